@@ -1,0 +1,2 @@
+//! The `trapless` command.
+fn main() {}

@@ -1,0 +1,1 @@
+//! gdb remote debugging of a machine.

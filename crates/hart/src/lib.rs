@@ -1,0 +1,3 @@
+//! One RISC-V hart with the hypervisor extension.
+
+pub mod platform;

@@ -1,0 +1,70 @@
+//! What a hart needs from the machine around it.
+
+use trapless_isa::Mode;
+use trapless_isa::port::{CsrAccess, CsrFault, Lines};
+use trapless_ledger::event::Event;
+
+/// The bus reports that nothing answers at an address, or not with that width.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BusFault;
+
+/// The rest of the machine, seen from one hart while it runs.
+///
+/// The trait does *not* cover RAM: RAM is one host mapping ([`crate::Ram`]) that the hart reads and
+/// writes directly. Every method is on a slow path. Calls carry the hart's local virtual time in
+/// cycles because harts of one machine run ahead of each other by up to one quantum.
+pub trait Platform {
+    /// Loads `size` (1, 2, 4 or 8) bytes from a physical address outside RAM.
+    ///
+    /// # Errors
+    /// [`BusFault`] becomes a load (or instruction) access fault.
+    fn load(&mut self, hart: usize, now: u64, addr: u64, size: u8, mode: Mode)
+    -> Result<u64, BusFault>;
+
+    /// Stores the low `size` bytes of `value` to a physical address outside RAM.
+    ///
+    /// # Errors
+    /// [`BusFault`] becomes a store/AMO access fault.
+    fn store(
+        &mut self,
+        hart: usize,
+        now: u64,
+        addr: u64,
+        size: u8,
+        value: u64,
+        mode: Mode,
+    ) -> Result<(), BusFault>;
+
+    /// Accesses a CSR that the hart does not implement itself.
+    ///
+    /// # Errors
+    /// [`CsrFault`] becomes an illegal-instruction or virtual-instruction exception.
+    fn csr(&mut self, access: &CsrAccess) -> Result<u64, CsrFault> {
+        let _ = access;
+        Err(CsrFault::Illegal)
+    }
+
+    /// Interrupt inputs of `hart` at time `now`. The hart calls this at the start of a run, after
+    /// each of its own [`store`](Self::store), [`load`](Self::load) and [`csr`](Self::csr) calls and
+    /// when `now` reaches the deadline it was given last. `pulse` bits are handed over once.
+    fn lines(&mut self, hart: usize, now: u64) -> Lines;
+
+    /// The hart changed mode or VMID; called only if [`wants_mode_changes`](Self::wants_mode_changes).
+    /// Afterwards the hart asks for its [`lines`](Self::lines) again.
+    fn mode_changed(&mut self, hart: usize, now: u64, mode: Mode, vmid: u16) {
+        let _ = (hart, now, mode, vmid);
+    }
+
+    /// Whether the interrupt architecture watches V and VMID.
+    fn wants_mode_changes(&self) -> bool {
+        false
+    }
+
+    /// The machine wants the hart to stop at the end of the current block (power-off, ctrl-C).
+    fn stop_requested(&self) -> bool {
+        false
+    }
+
+    /// Hands an event to the ledger.
+    fn record(&mut self, event: &Event);
+}

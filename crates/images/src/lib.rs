@@ -1,0 +1,1 @@
+//! Kernels, firmware and guest images from Debian packages.

@@ -1,0 +1,101 @@
+//! Interrupt architectures behind one trait.
+//!
+//! An interrupt architecture owns MMIO windows and CSRs, takes device wires in and drives the
+//! interrupt inputs ([`Lines`]) of every hart. It never sees a hart's registers.
+
+use trapless_isa::Mode;
+pub use trapless_isa::port::{CsrAccess, CsrFault, CsrOp, Lines};
+
+/// A range of physical addresses that an interrupt architecture answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Window {
+    /// Name for ledgers and logs, for instance `"plic"`.
+    pub name: &'static str,
+    /// First byte.
+    pub base: u64,
+    /// Length in bytes.
+    pub len: u64,
+}
+
+/// A MMIO access no register answers (wrong address, width or alignment).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NoRegister;
+
+/// One interrupt architecture of a machine.
+///
+/// All times are virtual time in cycles; `ticks` of `mtime` are derived from them by the
+/// architecture's own configuration. Implementations must be deterministic: no host time, no
+/// iteration over hash maps.
+pub trait InterruptArchitecture: Send {
+    /// Short name, for instance `"aclint-plic"`.
+    fn name(&self) -> &'static str;
+
+    /// MMIO windows it answers.
+    fn windows(&self) -> Vec<Window>;
+
+    /// Loads `size` bytes (1, 2, 4, 8) at physical address `addr` inside one of its windows.
+    ///
+    /// # Errors
+    /// [`NoRegister`] becomes an access fault of the hart.
+    fn load(&mut self, hart: usize, now: u64, addr: u64, size: u8) -> Result<u64, NoRegister>;
+
+    /// Stores `size` bytes at physical address `addr` inside one of its windows.
+    ///
+    /// # Errors
+    /// [`NoRegister`] becomes an access fault of the hart.
+    fn store(
+        &mut self,
+        hart: usize,
+        now: u64,
+        addr: u64,
+        size: u8,
+        value: u64,
+    ) -> Result<(), NoRegister>;
+
+    /// Accesses a CSR the hart does not implement itself; the default knows none.
+    ///
+    /// # Errors
+    /// See [`CsrFault`].
+    fn csr(&mut self, access: &CsrAccess) -> Result<u64, CsrFault> {
+        let _ = access;
+        Err(CsrFault::Illegal)
+    }
+
+    /// A device drives its wire (`source` >= 1) high or low at time `now`.
+    fn set_source(&mut self, now: u64, source: u32, level: bool);
+
+    /// The interrupt inputs of `hart` at time `now`. `pulse` bits are handed over once.
+    fn lines(&mut self, hart: usize, now: u64) -> Lines;
+
+    /// Set of harts (bit per hart) whose [`lines`](Self::lines) may have changed since the last call of
+    /// this function other than by time alone; the machine then asks for their lines.
+    fn take_changed(&mut self) -> u64;
+
+    /// Whether [`mode_changed`](Self::mode_changed) should be called.
+    fn wants_mode_changes(&self) -> bool {
+        false
+    }
+
+    /// `hart` entered `mode` with `hgatp.VMID` = `vmid`.
+    fn mode_changed(&mut self, hart: usize, now: u64, mode: Mode, vmid: u16) {
+        let _ = (hart, now, mode, vmid);
+    }
+
+    /// Adds the architecture's nodes below `/soc` of the machine's device tree.
+    ///
+    /// # Errors
+    /// Passes on errors of the writer.
+    fn fdt(&self, fdt: &mut vm_fdt::FdtWriter, cpu_intc: &[u32]) -> Result<(), vm_fdt::Error>;
+
+    /// Phandle that devices use as `interrupt-parent`; known before [`fdt`](Self::fdt) is called.
+    fn external_phandle(&self) -> u32;
+
+    /// All state, for snapshots.
+    fn save(&self) -> serde_json::Value;
+
+    /// Restores what [`save`](Self::save) returned.
+    ///
+    /// # Errors
+    /// A sentence that says what does not fit.
+    fn restore(&mut self, state: &serde_json::Value) -> Result<(), String>;
+}

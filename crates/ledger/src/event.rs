@@ -1,0 +1,142 @@
+//! What the machine tells the ledger. Times are virtual time in cycles.
+
+use serde::{Deserialize, Serialize};
+use trapless_isa::Mode;
+
+/// Identity of the guest context a hart runs, as hardware sees it.
+///
+/// KVM keeps the vCPU's address in HS-mode's `sscratch` while V=1, which tells the vCPUs of one
+/// VMID apart without help from the host.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
+pub struct Guest {
+    /// `hgatp.VMID`.
+    pub vmid: u16,
+    /// HS-mode's `sscratch`.
+    pub context: u64,
+}
+
+/// A trap: synchronous exception or interrupt taken by a hart.
+#[derive(Clone, Copy, Debug)]
+pub struct Trap {
+    /// Time of the trap, before its own cost is charged.
+    pub time: u64,
+    /// Hart that traps.
+    pub hart: usize,
+    /// Mode it leaves.
+    pub from: Mode,
+    /// Mode that handles it.
+    pub to: Mode,
+    /// Guest context, meaningful if `from` or `to` has V=1.
+    pub guest: Guest,
+    /// `xcause` value with the interrupt bit.
+    pub cause: u64,
+    /// Program counter of the trapped instruction.
+    pub epc: u64,
+    /// Value written to `xtval`.
+    pub tval: u64,
+    /// Guest physical address (already shifted) of a guest-page fault, else 0.
+    pub gpa: u64,
+    /// Bits of the trapped instruction for illegal and virtual-instruction exceptions, else 0.
+    pub insn: u32,
+    /// `a0`, `a1`, `a6`, `a7`: the SBI call, if the cause is an `ecall`.
+    pub args: [u64; 4],
+    /// Guest-visible time minus host-visible time, in ticks of `time` (`htimedelta`).
+    pub htimedelta: u64,
+}
+
+/// A return from a trap: `mret` or `sret`.
+#[derive(Clone, Copy, Debug)]
+pub struct Return {
+    /// Time after its cost.
+    pub time: u64,
+    /// Hart that returns.
+    pub hart: usize,
+    /// Mode it leaves.
+    pub from: Mode,
+    /// Mode it enters.
+    pub to: Mode,
+    /// Guest context, meaningful if `from` or `to` has V=1.
+    pub guest: Guest,
+    /// Address where execution continues.
+    pub pc: u64,
+}
+
+/// An interrupt became pending for a hart.
+#[derive(Clone, Copy, Debug)]
+pub struct Raise {
+    /// Time at which it was raised.
+    pub time: u64,
+    /// Hart it is raised for.
+    pub hart: usize,
+    /// Bit position in `mip` (VS-level ones included).
+    pub irq: u8,
+    /// Guest context of the hart at that time.
+    pub guest: Guest,
+}
+
+/// A guest or host wrote a supervisor-level timer comparator directly (Sstc).
+#[derive(Clone, Copy, Debug)]
+pub struct TimerSet {
+    /// Time of the write.
+    pub time: u64,
+    /// Hart that wrote.
+    pub hart: usize,
+    /// Mode of the write: VS means the guest wrote `vstimecmp` through its alias without a trap.
+    pub mode: Mode,
+    /// Guest context, meaningful for VS.
+    pub guest: Guest,
+    /// Virtual time in cycles at which it will fire; `u64::MAX` for never.
+    pub deadline: u64,
+}
+
+/// An access to a device window by a hart.
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceAccess {
+    /// Time of the access.
+    pub time: u64,
+    /// Hart.
+    pub hart: usize,
+    /// Mode of the access.
+    pub mode: Mode,
+    /// Physical address.
+    pub addr: u64,
+    /// Store (`true`) or load.
+    pub write: bool,
+}
+
+/// Everything a run can report.
+#[derive(Clone, Copy, Debug)]
+pub enum Event {
+    /// See [`Trap`].
+    Trap(Trap),
+    /// See [`Return`].
+    Return(Return),
+    /// See [`Raise`].
+    Raise(Raise),
+    /// See [`TimerSet`].
+    TimerSet(TimerSet),
+    /// See [`DeviceAccess`].
+    DeviceAccess(DeviceAccess),
+    /// A hart starts (`true`) or ends waiting in WFI.
+    Wait {
+        /// Time.
+        time: u64,
+        /// Hart.
+        hart: usize,
+        /// Mode that executed WFI.
+        mode: Mode,
+        /// Start or end.
+        begin: bool,
+    },
+}
+
+/// Receives events. The default does nothing, so that a run without a ledger costs nothing.
+pub trait Sink {
+    /// Called once for each event, in execution order.
+    fn record(&mut self, _event: &Event) {}
+}
+
+/// Drops everything.
+#[derive(Default, Debug)]
+pub struct Discard;
+impl Sink for Discard {}

@@ -1,0 +1,1 @@
+//! Harts, bus, controllers, devices and clock put together.

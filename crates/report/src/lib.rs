@@ -1,0 +1,1 @@
+//! Tables, HTML pages and traces from ledgers.
