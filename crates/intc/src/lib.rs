@@ -2,9 +2,25 @@
 //!
 //! An interrupt architecture owns MMIO windows and CSRs, takes device wires in and drives the
 //! interrupt inputs ([`Lines`]) of every hart. It never sees a hart's registers.
+//!
+//! | module | subject |
+//! |---|---|
+//! | [`plic`] | register model of the PLIC, usable on its own by a VMM |
+//! | [`aclint`] | MSWI, MTIMER, SSWI |
+//! | [`aclint_plic`] | both together as an [`InterruptArchitecture`] |
+//!
+//! `examples/doorbell.rs` is a small complete controller to start an own one from.
+
+pub mod aclint;
+pub mod aclint_plic;
+pub mod plic;
 
 use trapless_isa::Mode;
 pub use trapless_isa::port::{CsrAccess, CsrFault, CsrOp, Lines};
+
+/// Phandle for the node that devices name as `interrupt-parent`. The machine numbers its own nodes
+/// below it, an architecture may use any number from here on.
+pub const EXTERNAL_PHANDLE: u32 = 0x1000;
 
 /// A range of physical addresses that an interrupt architecture answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,8 +40,9 @@ pub struct NoRegister;
 /// One interrupt architecture of a machine.
 ///
 /// All times are virtual time in cycles; `ticks` of `mtime` are derived from them by the
-/// architecture's own configuration. Implementations must be deterministic: no host time, no
-/// iteration over hash maps.
+/// architecture's own configuration. Harts run ahead of each other by up to one quantum, so the
+/// times of successive calls for *different* harts may go back a little. Implementations must be
+/// deterministic: no host time, no iteration over hash maps.
 pub trait InterruptArchitecture: Send {
     /// Short name, for instance `"aclint-plic"`.
     fn name(&self) -> &'static str;
@@ -64,12 +81,21 @@ pub trait InterruptArchitecture: Send {
     /// A device drives its wire (`source` >= 1) high or low at time `now`.
     fn set_source(&mut self, now: u64, source: u32, level: bool);
 
-    /// The interrupt inputs of `hart` at time `now`. `pulse` bits are handed over once.
+    /// The interrupt inputs of `hart` at time `now`: a function of the present state and `now`,
+    /// except that `pulse` bits are handed over once.
+    ///
+    /// The machine delays what one hart does to another until the other has reached that time;
+    /// an architecture does not have to.
     fn lines(&mut self, hart: usize, now: u64) -> Lines;
 
     /// Set of harts (bit per hart) whose [`lines`](Self::lines) may have changed since the last call of
     /// this function other than by time alone; the machine then asks for their lines.
     fn take_changed(&mut self) -> u64;
+
+    /// Value of `time` minus elapsed ticks, modulo 2^64; not 0 only if software set the clock.
+    fn time_offset(&self) -> u64 {
+        0
+    }
 
     /// Whether [`mode_changed`](Self::mode_changed) should be called.
     fn wants_mode_changes(&self) -> bool {
@@ -81,13 +107,15 @@ pub trait InterruptArchitecture: Send {
         let _ = (hart, now, mode, vmid);
     }
 
-    /// Adds the architecture's nodes below `/soc` of the machine's device tree.
+    /// Adds the architecture's nodes below `/soc` (two address cells, two size cells) of the
+    /// machine's device tree. `cpu_intc` holds the phandle of each hart's local interrupt controller.
     ///
     /// # Errors
     /// Passes on errors of the writer.
     fn fdt(&self, fdt: &mut vm_fdt::FdtWriter, cpu_intc: &[u32]) -> Result<(), vm_fdt::Error>;
 
-    /// Phandle that devices use as `interrupt-parent`; known before [`fdt`](Self::fdt) is called.
+    /// Phandle that devices use as `interrupt-parent`, with one interrupt cell; known before
+    /// [`fdt`](Self::fdt) is called. Normally [`EXTERNAL_PHANDLE`].
     fn external_phandle(&self) -> u32;
 
     /// All state, for snapshots.

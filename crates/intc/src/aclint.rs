@@ -1,0 +1,318 @@
+//! The devices of the ACLINT: machine software interrupts, machine timer, supervisor software
+//! interrupts (RISC-V ACLINT specification 1.0-rc4).
+//!
+//! Offsets are relative to the device, so that the same models serve a CLINT window (MSWI at +0,
+//! MTIMER at +0x4000) and separate ones. Sets of harts are bit masks: at most 64 harts.
+
+use serde::{Deserialize, Serialize};
+
+use crate::NoRegister;
+
+/// Length of the MSWI device in bytes.
+pub const MSWI_LEN: u64 = 0x4000;
+/// Length of the MTIMER device in bytes, `mtimecmp` registers first.
+pub const MTIMER_LEN: u64 = 0x8000;
+/// Length of the SSWI device in bytes.
+pub const SSWI_LEN: u64 = 0x4000;
+/// Offset of `mtime` in the MTIMER device, as in SiFive's CLINT.
+pub const MTIME: u64 = 0x7ff8;
+
+/// MSWI: one `msip` register of 4 bytes for each hart.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Mswi {
+    harts: usize,
+    msip: u64,
+}
+
+impl Mswi {
+    /// MSWI for `harts` (at most 64) harts, nothing pending.
+    #[must_use]
+    pub fn new(harts: usize) -> Self {
+        Self { harts, msip: 0 }
+    }
+
+    /// Level of MSIP of `hart`.
+    #[must_use]
+    pub fn pending(&self, hart: usize) -> bool {
+        bit(self.msip, hart)
+    }
+
+    /// Reads a register; reserved ones read as zero.
+    ///
+    /// # Errors
+    /// [`NoRegister`] unless the access has four bytes and is aligned.
+    pub fn load(&self, offset: u64, size: u8) -> Result<u64, NoRegister> {
+        aligned(offset, size, 4)?;
+        Ok(u64::from(self.pending((offset / 4) as usize)))
+    }
+
+    /// Writes a register; returns the hart whose MSIP may have changed.
+    ///
+    /// # Errors
+    /// [`NoRegister`] unless the access has four bytes and is aligned.
+    pub fn store(
+        &mut self,
+        offset: u64,
+        size: u8,
+        value: u64,
+    ) -> Result<Option<usize>, NoRegister> {
+        aligned(offset, size, 4)?;
+        let hart = (offset / 4) as usize;
+        if hart >= self.harts {
+            return Ok(None);
+        }
+        self.msip = self.msip & !(1 << hart) | (value & 1) << hart;
+        Ok(Some(hart))
+    }
+}
+
+/// SSWI: one `setssip` register of 4 bytes for each hart, reading as zero; writing 1 is an edge on
+/// SSIP.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Sswi {
+    harts: usize,
+    edges: u64,
+}
+
+impl Sswi {
+    /// SSWI for `harts` (at most 64) harts.
+    #[must_use]
+    pub fn new(harts: usize) -> Self {
+        Self { harts, edges: 0 }
+    }
+
+    /// Whether an edge was sent to `hart` since the last call.
+    pub fn take(&mut self, hart: usize) -> bool {
+        let edge = bit(self.edges, hart);
+        if edge {
+            self.edges &= !(1 << hart);
+        }
+        edge
+    }
+
+    /// Reads zero.
+    ///
+    /// # Errors
+    /// [`NoRegister`] unless the access has four bytes and is aligned.
+    pub fn load(&self, offset: u64, size: u8) -> Result<u64, NoRegister> {
+        aligned(offset, size, 4)?;
+        Ok(0)
+    }
+
+    /// Writes a register; returns the hart that got an edge.
+    ///
+    /// # Errors
+    /// [`NoRegister`] unless the access has four bytes and is aligned.
+    pub fn store(
+        &mut self,
+        offset: u64,
+        size: u8,
+        value: u64,
+    ) -> Result<Option<usize>, NoRegister> {
+        aligned(offset, size, 4)?;
+        let hart = (offset / 4) as usize;
+        if hart >= self.harts || value & 1 == 0 {
+            return Ok(None);
+        }
+        self.edges |= 1 << hart;
+        Ok(Some(hart))
+    }
+}
+
+/// MTIMER: `mtime` and one `mtimecmp` for each hart, 8 bytes each, also accessible in halves.
+///
+/// `mtime` advances by one every `cycles_per_tick` cycles of virtual time.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Mtimer {
+    cycles_per_tick: u64,
+    /// `mtime` minus elapsed ticks; changes when software writes `mtime`.
+    offset: u64,
+    mtimecmp: Vec<u64>,
+}
+
+impl Mtimer {
+    /// MTIMER for `harts` harts, all comparators at their maximum, so that nothing is pending.
+    ///
+    /// # Panics
+    /// If `cycles_per_tick` is 0.
+    #[must_use]
+    pub fn new(harts: usize, cycles_per_tick: u64) -> Self {
+        assert!(cycles_per_tick > 0, "a tick has at least one cycle");
+        Self {
+            cycles_per_tick,
+            offset: 0,
+            mtimecmp: vec![u64::MAX; harts],
+        }
+    }
+
+    /// `mtime` at virtual time `now` (cycles).
+    #[must_use]
+    pub fn mtime(&self, now: u64) -> u64 {
+        (now / self.cycles_per_tick).wrapping_add(self.offset)
+    }
+
+    /// `mtime` minus elapsed ticks, modulo 2^64: not 0 only if software wrote `mtime`.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Level of MTIP of `hart` at `now`, and the time in cycles at which it rises (`u64::MAX` if it
+    /// is high or cannot rise in representable time).
+    #[must_use]
+    pub fn pending(&self, hart: usize, now: u64) -> (bool, u64) {
+        let Some(&compare) = self.mtimecmp.get(hart) else {
+            return (false, u64::MAX);
+        };
+        let mtime = self.mtime(now);
+        if mtime >= compare {
+            return (true, u64::MAX);
+        }
+        let tick = (now / self.cycles_per_tick).saturating_add(compare - mtime);
+        (false, tick.saturating_mul(self.cycles_per_tick))
+    }
+
+    /// Reads a register; reserved ones read as zero.
+    ///
+    /// # Errors
+    /// [`NoRegister`] unless the access has four or eight bytes and is aligned.
+    pub fn load(&self, offset: u64, size: u8, now: u64) -> Result<u64, NoRegister> {
+        half_or_whole(offset, size)?;
+        let register = match offset & !7 {
+            MTIME => self.mtime(now),
+            at => self.mtimecmp.get((at / 8) as usize).copied().unwrap_or(0),
+        };
+        Ok(match (size, offset & 4) {
+            (8, _) => register,
+            (_, 0) => register & 0xffff_ffff,
+            _ => register >> 32,
+        })
+    }
+
+    /// Writes a register; returns the set of harts whose MTIP may have changed.
+    ///
+    /// # Errors
+    /// [`NoRegister`] unless the access has four or eight bytes and is aligned.
+    pub fn store(
+        &mut self,
+        offset: u64,
+        size: u8,
+        value: u64,
+        now: u64,
+    ) -> Result<u64, NoRegister> {
+        half_or_whole(offset, size)?;
+        let at = offset & !7;
+        let hart = (at / 8) as usize;
+        let old = match at {
+            MTIME => self.mtime(now),
+            _ if hart < self.mtimecmp.len() => self.mtimecmp[hart],
+            _ => return Ok(0),
+        };
+        let new = match (size, offset & 4) {
+            (8, _) => value,
+            (_, 0) => old & !0xffff_ffff | value & 0xffff_ffff,
+            _ => old & 0xffff_ffff | value << 32,
+        };
+        if at == MTIME {
+            self.offset = self.offset.wrapping_add(new.wrapping_sub(old));
+            return Ok(mask(self.mtimecmp.len()));
+        }
+        self.mtimecmp[hart] = new;
+        Ok(1 << hart)
+    }
+
+    /// Whether `state` describes a timer of the same shape, so that it may replace this one.
+    #[must_use]
+    pub fn fits(&self, state: &Self) -> bool {
+        self.cycles_per_tick == state.cycles_per_tick && self.mtimecmp.len() == state.mtimecmp.len()
+    }
+}
+
+/// Bit mask with the lowest `harts` bits set.
+pub(crate) fn mask(harts: usize) -> u64 {
+    if harts >= 64 {
+        u64::MAX
+    } else {
+        (1 << harts) - 1
+    }
+}
+
+fn bit(set: u64, hart: usize) -> bool {
+    hart < 64 && set >> hart & 1 != 0
+}
+
+fn aligned(offset: u64, size: u8, width: u8) -> Result<(), NoRegister> {
+    if size == width && offset % u64::from(width) == 0 {
+        Ok(())
+    } else {
+        Err(NoRegister)
+    }
+}
+
+fn half_or_whole(offset: u64, size: u8) -> Result<(), NoRegister> {
+    aligned(offset, size, if size == 8 { 8 } else { 4 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timer_rises_exactly_at_its_deadline() {
+        let mut timer = Mtimer::new(2, 100);
+        timer.store(8, 8, 50, 1234).unwrap();
+        let (level, deadline) = timer.pending(1, 1234);
+        assert!(!level);
+        assert_eq!(deadline, 5000);
+        assert!(!timer.pending(1, deadline - 1).0);
+        assert!(timer.pending(1, deadline).0);
+        assert!(
+            !timer.pending(0, deadline).0,
+            "the other hart has its own comparator"
+        );
+    }
+
+    #[test]
+    fn writing_mtime_moves_deadlines() {
+        let mut timer = Mtimer::new(1, 100);
+        timer.store(0, 8, 50, 0).unwrap();
+        timer.store(MTIME, 8, 40, 1000).unwrap();
+        assert_eq!(timer.mtime(1000), 40);
+        assert_eq!(timer.pending(0, 1000), (false, 2000));
+        timer.store(MTIME + 4, 4, 1, 1000).unwrap();
+        assert_eq!(timer.load(MTIME, 8, 1000), Ok((1 << 32) + 40));
+        assert!(timer.pending(0, 1000).0);
+    }
+
+    #[test]
+    fn comparators_are_writable_in_halves() {
+        let mut timer = Mtimer::new(1, 1);
+        timer.store(0, 4, 0x1234_5678, 0).unwrap();
+        timer.store(4, 4, 0x9abc_def0, 0).unwrap();
+        assert_eq!(timer.load(0, 8, 0), Ok(0x9abc_def0_1234_5678));
+        assert_eq!(timer.load(4, 4, 0), Ok(0x9abc_def0));
+        assert_eq!(timer.load(2, 4, 0), Err(NoRegister));
+        assert_eq!(timer.load(4, 8, 0), Err(NoRegister));
+        assert_eq!(timer.load(0, 2, 0), Err(NoRegister));
+    }
+
+    #[test]
+    fn far_comparators_do_not_overflow() {
+        let mut timer = Mtimer::new(1, 100);
+        timer.store(0, 8, u64::MAX - 1, 7).unwrap();
+        assert_eq!(timer.pending(0, u64::MAX - 1), (false, u64::MAX));
+    }
+
+    #[test]
+    fn software_interrupts_are_levels_for_m_and_edges_for_s() {
+        let mut mswi = Mswi::new(3);
+        assert_eq!(mswi.store(8, 4, 0xff), Ok(Some(2)));
+        assert!(mswi.pending(2) && mswi.pending(2));
+        assert_eq!(mswi.load(8, 4), Ok(1));
+        assert_eq!(mswi.store(12, 4, 1), Ok(None), "hart 3 does not exist");
+        let mut sswi = Sswi::new(3);
+        assert_eq!(sswi.store(4, 4, 1), Ok(Some(1)));
+        assert_eq!(sswi.load(4, 4), Ok(0));
+        assert!(sswi.take(1) && !sswi.take(1));
+    }
+}
