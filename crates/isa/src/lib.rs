@@ -7,13 +7,22 @@
 //! | [`mode`] | privilege modes with the V bit folded in |
 //! | [`cause`] | exception codes and interrupt numbers with their names |
 //! | [`csr`] | CSR addresses, names and field masks |
+//! | [`mod@decode`] | instruction words to [`Inst`]; [`inst`] holds the types, [`mod@disasm`] the text |
 //! | [`port`] | what crosses the boundary of a hart: interrupt lines, foreign CSRs |
 //! | [`sbi`] | SBI extension and function ids, used to name what an `ecall` asked for |
 
 pub mod cause;
+mod compressed;
 pub mod csr;
+pub mod decode;
+pub mod disasm;
+pub mod inst;
 pub mod mode;
+mod op_table;
 pub mod port;
 pub mod sbi;
 
+pub use decode::decode;
+pub use disasm::disasm;
+pub use inst::{CostClass, Ext, Format, Inst, Op};
 pub use mode::{Mode, Priv};

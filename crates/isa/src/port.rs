@@ -22,7 +22,12 @@ pub struct Lines {
 
 impl Default for Lines {
     fn default() -> Self {
-        Self { level: 0, pulse: 0, hgeip: 0, deadline: u64::MAX }
+        Self {
+            level: 0,
+            pulse: 0,
+            hgeip: 0,
+            deadline: u64::MAX,
+        }
     }
 }
 
