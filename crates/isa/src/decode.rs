@@ -181,6 +181,15 @@ mod tests {
     }
 
     #[test]
+    fn zicond_decodes() {
+        // Not known to the binutils that tests/objdump.rs may find.
+        for (raw, op) in [(0x0eb5_5533, Op::CzeroEqz), (0x0eb5_7533, Op::CzeroNez)] {
+            let inst = decode(raw);
+            assert_eq!((inst.op, inst.rd, inst.rs1, inst.rs2), (op, 10, 10, 11));
+        }
+    }
+
+    #[test]
     fn reserved_words_are_illegal() {
         for raw in [
             0x0200_101b,           // slliw with shamt bit 5

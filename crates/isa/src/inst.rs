@@ -1,7 +1,7 @@
 //! Operations and decoded instructions.
 //!
-//! One table, [`crate::op_table`], lists every operation with its encoding; this file holds the
-//! types it is made of.
+//! One table (`op_table.rs`) lists every operation with its encoding; this file holds the types it
+//! is made of.
 
 pub use crate::op_table::Op;
 
@@ -187,6 +187,13 @@ impl Op {
     /// Assembly mnemonic in lower case, without `.aq`/`.rl`.
     pub const fn mnemonic(self) -> &'static str {
         self.info().mnemonic
+    }
+
+    /// Its 32-bit encoding as `(bits, mask)`: a word with `word & mask == bits` is this operation,
+    /// unless an operation earlier in [`Op::ALL`] has it. Nothing matches `Illegal`.
+    pub const fn encoding(self) -> (u32, u32) {
+        let code = self.info().code;
+        (code.bits, code.mask)
     }
 
     /// Layout of its operands.
