@@ -1,0 +1,225 @@
+//! apt with a private configuration: another release and architecture without touching the machine's own state.
+
+use crate::cache::{Cache, sha256_parts};
+use crate::command::{spawn_output, tail};
+use crate::error::{Error, Result, io};
+use crate::mirror::{Mirror, SUITE};
+use crate::progress::Progress;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
+/// One binary package of the archive, as the signed package index describes it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Package {
+    /// Package name.
+    pub name: String,
+    /// Full Debian version, e.g. `1:10.0.13+ds-0+deb13u1`.
+    pub version: String,
+    /// Debian architecture, e.g. `riscv64` or `all`.
+    pub arch: String,
+    /// Where the file is, within the mirror. Not part of a ledger.
+    pub uri: String,
+    /// Size of the file in bytes.
+    pub size: u64,
+    /// SHA-256 of the file, lower-case hexadecimal.
+    pub sha256: String,
+}
+
+/// Which packages are wanted.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Request {
+    /// Debian architecture that unqualified names mean.
+    pub arch: String,
+    /// Packages with everything they depend on.
+    pub closure: Vec<String>,
+    /// Packages alone.
+    pub alone: Vec<String>,
+}
+
+/// The private apt.
+#[derive(Debug)]
+pub struct Apt {
+    root: PathBuf,
+    native: String,
+}
+
+impl Apt {
+    /// Opens the private apt folder of a cache; fetches the package lists if there are none yet.
+    ///
+    /// # Errors
+    /// If there are no lists and they cannot be fetched.
+    pub fn open(cache: &Cache, progress: Progress) -> Result<Self> {
+        let root = cache.folder("apt")?;
+        let native = spawn_output(Command::new("dpkg").arg("--print-architecture"), "dpkg")?;
+        let native = String::from_utf8_lossy(&native.stdout).trim().to_owned();
+        let apt = Self { root, native };
+        let _lock = cache.lock("apt")?;
+        if !apt.stamp().exists() {
+            apt.update(progress)?;
+        }
+        Ok(apt)
+    }
+
+    /// Debian architecture of this machine.
+    #[must_use]
+    pub fn native(&self) -> &str {
+        &self.native
+    }
+
+    /// Renews the package lists, so that newer versions are found.
+    ///
+    /// # Errors
+    /// If the lists cannot be fetched; lists fetched earlier stay in use.
+    pub fn refresh(&self, cache: &Cache, progress: Progress) -> Result<()> {
+        let _lock = cache.lock("apt")?;
+        self.update(progress)
+    }
+
+    fn stamp(&self) -> PathBuf {
+        self.root.join("lists.complete")
+    }
+
+    fn update(&self, progress: Progress) -> Result<()> {
+        let _task = progress.task(&format!("Fetching the package lists of Debian {SUITE}"), 0);
+        if !Path::new(KEYRING).exists() {
+            return Err(Error::MissingProgram { program: KEYRING.into(), package: "debian-archive-keyring" });
+        }
+        let mirror = Mirror::find()?;
+        for folder in ["lists/partial", "state", "cache/archives/partial"] {
+            let path = self.root.join(folder);
+            fs::create_dir_all(&path).map_err(io("create", &path))?;
+        }
+        self.write("status", "")?;
+        let mut suites = vec![(mirror.main.as_str(), format!("{SUITE}-updates"))];
+        if let Some(security) = &mirror.security {
+            suites.push((security, format!("{SUITE}-security")));
+        }
+        suites.push((&mirror.main, SUITE.to_owned()));
+        // Updates and security fixes are welcome, but a mirror may not carry them or be amid a change: then the release alone.
+        let mut reason = String::new();
+        for chosen in [&suites[..], &suites[suites.len() - 1..]] {
+            let lines: Vec<String> =
+                chosen.iter().map(|(uri, suite)| format!("deb [signed-by={KEYRING}] {uri} {suite} main\n")).collect();
+            self.write("sources.list", &lines.concat())?;
+            let output = spawn_output(
+                Command::new("apt-get").arg("-c").arg(self.config(&self.native)?).args(["-q", "update"]),
+                "apt",
+            )?;
+            let errors = tail(&output, 4);
+            if output.status.success() && !String::from_utf8_lossy(&output.stderr).contains("Failed to fetch") {
+                return self.write("lists.complete", &lines.concat());
+            }
+            reason = errors;
+        }
+        Err(Error::Lists { suite: SUITE, reason })
+    }
+
+    /// Resolves a request to exact packages, sorted by name. The answer is kept until the lists are renewed.
+    ///
+    /// # Errors
+    /// [`Error::Resolve`] if a package is not in the archive.
+    pub fn resolve(&self, request: &Request) -> Result<Vec<Package>> {
+        let stamp = fs::metadata(self.stamp()).and_then(|m| m.modified()).ok();
+        let wanted = serde_json::to_string(request).unwrap_or_default();
+        let key = sha256_parts([wanted.as_bytes(), format!("{stamp:?}").as_bytes()]);
+        let kept = self.root.join("cache").join(format!("{}.json", &key[..24]));
+        if let Some(packages) = fs::read(&kept).ok().and_then(|text| serde_json::from_slice(&text).ok()) {
+            return Ok(packages);
+        }
+        let mut packages = Vec::new();
+        for (verb, names) in [("install", &request.closure), ("download", &request.alone)] {
+            if !names.is_empty() {
+                packages.extend(self.print_uris(verb, &request.arch, names)?);
+            }
+        }
+        packages.sort();
+        packages.dedup();
+        let text = serde_json::to_vec(&packages).unwrap_or_default();
+        fs::write(&kept, text).map_err(io("write", &kept))?;
+        Ok(packages)
+    }
+
+    fn print_uris(&self, verb: &str, arch: &str, names: &[String]) -> Result<Vec<Package>> {
+        let mut command = Command::new("apt-get");
+        command.arg("-c").arg(self.config(arch)?).args([verb, "-y", "--print-uris"]).args(names);
+        let output = spawn_output(&mut command, "apt")?;
+        let failed = |reason: String| Error::Resolve { packages: names.join(" "), reason };
+        if !output.status.success() {
+            return Err(failed(tail(&output, 4)));
+        }
+        let text = String::from_utf8_lossy(&output.stdout);
+        let packages: Vec<Package> = text.lines().filter_map(parse_uri_line).collect();
+        if packages.is_empty() { Err(failed("apt named no files".into())) } else { Ok(packages) }
+    }
+
+    /// Downloads `uri`s to files with apt's own transport (its proxy settings apply); the caller checks what arrived.
+    pub(crate) fn download_command(&self, files: &[(&Package, PathBuf)]) -> Result<Command> {
+        let mut command = Command::new("/usr/lib/apt/apt-helper");
+        command.arg("-c").arg(self.config(&self.native)?).args(["-q", "download-file"]);
+        for (package, path) in files {
+            command.arg(&package.uri).arg(path).arg(format!("SHA256:{}", package.sha256));
+        }
+        Ok(command)
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<()> {
+        let path = self.root.join(name);
+        fs::write(&path, text).map_err(io("write", &path))
+    }
+
+    /// Writes the configuration for packages of `arch`. The machine's settings (a proxy, say) stay, its hooks do not.
+    fn config(&self, arch: &str) -> Result<PathBuf> {
+        let foreign = if arch == "riscv64" { self.native.as_str() } else { "riscv64" };
+        let root = self.root.display();
+        let text = format!(
+            "#clear APT::Update::Pre-Invoke;\n#clear APT::Update::Post-Invoke;\n#clear APT::Update::Post-Invoke-Success;\n\
+             #clear DPkg::Post-Invoke;\n#clear DPkg::Pre-Install-Pkgs;\n#clear APT::Architectures;\n#clear APT::NeverAutoRemove;\n\
+             APT::Architecture \"{arch}\";\nAPT::Architectures {{ \"{arch}\"; \"{foreign}\"; }};\n\
+             Dir::State \"{root}/state\";\nDir::State::lists \"{root}/lists\";\nDir::State::status \"{root}/status\";\n\
+             Dir::Cache \"{root}/cache\";\nDir::Cache::pkgcache \"pkgcache-{arch}.bin\";\nDir::Cache::srcpkgcache \"srcpkgcache-{arch}.bin\";\n\
+             Dir::Etc::SourceList \"{root}/sources.list\";\nDir::Etc::SourceParts \"/dev/null\";\n\
+             Dir::Etc::Preferences \"/dev/null\";\nDir::Etc::PreferencesParts \"/dev/null\";\n\
+             APT::Sandbox::User \"root\";\nAPT::Install-Recommends \"false\";\nAPT::Default-Release \"\";\n\
+             Acquire::Languages \"none\";\nAcquire::ForceHash \"SHA256\";\nAcquire::Retries \"2\";\n\
+             Acquire::IndexTargets::deb::DEP-11::DefaultEnabled \"false\";\nAcquire::IndexTargets::deb::Contents-deb::DefaultEnabled \"false\";\n"
+        );
+        let path = self.root.join(format!("apt-{arch}.conf"));
+        if fs::read_to_string(&path).is_ok_and(|old| old == text) {
+            return Ok(path);
+        }
+        fs::write(&path, text).map_err(io("write", &path))?;
+        Ok(path)
+    }
+}
+
+/// `'URI' NAME_VERSION_ARCH.deb SIZE SHA256:HASH`, as `apt-get --print-uris` writes it.
+fn parse_uri_line(line: &str) -> Option<Package> {
+    let (uri, rest) = line.strip_prefix('\'')?.split_once("' ")?;
+    let mut words = rest.split_whitespace();
+    let file = words.next()?.strip_suffix(".deb")?;
+    let size = words.next()?.parse().ok()?;
+    let sha256 = words.next()?.strip_prefix("SHA256:")?.to_owned();
+    let mut parts = file.splitn(3, '_');
+    let name = parts.next()?.to_owned();
+    let version = parts.next()?.replace("%3a", ":");
+    let arch = parts.next()?.to_owned();
+    Some(Package { name, version, arch, uri: uri.to_owned(), size, sha256 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uri_line_gives_version_with_epoch() {
+        let line = "'http://mirror.test/q.deb' qemu-system-riscv_1%3a10.0.13+ds-0_amd64.deb 42 SHA256:80ef";
+        let package = parse_uri_line(line).unwrap();
+        assert_eq!((package.name.as_str(), package.version.as_str()), ("qemu-system-riscv", "1:10.0.13+ds-0"));
+        assert_eq!((package.arch.as_str(), package.size, package.sha256.as_str()), ("amd64", 42, "80ef"));
+        assert_eq!(parse_uri_line("Reading package lists..."), None);
+    }
+}

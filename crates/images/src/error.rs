@@ -1,0 +1,96 @@
+//! Errors: one sentence that says what was wrong, and what to do next.
+
+use std::path::{Path, PathBuf};
+
+/// What can go wrong while packages are fetched and images are made.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file operation of this machine failed.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// Verb phrase, e.g. "write".
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// The operating system's answer.
+        source: std::io::Error,
+    },
+    /// A program this crate calls is not installed.
+    #[error("the program `{program}` is missing; install the Debian package {package} and try again")]
+    MissingProgram {
+        /// Name of the program.
+        program: String,
+        /// Debian package that holds it.
+        package: &'static str,
+    },
+    /// No Debian mirror is known.
+    #[error(
+        "no Debian mirror found in /etc/apt; set TRAPLESS_MIRROR to the address of one (the folder that holds `dists`)"
+    )]
+    NoMirror,
+    /// The package lists could not be read from the mirror.
+    #[error("cannot fetch the package lists of Debian {suite} ({reason}); check the network or set TRAPLESS_MIRROR")]
+    Lists {
+        /// Suite, e.g. "trixie".
+        suite: &'static str,
+        /// apt's own words.
+        reason: String,
+    },
+    /// apt found no such packages.
+    #[error("apt cannot resolve {packages} ({reason}); run `trapless images --refresh` to renew the package lists")]
+    Resolve {
+        /// Requested package names.
+        packages: String,
+        /// apt's own words.
+        reason: String,
+    },
+    /// A package is neither cached nor could be fetched.
+    #[error(
+        "cannot fetch {count} package(s), first {first} ({reason}); connect to the network, or run `trapless images --refresh` if the archive has newer versions"
+    )]
+    Download {
+        /// How many packages are missing.
+        count: usize,
+        /// File name of the first one.
+        first: String,
+        /// apt's own words or the failed check.
+        reason: String,
+    },
+    /// A program failed.
+    #[error("{what} failed ({status}): {output}")]
+    Command {
+        /// What was attempted.
+        what: String,
+        /// Exit status.
+        status: String,
+        /// Last lines of its output.
+        output: String,
+    },
+    /// A recipe, experiment or other data file is wrong.
+    #[error("{}: {message}", path.display())]
+    Data {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it and where.
+        message: String,
+    },
+    /// A name the user gave is not known.
+    #[error("there is no {kind} named `{name}`; known: {known}")]
+    Unknown {
+        /// "image", "experiment" ...
+        kind: &'static str,
+        /// The name given.
+        name: String,
+        /// Comma-separated list of valid names.
+        known: String,
+    },
+}
+
+/// Result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Turns an I/O error into [`Error::Io`].
+pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+    let path = path.to_owned();
+    move |source| Error::Io { action, path, source }
+}

@@ -1,0 +1,120 @@
+//! A Debian tree with the tools this machine may lack: riscv64 cross compilers, rustc for riscv64, QEMU 10.
+
+use crate::apt::{Apt, Package, Request};
+use crate::cache::Cache;
+use crate::command::{missing, spawn_output, tail};
+use crate::error::{Error, Result, io};
+use crate::progress::Progress;
+use crate::tree;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What the tree holds; compilers come with what they depend on.
+const TOOLS: &[&str] = &[
+    "dash", "bash", "libc-bin", "coreutils", "findutils", "grep", "sed", "gawk", "diffutils", "tar", "xz-utils", "bzip2", "debianutils", "make", "patch",
+    "gcc", "g++", "libc6-dev", "gcc-riscv64-linux-gnu", "libc6-dev-riscv64-cross", "rustc", "cargo",
+    "qemu-system-riscv", "e2fsprogs",
+    // Kernel modules and selftests out of Debian's kernel source.
+    "bc", "bison", "flex", "perl", "rsync", "kmod", "cpio", "python3-minimal", "libelf-dev", "libssl-dev", "pahole",
+];
+
+/// The unpacked tools.
+#[derive(Debug, Clone)]
+pub struct Tools {
+    tree: PathBuf,
+    packages: Vec<Package>,
+}
+
+impl Tools {
+    /// Fetches and unpacks the tools, unless they are there already.
+    ///
+    /// # Errors
+    /// If packages cannot be fetched or unpacked.
+    pub fn prepare(cache: &Cache, apt: &Apt, progress: Progress) -> Result<Self> {
+        let request = Request {
+            arch: apt.native().to_owned(),
+            closure: TOOLS.iter().map(|&t| t.to_owned()).collect(),
+            // The riscv64 standard library of rustc and nothing it would pull in for running.
+            alone: vec!["libstd-rust-dev:riscv64".into()],
+        };
+        let packages = apt.resolve(&request)?;
+        let tree = tree::unpack(cache, apt, &packages, "the tools", progress)?;
+        // Names that packages only make when they are installed, not when they are unpacked.
+        for (link, target) in [("awk", "gawk"), ("cc", "gcc"), ("c++", "g++")] {
+            let link = tree.join("usr/bin").join(link);
+            if link.symlink_metadata().is_err() {
+                std::os::unix::fs::symlink(target, &link).map_err(io("create", &link))?;
+            }
+        }
+        Ok(Self { tree, packages })
+    }
+
+    /// Root folder of the tree.
+    #[must_use]
+    pub fn tree(&self) -> &Path {
+        &self.tree
+    }
+
+    /// The packages the tree was made from.
+    #[must_use]
+    pub fn packages(&self) -> &[Package] {
+        &self.packages
+    }
+
+    /// A command that runs `program` inside the tree, with `folders` visible at their own paths (besides `/tmp` and
+    /// `/dev`) and the current folder kept if it lies in one of them.
+    ///
+    /// Works as root, and as a user where unprivileged user namespaces are allowed. The machine's own mounts stay as
+    /// they are: all happens in a mount namespace of its own.
+    ///
+    /// # Errors
+    /// If the mount points cannot be created, or namespaces are not allowed here.
+    pub fn command(&self, program: &str, folders: &[&Path]) -> Result<Command> {
+        let mut script = String::from("set -e; t=$1; shift\n");
+        for folder in [Path::new("/dev"), Path::new("/proc"), Path::new("/tmp")].iter().chain(folders) {
+            let point = self.tree.join(folder.strip_prefix("/").unwrap_or(folder));
+            fs::create_dir_all(&point).map_err(io("create", &point))?;
+            let quoted = folder.display().to_string().replace('\'', r"'\''");
+            script += &format!("mount --rbind '{quoted}' \"$t\"'{quoted}'\n");
+        }
+        let cwd = std::env::current_dir().unwrap_or_default();
+        let cwd = if folders.iter().any(|f| cwd.starts_with(f)) { cwd } else { PathBuf::from("/tmp") };
+        let quoted = cwd.display().to_string().replace('\'', r"'\''");
+        script += &format!("exec chroot \"$t\" /bin/sh -c 'cd \"$0\" && exec \"$@\"' '{quoted}' \"$@\"\n");
+
+        let mut probe = Command::new("unshare");
+        let user: &[&str] = if is_root() { &[] } else { &["--map-root-user"] };
+        probe.args(user).args(["--mount", "true"]);
+        let answer = spawn_output(&mut probe, "util-linux")?;
+        if !answer.status.success() {
+            return Err(Error::Command {
+                what: "entering the tool tree (run as root, or allow unprivileged user namespaces)".into(),
+                status: answer.status.to_string(),
+                output: tail(&answer, 2),
+            });
+        }
+        let mut command = Command::new("unshare");
+        command.args(user).args(["--mount", "--propagation", "private", "sh", "-c", &script, "sh"]);
+        command.arg(&self.tree).arg(program);
+        command.env("PATH", "/usr/bin:/usr/sbin:/bin:/sbin").env("LC_ALL", "C.UTF-8");
+        for name in ["CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN", "CARGO", "RUSTC", "RUSTFLAGS", "LD_LIBRARY_PATH"] {
+            command.env_remove(name);
+        }
+        Ok(command)
+    }
+
+    /// Runs a command of [`Tools::command`] with this program's terminal and returns its exit code.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn status(command: &mut Command) -> Result<i32> {
+        let status = command.status().map_err(|e| missing(command, "util-linux", e))?;
+        Ok(status.code().unwrap_or(1))
+    }
+}
+
+/// Whether this process runs as root.
+fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|m| std::os::unix::fs::MetadataExt::uid(&m) == 0)
+}
