@@ -1,0 +1,73 @@
+//! Virtio 1.2 devices behind the memory-mapped transport, with split virtqueues.
+//!
+//! ```text
+//!   VirtioMmio<D>      registers, status handshake, features, interrupt   (mmio.rs)
+//!       |  QueueIo     descriptor chains, checked against RAM              (queue.rs)
+//!       v
+//!   D: VirtioDevice    Block, Console, Net, Rng: requests only
+//! ```
+
+pub mod block;
+pub mod console;
+pub mod mmio;
+pub mod net;
+pub mod queue;
+pub mod rng;
+
+pub use mmio::{EmptySlot, VirtioMmio};
+pub use queue::{Chain, DriverFault, QueueIo};
+
+/// The part of a virtio device that the transport does not know: its requests and its configuration.
+///
+/// A device is only called with queues between DRIVER_OK and the next reset. It does not see addresses or rings;
+/// [`QueueIo`] hands it chains that were checked against RAM.
+pub trait VirtioDevice: Send {
+    /// Device type (virtio 1.2, section 5).
+    fn device_id(&self) -> u32;
+
+    /// A short name for messages.
+    fn name(&self) -> &'static str;
+
+    /// Feature bits of the device type (bits 0 to 23). The transport adds the general ones.
+    fn features(&self) -> u64;
+
+    /// The largest size of each queue: powers of two, at most 32768.
+    fn queue_sizes(&self) -> &[u16];
+
+    /// Reads configuration space at `offset`; bytes beyond its end are left as they are (zero).
+    fn read_config(&self, offset: u64, data: &mut [u8]) {
+        let _ = (offset, data);
+    }
+
+    /// Writes configuration space at `offset`; what is read-only is ignored.
+    fn write_config(&mut self, offset: u64, data: &[u8]) {
+        let _ = (offset, data);
+    }
+
+    /// The driver set DRIVER_OK having accepted `features`.
+    fn activate(&mut self, features: u64) {
+        let _ = features;
+    }
+
+    /// The driver made buffers available in `queue`, an index into [`Self::queue_sizes`].
+    fn notify(&mut self, queue: usize, io: &mut QueueIo<'_>) -> Result<(), DriverFault>;
+
+    /// The back-end may have input; called with no change at all as well.
+    fn poll(&mut self, io: &mut QueueIo<'_>) -> Result<(), DriverFault> {
+        let _ = io;
+        Ok(())
+    }
+
+    /// The driver reset the device: forget what belongs to requests and negotiation, keep the back-end.
+    fn reset(&mut self) {}
+}
+
+/// Copies `space[offset..]` into `data` as far as both reach.
+pub(crate) fn read_space(space: &[u8], offset: u64, data: &mut [u8]) {
+    let rest = usize::try_from(offset)
+        .ok()
+        .and_then(|start| space.get(start..));
+    for (to, from) in data.iter_mut().zip(rest.unwrap_or_default()) {
+        *to = *from;
+    }
+}

@@ -1,0 +1,175 @@
+//! Network device (virtio 1.2, section 5.1): one receive and one transmit queue, no offloads.
+
+mod peer;
+#[cfg(target_os = "linux")]
+mod tap;
+
+pub use peer::Peer;
+#[cfg(target_os = "linux")]
+pub use tap::{Tap, TapError};
+
+use std::collections::VecDeque;
+
+use virtio_bindings::virtio_ids::VIRTIO_ID_NET;
+use virtio_bindings::virtio_net::{VIRTIO_NET_F_MAC, VIRTIO_NET_F_STATUS, VIRTIO_NET_S_LINK_UP};
+
+use super::queue::{DriverFault, QueueIo};
+use super::{VirtioDevice, read_space};
+
+const RECEIVE: usize = 0;
+const TRANSMIT: usize = 1;
+const QUEUE_SIZE: u16 = 256;
+/// struct virtio_net_hdr, with `num_buffers` since VIRTIO_F_VERSION_1 is always negotiated (section 5.1.6.1).
+const HEADER: usize = 12;
+const NUM_BUFFERS_OFFSET: usize = 10;
+/// Longest frame sent or received: a 64 KiB packet and its Ethernet header. Longer ones are dropped.
+pub const MAX_FRAME: usize = 65_536 + 18;
+/// Shortest frame: an Ethernet header.
+pub const MIN_FRAME: usize = 14;
+/// Frames that a back-end of this module holds for the guest; more are dropped, as a switch does.
+const HELD_FRAMES: usize = 256;
+/// Most frames taken from a back-end in one call, so that a flood cannot hold it.
+const FRAMES_PER_CALL: usize = 512;
+
+/// The other end of the network cable. A frame begins with the Ethernet header and has no checksum at its end.
+pub trait NetBackend: Send {
+    /// Takes a frame from the guest. What cannot be sent is dropped.
+    fn send(&mut self, frame: &[u8]);
+
+    /// Puts the next frame for the guest into `frame`, replacing what it held. `false`: there is none now.
+    fn receive(&mut self, frame: &mut Vec<u8>) -> bool;
+}
+
+/// Gives every frame back to the guest, unchanged.
+#[derive(Debug, Default)]
+pub struct Loopback(VecDeque<Vec<u8>>);
+
+impl NetBackend for Loopback {
+    fn send(&mut self, frame: &[u8]) {
+        if self.0.len() < HELD_FRAMES {
+            self.0.push_back(frame.to_vec());
+        }
+    }
+
+    fn receive(&mut self, frame: &mut Vec<u8>) -> bool {
+        next_held(&mut self.0, frame)
+    }
+}
+
+fn next_held(held: &mut VecDeque<Vec<u8>>, frame: &mut Vec<u8>) -> bool {
+    held.pop_front().map(|next| *frame = next).is_some()
+}
+
+/// A virtio network device on a [`NetBackend`].
+pub struct Net {
+    backend: Box<dyn NetBackend>,
+    mac: [u8; 6],
+    /// A header and a frame on its way to the guest, kept while the guest has no buffer; empty: none.
+    pending: Vec<u8>,
+    frame: Vec<u8>,
+}
+
+impl Net {
+    /// A network card with address `mac` whose cable leads to `backend`.
+    pub fn new(backend: Box<dyn NetBackend>, mac: [u8; 6]) -> Self {
+        Self {
+            backend,
+            mac,
+            pending: Vec::new(),
+            frame: Vec::new(),
+        }
+    }
+
+    /// Moves frames to the guest while it has buffers. Without buffers the back-end is not drained.
+    fn receive(&mut self, io: &mut QueueIo<'_>) -> Result<(), DriverFault> {
+        for _ in 0..FRAMES_PER_CALL {
+            if self.pending.is_empty() && !self.next_frame() {
+                break;
+            }
+            let Some(mut chain) = io.pop(RECEIVE)? else {
+                break;
+            };
+            if chain.writable() < self.pending.len() as u64 {
+                io.guest_error("receive buffer too small for a frame, which is dropped");
+                self.pending.clear();
+                io.unpop(chain);
+                continue;
+            }
+            chain.write(io, &self.pending)?;
+            self.pending.clear();
+            io.complete(chain)?;
+        }
+        Ok(())
+    }
+
+    /// Fetches the next frame and puts a header before it.
+    fn next_frame(&mut self) -> bool {
+        while self.backend.receive(&mut self.frame) {
+            if (MIN_FRAME..=MAX_FRAME).contains(&self.frame.len()) {
+                self.pending.resize(HEADER, 0);
+                // The frame is in one buffer, and says so even without mergeable buffers.
+                self.pending[NUM_BUFFERS_OFFSET] = 1;
+                self.pending.extend_from_slice(&self.frame);
+                return true;
+            }
+        }
+        false
+    }
+
+    fn transmit(&mut self, io: &mut QueueIo<'_>) -> Result<(), DriverFault> {
+        while let Some(mut chain) = io.pop(TRANSMIT)? {
+            let len = chain.readable();
+            if (HEADER + MIN_FRAME..=HEADER + MAX_FRAME).contains(&(len as usize)) {
+                self.frame.resize(len as usize, 0);
+                chain.read(io, &mut self.frame)?;
+                // No offload was negotiated, so the header has nothing to say.
+                self.backend.send(&self.frame[HEADER..]);
+            } else {
+                io.guest_error("frame too short or too long, dropped");
+            }
+            io.complete(chain)?;
+        }
+        Ok(())
+    }
+}
+
+impl VirtioDevice for Net {
+    fn device_id(&self) -> u32 {
+        VIRTIO_ID_NET
+    }
+
+    fn name(&self) -> &'static str {
+        "virtio-net"
+    }
+
+    fn features(&self) -> u64 {
+        1 << VIRTIO_NET_F_MAC | 1 << VIRTIO_NET_F_STATUS
+    }
+
+    fn queue_sizes(&self) -> &[u16] {
+        &[QUEUE_SIZE, QUEUE_SIZE]
+    }
+
+    fn read_config(&self, offset: u64, data: &mut [u8]) {
+        let mut config = [0; 8];
+        config[..6].copy_from_slice(&self.mac);
+        config[6..].copy_from_slice(&(VIRTIO_NET_S_LINK_UP as u16).to_le_bytes());
+        read_space(&config, offset, data);
+    }
+
+    fn notify(&mut self, queue: usize, io: &mut QueueIo<'_>) -> Result<(), DriverFault> {
+        if queue == TRANSMIT {
+            self.transmit(io)?;
+        }
+        // A peer answers at once; and new receive buffers let frames that wait move on.
+        self.receive(io)
+    }
+
+    fn poll(&mut self, io: &mut QueueIo<'_>) -> Result<(), DriverFault> {
+        self.receive(io)
+    }
+
+    fn reset(&mut self) {
+        self.pending.clear();
+    }
+}

@@ -1,0 +1,283 @@
+//! Split virtqueues as a device sees them: chains of buffers, checked before use.
+//!
+//! `virtio_queue::Queue` keeps the ring indices. Its descriptor iterator ends quietly at a broken descriptor, which a
+//! device cannot tell from the end of a chain; [`QueueIo::pop`] therefore collects a chain at once and refuses it as a
+//! whole if anything in it is wrong (virtio 1.2, sections 2.7.5 to 2.7.8).
+
+use virtio_queue::{Queue, QueueOwnedT, QueueT};
+use vm_memory::{Bytes, GuestAddress, GuestMemory, Permissions};
+
+use crate::{DeviceEvents, GuestRam};
+
+/// Longest chain accepted, in descriptors. Drivers may not exceed the queue size (section 2.7.5.3.1) and ours are
+/// smaller than this; the slack is for drivers that use longer indirect tables, which QEMU accepts up to this length.
+pub const MAX_DESCRIPTORS: usize = 1024;
+
+/// Most chains handed out in one call of a device, so that a guest that adds buffers from another hart while they are
+/// consumed cannot hold the call forever. The transport then asks to be polled.
+const CHAINS_PER_CALL: u32 = 1024;
+
+/// The driver broke the protocol so that the queue's state can no longer be trusted: the device needs a reset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DriverFault(
+    /// What was wrong.
+    pub &'static str,
+);
+
+/// One request or buffer from the driver. Reading and writing advance through the device-readable and the
+/// device-writable part.
+#[derive(Debug)]
+pub struct Chain {
+    queue: usize,
+    head: u16,
+    readable: Buffers,
+    writable: Buffers,
+}
+
+impl Chain {
+    /// Bytes left to read.
+    pub fn readable(&self) -> u64 {
+        self.readable.left
+    }
+
+    /// Bytes left to write.
+    pub fn writable(&self) -> u64 {
+        self.writable.left
+    }
+
+    /// Reads up to `data.len()` bytes from the driver and returns how many there were.
+    pub fn read(&mut self, io: &QueueIo<'_>, data: &mut [u8]) -> Result<usize, DriverFault> {
+        self.readable.advance(data.len(), |range, address| {
+            io.ram.read_slice(&mut data[range], address)
+        })
+    }
+
+    /// Writes up to `data.len()` bytes to the driver and returns how many fitted.
+    pub fn write(&mut self, io: &QueueIo<'_>, data: &[u8]) -> Result<usize, DriverFault> {
+        self.writable.advance(data.len(), |range, address| {
+            io.ram.write_slice(&data[range], address)
+        })
+    }
+
+    /// Passes over up to `count` writable bytes, which keep what they hold.
+    pub fn skip_writable(&mut self, count: u64) {
+        self.writable.skip(count);
+    }
+
+    /// Bytes from the start of the writable part to the current position: what to report as used length.
+    pub fn written(&self) -> u32 {
+        // The sum of all lengths of a chain fits 32 bits; see `collect`.
+        self.writable.done as u32
+    }
+}
+
+/// A sequence of buffers and the position in it.
+#[derive(Debug, Default)]
+struct Buffers {
+    segments: Vec<(GuestAddress, u32)>,
+    /// The segment of the current position and the offset in it.
+    segment: usize,
+    offset: u32,
+    left: u64,
+    done: u64,
+}
+
+impl Buffers {
+    fn push(&mut self, address: GuestAddress, len: u32) {
+        self.segments.push((address, len));
+        self.left += u64::from(len);
+    }
+
+    /// Calls `copy` for each piece of the next `count` bytes; returns how many bytes there were.
+    fn advance<E>(
+        &mut self,
+        count: usize,
+        mut copy: impl FnMut(std::ops::Range<usize>, GuestAddress) -> Result<(), E>,
+    ) -> Result<usize, DriverFault> {
+        let mut done = 0;
+        while done < count {
+            let Some(&(address, len)) = self.segments.get(self.segment) else {
+                break;
+            };
+            let piece = (count - done).min((len - self.offset) as usize);
+            // Ranges were checked by `collect`, so this fails only if RAM changed since.
+            let start = GuestAddress(address.0 + u64::from(self.offset));
+            copy(done..done + piece, start).map_err(|_| DriverFault("buffer outside RAM"))?;
+            done += piece;
+            self.step(piece as u32, len);
+        }
+        Ok(done)
+    }
+
+    fn skip(&mut self, mut count: u64) {
+        while count > 0 {
+            let Some(&(_, len)) = self.segments.get(self.segment) else {
+                return;
+            };
+            let piece = count.min(u64::from(len - self.offset));
+            count -= piece;
+            self.step(piece as u32, len);
+        }
+    }
+
+    /// Moves on by `piece` bytes of the current segment, which is `len` long.
+    fn step(&mut self, piece: u32, len: u32) {
+        self.left -= u64::from(piece);
+        self.done += u64::from(piece);
+        self.offset += piece;
+        if self.offset == len {
+            self.segment += 1;
+            self.offset = 0;
+        }
+    }
+}
+
+/// A device's access to its queues for the time of one call.
+pub struct QueueIo<'a> {
+    ram: &'a GuestRam,
+    queues: &'a mut [Queue],
+    events: &'a mut dyn DeviceEvents,
+    device: &'static str,
+    /// One bit for each queue with buffers returned since the call began.
+    used: u64,
+    budget: u32,
+    backlog: bool,
+}
+
+impl<'a> QueueIo<'a> {
+    pub(super) fn new(
+        ram: &'a GuestRam,
+        queues: &'a mut [Queue],
+        events: &'a mut dyn DeviceEvents,
+        device: &'static str,
+    ) -> Self {
+        Self {
+            ram,
+            queues,
+            events,
+            device,
+            used: 0,
+            budget: CHAINS_PER_CALL,
+            backlog: false,
+        }
+    }
+
+    /// Takes the next chain that the driver made available, `None` if there is none or the queue is not set up.
+    ///
+    /// When it returns `None` for an empty queue, the driver will notify the device of the next buffer.
+    pub fn pop(&mut self, queue: usize) -> Result<Option<Chain>, DriverFault> {
+        let Some(ring) = self.queues.get_mut(queue).filter(|ring| ring.ready()) else {
+            return Ok(None);
+        };
+        loop {
+            if self.budget == 0 {
+                self.backlog = true;
+                return Ok(None);
+            }
+            let mut available = ring
+                .iter(self.ram)
+                .map_err(|_| DriverFault("available ring index out of range"))?;
+            if let Some(chain) = available.next() {
+                self.budget -= 1;
+                return collect(self.ram, chain, queue, ring.size()).map(Some);
+            }
+            // Ask for a notification, then look again: a buffer may have been added in between (section 2.7.10).
+            let more = ring
+                .enable_notification(self.ram)
+                .map_err(|_| DriverFault("used ring outside RAM"))?;
+            if !more {
+                return Ok(None);
+            }
+            self.budget -= 1;
+        }
+    }
+
+    /// Gives back the chain popped last, unused: the next [`Self::pop`] returns it again.
+    pub fn unpop(&mut self, chain: Chain) {
+        if let Some(ring) = self.queues.get_mut(chain.queue) {
+            ring.go_to_previous_position();
+        }
+    }
+
+    /// Returns a chain to the driver; the used length is what was written to it.
+    pub fn complete(&mut self, chain: Chain) -> Result<(), DriverFault> {
+        let fault = DriverFault("used ring outside RAM");
+        let ring = self.queues.get_mut(chain.queue).ok_or(fault)?;
+        self.used |= 1 << chain.queue;
+        ring.add_used(self.ram, chain.head, chain.written())
+            .map_err(|_| fault)
+    }
+
+    /// Reports a mistake of the driver that the device can live with.
+    pub fn guest_error(&mut self, what: &'static str) {
+        self.events.guest_error(self.device, what);
+    }
+
+    /// Whether the driver wants an interrupt for what was completed; asked once, at the end of a call.
+    pub(super) fn wants_interrupt(&mut self) -> Result<bool, DriverFault> {
+        let mut wanted = false;
+        for (index, ring) in self.queues.iter_mut().enumerate() {
+            if self.used & 1 << index != 0 {
+                wanted |= ring
+                    .needs_notification(self.ram)
+                    .map_err(|_| DriverFault("available ring outside RAM"))?;
+            }
+        }
+        Ok(wanted)
+    }
+
+    /// Whether `pop` held back chains to bound this call.
+    pub(super) fn backlog(&self) -> bool {
+        self.backlog
+    }
+}
+
+/// Collects and checks all descriptors of a chain.
+fn collect(
+    ram: &GuestRam,
+    descriptors: virtio_queue::DescriptorChain<&GuestRam>,
+    queue: usize,
+    size: u16,
+) -> Result<Chain, DriverFault> {
+    let head = descriptors.head_index();
+    if head >= size {
+        return Err(DriverFault("descriptor index out of range"));
+    }
+    let (mut readable, mut writable) = (Buffers::default(), Buffers::default());
+    let mut complete = false;
+    for descriptor in descriptors.take(MAX_DESCRIPTORS) {
+        complete = !descriptor.has_next();
+        if descriptor.len() == 0 {
+            continue;
+        }
+        let (address, len) = (descriptor.addr(), descriptor.len());
+        if descriptor.is_write_only() {
+            if !ram.check_range(address, len as usize, Permissions::Write) {
+                return Err(DriverFault("buffer outside RAM"));
+            }
+            writable.push(address, len);
+        } else {
+            if writable.left != 0 {
+                return Err(DriverFault(
+                    "device-readable buffer after a device-writable one",
+                ));
+            }
+            if !ram.check_range(address, len as usize, Permissions::Read) {
+                return Err(DriverFault("buffer outside RAM"));
+            }
+            readable.push(address, len);
+        }
+    }
+    if !complete {
+        // The iterator stops at the queue size, at a bad index or address, at 4 GiB and at a bad indirect table.
+        return Err(DriverFault(
+            "descriptor chain loops, is too long or leaves the table",
+        ));
+    }
+    Ok(Chain {
+        queue,
+        head,
+        readable,
+        writable,
+    })
+}
