@@ -1,3 +1,252 @@
 //! One RISC-V hart with the hypervisor extension.
+//!
+//! ```text
+//! run ── attend: interrupts, deadlines, WFI          (run.rs)
+//!  └── find block: fetch TLB, CodeCache              (block.rs)
+//!       └── exec: one instruction after the other    (interp/)
+//!            ├── TLB hit: load/store in RAM
+//!            ├── miss: walk, PMP, misaligned, bus     (access.rs, translate.rs, pmp.rs, tlb.rs)
+//!            ├── CSR                                  (csr/)
+//!            └── trap                                 (trap.rs)
+//! ```
+//!
+//! A hart knows RAM and the trait [`platform::Platform`], and no device.
 
+mod access;
+mod block;
+mod config;
+mod csr;
+mod fpu;
+mod interp;
 pub mod platform;
+mod pmp;
+mod ram;
+mod run;
+mod state;
+mod tlb;
+mod translate;
+mod trap;
+
+pub use block::CodeCache;
+pub use config::{CACHE_BLOCK, CostModel, Extensions, HartConfig};
+pub use ram::{Ram, RamError};
+pub use run::{Observer, Stop};
+
+use trapless_isa::Mode;
+use trapless_isa::csr::status;
+use trapless_isa::port::Lines;
+use trapless_ledger::event::Guest;
+
+use state::Csrs;
+use tlb::Tlb;
+
+/// An instruction raised an exception; [`Hart::syndrome`] tells which.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fault;
+
+/// What an exception will write to the trap CSRs.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Syndrome {
+    pub cause: u64,
+    pub tval: u64,
+    /// `tval` is a guest virtual address.
+    pub gva: bool,
+    /// Guest physical address of a guest-page fault.
+    pub gpa: u64,
+    /// `htinst`/`mtinst`.
+    pub tinst: u64,
+    /// Instruction bits for the ledger.
+    pub insn: u32,
+}
+
+/// Reservation of LR.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reservation {
+    pub host: usize,
+    pub size: u8,
+    pub value: u64,
+}
+
+/// One hart.
+pub struct Hart {
+    /// Integer registers; slot 32 takes results meant for `x0`, the rest pads the index range.
+    pub(crate) x: [u64; 64],
+    pub(crate) f: [u64; 32],
+    pub(crate) pc: u64,
+    /// Local virtual time in cycles.
+    pub(crate) cycles: u64,
+    /// Instructions retired since reset.
+    pub(crate) instret: u64,
+    /// `cycles` at which the hart must look up from executing blocks.
+    pub(crate) limit: u64,
+    pub(crate) mode: Mode,
+    pub(crate) data_mode: Mode,
+    pub(crate) csr: Csrs,
+    pub(crate) tlb: Tlb,
+    pub(crate) jumps: interp::JumpCache,
+    pub(crate) ram: Ram,
+    pub(crate) config: HartConfig,
+    pub(crate) id: usize,
+    pub(crate) syndrome: Syndrome,
+    pub(crate) reservation: Option<Reservation>,
+    /// Inputs as last read from the platform, and `mip` derived from them.
+    pub(crate) lines: Lines,
+    pub(crate) lines_stale: bool,
+    pub(crate) mip: u64,
+    pub(crate) waiting: bool,
+    pub(crate) wait_reported: bool,
+    /// A `wrs` instruction gives up the rest of the quantum.
+    pub(crate) stalled: bool,
+    pub(crate) fence_i: bool,
+    /// The interrupt architecture wants to know of mode changes.
+    pub(crate) watched: bool,
+}
+
+impl Hart {
+    /// A hart after reset: M-mode, at `config.reset_pc`, with `a0` = `id`.
+    pub fn new(id: usize, config: HartConfig, ram: Ram) -> Self {
+        let mut hart = Self {
+            x: [0; 64],
+            f: [0; 32],
+            pc: config.reset_pc,
+            cycles: 0,
+            instret: 0,
+            limit: 0,
+            mode: Mode::M,
+            data_mode: Mode::M,
+            csr: Csrs::new(),
+            tlb: Tlb::new(),
+            jumps: interp::JumpCache::new(),
+            ram,
+            config,
+            id,
+            syndrome: Syndrome::default(),
+            reservation: None,
+            lines: Lines::default(),
+            lines_stale: true,
+            mip: 0,
+            waiting: false,
+            wait_reported: false,
+            stalled: false,
+            fence_i: false,
+            watched: false,
+        };
+        hart.x[10] = id as u64;
+        hart.select_contexts();
+        hart
+    }
+
+    /// Hart id.
+    pub fn id(&self) -> usize {
+        self.id
+    }
+
+    /// Local virtual time in cycles.
+    pub fn now(&self) -> u64 {
+        self.cycles
+    }
+
+    /// Moves an idle hart's local time forward to `cycles`; never backward.
+    pub fn advance_to(&mut self, cycles: u64) {
+        self.cycles = self.cycles.max(cycles);
+    }
+
+    /// Instructions retired since reset.
+    pub fn instret(&self) -> u64 {
+        self.instret
+    }
+
+    /// Whether the hart waits in WFI.
+    pub fn waiting(&self) -> bool {
+        self.waiting
+    }
+
+    /// Earliest virtual time in cycles at which this hart's own comparators or its last known
+    /// [`Lines::deadline`] can end its wait; `u64::MAX` if only an outside event can.
+    pub fn wake_time(&self) -> u64 {
+        self.timer_deadline().min(self.lines.deadline)
+    }
+
+    /// Current mode.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Program counter.
+    pub fn pc(&self) -> u64 {
+        self.pc
+    }
+
+    /// Sets the program counter; for loaders and debuggers.
+    pub fn set_pc(&mut self, pc: u64) {
+        self.pc = pc & self.pc_mask();
+    }
+
+    /// Integer register `index` (0..=31).
+    pub fn x(&self, index: usize) -> u64 {
+        if index == 0 { 0 } else { self.x[index & 31] }
+    }
+
+    /// Sets integer register `index` (1..=31); writes of `x0` are ignored.
+    pub fn set_x(&mut self, index: usize, value: u64) {
+        if index & 31 != 0 {
+            self.x[index & 31] = value;
+        }
+    }
+
+    /// Raw bits of floating-point register `index` (0..=31).
+    pub fn f(&self, index: usize) -> u64 {
+        self.f[index & 31]
+    }
+
+    /// Sets the raw bits of floating-point register `index`.
+    pub fn set_f(&mut self, index: usize, value: u64) {
+        self.f[index & 31] = value;
+    }
+
+    /// What the hart is.
+    pub fn config(&self) -> &HartConfig {
+        &self.config
+    }
+
+    /// `hgatp.VMID`.
+    pub(crate) fn vmid(&self) -> u16 {
+        (self.csr.hgatp >> 44) as u16 & 0x3FFF
+    }
+
+    /// Identity of the guest context for the ledger.
+    pub(crate) fn guest(&self) -> Guest {
+        Guest {
+            vmid: self.vmid(),
+            context: self.csr.s[0].scratch,
+        }
+    }
+
+    /// Makes the hart look up at the end of the current block.
+    #[inline]
+    pub(crate) fn attention(&mut self) {
+        self.limit = 0;
+    }
+
+    /// The platform may have changed this hart's interrupt inputs.
+    pub(crate) fn lines_changed(&mut self) {
+        self.lines_stale = true;
+        self.attention();
+    }
+
+    /// Whether floating-point instructions are legal: FS on in every status register that counts.
+    #[inline]
+    pub(crate) fn fp_enabled(&self) -> bool {
+        self.csr.mstatus & status::FS != 0
+            && (!self.mode.v() || self.csr.vsstatus & status::FS != 0)
+    }
+
+    /// Marks the floating-point state dirty.
+    #[inline]
+    pub(crate) fn fp_dirty(&mut self) {
+        self.csr.mstatus |= status::FS;
+        if self.mode.v() {
+            self.csr.vsstatus |= status::FS;
+        }
+    }
+}

@@ -18,8 +18,14 @@ pub trait Platform {
     ///
     /// # Errors
     /// [`BusFault`] becomes a load (or instruction) access fault.
-    fn load(&mut self, hart: usize, now: u64, addr: u64, size: u8, mode: Mode)
-    -> Result<u64, BusFault>;
+    fn load(
+        &mut self,
+        hart: usize,
+        now: u64,
+        addr: u64,
+        size: u8,
+        mode: Mode,
+    ) -> Result<u64, BusFault>;
 
     /// Stores the low `size` bytes of `value` to a physical address outside RAM.
     ///

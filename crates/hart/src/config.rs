@@ -1,0 +1,156 @@
+//! What a hart is: its extensions, its options and the price of its work.
+
+use serde::{Deserialize, Serialize};
+
+/// Price of each kind of work in cycles. See `crates/machine/src/cost.toml` for default figures and
+/// their sources.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CostModel {
+    /// Integer ALU instruction.
+    pub simple: u32,
+    /// Multiplication.
+    pub mul: u32,
+    /// Division or remainder.
+    pub div: u32,
+    /// Floating-point operation other than division and square root.
+    pub fp: u32,
+    /// Floating-point division or square root.
+    pub fp_div: u32,
+    /// Load that hits the TLB.
+    pub load: u32,
+    /// Store that hits the TLB.
+    pub store: u32,
+    /// Atomic memory operation, LR and SC.
+    pub amo: u32,
+    /// Conditional branch.
+    pub branch: u32,
+    /// Unconditional jump.
+    pub jump: u32,
+    /// CSR access.
+    pub csr: u32,
+    /// Other system instruction (`ecall`, `wfi`, ...), without the trap it may cause.
+    pub system: u32,
+    /// `fence`, `fence.i`, and address-translation fences.
+    pub fence: u32,
+    /// Cache-block operation.
+    pub cbo: u32,
+    /// Trap entry, on top of the instruction it replaces.
+    pub trap: u32,
+    /// Trap return, on top of the instruction.
+    pub xret: u32,
+    /// One page-table entry read or written by a walk.
+    pub walk_step: u32,
+    /// Access outside RAM, on top of the instruction.
+    pub device: u32,
+}
+
+impl Default for CostModel {
+    /// One cycle for everything a pipeline retires each cycle: for tests and `exec` without a machine.
+    fn default() -> Self {
+        Self {
+            simple: 1,
+            mul: 1,
+            div: 1,
+            fp: 1,
+            fp_div: 1,
+            load: 1,
+            store: 1,
+            amo: 1,
+            branch: 1,
+            jump: 1,
+            csr: 1,
+            system: 1,
+            fence: 1,
+            cbo: 1,
+            trap: 0,
+            xret: 0,
+            walk_step: 0,
+            device: 0,
+        }
+    }
+}
+
+/// Extensions that can be present or absent. The rest of RV64GC with Zicsr, Zifencei, Zicntr and
+/// Zihpm is always there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Extensions {
+    /// Hypervisor.
+    pub h: bool,
+    /// Single- and double-precision floating point.
+    pub fd: bool,
+    /// Compressed instructions.
+    pub c: bool,
+    /// Zba, Zbb, Zbs.
+    pub b: bool,
+    /// Zicbom, Zicbop, Zicboz.
+    pub zicbo: bool,
+    /// Zicond.
+    pub zicond: bool,
+    /// Zawrs.
+    pub zawrs: bool,
+    /// Svinval.
+    pub svinval: bool,
+    /// Svpbmt.
+    pub svpbmt: bool,
+    /// Svnapot.
+    pub svnapot: bool,
+    /// Hardware A/D updating can be enabled through `menvcfg.ADUE`. Without it, and while ADUE is
+    /// clear, a clear A or needed D bit faults (Svade).
+    pub svadu: bool,
+    /// Supervisor timer comparators.
+    pub sstc: bool,
+    /// Smstateen and Ssstateen.
+    pub smstateen: bool,
+}
+
+impl Default for Extensions {
+    fn default() -> Self {
+        Self {
+            h: true,
+            fd: true,
+            c: true,
+            b: true,
+            zicbo: true,
+            zicond: true,
+            zawrs: true,
+            svinval: true,
+            svpbmt: true,
+            svnapot: true,
+            svadu: true,
+            sstc: true,
+            smstateen: true,
+        }
+    }
+}
+
+/// Size in bytes of the blocks of Zicbom and Zicboz.
+pub const CACHE_BLOCK: u64 = 64;
+
+/// Configuration of one hart.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HartConfig {
+    /// Extensions.
+    pub extensions: Extensions,
+    /// Whether misaligned loads and stores to RAM work; otherwise they trap.
+    pub misaligned: bool,
+    /// Cycles per tick of `time`.
+    pub cycles_per_tick: u64,
+    /// Price list.
+    pub cost: CostModel,
+    /// Address of the first instruction after reset.
+    pub reset_pc: u64,
+}
+
+impl Default for HartConfig {
+    fn default() -> Self {
+        Self {
+            extensions: Extensions::default(),
+            misaligned: true,
+            cycles_per_tick: 100,
+            cost: CostModel::default(),
+            reset_pc: 0x1000,
+        }
+    }
+}

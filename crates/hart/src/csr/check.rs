@@ -1,0 +1,115 @@
+//! Access rights of CSRs.
+
+use trapless_isa::csr::{self, envcfg, hstatus, stateen0, status};
+use trapless_isa::port::CsrFault;
+use trapless_isa::{Mode, Priv};
+
+use crate::Hart;
+use CsrFault::{Illegal, Virtual};
+
+/// Lowest privilege an address encodes: 0 U, 1 S, 2 HS (hypervisor and VS CSRs), 3 M.
+fn level(addr: u16) -> u16 {
+    addr >> 8 & 3
+}
+
+impl Hart {
+    /// Whether the current mode may access a CSR (sections 2.1, 8.2 and 8.6.1 of the privileged
+    /// specification, "Virtual-instruction exception").
+    pub(super) fn csr_check(&self, addr: u16, write: bool) -> Result<(), CsrFault> {
+        if write && addr >> 10 == 3 {
+            return Err(Illegal);
+        }
+        let v = self.mode.v();
+        let privilege = self.mode.privilege();
+        let allowed = match privilege {
+            Priv::M => true,
+            Priv::S => level(addr) <= if v { 1 } else { 2 },
+            Priv::U => level(addr) == 0,
+        };
+        if !allowed {
+            // V=1: virtual instruction if HS-mode could do the same with TVM=0.
+            return if v
+                && level(addr) != 3
+                && self.supervisor_gate(addr).is_ok()
+                && self.exists(addr)
+            {
+                Err(Virtual)
+            } else {
+                Err(Illegal)
+            };
+        }
+        match addr {
+            csr::FFLAGS | csr::FRM | csr::FCSR if !self.fp_enabled() => return Err(Illegal),
+            csr::CYCLE..=0xC1F => return self.counter_check(addr),
+            csr::SATP => match self.mode {
+                Mode::HS if self.csr.mstatus & status::TVM != 0 => return Err(Illegal),
+                Mode::VS if self.csr.hstatus & hstatus::VTVM != 0 => return Err(Virtual),
+                _ => {}
+            },
+            csr::HGATP if self.mode == Mode::HS && self.csr.mstatus & status::TVM != 0 => {
+                return Err(Illegal);
+            }
+            _ => {}
+        }
+        if privilege != Priv::M {
+            self.supervisor_gate(addr)?;
+            if v {
+                self.guest_gate(addr)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What M-mode withholds from lower modes.
+    fn supervisor_gate(&self, addr: u16) -> Result<(), CsrFault> {
+        let c = &self.csr;
+        let open = match addr {
+            csr::STIMECMP | csr::VSTIMECMP => {
+                c.menvcfg & envcfg::STCE != 0 && c.mcounteren & 2 != 0
+            }
+            csr::SENVCFG | csr::HENVCFG if self.config.extensions.smstateen => {
+                c.mstateen[0] & stateen0::ENVCFG != 0
+            }
+            csr::SSTATEEN0..=csr::SSTATEEN3 => c.mstateen[usize::from(addr & 3)] >> 63 != 0,
+            csr::HSTATEEN0..=csr::HSTATEEN3 => c.mstateen[usize::from(addr & 3)] >> 63 != 0,
+            _ => true,
+        };
+        if open { Ok(()) } else { Err(Illegal) }
+    }
+
+    /// What HS-mode withholds from V=1.
+    fn guest_gate(&self, addr: u16) -> Result<(), CsrFault> {
+        let c = &self.csr;
+        let open = match addr {
+            csr::STIMECMP => c.henvcfg & envcfg::STCE != 0 && c.hcounteren & 2 != 0,
+            csr::SENVCFG if self.config.extensions.smstateen => {
+                c.hstateen[0] & stateen0::ENVCFG != 0
+            }
+            csr::SSTATEEN0..=csr::SSTATEEN3 => c.hstateen[usize::from(addr & 3)] >> 63 != 0,
+            _ => true,
+        };
+        if open { Ok(()) } else { Err(Virtual) }
+    }
+
+    fn counter_check(&self, addr: u16) -> Result<(), CsrFault> {
+        let bit = 1u64 << (addr & 31);
+        let c = &self.csr;
+        if self.mode == Mode::M {
+            return Ok(());
+        }
+        if c.mcounteren & bit == 0 {
+            return Err(Illegal);
+        }
+        match self.mode {
+            Mode::U if c.scounteren & bit == 0 => Err(Illegal),
+            Mode::VS if c.hcounteren & bit == 0 => Err(Virtual),
+            Mode::VU if c.hcounteren & c.scounteren & bit == 0 => Err(Virtual),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the hart implements a CSR at all.
+    fn exists(&self, addr: u16) -> bool {
+        self.csr_read(addr).is_some()
+    }
+}

@@ -1,0 +1,162 @@
+//! CSR instructions: access rules first ([`check`]), then the register itself.
+//!
+//! | module | subject |
+//! |---|---|
+//! | [`check`] | who may access what, and which exception says no |
+//! | [`read`], [`write`] | the registers |
+//! | [`interrupts`] | the views of `mip` and `mie` |
+//! | [`counters`] | cycle, instret, time, performance counters |
+
+mod check;
+pub(crate) mod counters;
+pub(crate) mod interrupts;
+mod read;
+mod write;
+
+use trapless_isa::inst::{Inst, Op};
+use trapless_isa::port::{CsrAccess, CsrFault, CsrOp};
+use trapless_isa::{cause::exception, csr};
+
+use crate::block::NO_REG;
+use crate::platform::Platform;
+use crate::{Fault, Hart, Syndrome};
+
+impl Hart {
+    /// Executes one of the six CSR instructions.
+    pub(crate) fn csr_instruction(
+        &mut self,
+        inst: &Inst,
+        plat: &mut dyn Platform,
+    ) -> Result<(), Fault> {
+        let addr = inst.imm as u16 & 0xFFF;
+        let immediate = matches!(inst.op, Op::Csrrwi | Op::Csrrsi | Op::Csrrci);
+        let operand = if immediate {
+            u64::from(inst.rs1)
+        } else {
+            self.x[usize::from(inst.rs1 & 63)]
+        };
+        let op = match inst.op {
+            Op::Csrrw | Op::Csrrwi if inst.rd == NO_REG => CsrOp::Write(operand),
+            Op::Csrrw | Op::Csrrwi => CsrOp::Swap(operand),
+            _ if inst.rs1 == 0 => CsrOp::Read,
+            Op::Csrrs | Op::Csrrsi => CsrOp::Set(operand),
+            _ => CsrOp::Clear(operand),
+        };
+        match self.csr_access(addr, op, plat) {
+            Ok(old) => {
+                self.x[usize::from(inst.rd & 63)] = old;
+                Ok(())
+            }
+            Err(CsrFault::Illegal) => self.illegal(inst),
+            Err(CsrFault::Virtual) => self.virtual_instruction(inst),
+        }
+    }
+
+    fn csr_access(
+        &mut self,
+        addr: u16,
+        op: CsrOp,
+        plat: &mut dyn Platform,
+    ) -> Result<u64, CsrFault> {
+        let writes = op != CsrOp::Read;
+        self.csr_check(addr, writes)?;
+        let target = self.csr_alias(addr);
+        let Some(old) = self.csr_read(target) else {
+            return self.foreign_csr(addr, op, plat);
+        };
+        // Bits that interrupt hardware drives must not be copied into the software bits by a
+        // read-modify-write (privileged specification, section 3.1.9).
+        let base = match target {
+            csr::MIP => old & !self.lines_only(),
+            _ => old,
+        };
+        let new = match op {
+            CsrOp::Read => return Ok(old),
+            CsrOp::Write(v) | CsrOp::Swap(v) => v,
+            CsrOp::Set(v) => base | v,
+            CsrOp::Clear(v) => base & !v,
+        };
+        self.csr_write(target, new, plat);
+        Ok(old)
+    }
+
+    /// The register that a supervisor CSR address reaches: its VS twin when V=1.
+    pub(crate) fn csr_alias(&self, addr: u16) -> u16 {
+        let banked = matches!(
+            addr,
+            csr::SSTATUS
+                | csr::SIE
+                | csr::STVEC
+                | csr::SSCRATCH
+                | csr::SEPC
+                | csr::SCAUSE
+                | csr::STVAL
+                | csr::SIP
+                | csr::STIMECMP
+                | csr::SATP
+        );
+        if banked && self.mode.v() {
+            addr + 0x100
+        } else {
+            addr
+        }
+    }
+
+    fn foreign_csr(
+        &mut self,
+        csr: u16,
+        op: CsrOp,
+        plat: &mut dyn Platform,
+    ) -> Result<u64, CsrFault> {
+        let vmid = self.vmid();
+        let access = CsrAccess {
+            hart: self.id,
+            csr,
+            mode: self.mode,
+            vmid,
+            now: self.cycles,
+            op,
+        };
+        let value = plat.csr(&access)?;
+        self.lines_changed();
+        Ok(value)
+    }
+
+    /// Value of a CSR as the current mode would read it, without rights checks or side effects;
+    /// `None` if the hart has no such CSR. For debuggers and logs.
+    pub fn peek_csr(&self, addr: u16) -> Option<u64> {
+        self.csr_read(self.csr_alias(addr))
+    }
+
+    /// Writes a CSR as M-mode would. For debuggers; `false` if the hart has no such CSR.
+    pub fn poke_csr(&mut self, addr: u16, value: u64, plat: &mut dyn Platform) -> bool {
+        let target = self.csr_alias(addr);
+        let known = self.csr_read(target).is_some() && addr >> 10 != 3;
+        if known {
+            self.csr_write(target, value, plat);
+        }
+        known
+    }
+
+    /// Illegal-instruction exception.
+    #[cold]
+    pub(crate) fn illegal<T>(&mut self, inst: &Inst) -> Result<T, Fault> {
+        self.instruction_fault(exception::ILLEGAL, inst)
+    }
+
+    /// Virtual-instruction exception.
+    #[cold]
+    pub(crate) fn virtual_instruction<T>(&mut self, inst: &Inst) -> Result<T, Fault> {
+        self.instruction_fault(exception::VIRTUAL_INSTRUCTION, inst)
+    }
+
+    fn instruction_fault<T>(&mut self, cause: u64, inst: &Inst) -> Result<T, Fault> {
+        self.syndrome = Syndrome {
+            cause,
+            tval: u64::from(inst.raw),
+            insn: inst.raw,
+            ..Syndrome::default()
+        };
+        Err(Fault)
+    }
+}

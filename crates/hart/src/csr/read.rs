@@ -1,0 +1,156 @@
+//! Reading CSRs.
+
+use trapless_isa::csr::{self, envcfg, status};
+
+use super::interrupts::{H_BITS, VS_BITS};
+use crate::Hart;
+
+/// Fields of `mstatus` that `sstatus` shows.
+pub(super) const SSTATUS: u64 = status::SIE
+    | status::SPIE
+    | status::UBE
+    | status::SPP
+    | status::VS
+    | status::FS
+    | status::SUM
+    | status::MXR
+    | 3 << 32;
+
+fn with_sd(value: u64) -> u64 {
+    if value & status::FS == status::FS {
+        value | status::SD
+    } else {
+        value
+    }
+}
+
+impl Hart {
+    /// `misa`: RV64 with the letters of the configured extensions.
+    pub(super) fn misa(&self) -> u64 {
+        let e = &self.config.extensions;
+        let mut value = 2 << 62;
+        for (letter, present) in [
+            (b'A', true),
+            (b'I', true),
+            (b'M', true),
+            (b'S', true),
+            (b'U', true),
+            (b'C', e.c),
+            (b'D', e.fd),
+            (b'F', e.fd),
+            (b'H', e.h),
+        ] {
+            value |= u64::from(present) << (letter - b'A');
+        }
+        value
+    }
+
+    /// `henvcfg` as read: what M-mode does not have, HS-mode cannot grant.
+    pub(crate) fn henvcfg(&self) -> u64 {
+        self.csr.henvcfg & (self.csr.menvcfg | !(envcfg::ADUE | envcfg::PBMTE | envcfg::STCE))
+    }
+
+    /// Value of a CSR after aliasing; `None` if the hart does not have it.
+    #[allow(clippy::too_many_lines)] // One line per register, as in the specification's table.
+    pub(crate) fn csr_read(&self, addr: u16) -> Option<u64> {
+        let c = &self.csr;
+        let e = &self.config.extensions;
+        let value = match addr {
+            csr::FFLAGS if e.fd => u64::from(c.fflags),
+            csr::FRM if e.fd => u64::from(c.frm),
+            csr::FCSR if e.fd => u64::from(c.frm) << 5 | u64::from(c.fflags),
+
+            csr::SSTATUS => with_sd(c.mstatus & SSTATUS),
+            csr::SIE => c.mie & self.s_view(),
+            csr::STVEC => c.s[0].tvec,
+            csr::SCOUNTEREN => c.scounteren,
+            csr::SENVCFG => c.senvcfg,
+            csr::SSTATEEN0..=csr::SSTATEEN3 if e.smstateen => c.sstateen[usize::from(addr & 3)],
+            csr::SSCRATCH => c.s[0].scratch,
+            csr::SEPC => c.s[0].epc,
+            csr::SCAUSE => c.s[0].cause,
+            csr::STVAL => c.s[0].tval,
+            csr::SIP => self.mip_value() & self.s_view(),
+            csr::STIMECMP if e.sstc => c.s[0].timecmp,
+            csr::SATP => c.s[0].atp,
+
+            csr::MSTATUS => with_sd(c.mstatus),
+            csr::MISA => self.misa(),
+            csr::MEDELEG => c.medeleg,
+            csr::MIDELEG => self.mideleg(),
+            csr::MIE => c.mie,
+            csr::MTVEC => c.mtvec,
+            csr::MCOUNTEREN => c.mcounteren,
+            csr::MENVCFG => c.menvcfg,
+            csr::MSTATEEN0..=csr::MSTATEEN3 if e.smstateen => c.mstateen[usize::from(addr & 3)],
+            csr::MCOUNTINHIBIT => c.mcountinhibit,
+            csr::MSCRATCH => c.mscratch,
+            csr::MEPC => c.mepc,
+            csr::MCAUSE => c.mcause,
+            csr::MTVAL => c.mtval,
+            csr::MIP => self.mip_value(),
+            csr::MVENDORID | csr::MARCHID | csr::MIMPID | csr::MCONFIGPTR => 0,
+            csr::MHARTID => self.id as u64,
+            0x3A0..=0x3AF if addr % 2 == 0 => match usize::from(addr - csr::PMPCFG0) / 2 {
+                pair @ 0..=1 => c.pmp.cfg(pair),
+                _ => 0,
+            },
+            0x3B0..=0x3EF => match usize::from(addr - csr::PMPADDR0) {
+                i @ 0..=15 => c.pmp.addr(i),
+                _ => 0,
+            },
+
+            csr::MCYCLE | csr::CYCLE => self.mcycle(),
+            csr::MINSTRET | csr::INSTRET => self.minstret(),
+            csr::TIME if self.mode.v() => self.time().wrapping_add(c.htimedelta),
+            csr::TIME => self.time(),
+            0xB03..=0xB1F | 0xC03..=0xC1F => self.hpm_counter(usize::from(addr & 31) - 3),
+            0x323..=0x33F => c
+                .hpm_event
+                .get(usize::from(addr & 31) - 3)
+                .copied()
+                .unwrap_or(0),
+            _ if e.h => return self.hypervisor_read(addr),
+            _ => return None,
+        };
+        Some(value)
+    }
+
+    fn hypervisor_read(&self, addr: u16) -> Option<u64> {
+        let c = &self.csr;
+        let e = &self.config.extensions;
+        Some(match addr {
+            csr::VSSTATUS => with_sd(c.vsstatus),
+            csr::VSIE => (c.mie & self.vs_view()) >> 1,
+            csr::VSTVEC => c.s[1].tvec,
+            csr::VSSCRATCH => c.s[1].scratch,
+            csr::VSEPC => c.s[1].epc,
+            csr::VSCAUSE => c.s[1].cause,
+            csr::VSTVAL => c.s[1].tval,
+            csr::VSIP => (self.mip_value() & self.vs_view()) >> 1,
+            csr::VSTIMECMP if e.sstc => c.s[1].timecmp,
+            csr::VSATP => c.s[1].atp,
+            csr::HSTATUS => c.hstatus,
+            csr::HEDELEG => c.hedeleg,
+            csr::HIDELEG => c.hideleg,
+            csr::HIE => c.mie & H_BITS,
+            csr::HTIMEDELTA => c.htimedelta,
+            csr::HCOUNTEREN => c.hcounteren,
+            csr::HGEIE => c.hgeie,
+            csr::HENVCFG => self.henvcfg(),
+            csr::HSTATEEN0..=csr::HSTATEEN3 if e.smstateen => {
+                let i = usize::from(addr & 3);
+                c.hstateen[i] & c.mstateen[i]
+            }
+            csr::HTVAL => c.htval,
+            csr::HIP => self.mip_value() & H_BITS,
+            csr::HVIP => c.hvip & VS_BITS,
+            csr::HTINST => c.htinst,
+            csr::HGATP => c.hgatp,
+            csr::HGEIP => self.lines.hgeip,
+            csr::MTINST => c.mtinst,
+            csr::MTVAL2 => c.mtval2,
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,271 @@
+//! Writing CSRs: what is writable, what is WARL, and what a write sets in motion.
+
+use trapless_isa::csr::{self, envcfg, hstatus, stateen0, status};
+use trapless_ledger::event::{Event, TimerSet};
+
+use super::interrupts::{CUSTOM_BITS, H_BITS, S_BITS, VS_BITS};
+use super::read::SSTATUS;
+use crate::Hart;
+use crate::platform::Platform;
+use crate::tlb::Scope;
+
+/// Exceptions that M-mode can delegate: all but `ecall` from M.
+const MEDELEG: u64 = 0xB7FF;
+/// The same with H: `ecall` from VS and the guest faults.
+const MEDELEG_H: u64 = 0xF0_0000;
+/// Exceptions that HS-mode can delegate to VS-mode.
+const HEDELEG: u64 = 0xB1FF;
+
+const VSSTATUS: u64 =
+    status::SIE | status::SPIE | status::SPP | status::FS | status::SUM | status::MXR;
+const MSTATUS: u64 = VSSTATUS
+    | status::MIE
+    | status::MPIE
+    | status::MPP
+    | status::MPRV
+    | status::TVM
+    | status::TW
+    | status::TSR;
+const MSTATUS_H: u64 = status::GVA | status::MPV;
+const HSTATUS: u64 = hstatus::GVA
+    | hstatus::SPV
+    | hstatus::SPVP
+    | hstatus::HU
+    | hstatus::VTVM
+    | hstatus::VTW
+    | hstatus::VTSR;
+
+fn merge(old: u64, new: u64, mask: u64) -> u64 {
+    old & !mask | new & mask
+}
+
+/// `xtvec`: direct and vectored modes exist; writes of reserved modes are ignored.
+fn tvec(old: u64, new: u64) -> u64 {
+    if new & 2 != 0 { old } else { new }
+}
+
+/// `satp`-like registers: writes of unsupported modes are ignored as a whole.
+fn atp(old: u64, new: u64, mask: u64) -> u64 {
+    if matches!(new >> 60, 0 | 8 | 9 | 10) {
+        new & mask
+    } else {
+        old
+    }
+}
+
+impl Hart {
+    /// Writes a CSR after aliasing; the caller knows that it exists.
+    #[allow(clippy::too_many_lines)] // One line per register, as in the specification's table.
+    pub(super) fn csr_write(&mut self, addr: u16, value: u64, plat: &mut dyn Platform) {
+        let index = usize::from(addr & 3);
+        match addr {
+            csr::FFLAGS => self.write_fcsr(self.csr.frm, value as u8),
+            csr::FRM => self.write_fcsr(value as u8, self.csr.fflags),
+            csr::FCSR => self.write_fcsr((value >> 5) as u8, value as u8),
+
+            csr::SSTATUS => self.write_mstatus(merge(self.csr.mstatus, value, SSTATUS)),
+            csr::SIE => self.write_mie(value, self.s_view()),
+            csr::STVEC => self.csr.s[0].tvec = tvec(self.csr.s[0].tvec, value),
+            csr::SCOUNTEREN => self.csr.scounteren = value & 0xFFFF_FFFF,
+            csr::SENVCFG => {
+                self.csr.senvcfg = self.envcfg_bits(self.csr.senvcfg, value, 0);
+            }
+            csr::SSTATEEN0..=csr::SSTATEEN3 => {}
+            csr::SSCRATCH => self.csr.s[0].scratch = value,
+            csr::SEPC => self.csr.s[0].epc = value & self.pc_mask(),
+            csr::SCAUSE => self.csr.s[0].cause = value,
+            csr::STVAL => self.csr.s[0].tval = value,
+            csr::SIP => {
+                let mask = self.s_view() & 2;
+                self.csr.mip = merge(self.csr.mip, value, mask);
+                self.attention();
+            }
+            csr::STIMECMP => self.write_timecmp(0, value, plat),
+            csr::SATP => {
+                self.csr.s[0].atp = atp(self.csr.s[0].atp, value, u64::MAX);
+                self.select_contexts();
+            }
+
+            csr::MSTATUS => self.write_mstatus(value),
+            csr::MEDELEG => {
+                let h = if self.config.extensions.h {
+                    MEDELEG_H | 1 << 10
+                } else {
+                    0
+                };
+                self.csr.medeleg = value & (MEDELEG & !(1 << 10) | h);
+            }
+            csr::MIDELEG => {
+                self.csr.mideleg = value & (S_BITS | CUSTOM_BITS);
+                self.attention();
+            }
+            csr::MIE => self.write_mie(value, u64::MAX),
+            csr::MTVEC => self.csr.mtvec = tvec(self.csr.mtvec, value),
+            csr::MCOUNTEREN => self.csr.mcounteren = value & 0xFFFF_FFFF,
+            csr::MENVCFG => {
+                self.csr.menvcfg = self.envcfg_bits(self.csr.menvcfg, value, u64::MAX);
+                self.select_contexts();
+                self.attention();
+            }
+            csr::MSTATEEN0..=csr::MSTATEEN3 => {
+                self.csr.mstateen[index] = value & self.stateen_mask(index);
+            }
+            csr::MCOUNTINHIBIT => self.set_mcountinhibit(value),
+            csr::MSCRATCH => self.csr.mscratch = value,
+            csr::MEPC => self.csr.mepc = value & self.pc_mask(),
+            csr::MCAUSE => self.csr.mcause = value,
+            csr::MTVAL => self.csr.mtval = value,
+            csr::MIP => self.write_mip(value),
+            0x3A0..=0x3AF => {
+                let pair = usize::from(addr - csr::PMPCFG0) / 2;
+                if pair < 2 {
+                    self.csr.pmp.set_cfg(pair, value);
+                    self.tlb.flush(Scope::All, None);
+                }
+            }
+            0x3B0..=0x3EF => {
+                let i = usize::from(addr - csr::PMPADDR0);
+                if i < 16 {
+                    self.csr.pmp.set_addr(i, value);
+                    self.tlb.flush(Scope::All, None);
+                }
+            }
+            csr::MCYCLE => self.set_mcycle(value),
+            csr::MINSTRET => self.set_minstret(value),
+            0xB03..=0xB1F => self.set_hpm_counter(usize::from(addr & 31) - 3, value),
+            0x323..=0x33F => self.set_hpm_event(usize::from(addr & 31) - 3, value),
+            _ => self.hypervisor_write(addr, value, plat),
+        }
+    }
+
+    fn hypervisor_write(&mut self, addr: u16, value: u64, plat: &mut dyn Platform) {
+        match addr {
+            csr::VSSTATUS => {
+                self.csr.vsstatus = merge(self.csr.vsstatus, value, VSSTATUS);
+                self.select_contexts();
+                self.attention();
+            }
+            csr::VSIE => self.write_mie(value << 1, self.vs_view()),
+            csr::VSTVEC => self.csr.s[1].tvec = tvec(self.csr.s[1].tvec, value),
+            csr::VSSCRATCH => self.csr.s[1].scratch = value,
+            csr::VSEPC => self.csr.s[1].epc = value & self.pc_mask(),
+            csr::VSCAUSE => self.csr.s[1].cause = value,
+            csr::VSTVAL => self.csr.s[1].tval = value,
+            csr::VSIP => self.write_hvip(value << 1, self.vs_view() & 4),
+            csr::VSTIMECMP => self.write_timecmp(1, value, plat),
+            csr::VSATP => {
+                self.csr.s[1].atp = atp(self.csr.s[1].atp, value, u64::MAX);
+                self.select_contexts();
+            }
+            csr::HSTATUS => self.csr.hstatus = merge(self.csr.hstatus, value, HSTATUS),
+            csr::HEDELEG => self.csr.hedeleg = value & HEDELEG,
+            csr::HIDELEG => {
+                self.csr.hideleg = value & VS_BITS;
+                self.attention();
+            }
+            csr::HIE => self.write_mie(value, H_BITS),
+            csr::HTIMEDELTA => {
+                self.csr.htimedelta = value;
+                self.attention();
+            }
+            csr::HCOUNTEREN => self.csr.hcounteren = value & 0xFFFF_FFFF,
+            csr::HENVCFG => {
+                let mask = self.csr.menvcfg | !(envcfg::ADUE | envcfg::PBMTE | envcfg::STCE);
+                self.csr.henvcfg = self.envcfg_bits(self.csr.henvcfg, value, mask);
+                self.select_contexts();
+                self.attention();
+            }
+            csr::HSTATEEN0..=csr::HSTATEEN3 => {
+                let i = usize::from(addr & 3);
+                self.csr.hstateen[i] = value & self.stateen_mask(i) & self.csr.mstateen[i];
+            }
+            csr::HTVAL => self.csr.htval = value,
+            csr::HIP => self.write_hvip(value, 4),
+            csr::HVIP => self.write_hvip(value, VS_BITS),
+            csr::HTINST => self.csr.htinst = value,
+            csr::HGATP => {
+                // MODE, VMID[13:0], PPN with the two low bits zero (root table of 16 KiB).
+                self.csr.hgatp = atp(self.csr.hgatp, value, !(3 << 58 | 3));
+                self.select_contexts();
+                self.mode_notice(plat);
+            }
+            csr::MTINST => self.csr.mtinst = value,
+            csr::MTVAL2 => self.csr.mtval2 = value,
+            // `hgeie` has no implemented bits without guest interrupt files; the rest is read-only.
+            _ => {}
+        }
+    }
+
+    fn write_mstatus(&mut self, value: u64) {
+        let mut mask = MSTATUS;
+        if self.config.extensions.h {
+            mask |= MSTATUS_H;
+        }
+        if !self.config.extensions.fd {
+            mask &= !status::FS;
+        }
+        // MPP holds no reserved value.
+        if value & status::MPP == 2 << 11 {
+            mask &= !status::MPP;
+        }
+        self.csr.mstatus = merge(self.csr.mstatus, value, mask);
+        self.select_contexts();
+        self.attention();
+    }
+
+    fn write_fcsr(&mut self, frm: u8, fflags: u8) {
+        self.csr.frm = frm & 7;
+        self.csr.fflags = fflags & 0x1F;
+        self.fp_dirty();
+    }
+
+    fn envcfg_bits(&self, old: u64, value: u64, top: u64) -> u64 {
+        let e = &self.config.extensions;
+        let mut mask = envcfg::FIOM;
+        let when = |present: bool, bits: u64| if present { bits & top } else { 0 };
+        mask |= when(e.svadu, envcfg::ADUE);
+        mask |= when(e.svpbmt, envcfg::PBMTE);
+        mask |= when(e.sstc, envcfg::STCE);
+        if e.zicbo {
+            mask |= envcfg::CBCFE | envcfg::CBZE;
+            // CBIE = 2 is reserved.
+            if value & envcfg::CBIE != 2 << 4 {
+                mask |= envcfg::CBIE;
+            }
+        }
+        merge(old, value, mask)
+    }
+
+    fn stateen_mask(&self, index: usize) -> u64 {
+        if index == 0 {
+            stateen0::SE0 | stateen0::ENVCFG
+        } else {
+            stateen0::SE0
+        }
+    }
+
+    fn write_timecmp(&mut self, bank: usize, value: u64, plat: &mut dyn Platform) {
+        self.csr.s[bank].timecmp = value;
+        self.attention();
+        let now = self.time();
+        let deadline = if bank == 0 {
+            value.saturating_mul(self.config.cycles_per_tick)
+        } else if now.wrapping_add(self.csr.htimedelta) >= value {
+            self.cycles
+        } else {
+            self.vs_deadline(now)
+        };
+        plat.record(&Event::TimerSet(TimerSet {
+            time: self.cycles,
+            hart: self.id,
+            mode: self.mode,
+            guest: self.guest(),
+            deadline,
+        }));
+    }
+
+    /// Bits that a program counter can have.
+    pub(crate) fn pc_mask(&self) -> u64 {
+        if self.config.extensions.c { !1 } else { !3 }
+    }
+}

@@ -1,0 +1,222 @@
+//! The interpreter: finds the block at `pc` and executes its instructions one after the other.
+//!
+//! | module | subject |
+//! |---|---|
+//! | this | block lookup, fetch, integer instructions, loads and stores |
+//! | [`bits`] | Zba, Zbb, Zbs, Zicond, division |
+//! | [`atomic`] | LR, SC, AMO |
+//! | [`float`] | F and D |
+//! | [`system`] | system instructions, fences, cache-block and hypervisor memory operations |
+
+mod atomic;
+mod bits;
+mod float;
+mod integer;
+mod system;
+
+use trapless_isa::cause::exception;
+use trapless_isa::inst::{Inst, Op};
+
+use crate::block::{Block, CodeCache};
+use crate::platform::Platform;
+use crate::run::Observer;
+use crate::tlb::Access;
+use crate::translate::Effective;
+use crate::{Fault, Hart};
+
+/// Remembers blocks by virtual program counter, so that most lookups touch neither TLB nor cache.
+pub(crate) struct JumpCache(Vec<Jump>);
+
+const JUMPS: usize = 4096;
+
+#[derive(Clone, Copy)]
+struct Jump {
+    pc: u64,
+    /// Generation of the fetch context, and epoch of the code cache.
+    valid: u64,
+    block: Block,
+}
+
+impl JumpCache {
+    pub fn new() -> Self {
+        Self(vec![
+            Jump {
+                pc: 1,
+                valid: 0,
+                block: Block::EMPTY
+            };
+            JUMPS
+        ])
+    }
+}
+
+/// Where execution goes after an instruction off the fast path.
+pub(crate) enum Flow {
+    /// To the next instruction.
+    Next,
+    /// Elsewhere.
+    Jump(u64),
+}
+
+impl Hart {
+    /// Executes the block at `pc`, or takes the exception that fetching it raises. `false` if the
+    /// observer wants to stop.
+    pub(crate) fn step_block<const WATCH: bool>(
+        &mut self,
+        code: &mut CodeCache,
+        plat: &mut dyn Platform,
+        observer: &mut dyn Observer,
+    ) -> bool {
+        let valid = u64::from(self.tlb.generation) << 32 | u64::from(code.epoch());
+        let slot = (self.pc >> 1) as usize & (JUMPS - 1);
+        let jump = &self.jumps.0[slot];
+        let block = if jump.pc == self.pc && jump.valid == valid {
+            jump.block
+        } else {
+            match self.lookup(code, plat) {
+                Ok(Some(block)) => {
+                    // The lookup may have moved to a new generation or epoch.
+                    let valid = u64::from(self.tlb.generation) << 32 | u64::from(code.epoch());
+                    self.jumps.0[slot] = Jump {
+                        pc: self.pc,
+                        valid,
+                        block,
+                    };
+                    block
+                }
+                Ok(None) => return self.single::<WATCH>(code, plat, observer),
+                Err(Fault) => {
+                    self.take_exception(self.pc, plat);
+                    return true;
+                }
+            }
+        };
+        self.cycles += u64::from(block.cost);
+        self.instret += u64::from(block.len);
+        self.exec::<WATCH>(code.insts(&block), code.cost(), plat, observer)
+    }
+
+    /// Block at `pc`; `None` if its first instruction crosses a page or is not in RAM.
+    #[cold]
+    fn lookup(
+        &mut self,
+        code: &mut CodeCache,
+        plat: &mut dyn Platform,
+    ) -> Result<Option<Block>, Fault> {
+        let _ = plat;
+        let entry = self.tlb.fetch(self.pc);
+        let pa = if entry.exec == self.pc & !0xFFF {
+            self.ram
+                .physical(self.pc.wrapping_add(entry.addend) as usize)
+        } else {
+            let eff = self.effective_fetch();
+            self.translate(self.pc, 2, Access::Exec, &eff)?
+        };
+        if !self.ram.contains(pa, 4096 - (pa & 0xFFF)) || !self.fetch_cached(self.pc) {
+            return Ok(None);
+        }
+        Ok(code.find(&self.ram, pa).map(|index| code.block(index)))
+    }
+
+    /// Whether the page of `va` is in the fetch TLB, that is, executable as a whole.
+    fn fetch_cached(&self, va: u64) -> bool {
+        self.tlb.fetch(va).exec == va & !0xFFF
+    }
+
+    fn effective_fetch(&self) -> Effective {
+        Effective {
+            mode: self.mode,
+            hlvx: false,
+            array: self.tlb.fetch_array(),
+        }
+    }
+
+    /// Executes one instruction that no block can hold: across pages, outside RAM, or in a page that
+    /// PMP splits.
+    #[cold]
+    fn single<const WATCH: bool>(
+        &mut self,
+        code: &mut CodeCache,
+        plat: &mut dyn Platform,
+        observer: &mut dyn Observer,
+    ) -> bool {
+        let raw = self.fetch_parcel(self.pc, plat).and_then(|low| {
+            if low & 3 != 3 {
+                return Ok(low);
+            }
+            Ok(low | self.fetch_parcel(self.pc.wrapping_add(2), plat)? << 16)
+        });
+        let Ok(raw) = raw else {
+            self.take_exception(self.pc, plat);
+            return true;
+        };
+        let inst = code.prepare(raw);
+        self.cycles += u64::from(code.cost().of(inst.op));
+        self.instret += 1;
+        self.exec::<WATCH>(&[inst], code.cost(), plat, observer)
+    }
+
+    fn fetch_parcel(&mut self, va: u64, plat: &mut dyn Platform) -> Result<u32, Fault> {
+        let eff = self.effective_fetch();
+        let pa = self.translate(va, 2, Access::Exec, &eff)?;
+        let parcel = match self.ram.load(pa, 2) {
+            Some(parcel) => Some(parcel),
+            None => {
+                let parcel = plat.load(self.id, self.cycles, pa, 2, self.mode).ok();
+                self.lines_changed();
+                parcel
+            }
+        };
+        match parcel {
+            Some(parcel) => Ok(parcel as u32),
+            None => self.fault(exception::FETCH_ACCESS, va, self.mode.v()),
+        }
+    }
+
+    /// Undoes the charge for the instructions of `insts` from `done` on, and traps at `pc`.
+    #[cold]
+    fn abort(
+        &mut self,
+        insts: &[Inst],
+        done: usize,
+        pc: u64,
+        cost: &crate::CostModel,
+        plat: &mut dyn Platform,
+    ) {
+        self.uncharge(&insts[done + 1..], cost);
+        // The trapping instruction costs its time but does not retire.
+        self.instret -= 1;
+        self.transform_tinst(&insts[done]);
+        self.take_exception(pc, plat);
+    }
+
+    fn uncharge(&mut self, insts: &[Inst], cost: &crate::CostModel) {
+        self.instret -= insts.len() as u64;
+        self.cycles -= insts.iter().map(|i| u64::from(cost.of(i.op))).sum::<u64>();
+    }
+
+    /// Jump target check: without C, instructions are aligned to 4 bytes.
+    #[inline]
+    fn target(&mut self, target: u64) -> Result<u64, Fault> {
+        if target & 2 != 0 && !self.config.extensions.c {
+            return self.fault(exception::FETCH_MISALIGNED, target, self.mode.v());
+        }
+        Ok(target)
+    }
+
+    /// Executes what the fast path does not.
+    fn exec_other(&mut self, inst: &Inst, pc: u64, plat: &mut dyn Platform) -> Result<Flow, Fault> {
+        use trapless_isa::inst::{CostClass as C, Ext};
+        match (inst.op.class(), inst.op.extension()) {
+            (C::Csr, _) => self.csr_instruction(inst, plat).map(|()| Flow::Next),
+            (C::Amo, _) => self.exec_atomic(inst).map(|()| Flow::Next),
+            (_, Ext::F | Ext::D) => self.exec_float(inst, plat).map(|()| Flow::Next),
+            (_, Ext::M | Ext::Zba | Ext::Zbb | Ext::Zbs | Ext::Zicond) => {
+                self.exec_bits(inst);
+                Ok(Flow::Next)
+            }
+            _ if inst.op == Op::Illegal => self.illegal(inst),
+            _ => self.exec_system(inst, pc, plat),
+        }
+    }
+}

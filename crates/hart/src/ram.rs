@@ -1,0 +1,145 @@
+//! RAM as one host mapping.
+//!
+//! Devices reach the same bytes through `vm-memory`; harts read and write them directly. A machine
+//! runs its harts and devices on one host thread, so that accesses never race.
+
+use std::sync::Arc;
+
+use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
+
+/// RAM cannot be set up.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot map {bytes} bytes of RAM: {reason}; use a smaller --ram")]
+pub struct RamError {
+    /// Size asked for.
+    pub bytes: u64,
+    /// What the host said.
+    pub reason: String,
+}
+
+/// Physical memory of a machine: one region, allocated lazily by the host.
+#[derive(Clone)]
+pub struct Ram {
+    mem: Arc<GuestMemoryMmap<()>>,
+    base: u64,
+    size: u64,
+    host: usize,
+}
+
+impl Ram {
+    /// Maps `size` bytes (a multiple of 4 KiB) at physical address `base`.
+    ///
+    /// # Errors
+    /// [`RamError`] if the host refuses the mapping.
+    pub fn new(base: u64, size: u64) -> Result<Self, RamError> {
+        let fail = |reason: String| RamError {
+            bytes: size,
+            reason,
+        };
+        if size == 0 || size % 4096 != 0 || base % 4096 != 0 {
+            return Err(fail("size must be a positive multiple of 4096".into()));
+        }
+        let bytes = usize::try_from(size).map_err(|e| fail(e.to_string()))?;
+        let mem = GuestMemoryMmap::<()>::from_ranges(&[(GuestAddress(base), bytes)])
+            .map_err(|e| fail(e.to_string()))?;
+        let host = mem
+            .get_host_address(GuestAddress(base))
+            .map_err(|e| fail(e.to_string()))? as usize;
+        Ok(Self {
+            mem: Arc::new(mem),
+            base,
+            size,
+            host,
+        })
+    }
+
+    /// The same memory for devices.
+    pub fn guest_memory(&self) -> &Arc<GuestMemoryMmap<()>> {
+        &self.mem
+    }
+
+    /// Physical address of the first byte.
+    pub fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// Size in bytes.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Whether `len` bytes at physical address `addr` are RAM.
+    #[inline]
+    pub fn contains(&self, addr: u64, len: u64) -> bool {
+        let offset = addr.wrapping_sub(self.base);
+        offset < self.size && len <= self.size - offset
+    }
+
+    /// Host address of a physical address; the caller has checked [`contains`](Self::contains).
+    #[inline]
+    pub(crate) fn host(&self, addr: u64) -> usize {
+        debug_assert!(self.contains(addr, 1));
+        self.host.wrapping_add((addr - self.base) as usize)
+    }
+
+    /// Physical address of a host address inside the mapping.
+    #[inline]
+    pub(crate) fn physical(&self, host: usize) -> u64 {
+        self.base + host.wrapping_sub(self.host) as u64
+    }
+
+    /// Loads `size` (1, 2, 4, 8) bytes, zero-extended; `None` outside RAM.
+    #[inline]
+    pub fn load(&self, addr: u64, size: u8) -> Option<u64> {
+        if !self.contains(addr, u64::from(size)) {
+            return None;
+        }
+        // SAFETY: the range was checked to lie inside the mapping, which lives as long as `self`.
+        Some(unsafe { load(self.host(addr), size) })
+    }
+
+    /// Stores the low `size` (1, 2, 4, 8) bytes; `None` outside RAM.
+    #[inline]
+    pub fn store(&self, addr: u64, size: u8, value: u64) -> Option<()> {
+        if !self.contains(addr, u64::from(size)) {
+            return None;
+        }
+        // SAFETY: the range was checked to lie inside the mapping, which lives as long as `self`.
+        unsafe { store(self.host(addr), size, value) };
+        Some(())
+    }
+}
+
+/// Loads `size` bytes at a host address.
+///
+/// # Safety
+/// `host..host + size` must lie inside the mapping of a live [`Ram`].
+#[inline(always)]
+pub(crate) unsafe fn load(host: usize, size: u8) -> u64 {
+    // SAFETY: promised by the caller; unaligned reads carry no alignment requirement.
+    unsafe {
+        match size {
+            1 => u64::from((host as *const u8).read()),
+            2 => u64::from((host as *const u16).read_unaligned()),
+            4 => u64::from((host as *const u32).read_unaligned()),
+            _ => (host as *const u64).read_unaligned(),
+        }
+    }
+}
+
+/// Stores `size` bytes at a host address.
+///
+/// # Safety
+/// `host..host + size` must lie inside the mapping of a live [`Ram`].
+#[inline(always)]
+pub(crate) unsafe fn store(host: usize, size: u8, value: u64) {
+    // SAFETY: promised by the caller; unaligned writes carry no alignment requirement.
+    unsafe {
+        match size {
+            1 => (host as *mut u8).write(value as u8),
+            2 => (host as *mut u16).write_unaligned(value as u16),
+            4 => (host as *mut u32).write_unaligned(value as u32),
+            _ => (host as *mut u64).write_unaligned(value),
+        }
+    }
+}

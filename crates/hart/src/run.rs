@@ -1,0 +1,157 @@
+//! The run loop: blocks until something outside them needs attention.
+
+use trapless_isa::inst::Inst;
+use trapless_ledger::event::{Event, Raise};
+
+use crate::block::CodeCache;
+use crate::platform::Platform;
+use crate::{Hart, csr};
+
+/// Why [`Hart::run`] came back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stop {
+    /// Local time reached the end of the slice.
+    Quantum,
+    /// The hart waits in WFI with nothing pending.
+    Wfi,
+    /// [`Platform::stop_requested`].
+    Requested,
+    /// The observer asked to stop before the instruction at `pc`.
+    Observer,
+}
+
+/// Watches single instructions: logs, debuggers. It must not change the hart.
+pub trait Observer {
+    /// Called before each instruction; `false` stops the run with the instruction not executed.
+    fn before(&mut self, hart: &Hart, pc: u64, inst: &Inst) -> bool {
+        let _ = (hart, pc, inst);
+        true
+    }
+
+    /// Called after each instruction that did not trap.
+    fn after(&mut self, hart: &Hart, pc: u64, inst: &Inst) {
+        let _ = (hart, pc, inst);
+    }
+}
+
+impl Hart {
+    /// Runs until local time reaches `until` (cycles), or something stops it first. Time may pass
+    /// `until` by the length of a block.
+    pub fn run(
+        &mut self,
+        code: &mut CodeCache,
+        plat: &mut dyn Platform,
+        until: u64,
+        observer: Option<&mut dyn Observer>,
+    ) -> Stop {
+        self.watched = plat.wants_mode_changes();
+        self.lines_stale = true;
+        self.attention();
+        match observer {
+            None => loop {
+                if self.cycles >= self.limit {
+                    if let Some(stop) = self.attend(code, plat, until) {
+                        return stop;
+                    }
+                }
+                self.step_block::<false>(code, plat, &mut NoObserver);
+            },
+            Some(observer) => loop {
+                if self.cycles >= self.limit {
+                    if let Some(stop) = self.attend(code, plat, until) {
+                        return stop;
+                    }
+                }
+                if !self.step_block::<true>(code, plat, observer) {
+                    return Stop::Observer;
+                }
+            },
+        }
+    }
+
+    /// Between blocks: fences, inputs, waits, interrupts; sets the next [`Hart::limit`].
+    #[cold]
+    fn attend(
+        &mut self,
+        code: &mut CodeCache,
+        plat: &mut dyn Platform,
+        until: u64,
+    ) -> Option<Stop> {
+        if self.fence_i {
+            self.fence_i = false;
+            code.fence_i();
+        }
+        if self.stalled {
+            self.stalled = false;
+            self.cycles = self.cycles.max(until);
+        }
+        self.refresh(plat);
+        if plat.stop_requested() {
+            return Some(Stop::Requested);
+        }
+        if self.waiting {
+            if self.mip & self.csr.mie == 0 {
+                if !self.wait_reported {
+                    self.wait_reported = true;
+                    self.record_wait(plat, true);
+                }
+                return Some(Stop::Wfi);
+            }
+            self.waiting = false;
+            if self.wait_reported {
+                self.wait_reported = false;
+                self.record_wait(plat, false);
+            }
+        }
+        if self.cycles >= until {
+            return Some(Stop::Quantum);
+        }
+        if let Some((irq, to)) = self.pending_interrupt() {
+            self.take_interrupt(irq, to, plat);
+            // The new mode may be watched, and may unmask another interrupt.
+            self.refresh(plat);
+        }
+        self.limit = until.min(self.lines.deadline).min(self.timer_deadline());
+        None
+    }
+
+    /// Brings [`Hart::mip`] up to date.
+    fn refresh(&mut self, plat: &mut dyn Platform) {
+        if self.lines_stale || self.cycles >= self.lines.deadline {
+            self.lines_stale = false;
+            self.lines = plat.lines(self.id, self.cycles);
+            self.csr.mip |= self.lines.pulse;
+        }
+        let mip = self.mip_value();
+        let mut rising = mip & !self.mip;
+        self.mip = mip;
+        while rising != 0 {
+            let irq = rising.trailing_zeros() as u8;
+            rising &= rising - 1;
+            plat.record(&Event::Raise(Raise {
+                time: self.cycles,
+                hart: self.id,
+                irq,
+                guest: self.guest(),
+            }));
+        }
+    }
+
+    fn record_wait(&self, plat: &mut dyn Platform, begin: bool) {
+        plat.record(&Event::Wait {
+            time: self.cycles,
+            hart: self.id,
+            mode: self.mode,
+            begin,
+        });
+    }
+
+    /// VS-level bits of `mip`, for tests of interrupt architectures.
+    pub fn hip(&self) -> u64 {
+        self.mip & csr::interrupts::VS_BITS
+    }
+}
+
+/// Stands in where nobody watches.
+pub(crate) struct NoObserver;
+impl Observer for NoObserver {}

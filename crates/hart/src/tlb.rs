@@ -1,0 +1,376 @@
+//! Tagged TLB: one direct-mapped array per translation context, several contexts resident.
+//!
+//! A context is everything that decides what an address means: effective mode, SUM, MXR, `satp` or
+//! `vsatp`, `hgatp`. A trap, a world switch or a change of V only selects another array; nothing is
+//! flushed. Fences drop the contexts or entries they name. The TLB is not architecture: it may hold
+//! less than a fence allows, never more.
+
+use trapless_isa::Mode;
+
+/// Entries per context and kind (data, fetch).
+const ENTRIES: usize = 1024;
+/// Contexts kept before the least recently used one is recycled.
+const CONTEXTS: usize = 16;
+/// Superpage ranges remembered per context; beyond this every address fence scans the array.
+const SUPERPAGES: usize = 16;
+
+/// No virtual page has this tag: its low bits are set.
+const INVALID: u64 = u64::MAX;
+const PAGE: u64 = !0xFFF;
+
+/// What an access needs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Load.
+    Read,
+    /// Store or AMO.
+    Write,
+    /// Instruction fetch.
+    Exec,
+}
+
+/// One 4 KiB translation to RAM for loads and stores: a tag for each and the distance to host memory.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Entry {
+    pub read: u64,
+    pub write: u64,
+    /// Host address minus virtual address.
+    pub addend: u64,
+}
+
+/// The same for instruction fetch. Fetches have an array of their own because how often an engine
+/// looks a fetch up is its own business, while data misses cost virtual time and must be the same.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct FetchEntry {
+    pub exec: u64,
+    pub addend: u64,
+}
+
+const EMPTY: Entry = Entry {
+    read: INVALID,
+    write: INVALID,
+    addend: 0,
+};
+const EMPTY_FETCH: FetchEntry = FetchEntry {
+    exec: INVALID,
+    addend: 0,
+};
+
+/// Identity of a translation context.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Key {
+    /// Effective mode, and SUM, MXR and A/D and PBMT configuration bits as packed by the owner.
+    pub flags: u32,
+    /// `satp` (V=0) or `vsatp` (V=1); 0 for M-mode.
+    pub satp: u64,
+    /// `hgatp` if V=1, else 0.
+    pub hgatp: u64,
+    /// Effective mode.
+    pub mode: Mode,
+}
+
+impl Key {
+    fn asid(&self) -> u16 {
+        (self.satp >> 44) as u16
+    }
+
+    fn vmid(&self) -> u16 {
+        (self.hgatp >> 44) as u16 & 0x3FFF
+    }
+}
+
+struct Context {
+    key: Key,
+    used: u64,
+    /// Virtual ranges (base, mask) that superpages of this context cover.
+    superpages: Vec<(u64, u64)>,
+    /// Changes whenever a fetch translation of this context may have been dropped.
+    generation: u32,
+}
+
+/// Which contexts a fence names.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Scope {
+    /// V=0 contexts, all or one ASID.
+    Host(Option<u16>),
+    /// V=1 contexts of one VMID, all or one ASID.
+    Guest(u16, Option<u16>),
+    /// V=1 contexts, all or one VMID.
+    GStage(Option<u16>),
+    /// Everything (PMP changes).
+    All,
+}
+
+/// See the module text.
+pub(crate) struct Tlb {
+    entries: Vec<Entry>,
+    fetches: Vec<FetchEntry>,
+    contexts: Vec<Context>,
+    clock: u64,
+    fetch: usize,
+    data: usize,
+    /// Generation of the selected fetch context: what was remembered of a virtual program counter
+    /// under the same generation still holds.
+    pub(crate) generation: u32,
+    generations: u32,
+}
+
+impl Tlb {
+    pub fn new() -> Self {
+        Self {
+            entries: Vec::new(),
+            fetches: Vec::new(),
+            contexts: Vec::new(),
+            clock: 0,
+            fetch: 0,
+            data: 0,
+            generation: 0,
+            generations: 0,
+        }
+    }
+
+    #[inline(always)]
+    fn slot(va: u64) -> usize {
+        (va >> 12) as usize & (ENTRIES - 1)
+    }
+
+    /// Entry that may hold `va` in the context of loads and stores.
+    #[inline(always)]
+    pub fn data(&self, va: u64) -> &Entry {
+        &self.entries[self.data + Self::slot(va)]
+    }
+
+    /// Entry that may hold `va` in the context of fetches.
+    #[inline(always)]
+    pub fn fetch(&self, va: u64) -> &FetchEntry {
+        &self.fetches[self.fetch + Self::slot(va)]
+    }
+
+    /// Array of the context of fetches, for [`insert`](Self::insert).
+    pub fn fetch_array(&self) -> usize {
+        self.fetch
+    }
+
+    /// Selects the contexts of fetches and of loads and stores.
+    pub fn select(&mut self, fetch: &Key, data: &Key) {
+        self.fetch = self.intern(fetch);
+        self.data = if data == fetch {
+            self.fetch
+        } else {
+            self.intern(data)
+        };
+        self.generation = self.contexts[self.fetch / ENTRIES].generation;
+    }
+
+    /// Offset of the array of a context, made if it is not resident.
+    pub fn intern(&mut self, key: &Key) -> usize {
+        self.clock += 1;
+        if let Some(i) = self.contexts.iter().position(|c| c.key == *key) {
+            self.contexts[i].used = self.clock;
+            return i * ENTRIES;
+        }
+        let generation = self.next_generation();
+        let context = Context {
+            key: *key,
+            used: self.clock,
+            superpages: Vec::new(),
+            generation,
+        };
+        if self.contexts.len() < CONTEXTS {
+            self.contexts.push(context);
+            self.entries.resize(self.contexts.len() * ENTRIES, EMPTY);
+            self.fetches
+                .resize(self.contexts.len() * ENTRIES, EMPTY_FETCH);
+            return (self.contexts.len() - 1) * ENTRIES;
+        }
+        let (i, _) = self
+            .contexts
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| i * ENTRIES != self.fetch)
+            .min_by_key(|(_, c)| c.used)
+            .expect("more than one context");
+        self.contexts[i] = context;
+        self.clear(i);
+        i * ENTRIES
+    }
+
+    fn clear(&mut self, context: usize) {
+        self.entries[context * ENTRIES..(context + 1) * ENTRIES].fill(EMPTY);
+        self.fetches[context * ENTRIES..(context + 1) * ENTRIES].fill(EMPTY_FETCH);
+    }
+
+    /// Generations are compared after at most one fence or recycling each; wrapping round 2^32 of
+    /// them while an old one is remembered is excluded by the code epoch they are paired with.
+    fn next_generation(&mut self) -> u32 {
+        self.generations = self.generations.wrapping_add(1);
+        self.generations
+    }
+
+    /// Looks `va` up in the context at `array`.
+    #[inline]
+    pub fn lookup(&self, array: usize, va: u64, access: Access) -> Option<usize> {
+        let slot = array + Self::slot(va);
+        let (tag, addend) = match access {
+            Access::Read => (self.entries[slot].read, self.entries[slot].addend),
+            Access::Write => (self.entries[slot].write, self.entries[slot].addend),
+            Access::Exec => (self.fetches[slot].exec, self.fetches[slot].addend),
+        };
+        (tag == va & PAGE).then(|| va.wrapping_add(addend) as usize)
+    }
+
+    /// Installs a translation of the page of `va` for fetches (`Exec`) or for loads and stores.
+    /// `permitted` says which kinds of access may hit, in the order of [`Access`]; `span` is the size
+    /// of the mapping in bytes.
+    pub fn insert(
+        &mut self,
+        array: usize,
+        va: u64,
+        host: usize,
+        access: Access,
+        permitted: [bool; 3],
+        span: u64,
+    ) {
+        let page = va & PAGE;
+        let tag = |ok: bool| if ok { page } else { INVALID };
+        let addend = (host as u64 & PAGE).wrapping_sub(page);
+        let slot = array + Self::slot(va);
+        if access == Access::Exec {
+            self.fetches[slot] = FetchEntry {
+                exec: tag(permitted[2]),
+                addend,
+            };
+        } else {
+            self.entries[slot] = Entry {
+                read: tag(permitted[0]),
+                write: tag(permitted[1]),
+                addend,
+            };
+        }
+        if span > 4096 {
+            let range = (va & !(span - 1), !(span - 1));
+            let list = &mut self.contexts[array / ENTRIES].superpages;
+            if list.len() < SUPERPAGES && !list.contains(&range) {
+                list.push(range);
+            }
+        }
+    }
+
+    /// Drops what a fence names: whole contexts, or the page of `va` in them.
+    pub fn flush(&mut self, scope: Scope, va: Option<u64>) {
+        for i in 0..self.contexts.len() {
+            let k = &self.contexts[i].key;
+            let named = match scope {
+                Scope::Host(asid) => !k.mode.v() && asid.is_none_or(|a| a == k.asid()),
+                Scope::Guest(vmid, asid) => {
+                    k.mode.v() && k.vmid() == vmid && asid.is_none_or(|a| a == k.asid())
+                }
+                Scope::GStage(vmid) => k.mode.v() && vmid.is_none_or(|v| v == k.vmid()),
+                Scope::All => true,
+            };
+            if !named {
+                continue;
+            }
+            let generation = self.next_generation();
+            let list = &mut self.contexts[i].superpages;
+            let whole = va.is_none_or(|va| {
+                list.len() >= SUPERPAGES || list.iter().any(|(base, mask)| va & mask == *base)
+            });
+            if whole {
+                list.clear();
+            }
+            self.contexts[i].generation = generation;
+            if whole {
+                self.clear(i);
+            } else if let Some(va) = va {
+                self.entries[i * ENTRIES + Self::slot(va)] = EMPTY;
+                self.fetches[i * ENTRIES + Self::slot(va)] = EMPTY_FETCH;
+            }
+        }
+        self.generation = self.contexts[self.fetch / ENTRIES].generation;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(mode: Mode, satp: u64, hgatp: u64) -> Key {
+        Key {
+            flags: 0,
+            satp,
+            hgatp,
+            mode,
+        }
+    }
+
+    fn hit(tlb: &Tlb, array: usize, va: u64) -> bool {
+        tlb.lookup(array, va, Access::Read).is_some()
+    }
+
+    #[test]
+    fn world_switch_keeps_translations_and_fences_drop_only_what_they_name() {
+        let mut tlb = Tlb::new();
+        let host = tlb.intern(&key(Mode::HS, 8 << 60 | 1 << 44, 0));
+        let g1 = tlb.intern(&key(Mode::VS, 8 << 60, 8 << 60 | 1 << 44));
+        let g2 = tlb.intern(&key(Mode::VS, 8 << 60, 8 << 60 | 2 << 44));
+        for a in [host, g1, g2] {
+            tlb.insert(
+                a,
+                0x5000,
+                0x7000_0000,
+                Access::Read,
+                [true, false, false],
+                4096,
+            );
+        }
+        assert!(hit(&tlb, host, 0x5123) && tlb.lookup(host, 0x5000, Access::Write).is_none());
+        tlb.flush(Scope::Host(Some(2)), None);
+        assert!(hit(&tlb, host, 0x5000), "another ASID was named");
+        tlb.flush(Scope::GStage(Some(1)), None);
+        assert!(!hit(&tlb, g1, 0x5000) && hit(&tlb, g2, 0x5000) && hit(&tlb, host, 0x5000));
+        tlb.flush(Scope::Guest(2, None), Some(0x6000));
+        assert!(hit(&tlb, g2, 0x5000), "another page was named");
+        tlb.flush(Scope::Guest(2, None), Some(0x5000));
+        assert!(!hit(&tlb, g2, 0x5000));
+    }
+
+    #[test]
+    fn address_fence_inside_a_superpage_drops_all_of_it() {
+        let mut tlb = Tlb::new();
+        let a = tlb.intern(&key(Mode::HS, 1, 0));
+        tlb.insert(
+            a,
+            0x20_0000,
+            0x7000_0000,
+            Access::Read,
+            [true; 3],
+            0x20_0000,
+        );
+        tlb.insert(
+            a,
+            0x20_1000,
+            0x7000_1000,
+            Access::Read,
+            [true; 3],
+            0x20_0000,
+        );
+        tlb.flush(Scope::Host(None), Some(0x20_1000));
+        assert!(!hit(&tlb, a, 0x20_0000));
+    }
+
+    #[test]
+    fn recycled_context_starts_empty() {
+        let mut tlb = Tlb::new();
+        let first = tlb.intern(&key(Mode::HS, 0, 0));
+        tlb.insert(first, 0x1000, 0x7000_0000, Access::Read, [true; 3], 4096);
+        tlb.select(&key(Mode::HS, 100, 0), &key(Mode::HS, 100, 0));
+        for i in 1..40 {
+            tlb.intern(&key(Mode::HS, i, 0));
+        }
+        let again = tlb.intern(&key(Mode::HS, 0, 0));
+        assert!(!hit(&tlb, again, 0x1000));
+    }
+}
