@@ -7,7 +7,9 @@ use trapless_isa::Mode;
 ///
 /// KVM keeps the vCPU's address in HS-mode's `sscratch` while V=1, which tells the vCPUs of one
 /// VMID apart without help from the host.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default, Serialize, Deserialize,
+)]
 pub struct Guest {
     /// `hgatp.VMID`.
     pub vmid: u16,

@@ -1,5 +1,40 @@
 //! Counts, attributes and times every trap of a run.
 //!
 //! The machine feeds [`event::Event`]s; nothing here can change what is executed.
+//!
+//! ```text
+//! events ──> Ledger ──> LedgerFile ──> JSON (docs/ledger.schema.json)
+//!        └─> EventStream ──> JSON Lines
+//! ```
+//!
+//! | module | subject |
+//! |---|---|
+//! | [`event`] | what the machine reports |
+//! | [`config`] | device windows and clock, to name what is seen |
+//! | [`reason`] | why a guest left V=1 |
+//! | [`book`] | [`Ledger`]: rules of attribution |
+//! | [`chain`] | reason chains |
+//! | [`vcpu`] | identity, deadlines and IPIs of vCPUs |
+//! | [`totals`], [`histogram`] | the counters |
+//! | [`file`], [`export`] | the JSON form |
+//! | [`stream`] | all events, to a file |
 
+pub mod book;
+pub mod chain;
+pub mod config;
 pub mod event;
+pub mod export;
+pub mod file;
+pub mod histogram;
+pub mod reason;
+mod sink;
+pub mod stream;
+pub mod totals;
+pub mod vcpu;
+
+pub use book::Ledger;
+pub use config::{Config, DeviceMap, DeviceWindow};
+pub use file::{HostInfo, LedgerFile, RunInfo, Section};
+pub use histogram::{Histogram, Latency};
+pub use reason::Reason;
+pub use stream::EventStream;

@@ -1,0 +1,558 @@
+//! The ledger itself: turns the stream of events into totals.
+//!
+//! The rules of attribution are written down in `docs/ledger.md`; each has a test in `tests/`.
+
+use trapless_isa::cause::{INTERRUPT, exception, interrupt};
+use trapless_isa::sbi::eid;
+use trapless_isa::{Mode, Priv};
+
+use crate::chain::{Chains, Steps, leads_to};
+use crate::config::Config;
+use crate::event::{DeviceAccess, Event, Guest, Raise, Return, Sink, TimerSet, Trap};
+use crate::reason::{Reason, cause_index};
+use crate::totals::{HartTotals, IDLE, IRQS, Totals};
+use crate::vcpu::{NEVER, Vcpus};
+
+/// Phases kept apart; marks beyond that are counted in the last one.
+const PHASES: usize = 64;
+
+/// An exit that has not been followed by a guest entry yet.
+#[derive(Clone, Debug)]
+struct OpenExit {
+    reason: usize,
+    steps: Steps,
+}
+
+/// M-mode traps taken straight from V=1 whose consequence is not known yet.
+#[derive(Clone, Debug)]
+struct Direct {
+    first: Trap,
+    traps: u64,
+    cycles: u64,
+    steps: Steps,
+    /// Where the guest was resumed; `None` while M-mode runs.
+    resumed: Option<u64>,
+}
+
+#[derive(Clone, Debug)]
+struct Hart {
+    mode: Mode,
+    waiting: bool,
+    since: u64,
+    guest: Guest,
+    vcpu: Option<usize>,
+    exit: Option<OpenExit>,
+    direct: Option<Direct>,
+    /// Interrupts raised here and neither taken nor handed to a vCPU; [`NEVER`] if none.
+    raised: [u64; IRQS],
+}
+
+impl Hart {
+    fn new(since: u64) -> Self {
+        Self {
+            mode: Mode::M,
+            waiting: false,
+            since,
+            guest: Guest::default(),
+            vcpu: None,
+            exit: None,
+            direct: None,
+            raised: [NEVER; IRQS],
+        }
+    }
+}
+
+/// One phase with its totals.
+#[derive(Clone, Debug)]
+pub(crate) struct Phase {
+    pub name: String,
+    pub from: u64,
+    pub totals: Totals,
+}
+
+/// Exact totals of a run, kept from its events.
+///
+/// ```
+/// use trapless_ledger::{Config, Ledger, event::{Event, Sink, Trap}};
+/// use trapless_isa::Mode;
+///
+/// let mut ledger = Ledger::new(Config::new(1));
+/// ledger.record(&Event::Wait { time: 500, hart: 0, mode: Mode::M, begin: true });
+/// ledger.finish(2_000);
+/// let section = ledger.total_section();
+/// assert_eq!(section.harts[0].cycles["idle"], 1_500);
+/// ```
+#[derive(Debug)]
+pub struct Ledger {
+    pub(crate) config: Config,
+    pub(crate) chains: Chains,
+    pub(crate) vcpus: Vcpus,
+    pub(crate) phases: Vec<Phase>,
+    /// Phase being counted.
+    current: usize,
+    /// When it began, or was begun again.
+    current_since: u64,
+    harts: Vec<Hart>,
+}
+
+impl Ledger {
+    /// An empty ledger of a machine that starts at time 0 with every hart in M-mode.
+    ///
+    /// Counting begins in a phase named `start`.
+    pub fn new(config: Config) -> Self {
+        let mut ledger = Self {
+            harts: vec![Hart::new(0); config.harts],
+            chains: Chains::default(),
+            vcpus: Vcpus::default(),
+            phases: Vec::new(),
+            current: 0,
+            current_since: 0,
+            config,
+        };
+        ledger.add_phase("start", 0);
+        ledger
+    }
+
+    fn add_phase(&mut self, name: &str, from: u64) {
+        let config = &self.config;
+        let totals = Totals::new(
+            self.harts.len(),
+            config.guest_devices.len(),
+            config.devices.len(),
+        );
+        self.phases.push(Phase {
+            name: name.to_string(),
+            from,
+            totals,
+        });
+    }
+
+    /// Ends the current phase at `time` and begins, or continues, phase `name`.
+    ///
+    /// A name seen before continues that phase, so that a loop in a workload adds up. Beyond 64
+    /// names everything goes to the last phase: the guest chooses when to mark, not how much memory
+    /// that takes. A hart that has run past `time` (by less than a quantum) keeps what it counted.
+    pub fn mark(&mut self, name: &str, time: u64) {
+        self.charge_all(time);
+        self.current_since = time;
+        match self.phases.iter().position(|p| p.name == name) {
+            Some(index) => self.current = index,
+            None => {
+                if self.phases.len() < PHASES {
+                    self.add_phase(name, time);
+                }
+                self.current = self.phases.len() - 1;
+            }
+        }
+    }
+
+    /// Brings all times up to `time`, the end of the run. May be called again later.
+    pub fn finish(&mut self, time: u64) {
+        self.charge_all(time);
+        self.current_since = self.current_since.max(time);
+    }
+
+    fn charge_all(&mut self, time: u64) {
+        for hart in 0..self.harts.len() {
+            self.charge(hart, time);
+        }
+        self.phases[self.current].totals.cycles += time.saturating_sub(self.current_since);
+    }
+
+    /// Totals of all phases, with the chains of exits still open counted as they are.
+    pub(crate) fn total(&mut self) -> Totals {
+        let mut total = self.phases[0].totals.clone();
+        self.phases[1..].iter().for_each(|p| total.merge(&p.totals));
+        for hart in &self.harts {
+            if let Some(open) = &hart.exit {
+                total.count_chain(self.chains.number(open.reason, &open.steps));
+            }
+            if let Some(direct) = &hart.direct {
+                count_direct(&mut total, direct);
+            }
+        }
+        total
+    }
+
+    /// Charges the time since the last event of `hart` to its mode.
+    fn charge(&mut self, hart: usize, now: u64) {
+        let state = &mut self.harts[hart];
+        let elapsed = now.saturating_sub(state.since);
+        state.since = state.since.max(now);
+        let slot = if state.waiting {
+            IDLE
+        } else {
+            state.mode as usize
+        };
+        let totals = &mut self.phases[self.current].totals;
+        totals.harts[hart].cycles[slot] += elapsed;
+        if let Some(direct) = state.direct.as_mut().filter(|d| d.resumed.is_none()) {
+            direct.cycles += elapsed;
+        } else if let Some(open) = &state.exit {
+            totals.exits[open.reason].cycles[slot] += elapsed;
+        }
+    }
+
+    /// Makes sure that `hart` exists.
+    fn grow(&mut self, hart: usize, now: u64) {
+        while self.harts.len() <= hart {
+            self.harts.push(Hart::new(now));
+        }
+        for phase in &mut self.phases {
+            if phase.totals.harts.len() <= hart {
+                phase.totals.harts.resize(hart + 1, HartTotals::default());
+            }
+        }
+    }
+
+    fn at(&mut self, hart: usize, now: u64) {
+        if hart >= self.harts.len() {
+            self.grow(hart, now);
+        }
+        self.charge(hart, now);
+    }
+
+    fn vcpu_of(&mut self, hart: usize, guest: Guest) -> usize {
+        let state = &mut self.harts[hart];
+        match state.vcpu {
+            Some(index) if state.guest == guest => index,
+            _ => {
+                let index = self.vcpus.find(guest);
+                state.guest = guest;
+                state.vcpu = Some(index);
+                index
+            }
+        }
+    }
+
+    fn trap(&mut self, t: &Trap) {
+        self.at(t.hart, t.time);
+        self.harts[t.hart].waiting = false;
+        let cause = cause_index(t.cause);
+        let totals = &mut self.phases[self.current].totals;
+        *totals.harts[t.hart].trap_mut(t.from, t.to, cause) += 1;
+        if t.cause & INTERRUPT != 0 && !t.to.v() {
+            self.taken(t, (cause & 63) as usize);
+        }
+        match (t.from.v(), t.to) {
+            (true, Mode::HS) => self.guest_exit(t),
+            (true, Mode::M) => self.direct_trap(t),
+            (true, _) => self.guest_trap(t),
+            (false, Mode::M) => self.firmware_trap(t),
+            (false, _) => self.host_trap(t),
+        }
+        self.harts[t.hart].mode = t.to;
+    }
+
+    /// A trap from V=1 to HS-mode.
+    fn guest_exit(&mut self, t: &Trap) {
+        let direct = self.harts[t.hart].direct.take();
+        let caused = |d: &Direct| d.resumed == Some(t.epc) && leads_to(d.first.cause, t.cause);
+        match direct {
+            Some(d) if caused(&d) => self.open_exit(t, t, Some(&d)),
+            other => {
+                if let Some(d) = other {
+                    count_direct(&mut self.phases[self.current].totals, &d);
+                }
+                self.open_exit(t, t, None);
+            }
+        }
+    }
+
+    /// Opens the exit on `trap.hart` that `why` explains. They differ if firmware passed on a trap
+    /// that it took from the guest.
+    fn open_exit(&mut self, trap: &Trap, why: &Trap, direct: Option<&Direct>) {
+        let index = self.vcpu_of(trap.hart, why.guest);
+        let vcpu = self.vcpus.get_mut(index);
+        vcpu.exits += 1;
+        let reason = Reason::classify(why, &self.config, vcpu.timer_needs_host(trap.time));
+        if reason == Reason::TimerFire {
+            vcpu.timer_noticed = true;
+        }
+        self.note_sbi(why, index, reason);
+        let totals = &mut self.phases[self.current].totals;
+        totals.harts[trap.hart].guest_exits += 1;
+        let entry = &mut totals.exits[reason.index()];
+        entry.exits += 1;
+        let mut steps = Steps::default();
+        if let Some(direct) = direct {
+            entry.firmware_traps += direct.traps;
+            entry.cycles[Mode::M as usize] += direct.cycles;
+            steps.append(&direct.steps);
+        }
+        self.harts[trap.hart].exit = Some(OpenExit {
+            reason: reason.index(),
+            steps,
+        });
+    }
+
+    /// Books what an SBI call of the guest says about its timer and its IPIs.
+    fn note_sbi(&mut self, t: &Trap, vcpu: usize, reason: Reason) {
+        let totals = &mut self.phases[self.current].totals;
+        let [a0, a1, _, extension] = t.args;
+        match reason {
+            Reason::TimerSet => {
+                totals.timer_set_with_exit += 1;
+                let deadline = match a0 {
+                    u64::MAX => NEVER,
+                    ticks => {
+                        let host_ticks = ticks.wrapping_sub(t.htimedelta);
+                        host_ticks.saturating_mul(self.config.cycles_per_tick)
+                    }
+                };
+                self.vcpus
+                    .get_mut(vcpu)
+                    .program_timer(t.time, deadline, true);
+            }
+            Reason::IpiSend => {
+                totals.ipi_sends += 1;
+                if extension == eid::LEGACY_SEND_IPI {
+                    // The mask lies in guest memory.
+                    totals.ipi_targets += 1;
+                    totals.ipi_unmatched += 1;
+                    return;
+                }
+                let mut coalesced = 0;
+                let (named, unknown) = self.vcpus.for_targets(t.guest.vmid, a0, a1, |target| {
+                    if target.ipi_sent == NEVER {
+                        target.ipi_sent = t.time;
+                    } else {
+                        coalesced += 1;
+                    }
+                });
+                totals.ipi_targets += named;
+                totals.ipi_unmatched += unknown;
+                totals.ipi_coalesced += coalesced;
+            }
+            Reason::SbiOther(_) => self.vcpus.note_ecall(t),
+            _ => {}
+        }
+    }
+
+    /// A trap from V=1 to M-mode.
+    fn direct_trap(&mut self, t: &Trap) {
+        let state = &mut self.harts[t.hart];
+        if let Some(d) = state.direct.as_mut().filter(|d| d.resumed == Some(t.epc)) {
+            // The guest has not executed anything in between.
+            d.traps += 1;
+            d.resumed = None;
+            d.steps.push(t);
+            return;
+        }
+        let mut steps = Steps::default();
+        steps.push(t);
+        let fresh = Direct {
+            first: *t,
+            traps: 1,
+            cycles: 0,
+            steps,
+            resumed: None,
+        };
+        if let Some(old) = state.direct.replace(fresh) {
+            count_direct(&mut self.phases[self.current].totals, &old);
+        }
+    }
+
+    /// A trap handled inside the guest.
+    fn guest_trap(&mut self, t: &Trap) {
+        if let Some(d) = self.harts[t.hart].direct.take() {
+            count_direct(&mut self.phases[self.current].totals, &d);
+        }
+        if t.cause & INTERRUPT == 0 {
+            return;
+        }
+        let index = self.vcpu_of(t.hart, t.guest);
+        let vcpu = self.vcpus.get_mut(index);
+        let totals = &mut self.phases[self.current].totals;
+        let code = vs_irq(t.cause & !INTERRUPT);
+        match code {
+            interrupt::VSTI => {
+                vcpu.timer_noticed = true;
+                if vcpu.timer_taken || vcpu.timer_due > t.time {
+                    totals.timer_unmatched += 1;
+                } else {
+                    vcpu.timer_taken = true;
+                    totals.timer_latency.record(t.time - vcpu.timer_due);
+                }
+            }
+            interrupt::VSSI if vcpu.ipi_sent != NEVER => {
+                // Harts run ahead of each other by up to a quantum: never below zero.
+                totals
+                    .ipi_latency
+                    .record(t.time.saturating_sub(vcpu.ipi_sent));
+                vcpu.ipi_sent = NEVER;
+            }
+            _ => {}
+        }
+        if let Some(raised) = vcpu.raised.get_mut(code as usize) {
+            if *raised != NEVER {
+                let waited = t.time.saturating_sub(*raised);
+                totals.raised_to_taken[code as usize].record(waited);
+                *raised = NEVER;
+            }
+        }
+    }
+
+    /// An interrupt taken outside V=1.
+    fn taken(&mut self, t: &Trap, code: usize) {
+        if let Some(raised) = self.harts[t.hart].raised.get_mut(code) {
+            if *raised != NEVER {
+                let waited = t.time.saturating_sub(*raised);
+                self.phases[self.current].totals.raised_to_taken[code].record(waited);
+                *raised = NEVER;
+            }
+        }
+    }
+
+    /// A trap from V=0 to M-mode.
+    fn firmware_trap(&mut self, t: &Trap) {
+        let state = &mut self.harts[t.hart];
+        let totals = &mut self.phases[self.current].totals;
+        if let Some(d) = state.direct.as_mut().filter(|d| d.resumed.is_none()) {
+            d.traps += 1;
+            d.steps.push(t);
+        } else if let Some(open) = &mut state.exit {
+            totals.exits[open.reason].firmware_traps += 1;
+            open.steps.push(t);
+        } else {
+            totals.host_firmware += 1;
+        }
+    }
+
+    /// A trap from HS or U to HS-mode.
+    fn host_trap(&mut self, t: &Trap) {
+        if let Some(open) = &mut self.harts[t.hart].exit {
+            let entry = &mut self.phases[self.current].totals.exits[open.reason];
+            entry.host_traps += 1;
+            entry.syscalls += u64::from(t.cause == exception::ECALL_U);
+            open.steps.push(t);
+        }
+    }
+
+    fn returned(&mut self, r: &Return) {
+        self.at(r.hart, r.time);
+        let totals = &mut self.phases[self.current].totals;
+        totals.harts[r.hart].returns[r.from as usize][r.to as usize] += 1;
+        let state = &mut self.harts[r.hart];
+        state.mode = r.to;
+        if r.from.v() {
+            return;
+        }
+        let direct_active = state.direct.as_ref().is_some_and(|d| d.resumed.is_none());
+        if r.to.v() {
+            match state.direct.as_mut() {
+                Some(d) if direct_active && r.from == Mode::M => d.resumed = Some(r.pc),
+                _ => self.guest_entry(r),
+            }
+        } else if direct_active && r.from == Mode::M && r.to.privilege() != Priv::M {
+            if let Some(d) = state.direct.take() {
+                // Firmware hands the guest's trap to HS-mode: an exit with a detour.
+                let seen = Trap {
+                    time: r.time,
+                    hart: r.hart,
+                    ..d.first
+                };
+                self.open_exit(&seen, &d.first, Some(&d));
+            }
+        }
+    }
+
+    fn guest_entry(&mut self, r: &Return) {
+        let index = self.vcpu_of(r.hart, r.guest);
+        let state = &mut self.harts[r.hart];
+        let totals = &mut self.phases[self.current].totals;
+        totals.harts[r.hart].guest_entries += 1;
+        if let Some(open) = state.exit.take() {
+            totals.count_chain(self.chains.number(open.reason, &open.steps));
+        }
+        let vcpu = self.vcpus.get_mut(index);
+        vcpu.entries += 1;
+        // What was raised for the hart since it left V=1 is for the vCPU that it runs now.
+        for code in VS_IRQS {
+            let raised = std::mem::replace(&mut state.raised[code], NEVER);
+            vcpu.raised[code] = vcpu.raised[code].min(raised);
+        }
+        if vcpu.raised[interrupt::VSTI as usize] != NEVER {
+            // The host has injected the timer interrupt.
+            vcpu.timer_noticed = true;
+        }
+    }
+
+    fn raised(&mut self, r: &Raise) {
+        if r.hart >= self.harts.len() {
+            self.grow(r.hart, r.time);
+        }
+        let code = usize::from(r.irq);
+        if code >= IRQS {
+            return;
+        }
+        let state = &mut self.harts[r.hart];
+        let slot = match state.vcpu {
+            Some(index) if state.mode.v() && VS_IRQS.contains(&code) => {
+                &mut self.vcpus.get_mut(index).raised[code]
+            }
+            _ => &mut state.raised[code],
+        };
+        *slot = (*slot).min(r.time);
+    }
+
+    fn timer_set(&mut self, t: &TimerSet) {
+        self.at(t.hart, t.time);
+        if t.mode.v() {
+            self.phases[self.current].totals.timer_set_without_exit += 1;
+            let index = self.vcpu_of(t.hart, t.guest);
+            self.vcpus
+                .get_mut(index)
+                .program_timer(t.time, t.deadline, false);
+        }
+    }
+
+    fn device_access(&mut self, d: &DeviceAccess) {
+        let device = self.config.devices.find(d.addr);
+        let totals = &mut self.phases[self.current].totals;
+        totals.devices[device][d.mode as usize][usize::from(d.write)] += 1;
+    }
+
+    fn wait(&mut self, time: u64, hart: usize, begin: bool) {
+        self.at(hart, time);
+        self.harts[hart].waiting = begin;
+    }
+}
+
+/// VS-level interrupts by `mip` bit.
+const VS_IRQS: [usize; 3] = [
+    interrupt::VSSI as usize,
+    interrupt::VSTI as usize,
+    interrupt::VSEI as usize,
+];
+
+/// `mip` bit of an interrupt that VS-mode took: `vscause` holds the supervisor-level number.
+fn vs_irq(code: u64) -> u64 {
+    match code {
+        interrupt::SSI => interrupt::VSSI,
+        interrupt::STI => interrupt::VSTI,
+        interrupt::SEI => interrupt::VSEI,
+        other => other,
+    }
+}
+
+fn count_direct(totals: &mut Totals, direct: &Direct) {
+    let entry = &mut totals.direct_firmware[usize::from(cause_index(direct.first.cause))];
+    entry.0 += direct.traps;
+    entry.1 += direct.cycles;
+}
+
+impl Sink for Ledger {
+    fn record(&mut self, event: &Event) {
+        match event {
+            Event::Trap(t) => self.trap(t),
+            Event::Return(r) => self.returned(r),
+            Event::Raise(r) => self.raised(r),
+            Event::TimerSet(t) => self.timer_set(t),
+            Event::DeviceAccess(d) => self.device_access(d),
+            Event::Wait {
+                time, hart, begin, ..
+            } => self.wait(*time, *hart, *begin),
+        }
+    }
+}

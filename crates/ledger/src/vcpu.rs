@@ -1,0 +1,170 @@
+//! What the ledger remembers of each vCPU: identity, programmed deadline, unanswered IPI.
+
+use std::collections::HashMap;
+
+use trapless_isa::sbi::eid;
+
+use crate::event::{Guest, Trap};
+use crate::totals::IRQS;
+
+/// vCPUs told apart. A host that keeps inventing identities gets the rest counted as one.
+const VCPUS: usize = 1024;
+
+/// No time.
+pub const NEVER: u64 = u64::MAX;
+
+/// One vCPU.
+#[derive(Clone, Debug)]
+pub struct Vcpu {
+    /// Hardware identity.
+    pub guest: Guest,
+    /// Hart number inside its VM, once known.
+    pub vhart: Option<u64>,
+    /// Exits.
+    pub exits: u64,
+    /// Entries.
+    pub entries: u64,
+    /// Time from which the timer interrupt is due: the deadline, or the moment of programming if
+    /// the deadline had passed by then. [`NEVER`] if none is programmed.
+    pub timer_due: u64,
+    /// The deadline was programmed by SBI, so that the host has to notice when it passes.
+    pub timer_by_sbi: bool,
+    /// The host, or the guest itself, has noticed.
+    pub timer_noticed: bool,
+    /// The guest has taken the interrupt of this deadline.
+    pub timer_taken: bool,
+    /// When the oldest unanswered IPI was sent to it; [`NEVER`] if none.
+    pub ipi_sent: u64,
+    /// When each interrupt became pending for it; [`NEVER`] if it is not.
+    pub raised: [u64; IRQS],
+}
+
+impl Vcpu {
+    fn new(guest: Guest, vhart: Option<u64>) -> Self {
+        Self {
+            guest,
+            vhart,
+            exits: 0,
+            entries: 0,
+            timer_due: NEVER,
+            timer_by_sbi: false,
+            timer_noticed: true,
+            timer_taken: true,
+            ipi_sent: NEVER,
+            raised: [NEVER; IRQS],
+        }
+    }
+
+    /// The guest programs its timer at `now` for `deadline`.
+    pub fn program_timer(&mut self, now: u64, deadline: u64, by_sbi: bool) {
+        self.timer_due = if deadline == NEVER {
+            NEVER
+        } else {
+            deadline.max(now)
+        };
+        self.timer_by_sbi = by_sbi;
+        self.timer_noticed = deadline == NEVER;
+        self.timer_taken = deadline == NEVER;
+    }
+
+    /// Whether the host has a passed deadline of this vCPU to act on.
+    pub fn timer_needs_host(&self, now: u64) -> bool {
+        self.timer_by_sbi && !self.timer_noticed && self.timer_due <= now
+    }
+}
+
+/// All vCPUs seen, in order of appearance.
+#[derive(Debug, Default)]
+pub struct Vcpus {
+    list: Vec<Vcpu>,
+    index: HashMap<Guest, usize>,
+    /// Hart numbers that a VM has asked to start and that have not run yet, oldest first.
+    starting: HashMap<u16, Vec<u64>>,
+}
+
+impl Vcpus {
+    /// Index of a vCPU; a new one is added.
+    ///
+    /// The first vCPU of a VM to run is its boot hart, assumed to be hart 0. Every other one runs
+    /// first after a vCPU of that VM called SBI hart_start, which names its number.
+    pub fn find(&mut self, guest: Guest) -> usize {
+        if let Some(index) = self.index.get(&guest) {
+            return *index;
+        }
+        if self.list.len() >= VCPUS {
+            return VCPUS - 1;
+        }
+        let first = !self.list.iter().any(|v| v.guest.vmid == guest.vmid);
+        let vhart = if first {
+            Some(0)
+        } else {
+            let queue = self.starting.entry(guest.vmid).or_default();
+            if queue.is_empty() {
+                None
+            } else {
+                Some(queue.remove(0))
+            }
+        };
+        let index = self.list.len();
+        self.list.push(Vcpu::new(guest, vhart));
+        self.index.insert(guest, index);
+        index
+    }
+
+    /// Notes SBI hart_start calls, which tell the numbers of vCPUs to come.
+    pub fn note_ecall(&mut self, trap: &Trap) {
+        let [hart, _, function, extension] = trap.args;
+        if extension != eid::HSM || function != 0 {
+            return;
+        }
+        let vmid = trap.guest.vmid;
+        let known = self
+            .list
+            .iter()
+            .any(|v| v.guest.vmid == vmid && v.vhart == Some(hart));
+        let queue = self.starting.entry(vmid).or_default();
+        // Bounded, and a repeated call names the same vCPU.
+        if !known && !queue.contains(&hart) && queue.len() < 64 {
+            queue.push(hart);
+        }
+    }
+
+    /// The vCPU at `index`.
+    pub fn get_mut(&mut self, index: usize) -> &mut Vcpu {
+        &mut self.list[index]
+    }
+
+    /// Applies `act` to every vCPU that an SBI hart mask names; gives the number of vCPUs named and
+    /// the number of those not known.
+    pub fn for_targets(
+        &mut self,
+        vmid: u16,
+        mask: u64,
+        base: u64,
+        mut act: impl FnMut(&mut Vcpu),
+    ) -> (u64, u64) {
+        let all = base == u64::MAX;
+        let mut known = 0;
+        for vcpu in self.list.iter_mut().filter(|v| v.guest.vmid == vmid) {
+            let bit = vcpu
+                .vhart
+                .and_then(|n| n.checked_sub(base))
+                .filter(|b| *b < 64);
+            if all || bit.is_some_and(|b| mask >> b & 1 == 1) {
+                known += 1;
+                act(vcpu);
+            }
+        }
+        let named = if all {
+            known
+        } else {
+            u64::from(mask.count_ones())
+        };
+        (named, named.saturating_sub(known))
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Vcpu> {
+        self.list.iter()
+    }
+}
