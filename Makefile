@@ -1,0 +1,31 @@
+# `make demo` and `make test` do everything on a fresh machine that has git, make and Rust.
+CARGO ?= cargo
+TRAPLESS = target/release/trapless
+
+.PHONY: help demo test bench setup build lint fuzz
+
+help:
+	@echo 'make demo   build, fetch Debian packages, make images, compare timer interrupts on sbi and sstc'
+	@echo 'make test   lints, unit tests, differential ISA tests, system tests on real kernels'
+	@echo 'make bench  speed of the interpreter'
+	@echo 'make fuzz   each fuzz target for SECONDS=60 (needs a nightly toolchain and cargo-fuzz)'
+
+setup:
+	@scripts/install
+
+build: setup
+	$(CARGO) build --release --locked
+
+demo: build
+	$(TRAPLESS) compare --machines sbi,sstc --workload timer
+
+lint: setup
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --release --locked --workspace --all-targets -- -D warnings
+
+test: build lint
+	$(CARGO) test --release --locked --workspace
+	cd vmm && $(CARGO) test --locked
+
+bench: build
+	$(CARGO) run --release -p trapless-hart --example speed
