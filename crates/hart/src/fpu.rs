@@ -234,3 +234,76 @@ fn classify<F: Format>(bits: u64) -> u64 {
         (Class::QuietNan, _) => 9,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trapless_isa::Ext;
+
+    #[test]
+    fn results_and_flags_equal_recorded_vectors() {
+        let mut count = 0;
+        let lines = include_str!("fpu/vectors.txt")
+            .lines()
+            .filter(|line| !line.starts_with('#'));
+        for line in lines {
+            let mut fields = line.split(' ');
+            let name = fields.next().unwrap();
+            let op = *Op::ALL.iter().find(|op| op.mnemonic() == name).unwrap();
+            let v: Vec<u64> = fields
+                .map(|field| u64::from_str_radix(field, 16).unwrap())
+                .collect();
+            let [rm, a, b, c, result, flags] = v[..] else {
+                panic!("{line}")
+            };
+            let rm = Rounding::from_bits(rm as u8).unwrap();
+            assert_eq!(execute(op, a, b, c, rm), (result, flags as u8), "{line}");
+            count += 1;
+        }
+        assert!(count > 800);
+    }
+
+    #[test]
+    fn every_computation_has_vectors() {
+        let vectors = include_str!("fpu/vectors.txt");
+        for op in Op::ALL
+            .iter()
+            .filter(|op| matches!(op.extension(), Ext::F | Ext::D))
+        {
+            let is_memory = matches!(op, Op::Flw | Op::Fld | Op::Fsw | Op::Fsd);
+            let has_vectors = vectors.contains(&format!("\n{} ", op.mnemonic()));
+            assert!(is_memory || has_vectors, "{op:?}");
+        }
+    }
+
+    #[test]
+    fn tininess_is_detected_after_rounding_with_unbounded_exponent() {
+        // 2^-126 - 2^-150 is tiny although the nearest single is the normal 2^-126.
+        let tiny = (2f64.powi(-126) - 2f64.powi(-150)).to_bits();
+        let result = execute(Op::FcvtSD, tiny, 0, 0, Rounding::Rne);
+        assert_eq!(result, (boxed(0x0080_0000), flag::UF | flag::NX));
+        // 2^-126 - 2^-151 rounds to 2^-126 at full precision already: inexact, not tiny.
+        let not_tiny = (2f64.powi(-126) - 2f64.powi(-151)).to_bits();
+        let result = execute(Op::FcvtSD, not_tiny, 0, 0, Rounding::Rne);
+        assert_eq!(result, (boxed(0x0080_0000), flag::NX));
+    }
+
+    #[test]
+    fn infinity_times_zero_plus_quiet_nan_is_invalid() {
+        let result = execute(Op::FmaddD, Double::EXPONENT, 0, Double::NAN, Rounding::Rne);
+        assert_eq!(result, (Double::NAN, flag::NV));
+    }
+
+    #[test]
+    fn single_without_nan_box_is_canonical_nan_except_for_moves() {
+        let unboxed = 1.0f32.to_bits().into();
+        assert_eq!(
+            execute(Op::FclassS, unboxed, 0, 0, Rounding::Rne),
+            (1 << 9, 0)
+        );
+        assert_eq!(
+            execute(Op::FmvXW, unboxed, 0, 0, Rounding::Rne),
+            (unboxed, 0)
+        );
+    }
+}
