@@ -281,3 +281,36 @@ fn collect(
         writable,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use virtio_queue::desc::{RawDescriptor, split::Descriptor};
+    use virtio_queue::mock::MockSplitQueue;
+
+    use super::*;
+
+    #[test]
+    fn call_that_takes_too_many_chains_is_cut_and_says_so() {
+        let ram = GuestRam::from_ranges(&[(GuestAddress(0), 0x10000)]).unwrap();
+        let ring = MockSplitQueue::new(&ram, 16);
+        let chains = [RawDescriptor::from(Descriptor::new(0x8000, 4, 0, 0)); 3];
+        ring.build_multiple_desc_chains(&chains).unwrap();
+        let mut queues: [Queue; 1] = [ring.create_queue().unwrap()];
+        let mut events = ();
+        let mut io = QueueIo::new(&ram, &mut queues, &mut events, "test");
+        io.budget = 2;
+        for head in 0..2 {
+            assert_eq!(io.pop(0).unwrap().unwrap().head, head);
+        }
+        assert!(!io.backlog());
+        assert!(io.pop(0).unwrap().is_none());
+        assert!(io.backlog());
+        let mut io = QueueIo::new(&ram, &mut queues, &mut events, "test");
+        let third = io.pop(0).unwrap().unwrap();
+        assert_eq!(third.head, 2);
+        io.unpop(third);
+        assert_eq!(io.pop(0).unwrap().unwrap().head, 2, "unpop gives it back");
+        assert!(io.pop(0).unwrap().is_none());
+        assert!(!io.backlog());
+    }
+}
