@@ -1,8 +1,9 @@
 //! `tools vmm`: builds the VMM and prints its path. `tools tree`: prints the tool tree's path.
+//! `tools image NAME`: makes an image and prints its path.
 //! `tools chroot CMD...`: runs a command inside the tree, with the project and the cache visible at their own paths.
 
 use std::path::{Path, PathBuf};
-use trapless_images::{Apt, Cache, Progress, Result, Tools, vmm};
+use trapless_images::{Apt, Cache, Images, Progress, Result, Tools, vmm};
 
 fn main() {
     std::process::exit(match work() {
@@ -15,22 +16,44 @@ fn main() {
 }
 
 fn work() -> Result<i32> {
-    let project: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new("/")).into();
+    let project: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .unwrap_or(Path::new("/"))
+        .into();
     let project = std::env::var_os("TRAPLESS_PROJECT").map_or(project, PathBuf::from);
     let args: Vec<String> = std::env::args().skip(1).collect();
     let cache = Cache::open(&project)?;
     let progress = Progress::auto();
     let apt = Apt::open(&cache, progress)?;
     match args.first().map(String::as_str) {
-        Some("vmm") => println!("{}", vmm::build(&project, &cache, &apt, progress)?.display()),
-        Some("tree") => println!("{}", Tools::prepare(&cache, &apt, progress)?.tree().display()),
+        Some("vmm") => println!(
+            "{}",
+            vmm::build(&project, &cache, &apt, progress)?.display()
+        ),
+        Some("tree") => println!(
+            "{}",
+            Tools::prepare(&cache, &apt, progress)?.tree().display()
+        ),
+        Some("image") if args.len() == 2 => {
+            let mut images = Images::open(&project, progress)?;
+            if let Some(vmm) = std::env::var_os("TRAPLESS_VMM") {
+                images.use_vmm(Path::new(&vmm));
+            }
+            let image = images.prepare(&args[1])?;
+            eprintln!("{} bytes, {}", image.size, image.sha256);
+            for p in &image.packages {
+                eprintln!("{} {} {}", p.name, p.version, p.arch);
+            }
+            println!("{}", image.path.display());
+        }
         Some("chroot") if args.len() > 1 => {
             let tools = Tools::prepare(&cache, &apt, progress)?;
             let mut command = tools.command(&args[1], &[&project, cache.root()])?;
             return Tools::status(command.args(&args[2..]));
         }
         _ => {
-            eprintln!("usage: tools vmm | tree | chroot COMMAND...");
+            eprintln!("usage: tools vmm | tree | image NAME | chroot COMMAND...");
             return Ok(2);
         }
     }

@@ -86,7 +86,10 @@ impl Apt {
     fn update(&self, progress: Progress) -> Result<()> {
         let _task = progress.task(&format!("Fetching the package lists of Debian {SUITE}"), 0);
         if !Path::new(KEYRING).exists() {
-            return Err(Error::MissingProgram { program: KEYRING.into(), package: "debian-archive-keyring" });
+            return Err(Error::MissingProgram {
+                program: KEYRING.into(),
+                package: "debian-archive-keyring",
+            });
         }
         let mirror = Mirror::find()?;
         for folder in ["lists/partial", "state", "cache/archives/partial"] {
@@ -102,20 +105,30 @@ impl Apt {
         // Updates and security fixes are welcome, but a mirror may not carry them or be amid a change: then the release alone.
         let mut reason = String::new();
         for chosen in [&suites[..], &suites[suites.len() - 1..]] {
-            let lines: Vec<String> =
-                chosen.iter().map(|(uri, suite)| format!("deb [signed-by={KEYRING}] {uri} {suite} main\n")).collect();
+            let lines: Vec<String> = chosen
+                .iter()
+                .map(|(uri, suite)| format!("deb [signed-by={KEYRING}] {uri} {suite} main\n"))
+                .collect();
             self.write("sources.list", &lines.concat())?;
             let output = spawn_output(
-                Command::new("apt-get").arg("-c").arg(self.config(&self.native)?).args(["-q", "update"]),
+                Command::new("apt-get")
+                    .arg("-c")
+                    .arg(self.config(&self.native)?)
+                    .args(["-q", "update"]),
                 "apt",
             )?;
             let errors = tail(&output, 4);
-            if output.status.success() && !String::from_utf8_lossy(&output.stderr).contains("Failed to fetch") {
+            if output.status.success()
+                && !String::from_utf8_lossy(&output.stderr).contains("Failed to fetch")
+            {
                 return self.write("lists.complete", &lines.concat());
             }
             reason = errors;
         }
-        Err(Error::Lists { suite: SUITE, reason })
+        Err(Error::Lists {
+            suite: SUITE,
+            reason,
+        })
     }
 
     /// Resolves a request to exact packages, sorted by name. The answer is kept until the lists are renewed.
@@ -127,7 +140,10 @@ impl Apt {
         let wanted = serde_json::to_string(request).unwrap_or_default();
         let key = sha256_parts([wanted.as_bytes(), format!("{stamp:?}").as_bytes()]);
         let kept = self.root.join("cache").join(format!("{}.json", &key[..24]));
-        if let Some(packages) = fs::read(&kept).ok().and_then(|text| serde_json::from_slice(&text).ok()) {
+        if let Some(packages) = fs::read(&kept)
+            .ok()
+            .and_then(|text| serde_json::from_slice(&text).ok())
+        {
             return Ok(packages);
         }
         let mut packages = Vec::new();
@@ -145,23 +161,40 @@ impl Apt {
 
     fn print_uris(&self, verb: &str, arch: &str, names: &[String]) -> Result<Vec<Package>> {
         let mut command = Command::new("apt-get");
-        command.arg("-c").arg(self.config(arch)?).args([verb, "-y", "--print-uris"]).args(names);
+        command
+            .arg("-c")
+            .arg(self.config(arch)?)
+            .args([verb, "-y", "--print-uris"])
+            .args(names);
         let output = spawn_output(&mut command, "apt")?;
-        let failed = |reason: String| Error::Resolve { packages: names.join(" "), reason };
+        let failed = |reason: String| Error::Resolve {
+            packages: names.join(" "),
+            reason,
+        };
         if !output.status.success() {
             return Err(failed(tail(&output, 4)));
         }
         let text = String::from_utf8_lossy(&output.stdout);
         let packages: Vec<Package> = text.lines().filter_map(parse_uri_line).collect();
-        if packages.is_empty() { Err(failed("apt named no files".into())) } else { Ok(packages) }
+        if packages.is_empty() {
+            Err(failed("apt named no files".into()))
+        } else {
+            Ok(packages)
+        }
     }
 
     /// Downloads `uri`s to files with apt's own transport (its proxy settings apply); the caller checks what arrived.
     pub(crate) fn download_command(&self, files: &[(&Package, PathBuf)]) -> Result<Command> {
         let mut command = Command::new("/usr/lib/apt/apt-helper");
-        command.arg("-c").arg(self.config(&self.native)?).args(["-q", "download-file"]);
+        command
+            .arg("-c")
+            .arg(self.config(&self.native)?)
+            .args(["-q", "download-file"]);
         for (package, path) in files {
-            command.arg(&package.uri).arg(path).arg(format!("SHA256:{}", package.sha256));
+            command
+                .arg(&package.uri)
+                .arg(path)
+                .arg(format!("SHA256:{}", package.sha256));
         }
         Ok(command)
     }
@@ -173,7 +206,11 @@ impl Apt {
 
     /// Writes the configuration for packages of `arch`. The machine's settings (a proxy, say) stay, its hooks do not.
     fn config(&self, arch: &str) -> Result<PathBuf> {
-        let foreign = if arch == "riscv64" { self.native.as_str() } else { "riscv64" };
+        let foreign = if arch == "riscv64" {
+            self.native.as_str()
+        } else {
+            "riscv64"
+        };
         let root = self.root.display();
         let text = format!(
             "#clear APT::Update::Pre-Invoke;\n#clear APT::Update::Post-Invoke;\n#clear APT::Update::Post-Invoke-Success;\n\
@@ -207,7 +244,14 @@ fn parse_uri_line(line: &str) -> Option<Package> {
     let name = parts.next()?.to_owned();
     let version = parts.next()?.replace("%3a", ":");
     let arch = parts.next()?.to_owned();
-    Some(Package { name, version, arch, uri: uri.to_owned(), size, sha256 })
+    Some(Package {
+        name,
+        version,
+        arch,
+        uri: uri.to_owned(),
+        size,
+        sha256,
+    })
 }
 
 #[cfg(test)]
@@ -218,8 +262,14 @@ mod tests {
     fn uri_line_gives_version_with_epoch() {
         let line = "'http://mirror.test/q.deb' qemu-system-riscv_1%3a10.0.13+ds-0_amd64.deb 42 SHA256:80ef";
         let package = parse_uri_line(line).unwrap();
-        assert_eq!((package.name.as_str(), package.version.as_str()), ("qemu-system-riscv", "1:10.0.13+ds-0"));
-        assert_eq!((package.arch.as_str(), package.size, package.sha256.as_str()), ("amd64", 42, "80ef"));
+        assert_eq!(
+            (package.name.as_str(), package.version.as_str()),
+            ("qemu-system-riscv", "1:10.0.13+ds-0")
+        );
+        assert_eq!(
+            (package.arch.as_str(), package.size, package.sha256.as_str()),
+            ("amd64", 42, "80ef")
+        );
         assert_eq!(parse_uri_line("Reading package lists..."), None);
     }
 }

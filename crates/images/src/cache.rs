@@ -18,7 +18,8 @@ impl Cache {
     /// # Errors
     /// If the folder cannot be created.
     pub fn open(project: &Path) -> Result<Self> {
-        let root = std::env::var_os("TRAPLESS_CACHE").map_or_else(|| project.join(".cache"), PathBuf::from);
+        let root = std::env::var_os("TRAPLESS_CACHE")
+            .map_or_else(|| project.join(".cache"), PathBuf::from);
         Self::at(&root)
     }
 

@@ -16,7 +16,9 @@ pub enum Error {
         source: std::io::Error,
     },
     /// A program this crate calls is not installed.
-    #[error("the program `{program}` is missing; install the Debian package {package} and try again")]
+    #[error(
+        "the program `{program}` is missing; install the Debian package {package} and try again"
+    )]
     MissingProgram {
         /// Name of the program.
         program: String,
@@ -29,7 +31,9 @@ pub enum Error {
     )]
     NoMirror,
     /// The package lists could not be read from the mirror.
-    #[error("cannot fetch the package lists of Debian {suite} ({reason}); check the network or set TRAPLESS_MIRROR")]
+    #[error(
+        "cannot fetch the package lists of Debian {suite} ({reason}); check the network or set TRAPLESS_MIRROR"
+    )]
     Lists {
         /// Suite, e.g. "trixie".
         suite: &'static str,
@@ -37,7 +41,9 @@ pub enum Error {
         reason: String,
     },
     /// apt found no such packages.
-    #[error("apt cannot resolve {packages} ({reason}); run `trapless images --refresh` to renew the package lists")]
+    #[error(
+        "apt cannot resolve {packages} ({reason}); run `trapless images --refresh` to renew the package lists"
+    )]
     Resolve {
         /// Requested package names.
         packages: String,
@@ -92,5 +98,9 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// Turns an I/O error into [`Error::Io`].
 pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
     let path = path.to_owned();
-    move |source| Error::Io { action, path, source }
+    move |source| Error::Io {
+        action,
+        path,
+        source,
+    }
 }

@@ -22,7 +22,10 @@ impl Mirror {
     /// [`Error::NoMirror`] if there is neither.
     pub fn find() -> Result<Self> {
         if let Ok(main) = std::env::var("TRAPLESS_MIRROR") {
-            return Ok(Self { main, security: None });
+            return Ok(Self {
+                main,
+                security: None,
+            });
         }
         let release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
         Self::from_sources(&read_sources(Path::new("/etc/apt")), &release).ok_or(Error::NoMirror)
@@ -30,16 +33,37 @@ impl Mirror {
 
     /// Picks the archive of the running Debian release among `sources`; `os_release` is the text of `/etc/os-release`.
     fn from_sources(sources: &[Source], os_release: &str) -> Option<Self> {
-        let codename = os_release.lines().find_map(|l| l.strip_prefix("VERSION_CODENAME="))?.trim_matches('"');
-        if !os_release.lines().any(|l| l.trim_matches('"') == "ID=debian") {
+        let codename = os_release
+            .lines()
+            .find_map(|l| l.strip_prefix("VERSION_CODENAME="))?
+            .trim_matches('"');
+        if !os_release
+            .lines()
+            .any(|l| l.trim_matches('"') == "ID=debian")
+        {
             return None;
         }
-        let aliases = [codename, SUITE, "stable", "oldstable", "testing", "unstable", "sid"];
+        let aliases = [
+            codename,
+            SUITE,
+            "stable",
+            "oldstable",
+            "testing",
+            "unstable",
+            "sid",
+        ];
         let with = |suffix: &str| {
-            let named = |s: &Source| aliases.iter().any(|a| s.suite.trim_end_matches('/') == format!("{a}{suffix}"));
+            let named = |s: &Source| {
+                aliases
+                    .iter()
+                    .any(|a| s.suite.trim_end_matches('/') == format!("{a}{suffix}"))
+            };
             sources.iter().find(|s| named(s)).map(|s| s.uri.clone())
         };
-        Some(Self { main: with("")?, security: with("-security") })
+        Some(Self {
+            main: with("")?,
+            security: with("-security"),
+        })
     }
 }
 
@@ -67,7 +91,11 @@ fn read_sources(apt: &Path) -> Vec<Source> {
             _ => {}
         }
     }
-    sources.retain(|s| ["http:", "https:", "file:", "copy:", "mirror"].iter().any(|p| s.uri.starts_with(p)));
+    sources.retain(|s| {
+        ["http:", "https:", "file:", "copy:", "mirror"]
+            .iter()
+            .any(|p| s.uri.starts_with(p))
+    });
     sources
 }
 
@@ -76,9 +104,16 @@ fn parse_one_line(text: &str) -> Vec<Source> {
     text.lines()
         .filter_map(|line| {
             let rest = line.trim().strip_prefix("deb ")?.trim_start();
-            let rest = if rest.starts_with('[') { rest.split_once(']')?.1 } else { rest };
+            let rest = if rest.starts_with('[') {
+                rest.split_once(']')?.1
+            } else {
+                rest
+            };
             let mut words = rest.split_whitespace();
-            Some(Source { uri: words.next()?.to_owned(), suite: words.next()?.to_owned() })
+            Some(Source {
+                uri: words.next()?.to_owned(),
+                suite: words.next()?.to_owned(),
+            })
         })
         .collect()
 }
@@ -104,11 +139,16 @@ fn parse_deb822(text: &str) -> Vec<Source> {
             }
             words
         };
-        if field("Enabled").first().is_some_and(|v| v == "no") || !field("Types").iter().any(|t| t == "deb") {
+        if field("Enabled").first().is_some_and(|v| v == "no")
+            || !field("Types").iter().any(|t| t == "deb")
+        {
             continue;
         }
         for uri in field("URIs") {
-            sources.extend(field("Suites").into_iter().map(|suite| Source { uri: uri.clone(), suite }));
+            sources.extend(field("Suites").into_iter().map(|suite| Source {
+                uri: uri.clone(),
+                suite,
+            }));
         }
     }
     sources
@@ -135,12 +175,21 @@ mod tests {
         let text = "# deb http://no.test/ bookworm main\ndeb-src http://no.test/ bookworm main\n\
                     deb [arch=amd64 signed-by=/k] http://mirror.test/debian/ bookworm main\n";
         let mirror = Mirror::from_sources(&parse_one_line(text), DEBIAN).unwrap();
-        assert_eq!(mirror, Mirror { main: "http://mirror.test/debian/".into(), security: None });
+        assert_eq!(
+            mirror,
+            Mirror {
+                main: "http://mirror.test/debian/".into(),
+                security: None
+            }
+        );
     }
 
     #[test]
     fn other_distributions_need_the_variable() {
         let text = "deb http://mirror.test/ubuntu noble main\n";
-        assert_eq!(Mirror::from_sources(&parse_one_line(text), "ID=ubuntu\nVERSION_CODENAME=noble\n"), None);
+        assert_eq!(
+            Mirror::from_sources(&parse_one_line(text), "ID=ubuntu\nVERSION_CODENAME=noble\n"),
+            None
+        );
     }
 }

@@ -18,7 +18,11 @@ impl Progress {
     /// Bars if standard error is a terminal, otherwise lines.
     #[must_use]
     pub fn auto() -> Self {
-        if std::io::stderr().is_terminal() { Self::Bars } else { Self::Lines }
+        if std::io::stderr().is_terminal() {
+            Self::Bars
+        } else {
+            Self::Lines
+        }
     }
 
     /// Begins a task of `total` bytes; 0 means that the amount is not known.
@@ -34,10 +38,16 @@ impl Progress {
                 let (bar, template) = if total == 0 {
                     (ProgressBar::new_spinner(), "{spinner} {msg}")
                 } else {
-                    (ProgressBar::new(total), "{msg} [{bar:30}] {bytes}/{total_bytes} {eta}")
+                    (
+                        ProgressBar::new(total),
+                        "{msg} [{bar:30}] {bytes}/{total_bytes} {eta}",
+                    )
                 };
                 bar.enable_steady_tick(std::time::Duration::from_millis(120));
-                bar.with_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()))
+                bar.with_style(
+                    ProgressStyle::with_template(template)
+                        .unwrap_or_else(|_| ProgressStyle::default_bar()),
+                )
             }
         };
         bar.set_message(title.to_owned());

@@ -16,19 +16,39 @@ pub trait Fetch {
     ///
     /// # Errors
     /// The reason, in the transport's own words.
-    fn fetch(&self, files: &[(&Package, PathBuf)], done: &dyn Fn(u64)) -> std::result::Result<(), String>;
+    fn fetch(
+        &self,
+        files: &[(&Package, PathBuf)],
+        done: &dyn Fn(u64),
+    ) -> std::result::Result<(), String>;
 }
 
 impl Fetch for Apt {
-    fn fetch(&self, files: &[(&Package, PathBuf)], done: &dyn Fn(u64)) -> std::result::Result<(), String> {
+    fn fetch(
+        &self,
+        files: &[(&Package, PathBuf)],
+        done: &dyn Fn(u64),
+    ) -> std::result::Result<(), String> {
         let mut reasons = Vec::new();
         // Bounded, because the names travel on a command line.
         for chunk in files.chunks(100) {
             let mut command = self.download_command(chunk).map_err(|e| e.to_string())?;
-            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).env("LC_ALL", "C");
-            let mut child = command.spawn().map_err(|e| missing(&command, "apt", e).to_string())?;
+            command
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::piped())
+                .env("LC_ALL", "C");
+            let mut child = command
+                .spawn()
+                .map_err(|e| missing(&command, "apt", e).to_string())?;
             while child.try_wait().map_err(|e| e.to_string())?.is_none() {
-                done(files.iter().filter_map(|(_, path)| fs::metadata(path).ok()).map(|m| m.len()).sum());
+                done(
+                    files
+                        .iter()
+                        .filter_map(|(_, path)| fs::metadata(path).ok())
+                        .map(|m| m.len())
+                        .sum(),
+                );
                 std::thread::sleep(Duration::from_millis(50));
             }
             let output = child.wait_with_output().map_err(|e| e.to_string())?;
@@ -36,7 +56,11 @@ impl Fetch for Apt {
                 reasons.push(tail(&output, 2));
             }
         }
-        if reasons.is_empty() { Ok(()) } else { Err(reasons.join(" | ")) }
+        if reasons.is_empty() {
+            Ok(())
+        } else {
+            Err(reasons.join(" | "))
+        }
     }
 }
 
@@ -75,7 +99,10 @@ impl<'a> Store<'a> {
                 break;
             }
             let task = self.announce(&missing);
-            let files: Vec<_> = missing.iter().map(|p| (*p, folder.join(format!("{}.part", p.sha256)))).collect();
+            let files: Vec<_> = missing
+                .iter()
+                .map(|p| (*p, folder.join(format!("{}.part", p.sha256))))
+                .collect();
             if attempt > 0 {
                 for (_, part) in &files {
                     let _ = fs::remove_file(part);
@@ -91,7 +118,8 @@ impl<'a> Store<'a> {
                     fs::rename(&part, &target).map_err(io("write", &target))?;
                 } else {
                     if reason.is_empty() && part.exists() {
-                        reason = "the file that arrived is not the one the package index describes".into();
+                        reason = "the file that arrived is not the one the package index describes"
+                            .into();
                     }
                     missing.push(package);
                 }
@@ -111,7 +139,10 @@ impl<'a> Store<'a> {
         let total: u64 = missing.iter().map(|p| p.size).sum();
         #[allow(clippy::cast_precision_loss)]
         let megabytes = total as f64 / 1e6;
-        self.progress.task(&format!("Fetching {} packages, {megabytes:.1} MB", missing.len()), total)
+        self.progress.task(
+            &format!("Fetching {} packages, {megabytes:.1} MB", missing.len()),
+            total,
+        )
     }
 }
 
@@ -137,7 +168,11 @@ mod tests {
     }
 
     impl Fetch for Mirror {
-        fn fetch(&self, files: &[(&Package, PathBuf)], _: &dyn Fn(u64)) -> std::result::Result<(), String> {
+        fn fetch(
+            &self,
+            files: &[(&Package, PathBuf)],
+            _: &dyn Fn(u64),
+        ) -> std::result::Result<(), String> {
             self.calls.set(self.calls.get() + 1);
             if self.bad_calls.get() > 0 {
                 self.bad_calls.set(self.bad_calls.get() - 1);
@@ -167,14 +202,25 @@ mod tests {
             size: content.len() as u64,
             sha256: sha256_file(&original).unwrap(),
         };
-        (temp, cache, package, Mirror { content, bad_calls: Cell::new(0), calls: Cell::new(0) })
+        (
+            temp,
+            cache,
+            package,
+            Mirror {
+                content,
+                bad_calls: Cell::new(0),
+                calls: Cell::new(0),
+            },
+        )
     }
 
     #[test]
     fn second_use_needs_no_network() {
         let (_temp, cache, package, mirror) = setup();
         let store = Store::new(&cache, Progress::Silent);
-        let first = store.obtain(std::slice::from_ref(&package), &mirror).unwrap();
+        let first = store
+            .obtain(std::slice::from_ref(&package), &mirror)
+            .unwrap();
         let second = store.obtain(&[package], &mirror).unwrap();
         assert_eq!(first, second);
         assert_eq!(mirror.calls.get(), 1);
@@ -184,10 +230,15 @@ mod tests {
     fn damaged_file_is_fetched_again() {
         let (_temp, cache, package, mirror) = setup();
         let store = Store::new(&cache, Progress::Silent);
-        let path = store.obtain(std::slice::from_ref(&package), &mirror).unwrap().remove(0);
+        let path = store
+            .obtain(std::slice::from_ref(&package), &mirror)
+            .unwrap()
+            .remove(0);
         for damage in [&b"a pAckage"[..], b"", b"a package and more"] {
             fs::write(&path, damage).unwrap();
-            store.obtain(std::slice::from_ref(&package), &mirror).unwrap();
+            store
+                .obtain(std::slice::from_ref(&package), &mirror)
+                .unwrap();
             assert_eq!(fs::read(&path).unwrap(), mirror.content);
         }
         assert_eq!(mirror.calls.get(), 4);
@@ -197,7 +248,9 @@ mod tests {
     fn interrupted_download_is_tried_again_from_nothing() {
         let (_temp, cache, package, mirror) = setup();
         mirror.bad_calls.set(1);
-        let paths = Store::new(&cache, Progress::Silent).obtain(&[package], &mirror).unwrap();
+        let paths = Store::new(&cache, Progress::Silent)
+            .obtain(&[package], &mirror)
+            .unwrap();
         assert_eq!(fs::read(&paths[0]).unwrap(), mirror.content);
     }
 
@@ -205,8 +258,14 @@ mod tests {
     fn download_that_keeps_failing_is_reported_with_its_reason() {
         let (_temp, cache, package, mirror) = setup();
         mirror.bad_calls.set(9);
-        let error = Store::new(&cache, Progress::Silent).obtain(&[package], &mirror).unwrap_err().to_string();
-        assert!(error.contains("connection lost") && error.contains("p 1"), "{error}");
+        let error = Store::new(&cache, Progress::Silent)
+            .obtain(&[package], &mirror)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("connection lost") && error.contains("p 1"),
+            "{error}"
+        );
         assert!(!cache.root().join("packages").join("p.deb").exists());
     }
 }

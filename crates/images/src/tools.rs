@@ -12,11 +12,42 @@ use std::process::Command;
 
 /// What the tree holds; compilers come with what they depend on.
 const TOOLS: &[&str] = &[
-    "dash", "bash", "libc-bin", "coreutils", "findutils", "grep", "sed", "gawk", "diffutils", "tar", "xz-utils", "bzip2", "debianutils", "make", "patch",
-    "gcc", "g++", "libc6-dev", "gcc-riscv64-linux-gnu", "libc6-dev-riscv64-cross", "rustc", "cargo",
-    "qemu-system-riscv", "e2fsprogs",
+    "dash",
+    "bash",
+    "libc-bin",
+    "coreutils",
+    "findutils",
+    "grep",
+    "sed",
+    "gawk",
+    "diffutils",
+    "tar",
+    "xz-utils",
+    "bzip2",
+    "debianutils",
+    "make",
+    "patch",
+    "gcc",
+    "g++",
+    "libc6-dev",
+    "gcc-riscv64-linux-gnu",
+    "libc6-dev-riscv64-cross",
+    "rustc",
+    "cargo",
+    "qemu-system-riscv",
+    "e2fsprogs",
     // Kernel modules and selftests out of Debian's kernel source.
-    "bc", "bison", "flex", "perl", "rsync", "kmod", "cpio", "python3-minimal", "libelf-dev", "libssl-dev", "pahole",
+    "bc",
+    "bison",
+    "flex",
+    "perl",
+    "rsync",
+    "kmod",
+    "cpio",
+    "python3-minimal",
+    "libelf-dev",
+    "libssl-dev",
+    "pahole",
 ];
 
 /// The unpacked tools.
@@ -72,16 +103,25 @@ impl Tools {
     /// If the mount points cannot be created, or namespaces are not allowed here.
     pub fn command(&self, program: &str, folders: &[&Path]) -> Result<Command> {
         let mut script = String::from("set -e; t=$1; shift\n");
-        for folder in [Path::new("/dev"), Path::new("/proc"), Path::new("/tmp")].iter().chain(folders) {
+        for folder in [Path::new("/dev"), Path::new("/proc"), Path::new("/tmp")]
+            .iter()
+            .chain(folders)
+        {
             let point = self.tree.join(folder.strip_prefix("/").unwrap_or(folder));
             fs::create_dir_all(&point).map_err(io("create", &point))?;
             let quoted = folder.display().to_string().replace('\'', r"'\''");
             script += &format!("mount --rbind '{quoted}' \"$t\"'{quoted}'\n");
         }
         let cwd = std::env::current_dir().unwrap_or_default();
-        let cwd = if folders.iter().any(|f| cwd.starts_with(f)) { cwd } else { PathBuf::from("/tmp") };
+        let cwd = if folders.iter().any(|f| cwd.starts_with(f)) {
+            cwd
+        } else {
+            PathBuf::from("/tmp")
+        };
         let quoted = cwd.display().to_string().replace('\'', r"'\''");
-        script += &format!("exec chroot \"$t\" /bin/sh -c 'cd \"$0\" && exec \"$@\"' '{quoted}' \"$@\"\n");
+        script += &format!(
+            "exec chroot \"$t\" /bin/sh -c 'cd \"$0\" && exec \"$@\"' '{quoted}' \"$@\"\n"
+        );
 
         let mut probe = Command::new("unshare");
         let user: &[&str] = if is_root() { &[] } else { &["--map-root-user"] };
@@ -89,16 +129,35 @@ impl Tools {
         let answer = spawn_output(&mut probe, "util-linux")?;
         if !answer.status.success() {
             return Err(Error::Command {
-                what: "entering the tool tree (run as root, or allow unprivileged user namespaces)".into(),
+                what: "entering the tool tree (run as root, or allow unprivileged user namespaces)"
+                    .into(),
                 status: answer.status.to_string(),
                 output: tail(&answer, 2),
             });
         }
         let mut command = Command::new("unshare");
-        command.args(user).args(["--mount", "--propagation", "private", "sh", "-c", &script, "sh"]);
+        command.args(user).args([
+            "--mount",
+            "--propagation",
+            "private",
+            "sh",
+            "-c",
+            &script,
+            "sh",
+        ]);
         command.arg(&self.tree).arg(program);
-        command.env("PATH", "/usr/bin:/usr/sbin:/bin:/sbin").env("LC_ALL", "C.UTF-8");
-        for name in ["CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN", "CARGO", "RUSTC", "RUSTFLAGS", "LD_LIBRARY_PATH"] {
+        command
+            .env("PATH", "/usr/bin:/usr/sbin:/bin:/sbin")
+            .env("LC_ALL", "C.UTF-8");
+        for name in [
+            "CARGO_HOME",
+            "RUSTUP_HOME",
+            "RUSTUP_TOOLCHAIN",
+            "CARGO",
+            "RUSTC",
+            "RUSTFLAGS",
+            "LD_LIBRARY_PATH",
+        ] {
             command.env_remove(name);
         }
         Ok(command)
@@ -109,7 +168,9 @@ impl Tools {
     /// # Errors
     /// If it cannot be started.
     pub fn status(command: &mut Command) -> Result<i32> {
-        let status = command.status().map_err(|e| missing(command, "util-linux", e))?;
+        let status = command
+            .status()
+            .map_err(|e| missing(command, "util-linux", e))?;
         Ok(status.code().unwrap_or(1))
     }
 }

@@ -15,7 +15,13 @@ use std::process::Command;
 ///
 /// # Errors
 /// If a package cannot be fetched or unpacked.
-pub fn unpack(cache: &Cache, apt: &Apt, packages: &[Package], title: &str, progress: Progress) -> Result<PathBuf> {
+pub fn unpack(
+    cache: &Cache,
+    apt: &Apt,
+    packages: &[Package],
+    title: &str,
+    progress: Progress,
+) -> Result<PathBuf> {
     let key = sha256_parts(packages.iter().map(|p| p.sha256.as_bytes()));
     let tree = cache.folder("trees")?.join(&key[..24]);
     let _lock = cache.lock(&format!("tree-{}", &key[..24]))?;
@@ -28,11 +34,21 @@ pub fn unpack(cache: &Cache, apt: &Apt, packages: &[Package], title: &str, progr
         fs::remove_dir_all(&unfinished).map_err(io("remove", &unfinished))?;
     }
     lay_out(&unfinished)?;
-    let task = progress.task(&format!("Unpacking {title}"), packages.iter().map(|p| p.size).sum());
+    let task = progress.task(
+        &format!("Unpacking {title}"),
+        packages.iter().map(|p| p.size).sum(),
+    );
     let mut done = 0;
     for (file, package) in files.iter().zip(packages) {
         let what = format!("unpacking {} {}", package.name, package.version);
-        run(Command::new("dpkg-deb").arg("-x").arg(file).arg(&unfinished), &what, "dpkg")?;
+        run(
+            Command::new("dpkg-deb")
+                .arg("-x")
+                .arg(file)
+                .arg(&unfinished),
+            &what,
+            "dpkg",
+        )?;
         done += package.size;
         task.set(done);
     }

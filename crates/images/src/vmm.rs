@@ -27,7 +27,11 @@ pub fn build(project: &Path, cache: &Cache, apt: &Apt, progress: Progress) -> Re
         Some(target) => (host_cargo(project, target), target),
         None => (tree_cargo(project, cache, apt, progress)?, TARGET_GNU),
     };
-    command.arg("--target").arg(target).arg("--target-dir").arg(&target_dir);
+    command
+        .arg("--target")
+        .arg(target)
+        .arg("--target-dir")
+        .arg(&target_dir);
     let code = Tools::status(&mut command)?;
     if code != 0 {
         return Err(Error::Command {
@@ -41,24 +45,36 @@ pub fn build(project: &Path, cache: &Cache, apt: &Apt, progress: Progress) -> Re
 
 /// The riscv64 target this machine's rustup and linkers can build a static program for.
 fn host_target() -> Option<&'static str> {
-    let output = spawn_output(Command::new("rustup").args(["target", "list", "--installed"]), "rustup").ok()?;
+    let output = spawn_output(
+        Command::new("rustup").args(["target", "list", "--installed"]),
+        "rustup",
+    )
+    .ok()?;
     let installed = String::from_utf8_lossy(&output.stdout).into_owned();
     let has = |target: &str| installed.lines().any(|l| l.trim() == target);
     if has(TARGET_MUSL) {
         return Some(TARGET_MUSL);
     }
-    let linker = spawn_output(Command::new("riscv64-linux-gnu-gcc").arg("--version"), "gcc-riscv64-linux-gnu");
+    let linker = spawn_output(
+        Command::new("riscv64-linux-gnu-gcc").arg("--version"),
+        "gcc-riscv64-linux-gnu",
+    );
     (has(TARGET_GNU) && linker.is_ok_and(|o| o.status.success())).then_some(TARGET_GNU)
 }
 
 fn host_cargo(project: &Path, target: &str) -> Command {
     let mut command = Command::new("cargo");
-    command.args(["build", "--release", "--manifest-path"]).arg(project.join("vmm/Cargo.toml"));
+    command
+        .args(["build", "--release", "--manifest-path"])
+        .arg(project.join("vmm/Cargo.toml"));
     let flags = if target == TARGET_MUSL {
         // rustup's own linker and C library: no cross compiler needed.
         "-C target-feature=+crt-static -C linker=rust-lld -C link-self-contained=yes"
     } else {
-        command.env("CARGO_TARGET_RISCV64GC_UNKNOWN_LINUX_GNU_LINKER", "riscv64-linux-gnu-gcc");
+        command.env(
+            "CARGO_TARGET_RISCV64GC_UNKNOWN_LINUX_GNU_LINKER",
+            "riscv64-linux-gnu-gcc",
+        );
         "-C target-feature=+crt-static"
     };
     command.env("RUSTFLAGS", flags);
@@ -80,7 +96,10 @@ fn tree_cargo(project: &Path, cache: &Cache, apt: &Apt, progress: Progress) -> R
         let _task = progress.task("Fetching the VMM's crates", 0);
         let arriving = folder.join("arriving");
         let mut command = Command::new("cargo");
-        command.args(["vendor", "--quiet", "--manifest-path"]).arg(&manifest).arg(&arriving);
+        command
+            .args(["vendor", "--quiet", "--manifest-path"])
+            .arg(&manifest)
+            .arg(&arriving);
         run(&mut command, "fetching the VMM's crates", "cargo")?;
         // Only now: cargo may have had to complete the lock file.
         vendor = folder.join(key()?);
@@ -94,10 +113,21 @@ fn tree_cargo(project: &Path, cache: &Cache, apt: &Apt, progress: Progress) -> R
         fs::write(&config, text).map_err(io("write", &config))?;
     }
     let mut command = tools.command("cargo", &[project, cache.root()])?;
-    command.args(["build", "--release", "--offline", "--locked", "--manifest-path"]).arg(&manifest);
+    command
+        .args([
+            "build",
+            "--release",
+            "--offline",
+            "--locked",
+            "--manifest-path",
+        ])
+        .arg(&manifest);
     command.arg("--config").arg(vendor.with_extension("toml"));
     command.env("CARGO_HOME", cache.folder("cargo-home")?);
     command.env("RUSTFLAGS", "-C target-feature=+crt-static");
-    command.env("CARGO_TARGET_RISCV64GC_UNKNOWN_LINUX_GNU_LINKER", "riscv64-linux-gnu-gcc");
+    command.env(
+        "CARGO_TARGET_RISCV64GC_UNKNOWN_LINUX_GNU_LINKER",
+        "riscv64-linux-gnu-gcc",
+    );
     Ok(command)
 }

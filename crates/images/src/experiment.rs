@@ -1,0 +1,301 @@
+//! Experiments: a workload, what it measures and what it prints. One TOML file each in `experiments/`.
+
+use crate::error::{Error, Result, io};
+use crate::recipe::toml_files;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+/// One workload.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    /// Name for the command line: the file name without `.toml`.
+    #[serde(skip)]
+    pub name: String,
+    /// A few words for tables.
+    pub title: String,
+    /// What runs and how it uses interrupts.
+    pub explanation: String,
+    /// What to look at in the ledger.
+    pub measures: String,
+    /// The virtual machine.
+    pub guest: Guest,
+    /// What happens around it, if more than starting it and waiting for its end.
+    #[serde(default)]
+    pub host: Host,
+    /// What the user can change.
+    #[serde(default)]
+    pub parameters: BTreeMap<String, Parameter>,
+    /// Keys of the `@trapless result KEY=VALUE` lines that a run prints.
+    #[serde(default)]
+    pub results: BTreeMap<String, Outcome>,
+}
+
+/// The guest's side.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Guest {
+    /// Number of vCPUs unless the user says otherwise.
+    pub harts: u32,
+    /// Guest RAM as VMMs take it, e.g. `256M`.
+    pub memory: String,
+    /// Shell script; parameters are variables, `result KEY VALUE` reports.
+    pub script: String,
+}
+
+/// The host's side.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Host {
+    /// Number of harts of the machine unless the user says otherwise; by default as many as the guest.
+    pub harts: Option<u32>,
+    /// Shell script that starts the guest (`vmm_start`, `vmm_wait`); by default it does only that.
+    pub script: Option<String>,
+}
+
+/// A whole number that the user can set.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parameter {
+    /// Value unless set.
+    pub default: u64,
+    /// Smallest value allowed.
+    #[serde(default)]
+    pub minimum: u64,
+    /// Largest value allowed.
+    pub maximum: u64,
+    /// What it means, with its unit.
+    pub explanation: String,
+}
+
+/// One result line.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Outcome {
+    /// Unit, empty for a count.
+    #[serde(default)]
+    pub unit: String,
+    /// What it means.
+    pub explanation: String,
+}
+
+impl Experiment {
+    /// Reads one experiment.
+    ///
+    /// # Errors
+    /// [`Error::Data`] with file, line and key if it is not a valid experiment.
+    pub fn load(path: &Path) -> Result<Self> {
+        let text = fs::read_to_string(path).map_err(io("read", path))?;
+        let bad = |message: String| Error::Data {
+            path: path.to_owned(),
+            message,
+        };
+        let mut experiment: Self = toml::from_str(&text).map_err(|e| bad(e.to_string()))?;
+        experiment.name = path
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        if !is_word(&experiment.name) {
+            return Err(bad(
+                "the file name is the experiment's name: use lower-case letters, digits and `-`"
+                    .into(),
+            ));
+        }
+        if experiment.guest.harts == 0 {
+            return Err(bad("guest.harts: at least 1".into()));
+        }
+        for (name, parameter) in &experiment.parameters {
+            if !name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_') {
+                return Err(bad(format!(
+                    "parameters.{name}: a shell variable, use lower-case letters and `_`"
+                )));
+            }
+            if !(parameter.minimum..=parameter.maximum).contains(&parameter.default) {
+                return Err(bad(format!(
+                    "parameters.{name}.default: not between minimum and maximum"
+                )));
+            }
+        }
+        Ok(experiment)
+    }
+
+    /// Reads all experiments of a folder, sorted by name.
+    ///
+    /// # Errors
+    /// If the folder or one of the experiments cannot be read.
+    pub fn load_all(folder: &Path) -> Result<Vec<Self>> {
+        toml_files(folder)?
+            .iter()
+            .map(|path| Self::load(path))
+            .collect()
+    }
+
+    /// Finds an experiment by name.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`] with the names there are.
+    pub fn find(folder: &Path, name: &str) -> Result<Self> {
+        let all = Self::load_all(folder)?;
+        let known = all
+            .iter()
+            .map(|e| e.name.as_str())
+            .collect::<Vec<_>>()
+            .join(", ");
+        let found = all.into_iter().find(|e| e.name == name);
+        found.ok_or_else(|| Error::Unknown {
+            kind: "workload",
+            name: name.to_owned(),
+            known,
+        })
+    }
+
+    /// All parameters with the user's values in place of the defaults.
+    ///
+    /// # Errors
+    /// If a parameter is not known or out of its range.
+    pub fn values(&self, given: &BTreeMap<String, u64>) -> Result<BTreeMap<String, u64>> {
+        let mut values: BTreeMap<_, _> = self
+            .parameters
+            .iter()
+            .map(|(n, p)| (n.clone(), p.default))
+            .collect();
+        for (name, &value) in given {
+            let Some(parameter) = self.parameters.get(name) else {
+                let known = self
+                    .parameters
+                    .keys()
+                    .map(String::as_str)
+                    .collect::<Vec<_>>()
+                    .join(", ");
+                return Err(Error::Unknown {
+                    kind: "parameter",
+                    name: name.clone(),
+                    known,
+                });
+            };
+            if !(parameter.minimum..=parameter.maximum).contains(&value) {
+                let (low, high) = (parameter.minimum, parameter.maximum);
+                let message = format!("{name}={value} is out of range: choose {low} to {high}");
+                return Err(Error::Data {
+                    path: format!("experiment {}", self.name).into(),
+                    message,
+                });
+            }
+            values.insert(name.clone(), value);
+        }
+        Ok(values)
+    }
+
+    /// The words on the host kernel's command line that make the host image run this experiment.
+    ///
+    /// # Errors
+    /// As [`Experiment::values`].
+    pub fn host_command_line(
+        &self,
+        given: &BTreeMap<String, u64>,
+        guest_harts: Option<u32>,
+    ) -> Result<String> {
+        use std::fmt::Write;
+        let harts = guest_harts.unwrap_or(self.guest.harts);
+        let mut line = format!(
+            "trapless.run={} trapless.cpus={harts} trapless.memory={}",
+            self.name, self.guest.memory
+        );
+        for (name, value) in self.values(given)? {
+            let _ = write!(line, " trapless.param.{name}={value}");
+        }
+        Ok(line)
+    }
+
+    /// Number of harts of the host unless the user says otherwise.
+    #[must_use]
+    pub fn host_harts(&self) -> u32 {
+        self.host.harts.unwrap_or(self.guest.harts)
+    }
+}
+
+fn is_word(name: &str) -> bool {
+    !name.is_empty()
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMER: &str = "title = \"t\"\nexplanation = \"e\"\nmeasures = \"m\"\n\
+        [guest]\nharts = 1\nmemory = \"256M\"\nscript = \"cyclictest -l $wakeups\"\n\
+        [parameters.wakeups]\ndefault = 1000\nminimum = 1\nmaximum = 5000\nexplanation = \"n\"\n";
+
+    fn load(text: &str) -> Result<Experiment> {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("timer.toml");
+        fs::write(&path, text).unwrap();
+        Experiment::load(&path)
+    }
+
+    #[test]
+    fn command_line_carries_changed_and_default_values() {
+        let timer = load(TIMER).unwrap();
+        let line = timer.host_command_line(&BTreeMap::new(), None).unwrap();
+        assert_eq!(
+            line,
+            "trapless.run=timer trapless.cpus=1 trapless.memory=256M trapless.param.wakeups=1000"
+        );
+        let line = timer
+            .host_command_line(&BTreeMap::from([("wakeups".into(), 7)]), Some(3))
+            .unwrap();
+        assert!(
+            line.contains("trapless.cpus=3") && line.ends_with("wakeups=7"),
+            "{line}"
+        );
+    }
+
+    #[test]
+    fn wrong_parameters_are_explained() {
+        let timer = load(TIMER).unwrap();
+        let error = timer
+            .values(&BTreeMap::from([("wakeups".into(), 9999)]))
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("1 to 5000"), "{error}");
+        let error = timer
+            .values(&BTreeMap::from([("wakeup".into(), 1)]))
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("known: wakeups"), "{error}");
+    }
+
+    #[test]
+    fn wrong_files_are_explained_with_file_and_key() {
+        let error = load(&TIMER.replace("maximum = 5000", "maximum = 10"))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("timer.toml") && error.contains("parameters.wakeups.default"),
+            "{error}"
+        );
+        let error = load(&TIMER.replace("harts = 1", "hart = 1"))
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("hart"), "{error}");
+    }
+
+    #[test]
+    fn experiments_of_the_project_are_valid() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+        let names: Vec<_> = Experiment::load_all(&folder)
+            .unwrap()
+            .into_iter()
+            .map(|e| e.name)
+            .collect();
+        for name in ["boot", "ipi", "net", "timer"] {
+            assert!(names.contains(&name.to_owned()), "{name} is missing");
+        }
+    }
+}

@@ -1,0 +1,410 @@
+//! Images made from recipes, named by all that goes into them.
+
+use crate::apt::{Apt, Package, Request};
+use crate::cache::{Cache, sha256_file, sha256_parts};
+use crate::cpio;
+use crate::error::{Error, Result, io};
+use crate::experiment::Experiment;
+use crate::files::PackageFiles;
+use crate::modules;
+use crate::progress::Progress;
+use crate::recipe::{Recipe, Side};
+use crate::vmm;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+
+/// Changes when this code would make other bytes from the same recipe.
+const FORMAT: &str = "1";
+const ARCH: &str = "riscv64";
+
+/// A package that went into an image.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct PackageVersion {
+    /// Package name.
+    pub name: String,
+    /// Full Debian version.
+    pub version: String,
+    /// Debian architecture.
+    pub arch: String,
+}
+
+impl From<&Package> for PackageVersion {
+    fn from(package: &Package) -> Self {
+        Self {
+            name: package.name.clone(),
+            version: package.version.clone(),
+            arch: package.arch.clone(),
+        }
+    }
+}
+
+/// An image ready for use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prepared {
+    /// Where it is.
+    pub path: PathBuf,
+    /// SHA-256 of its content, lower-case hexadecimal.
+    pub sha256: String,
+    /// Size in bytes.
+    pub size: u64,
+    /// Every package that contributed a file, also through images inside this one; sorted.
+    pub packages: Vec<PackageVersion>,
+}
+
+/// The project's images.
+#[derive(Debug)]
+pub struct Images {
+    project: PathBuf,
+    cache: Cache,
+    progress: Progress,
+    apt: Option<Apt>,
+    vmm: Option<PathBuf>,
+    ready: BTreeMap<String, Prepared>,
+}
+
+impl Images {
+    /// The images of the project folder that holds `images/`, `experiments/` and `vmm/`.
+    ///
+    /// # Errors
+    /// If the cache folder cannot be created.
+    pub fn open(project: &Path, progress: Progress) -> Result<Self> {
+        let project = project
+            .canonicalize()
+            .map_err(io("find the project folder", project))?;
+        let cache = Cache::open(&project)?;
+        Ok(Self {
+            project,
+            cache,
+            progress,
+            apt: None,
+            vmm: None,
+            ready: BTreeMap::new(),
+        })
+    }
+
+    /// Uses this riscv64 VMM instead of building `vmm/`.
+    pub fn use_vmm(&mut self, path: &Path) {
+        self.vmm = Some(path.to_owned());
+    }
+
+    /// The cache in use.
+    #[must_use]
+    pub fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
+    /// All recipes, sorted by name.
+    ///
+    /// # Errors
+    /// If a recipe is not valid.
+    pub fn recipes(&self) -> Result<Vec<Recipe>> {
+        Recipe::load_all(&self.project.join("images"))
+    }
+
+    /// All experiments, sorted by name.
+    ///
+    /// # Errors
+    /// If an experiment is not valid.
+    pub fn experiments(&self) -> Result<Vec<Experiment>> {
+        Experiment::load_all(&self.project.join("experiments"))
+    }
+
+    /// Renews the package lists, so that newer versions are used from now on.
+    ///
+    /// # Errors
+    /// If they cannot be fetched.
+    pub fn refresh(&mut self) -> Result<()> {
+        let (cache, progress) = (self.cache.clone(), self.progress);
+        self.apt()?.refresh(&cache, progress)
+    }
+
+    /// Makes several images; see [`Images::prepare`].
+    ///
+    /// # Errors
+    /// As [`Images::prepare`].
+    pub fn prepare_all(&mut self, names: &[&str]) -> Result<BTreeMap<String, Prepared>> {
+        names
+            .iter()
+            .map(|name| Ok(((*name).to_owned(), self.prepare(name)?)))
+            .collect()
+    }
+
+    /// Makes the image `name` (a recipe, or `vmm`), or finds it in the cache and checks that it is undamaged.
+    ///
+    /// # Errors
+    /// If there is no such recipe, or a package or tool it needs cannot be had.
+    pub fn prepare(&mut self, name: &str) -> Result<Prepared> {
+        if let Some(ready) = self.ready.get(name) {
+            return Ok(ready.clone());
+        }
+        let prepared = if name == "vmm" {
+            self.prepare_vmm()?
+        } else {
+            self.prepare_recipe(name)?
+        };
+        self.ready.insert(name.to_owned(), prepared.clone());
+        Ok(prepared)
+    }
+
+    fn apt(&mut self) -> Result<&Apt> {
+        if self.apt.is_none() {
+            self.apt = Some(Apt::open(&self.cache, self.progress)?);
+        }
+        // Just set.
+        self.apt.as_ref().ok_or(Error::NoMirror)
+    }
+
+    fn prepare_vmm(&mut self) -> Result<Prepared> {
+        let path = match self.vmm.clone() {
+            Some(path) => path,
+            None => {
+                let (project, cache, progress) =
+                    (self.project.clone(), self.cache.clone(), self.progress);
+                vmm::build(&project, &cache, self.apt()?, progress)?
+            }
+        };
+        let size = fs::metadata(&path)
+            .map_err(io("read the VMM", &path))?
+            .len();
+        Ok(Prepared {
+            sha256: sha256_file(&path)?,
+            path,
+            size,
+            packages: Vec::new(),
+        })
+    }
+
+    fn recipe(&self, name: &str) -> Result<Recipe> {
+        let path = self.project.join("images").join(format!("{name}.toml"));
+        if name.contains(['/', '.']) || !path.exists() {
+            let known = self
+                .recipes()?
+                .into_iter()
+                .map(|r| r.name)
+                .collect::<Vec<_>>()
+                .join(", ");
+            return Err(Error::Unknown {
+                kind: "image",
+                name: name.to_owned(),
+                known,
+            });
+        }
+        Recipe::load(&path)
+    }
+
+    fn prepare_recipe(&mut self, name: &str) -> Result<Prepared> {
+        let recipe = self.recipe(name)?;
+        let mut inside = BTreeMap::new();
+        for (path, artefact) in &recipe.artefacts {
+            inside.insert(path.clone(), self.prepare(artefact)?);
+        }
+        let packages = self.resolve(&recipe)?;
+        let own = self.own_files(&recipe)?;
+
+        // The key: everything that decides the bytes.
+        let mut parts: Vec<Vec<u8>> = vec![FORMAT.into(), recipe.text.clone().into()];
+        parts.extend(packages.iter().map(|p| p.sha256.clone().into()));
+        parts.extend(inside.values().map(|p| p.sha256.clone().into()));
+        for (path, (_, content)) in &own {
+            parts.extend([path.clone().into(), content.clone()]);
+        }
+        let key = sha256_parts(parts.iter().map(Vec::as_slice));
+        let folder = self
+            .cache
+            .folder("images")?
+            .join(format!("{name}-{}", &key[..16]));
+        let _lock = self.cache.lock(&format!("image-{name}"))?;
+        if let Some(prepared) = load_intact(&folder) {
+            return Ok(prepared);
+        }
+        let (cache, progress) = (self.cache.clone(), self.progress);
+        let files = PackageFiles::unpack(&cache, self.apt()?, &packages, progress)?;
+        let _task = progress.task(&format!("Making image {name}"), 0);
+        fs::create_dir_all(&folder).map_err(io("create", &folder))?;
+        let path = folder.join(if recipe.extract.is_some() {
+            name.to_owned()
+        } else {
+            format!("{name}.cpio")
+        });
+        let mut used = BTreeSet::new();
+        if let Some(pattern) = &recipe.extract {
+            let (package, file) = files.find_pattern(pattern)?;
+            fs::copy(&file, &path).map_err(io("write", &path))?;
+            used.insert(package.into());
+        } else {
+            write_initramfs(&recipe, &files, &inside, &own, &path, &mut used)?;
+        }
+        for image in inside.values() {
+            used.extend(image.packages.iter().cloned());
+        }
+        let size = fs::metadata(&path).map_err(io("read", &path))?.len();
+        let prepared = Prepared {
+            sha256: sha256_file(&path)?,
+            path,
+            size,
+            packages: used.into_iter().collect(),
+        };
+        // Written last: an image without it is not finished.
+        let manifest = folder.join("manifest.json");
+        let text = serde_json::to_vec_pretty(&prepared).unwrap_or_default();
+        fs::write(&manifest, text).map_err(io("write", &manifest))?;
+        Ok(prepared)
+    }
+
+    /// The packages of a recipe; of the kernel's meta-package only the kernel itself.
+    fn resolve(&mut self, recipe: &Recipe) -> Result<Vec<Package>> {
+        let request = |names: &[String]| Request {
+            arch: ARCH.into(),
+            closure: names.to_vec(),
+            alone: Vec::new(),
+        };
+        let mut packages = Vec::new();
+        if !recipe.packages.is_empty() {
+            packages = self.apt()?.resolve(&request(&recipe.packages))?;
+        }
+        if let Some(meta) = &recipe.kernel {
+            let all = self.apt()?.resolve(&request(std::slice::from_ref(meta)))?;
+            let real = all
+                .into_iter()
+                .find(|p| p.name.starts_with("linux-image-") && p.name != *meta);
+            packages.push(real.ok_or_else(|| Error::Resolve {
+                packages: meta.clone(),
+                reason: "it depends on no linux-image package".into(),
+            })?);
+        }
+        Ok(packages)
+    }
+
+    /// Files of the project that go into the image: path -> (mode, content).
+    fn own_files(&self, recipe: &Recipe) -> Result<BTreeMap<String, (u32, Vec<u8>)>> {
+        let mut own = BTreeMap::new();
+        for (path, file) in &recipe.files {
+            let file = self.project.join("images").join(file);
+            let content = fs::read(&file).map_err(io("read", &file))?;
+            let mode = if content.starts_with(b"#!") {
+                0o755
+            } else {
+                0o644
+            };
+            own.insert(path.clone(), (mode, content));
+        }
+        if let Some(side) = recipe.experiments {
+            for experiment in self.experiments()? {
+                let script = match side {
+                    Side::Guest => Some(experiment.guest.script),
+                    Side::Host => experiment.host.script,
+                };
+                if let Some(script) = script {
+                    own.insert(
+                        format!("/workloads/{}", experiment.name),
+                        (0o644, script.into_bytes()),
+                    );
+                }
+            }
+        }
+        Ok(own)
+    }
+}
+
+/// The finished image of a folder, if its content is what was written.
+fn load_intact(folder: &Path) -> Option<Prepared> {
+    let text = fs::read(folder.join("manifest.json")).ok()?;
+    let mut prepared: Prepared = serde_json::from_slice(&text).ok()?;
+    // The cache may have been moved as a whole.
+    prepared.path = folder.join(prepared.path.file_name()?);
+    (sha256_file(&prepared.path).ok()? == prepared.sha256).then_some(prepared)
+}
+
+fn write_initramfs(
+    recipe: &Recipe,
+    files: &PackageFiles,
+    inside: &BTreeMap<String, Prepared>,
+    own: &BTreeMap<String, (u32, Vec<u8>)>,
+    path: &Path,
+    used: &mut BTreeSet<PackageVersion>,
+) -> Result<()> {
+    let failed = || io("write", path);
+    let out = fs::File::create(path).map_err(failed())?;
+    let mut archive = cpio::Writer::new(BufWriter::new(out));
+    for folder in [
+        "dev", "proc", "sys", "run", "tmp", "root", "usr/bin", "usr/sbin", "usr/lib",
+    ] {
+        archive.folder(folder).map_err(failed())?;
+    }
+    for folder in ["bin", "sbin", "lib"] {
+        archive
+            .symlink(folder, &format!("usr/{folder}"))
+            .map_err(failed())?;
+    }
+    archive.device("dev/console", 5, 1).map_err(failed())?;
+    let add = |archive: &mut cpio::Writer<_>, name: &str, file: &Path| -> Result<()> {
+        let content = fs::read(file).map_err(io("read", file))?;
+        let mode = fs::metadata(file).map_err(io("read", file))?;
+        let mode = std::os::unix::fs::PermissionsExt::mode(&mode.permissions()) & 0o777;
+        archive
+            .file(name, mode, &content)
+            .map_err(io("write", path))
+    };
+    for (name, (package, file)) in files.with_libraries(&recipe.programs)? {
+        add(&mut archive, &name, &file)?;
+        used.insert(package.into());
+    }
+    for wanted in &recipe.data {
+        let mut below = files.below(wanted);
+        if below.is_empty() {
+            below.push((files.find(wanted)?.0, wanted.clone()));
+        }
+        for (package, name) in below {
+            add(&mut archive, &name, &files.find(&name)?.1)?;
+            used.insert(package.into());
+        }
+    }
+    if !recipe.modules.is_empty() {
+        let (package, folder) = files.find_pattern("/usr/lib/modules/*")?;
+        let release = folder
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        let modules = modules::collect(&folder, &recipe.modules)?;
+        let name = |file: &str| format!("/usr/lib/modules/{release}/{file}");
+        for module in &modules {
+            archive
+                .file(&name(&module.path), 0o644, &module.content)
+                .map_err(failed())?;
+        }
+        archive
+            .file(
+                &name("modules.dep"),
+                0o644,
+                modules::modules_dep(&modules).as_bytes(),
+            )
+            .map_err(failed())?;
+        used.insert(package.into());
+    }
+    for (name, image) in inside {
+        let content = fs::read(&image.path).map_err(io("read", &image.path))?;
+        let mode = if content.starts_with(b"\x7fELF") {
+            0o755
+        } else {
+            0o644
+        };
+        archive.file(name, mode, &content).map_err(failed())?;
+    }
+    for (name, (mode, content)) in own {
+        archive.file(name, *mode, content).map_err(failed())?;
+    }
+    for (name, target) in &recipe.links {
+        archive.symlink(name, target).map_err(failed())?;
+    }
+    archive
+        .finish()
+        .map_err(failed())?
+        .into_inner()
+        .map_err(|e| e.into_error())
+        .map_err(failed())?;
+    Ok(())
+}

@@ -1,0 +1,285 @@
+//! Kernel modules: what a module needs, in load order, and the `modules.dep` that `modprobe` reads.
+//!
+//! Debian makes `modules.dep` when a kernel is installed; images are made without installing one, so the dependencies are
+//! taken from the modules themselves (`depends=` and `softdep=` in section `.modinfo`).
+
+use crate::error::{Error, Result, io};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A kernel module, uncompressed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Module {
+    /// Name as `modprobe` takes it, with `_` for `-`.
+    pub name: String,
+    /// Path below `/lib/modules/RELEASE`, ending in `.ko`.
+    pub path: String,
+    /// Names of the modules that must be loaded first.
+    pub depends: Vec<String>,
+    /// The module itself.
+    pub content: Vec<u8>,
+}
+
+/// Collects `wanted` and all they need; each module comes after those it depends on.
+///
+/// `folder` is `/lib/modules/RELEASE` of an unpacked kernel package. Modules built into the kernel are left out.
+///
+/// # Errors
+/// If a wanted module does not exist or a module file is damaged.
+pub fn collect(folder: &Path, wanted: &[String]) -> Result<Vec<Module>> {
+    let mut index = BTreeMap::new();
+    find(&folder.join("kernel"), &mut index)?;
+    let builtin = fs::read_to_string(folder.join("modules.builtin")).unwrap_or_default();
+    let builtin: Vec<String> = builtin
+        .lines()
+        .filter_map(|l| module_name(Path::new(l)))
+        .collect();
+    let read = |name: &str| -> Result<Option<Module>> {
+        let Some(path) = index.get(name) else {
+            return Ok(None);
+        };
+        read_module(folder, path).map(Some)
+    };
+    order(wanted, &builtin, &read).map_err(|name| match name {
+        Missing::Module(name) => Error::Data {
+            path: folder.to_owned(),
+            message: format!("the kernel has no module {name}; correct `modules` in the recipe"),
+        },
+        Missing::Failed(error) => error,
+    })
+}
+
+/// The text of `modules.dep` for `modules`.
+#[must_use]
+pub fn modules_dep(modules: &[Module]) -> String {
+    let path_of = |name: &String| {
+        modules
+            .iter()
+            .find(|m| m.name == *name)
+            .map(|m| m.path.as_str())
+    };
+    let mut text = String::new();
+    for module in modules {
+        text += &module.path;
+        text.push(':');
+        for path in module.depends.iter().filter_map(path_of) {
+            text.push(' ');
+            text += path;
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[derive(Debug)]
+enum Missing {
+    Module(String),
+    Failed(Error),
+}
+
+/// Depth first, so that what is needed comes first. A module that is part of a cycle of soft dependencies comes once.
+fn order(
+    wanted: &[String],
+    builtin: &[String],
+    read: &dyn Fn(&str) -> Result<Option<Module>>,
+) -> std::result::Result<Vec<Module>, Missing> {
+    fn visit(
+        name: &str,
+        required: bool,
+        seen: &mut Vec<String>,
+        done: &mut Vec<Module>,
+        context: (&[String], &dyn Fn(&str) -> Result<Option<Module>>),
+    ) -> std::result::Result<(), Missing> {
+        let name = name.replace('-', "_");
+        if seen.contains(&name) || context.0.contains(&name) {
+            return Ok(());
+        }
+        seen.push(name.clone());
+        let Some(module) = context.1(&name).map_err(Missing::Failed)? else {
+            return if required {
+                Err(Missing::Module(name))
+            } else {
+                Ok(())
+            };
+        };
+        for needed in &module.depends {
+            // A soft dependency may name an alias (`crypto-crc32c`) that the kernel satisfies itself.
+            visit(needed, false, seen, done, context)?;
+        }
+        done.push(module);
+        Ok(())
+    }
+    let (mut seen, mut done) = (Vec::new(), Vec::new());
+    for name in wanted {
+        visit(name, true, &mut seen, &mut done, (builtin, read))?;
+    }
+    Ok(done)
+}
+
+fn find(folder: &Path, index: &mut BTreeMap<String, PathBuf>) -> Result<()> {
+    for entry in fs::read_dir(folder).map_err(io("list", folder))?.flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            find(&path, index)?;
+        } else if let Some(name) = module_name(&path) {
+            index.insert(name, path);
+        }
+    }
+    Ok(())
+}
+
+/// `a/virtio-rng.ko.xz` is module `virtio_rng`.
+fn module_name(path: &Path) -> Option<String> {
+    let file = path.file_name()?.to_str()?;
+    let stem = file
+        .strip_suffix(".ko.xz")
+        .or_else(|| file.strip_suffix(".ko"))?;
+    Some(stem.replace('-', "_"))
+}
+
+fn read_module(folder: &Path, path: &Path) -> Result<Module> {
+    let bad = |message: String| Error::Data {
+        path: path.to_owned(),
+        message,
+    };
+    let raw = fs::read(path).map_err(io("read", path))?;
+    let packed = path.extension().is_some_and(|e| e == "xz");
+    let content = if packed {
+        let mut plain = Vec::new();
+        lzma_rs::xz_decompress(&mut raw.as_slice(), &mut plain)
+            .map_err(|e| bad(format!("cannot decompress: {e:?}")))?;
+        plain
+    } else {
+        raw
+    };
+    let depends = depends(&content).map_err(bad)?;
+    let below = path.strip_prefix(folder).unwrap_or(path).to_string_lossy();
+    let name = module_name(path).unwrap_or_default();
+    Ok(Module {
+        name,
+        path: below.trim_end_matches(".xz").to_owned(),
+        depends,
+        content,
+    })
+}
+
+/// Names in `depends=` and in the `pre:` part of `softdep=`.
+fn depends(module: &[u8]) -> std::result::Result<Vec<String>, String> {
+    let elf = goblin::elf::Elf::parse(module).map_err(|e| format!("not a kernel module: {e}"))?;
+    let section = elf
+        .section_headers
+        .iter()
+        .find(|s| elf.shdr_strtab.get_at(s.sh_name) == Some(".modinfo"))
+        .and_then(|s| module.get(s.file_range()?))
+        .ok_or("not a kernel module: no .modinfo")?;
+    let mut names = Vec::new();
+    for field in section
+        .split(|&b| b == 0)
+        .filter_map(|f| std::str::from_utf8(f).ok())
+    {
+        if let Some(list) = field.strip_prefix("depends=") {
+            names.extend(
+                list.split(',')
+                    .filter(|n| !n.is_empty())
+                    .map(|n| n.replace('-', "_")),
+            );
+        } else if let Some(soft) = field.strip_prefix("softdep=") {
+            let before = soft.split_whitespace().skip_while(|w| *w != "pre:").skip(1);
+            names.extend(
+                before
+                    .take_while(|w| *w != "post:")
+                    .map(|n| n.replace('-', "_")),
+            );
+        }
+    }
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn module(name: &str, depends: &[&str]) -> Module {
+        Module {
+            name: name.into(),
+            path: format!("kernel/{name}.ko"),
+            depends: depends.iter().map(|&d| d.to_owned()).collect(),
+            content: Vec::new(),
+        }
+    }
+
+    fn ordered(
+        all: &[Module],
+        wanted: &[&str],
+        builtin: &[&str],
+    ) -> std::result::Result<Vec<Module>, Missing> {
+        let strings = |names: &[&str]| names.iter().map(|&n| n.to_owned()).collect::<Vec<_>>();
+        order(&strings(wanted), &strings(builtin), &|name| {
+            Ok(all.iter().find(|m| m.name == name).cloned())
+        })
+    }
+
+    #[test]
+    fn needed_modules_come_first_and_once() {
+        let all = [
+            module("ext4", &["jbd2", "mbcache", "crypto_crc32c"]),
+            module("jbd2", &["mbcache"]),
+            module("mbcache", &[]),
+            module("virtio_net", &["net_failover"]),
+            module("net_failover", &["failover"]),
+            module("failover", &[]),
+        ];
+        let names: Vec<_> = ordered(&all, &["ext4", "virtio-net"], &[])
+            .unwrap()
+            .iter()
+            .map(|m| m.name.clone())
+            .collect();
+        assert_eq!(
+            names,
+            [
+                "mbcache",
+                "jbd2",
+                "ext4",
+                "failover",
+                "net_failover",
+                "virtio_net"
+            ]
+        );
+    }
+
+    #[test]
+    fn built_in_modules_need_no_file_and_cycles_end() {
+        let all = [module("a", &["b", "builtin_one"]), module("b", &["a"])];
+        let names: Vec<_> = ordered(&all, &["a", "builtin_one"], &["builtin_one"]).unwrap();
+        assert_eq!(
+            names.iter().map(|m| m.name.as_str()).collect::<Vec<_>>(),
+            ["b", "a"]
+        );
+    }
+
+    #[test]
+    fn unknown_module_is_named() {
+        let Err(Missing::Module(name)) = ordered(&[], &["no-such"], &[]) else {
+            panic!("accepted")
+        };
+        assert_eq!(name, "no_such");
+    }
+
+    #[test]
+    fn modules_dep_lists_paths() {
+        let text = modules_dep(&[
+            module("failover", &[]),
+            module("net_failover", &["failover", "in_the_kernel"]),
+        ]);
+        assert_eq!(
+            text,
+            "kernel/failover.ko:\nkernel/net_failover.ko: kernel/failover.ko\n"
+        );
+    }
+
+    #[test]
+    fn damaged_module_is_refused() {
+        assert!(depends(b"\x7fELF but no more").is_err());
+    }
+}

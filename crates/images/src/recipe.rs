@@ -1,0 +1,162 @@
+//! Recipes: which packages and files an image is made from. One TOML file per image in `images/`.
+
+use crate::error::{Error, Result, io};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Whose scripts of the experiments an image holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Side {
+    /// Inside the virtual machine.
+    Guest,
+    /// Around it.
+    Host,
+}
+
+/// One image. Paths in an image are absolute.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recipe {
+    /// File name without `.toml`.
+    #[serde(skip)]
+    pub name: String,
+    /// The text, part of what names the result.
+    #[serde(skip)]
+    pub text: String,
+    /// What the image is for, one or two sentences.
+    pub explanation: String,
+    /// Meta-package whose newest kernel is meant, e.g. `linux-image-riscv64`.
+    pub kernel: Option<String>,
+    /// Packages, fetched with all they depend on.
+    #[serde(default)]
+    pub packages: Vec<String>,
+    /// The image is this one file of the packages; `*` stands for a version. Without it the image is an initial RAM file system.
+    pub extract: Option<String>,
+    /// Programs and libraries of the packages, with the shared libraries they need.
+    #[serde(default)]
+    pub programs: Vec<String>,
+    /// Single files and whole folders of the packages.
+    #[serde(default)]
+    pub data: Vec<String>,
+    /// Kernel modules, with those they need.
+    #[serde(default)]
+    pub modules: Vec<String>,
+    /// Path in the image = file beside the recipe.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
+    /// Path in the image = another image, or `vmm`, or `selftests`.
+    #[serde(default)]
+    pub artefacts: BTreeMap<String, String>,
+    /// Path of a symbolic link = its target.
+    #[serde(default)]
+    pub links: BTreeMap<String, String>,
+    /// Whether the experiments' scripts are put into `/workloads`, and which.
+    pub experiments: Option<Side>,
+}
+
+impl Recipe {
+    /// Reads one recipe.
+    ///
+    /// # Errors
+    /// [`Error::Data`] with file, line and key if it is not a valid recipe.
+    pub fn load(path: &Path) -> Result<Self> {
+        let text = fs::read_to_string(path).map_err(io("read", path))?;
+        let bad = |message: String| Error::Data {
+            path: path.to_owned(),
+            message,
+        };
+        let mut recipe: Self = toml::from_str(&text).map_err(|e| bad(e.to_string()))?;
+        recipe.name = path
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        if recipe.extract.is_some() && !(recipe.programs.is_empty() && recipe.files.is_empty()) {
+            return Err(bad(
+                "`extract` makes the image a single file; remove `programs` and `files`".into(),
+            ));
+        }
+        if recipe.kernel.is_none() && !recipe.modules.is_empty() {
+            return Err(bad(
+                "`modules` needs `kernel`, the package they come from".into()
+            ));
+        }
+        recipe.text = text;
+        Ok(recipe)
+    }
+
+    /// Reads all recipes of a folder, sorted by name.
+    ///
+    /// # Errors
+    /// If the folder or one of the recipes cannot be read.
+    pub fn load_all(folder: &Path) -> Result<Vec<Self>> {
+        toml_files(folder)?
+            .iter()
+            .map(|path| Self::load(path))
+            .collect()
+    }
+}
+
+/// The `.toml` files of a folder, sorted.
+pub(crate) fn toml_files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).map_err(io("list", folder))?;
+    let mut files: Vec<PathBuf> = entries
+        .flatten()
+        .map(|e| e.path())
+        .filter(|p| p.extension().is_some_and(|e| e == "toml"))
+        .collect();
+    files.sort();
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(text: &str) -> Result<Recipe> {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("guest.toml");
+        fs::write(&path, text).unwrap();
+        Recipe::load(&path)
+    }
+
+    #[test]
+    fn unknown_key_is_named_with_its_line() {
+        let error = load("explanation = \"x\"\npakages = []\n")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("guest.toml") && error.contains("pakages") && error.contains("line 2"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn modules_without_a_kernel_are_refused() {
+        assert!(
+            load("explanation = \"x\"\nmodules = [\"kvm\"]\n")
+                .unwrap_err()
+                .to_string()
+                .contains("`kernel`")
+        );
+    }
+
+    #[test]
+    fn recipes_of_the_project_are_valid() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../images");
+        let recipes = Recipe::load_all(&folder).unwrap();
+        for recipe in &recipes {
+            for file in recipe.files.values() {
+                assert!(folder.join(file).exists(), "{}: {file}", recipe.name);
+            }
+            for artefact in recipe.artefacts.values() {
+                let known = ["vmm", "selftests"].contains(&artefact.as_str())
+                    || recipes.iter().any(|r| r.name == *artefact);
+                assert!(known, "{}: {artefact}", recipe.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,77 @@
+# Read by both init scripts: mounts, the kernel command line, and what is printed for `trapless` to read:
+#
+#   @trapless begin SIDE NAME            the measured part begins
+#   @trapless end SIDE NAME status=N     it has ended with exit status N
+#   @trapless result KEY=VALUE           one result
+#   @trapless dump SIDE.LABEL            a file follows ...
+#   @trapless dump-end SIDE.LABEL        ... up to this line
+#
+# Files are printed after the measured part, because every character on the console is work for the machine.
+
+export PATH=/usr/bin:/usr/sbin:/bin:/sbin HOME=/root TERM="${TERM:-linux}"
+
+prepare_system() {
+    mount -t proc proc /proc
+    mount -t sysfs sys /sys
+    mount -t devtmpfs dev /dev
+    mount -t tmpfs tmpfs /run
+    read_command_line
+}
+
+# trapless.param.NAME=VALUE becomes variable NAME; trapless.NAME=VALUE becomes variable trapless_NAME.
+read_command_line() {
+    parameters=
+    read -r command_line </proc/cmdline
+    for word in $command_line; do
+        case $word in
+        trapless.param.*=*)
+            parameters="$parameters $word"
+            export "${word#trapless.param.}"
+            ;;
+        trapless.*=*)
+            word=${word#trapless.}
+            export "trapless_$word"
+            ;;
+        esac
+    done
+}
+
+say() { echo "@trapless $*"; }
+
+# result KEY VALUE
+result() { echo "$1=$2" >>/run/results; }
+
+# dump LABEL FILE
+dump() {
+    say "dump $side.$1"
+    cat "$2"
+    say "dump-end $side.$1"
+}
+
+# Runs /workloads/NAME with its output kept; prints markers, results and the interrupt counts around it.
+run_kept() {
+    name=$1
+    cat /proc/interrupts >/run/interrupts-begin
+    say "begin $side $name"
+    (. "/workloads/$name") >/run/output 2>&1
+    status=$?
+    say "end $side $name status=$status"
+    cat /proc/interrupts >/run/interrupts-end
+    print_kept
+}
+
+print_kept() {
+    if [ -e /run/results ]; then
+        while read -r line; do say "result $line"; done </run/results
+    fi
+    for label in interrupts-begin interrupts-end output; do
+        if [ -s "/run/$label" ]; then dump "$label" "/run/$label"; fi
+    done
+}
+
+# The user's shell; leaving it switches the machine off.
+interactive() {
+    busybox --install -s
+    setsid cttyhack sh
+    poweroff -f
+}
