@@ -1,0 +1,299 @@
+//! Command line.
+
+use crate::error::{Error, Result};
+use clap::{Parser, ValueEnum};
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  trapless-vmm --kernel Image --initrd initrd.img
+  trapless-vmm --kernel Image --initrd initrd.img --cpus 2 --memory 1G --disk root.img --append 'root=/dev/vda'
+  trapless-vmm --kernel Image --initrd initrd.img --tap tap0 --disk data.img --disk tools.img,ro
+  trapless-vmm --kernel Image --initrd initrd.img --disable-ext sstc --stats exits.json --no-reboot
+
+On a terminal, Ctrl-A x leaves, Ctrl-A Ctrl-A sends Ctrl-A, Ctrl-A h lists the keys.
+
+Exit codes:
+  0    the guest powered off (or rebooted with --no-reboot), or the user left with Ctrl-A x
+  2    wrong options, a file that cannot be used, or no KVM
+  3    the guest crashed or reported a failure, or KVM failed
+  130  stopped by SIGINT
+  143  stopped by SIGTERM";
+
+/// Runs a riscv64 Linux kernel as KVM guest.
+#[derive(Parser, Debug, Clone)]
+#[command(name = "trapless-vmm", version, after_help = EXAMPLES)]
+pub struct Cli {
+    /// Linux kernel for riscv64 (the uncompressed `Image`)
+    #[arg(long, value_name = "FILE")]
+    pub kernel: PathBuf,
+
+    /// Initial RAM disk
+    #[arg(long, value_name = "FILE")]
+    pub initrd: Option<PathBuf>,
+
+    /// Kernel command line; `console=` for the chosen console is added unless it names one
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        allow_hyphen_values = true
+    )]
+    pub append: String,
+
+    /// Number of virtual CPUs, one thread each
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=512))]
+    pub cpus: u16,
+
+    /// Guest RAM with suffix K, M, G or T; MiB without a suffix
+    #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = parse_memory)]
+    pub memory: u64,
+
+    /// Raw disk image as virtio block device, `,ro` for read-only; may be repeated
+    #[arg(long, value_name = "FILE[,ro]", value_parser = parse_disk)]
+    pub disk: Vec<Disk>,
+
+    /// Tap interface of the host for a virtio network device (created if it does not exist)
+    #[arg(long, value_name = "NAME", value_parser = parse_tap)]
+    pub tap: Option<String>,
+
+    /// Which console is connected to standard input and output
+    #[arg(long, value_enum, default_value_t = Console::Uart)]
+    pub console: Console,
+
+    /// Host CPUs to bind the vCPU threads to, in turn (vCPU 0 to the first, ...)
+    #[arg(long, value_name = "CPU,...", value_delimiter = ',')]
+    pub pin: Vec<u16>,
+
+    /// ISA extensions to hide from the guest, for instance `sstc`
+    #[arg(long, value_name = "EXT,...", value_delimiter = ',')]
+    pub disable_ext: Vec<String>,
+
+    /// Device tree to use instead of the generated one
+    #[arg(long, value_name = "FILE")]
+    pub dtb: Option<PathBuf>,
+
+    /// Write the device tree that the guest gets, then go on
+    #[arg(long, value_name = "FILE")]
+    pub dump_dtb: Option<PathBuf>,
+
+    /// Exit instead of starting again when the guest reboots
+    #[arg(long)]
+    pub no_reboot: bool,
+
+    /// Let KVM take virtio queue notifications (KVM_IOEVENTFD) instead of one MMIO exit each
+    #[arg(long)]
+    pub ioeventfd: bool,
+
+    /// Write the numbers of exits to user space, per vCPU and reason, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub stats: Option<PathBuf>,
+}
+
+/// The console connected to standard input and output.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Console {
+    /// 16550 serial port, `ttyS0`
+    Uart,
+    /// virtio console, `hvc0`
+    Virtio,
+    /// No console device
+    None,
+}
+
+impl Console {
+    /// The `console=` argument for Linux.
+    pub fn linux_name(self) -> Option<&'static str> {
+        match self {
+            Self::Uart => Some("ttyS0"),
+            Self::Virtio => Some("hvc0"),
+            Self::None => None,
+        }
+    }
+}
+
+/// One `--disk`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Disk {
+    /// Raw image.
+    pub path: PathBuf,
+    /// The guest may not write.
+    pub read_only: bool,
+}
+
+fn parse_memory(text: &str) -> std::result::Result<u64, String> {
+    let (digits, shift) = match text.trim().char_indices().last() {
+        Some((i, 'K' | 'k')) => (&text.trim()[..i], 10),
+        Some((i, 'M' | 'm')) => (&text.trim()[..i], 20),
+        Some((i, 'G' | 'g')) => (&text.trim()[..i], 30),
+        Some((i, 'T' | 't')) => (&text.trim()[..i], 40),
+        _ => (text.trim(), 20),
+    };
+    let value: u64 = digits
+        .parse()
+        .map_err(|_| "give a size such as 512M or 2G".to_string())?;
+    let bytes = value
+        .checked_mul(1 << shift)
+        .filter(|&b| b <= 1 << 40)
+        .ok_or_else(|| "more than 1 TiB of guest RAM is not supported".to_string())?;
+    if bytes < 32 << 20 {
+        return Err("Linux needs at least 32M".into());
+    }
+    if bytes % 4096 != 0 {
+        return Err("the size must be a multiple of 4K".into());
+    }
+    Ok(bytes)
+}
+
+fn parse_disk(text: &str) -> std::result::Result<Disk, String> {
+    let (path, read_only) = match text.rsplit_once(',') {
+        Some((path, "ro")) => (path, true),
+        Some((path, "rw")) => (path, false),
+        _ => (text, false),
+    };
+    if path.is_empty() {
+        return Err("the file name is empty".into());
+    }
+    Ok(Disk {
+        path: path.into(),
+        read_only,
+    })
+}
+
+/// Linux limits interface names to IFNAMSIZ - 1 bytes and forbids slashes and blanks.
+fn parse_tap(text: &str) -> std::result::Result<String, String> {
+    if text.is_empty() || text.len() > 15 || text.contains(|c: char| c == '/' || c.is_whitespace())
+    {
+        return Err("an interface name has 1 to 15 characters, none of them '/' or blank".into());
+    }
+    Ok(text.into())
+}
+
+impl Cli {
+    /// The kernel command line: `--append` and the console.
+    pub fn command_line(&self) -> String {
+        let mut line = self.append.trim().to_string();
+        let names_one = line
+            .split_whitespace()
+            .any(|word| word.starts_with("console="));
+        if let (Some(name), false) = (self.console.linux_name(), names_one) {
+            if !line.is_empty() {
+                line.insert(0, ' ');
+            }
+            line.insert_str(0, &format!("console={name}"));
+        }
+        line
+    }
+
+    /// Checks that do not fit into one option.
+    ///
+    /// # Errors
+    /// [`Error::User`] with a sentence for the user.
+    pub fn check(&self) -> Result<()> {
+        let devices = self.disk.len()
+            + usize::from(self.tap.is_some())
+            + usize::from(self.console == Console::Virtio)
+            + 1; // the random number generator
+        if devices > crate::map::VIRTIO_SLOTS {
+            return Err(Error::user(format!(
+                "{devices} virtio devices do not fit into the {} slots; use fewer --disk",
+                crate::map::VIRTIO_SLOTS
+            )));
+        }
+        if self.command_line().len() > 1023 {
+            return Err(Error::user(
+                "the kernel command line is longer than 1023 bytes; shorten --append",
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(args: &[&str]) -> std::result::Result<Cli, clap::Error> {
+        Cli::try_parse_from(["trapless-vmm", "--kernel", "Image"].iter().chain(args))
+    }
+
+    #[test]
+    fn memory_sizes_have_suffixes_and_limits() {
+        assert_eq!(parse(&["--memory", "2G"]).unwrap().memory, 2 << 30);
+        assert_eq!(parse(&["--memory", "256"]).unwrap().memory, 256 << 20);
+        for bad in [
+            "",
+            "G",
+            "-1M",
+            "1M",
+            "99999999999999999999",
+            "2T",
+            "16777215T",
+            "33555K1",
+            "é",
+        ] {
+            assert!(parse(&["--memory", bad]).is_err(), "{bad} was accepted");
+        }
+    }
+
+    #[test]
+    fn disk_suffix_selects_read_only() {
+        let cli = parse(&["--disk", "a,b.img,ro", "--disk", "c.img"]).unwrap();
+        assert_eq!(
+            cli.disk[0],
+            Disk {
+                path: "a,b.img".into(),
+                read_only: true
+            }
+        );
+        assert_eq!(
+            cli.disk[1],
+            Disk {
+                path: "c.img".into(),
+                read_only: false
+            }
+        );
+        assert!(parse(&["--disk", ",ro"]).is_err());
+    }
+
+    #[test]
+    fn console_is_appended_unless_named() {
+        assert_eq!(
+            parse(&["--append", "quiet"]).unwrap().command_line(),
+            "console=ttyS0 quiet"
+        );
+        assert_eq!(
+            parse(&["--append", "console=tty0"]).unwrap().command_line(),
+            "console=tty0"
+        );
+        assert_eq!(
+            parse(&["--console", "virtio"]).unwrap().command_line(),
+            "console=hvc0"
+        );
+        assert_eq!(parse(&["--console", "none"]).unwrap().command_line(), "");
+    }
+
+    #[test]
+    fn more_devices_than_slots_is_a_user_error() {
+        let mut args = vec!["--tap", "tap0"];
+        for _ in 0..7 {
+            args.extend(["--disk", "d"]);
+        }
+        let error = parse(&args).unwrap().check().unwrap_err();
+        assert_eq!(error.code(), 2);
+        assert!(error.to_string().contains("slots"));
+    }
+
+    #[test]
+    fn wrong_values_are_refused() {
+        for args in [
+            &["--cpus", "0"],
+            &["--cpus", "513"],
+            &["--tap", "a/b"],
+            &["--console", "vga"],
+            &["--pin", "x"],
+        ] {
+            assert!(parse(args).is_err(), "{args:?} was accepted");
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! The two kinds of failure, which end in two exit codes.
+
+/// Why the VMM cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The user can put it right: a missing file, a bad option, no /dev/kvm. Exit code 2.
+    #[error("{0}")]
+    User(String),
+    /// KVM or the operating system refused something that should work. Exit code 3.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl Error {
+    /// A mistake the user can put right; `text` says what was wrong and what to do.
+    pub fn user(text: impl Into<String>) -> Self {
+        Self::User(text.into())
+    }
+
+    /// A system call that should have worked: `what` failed with `cause`.
+    pub fn failed(what: &str, cause: impl std::fmt::Display) -> Self {
+        Self::Failed(format!("{what}: {cause}"))
+    }
+
+    /// Exit code of the process.
+    pub fn code(&self) -> u8 {
+        match self {
+            Self::User(_) => 2,
+            Self::Failed(_) => 3,
+        }
+    }
+}
+
+/// Result with [`Error`].
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,239 @@
+//! The device tree of the guest.
+
+use crate::isa::Isa;
+use crate::map;
+use vm_fdt::{Error, FdtWriter};
+
+/// Everything the tree depends on.
+#[derive(Clone, Debug, Default)]
+pub struct Description {
+    /// What the harts can do.
+    pub isa: Isa,
+    /// Number of harts; hart ids are 0 .. cpus - 1.
+    pub cpus: u32,
+    /// Bytes of RAM from [`map::RAM_BASE`].
+    pub memory: u64,
+    /// Kernel command line.
+    pub command_line: String,
+    /// First address and end of the initial RAM disk.
+    pub initrd: Option<(u64, u64)>,
+    /// Whether the serial port exists.
+    pub uart: bool,
+    /// Number of occupied virtio-mmio slots, from slot 0.
+    pub virtio: usize,
+    /// Whether the real-time clock exists.
+    pub rtc: bool,
+}
+
+const PLIC_PHANDLE: u32 = 1;
+const IRQ_S_EXTERNAL: u32 = 9;
+
+fn cpu_intc_phandle(cpu: u32) -> u32 {
+    PLIC_PHANDLE + 1 + cpu
+}
+
+/// Builds the flattened device tree.
+///
+/// # Errors
+/// Passes on errors of the writer (a NUL in the command line).
+pub fn build(machine: &Description) -> Result<Vec<u8>, Error> {
+    let mut fdt = FdtWriter::new()?;
+    let root = fdt.begin_node("")?;
+    fdt.property_u32("#address-cells", 2)?;
+    fdt.property_u32("#size-cells", 2)?;
+    fdt.property_string("compatible", "riscv-virtio")?;
+    fdt.property_string("model", "trapless-vmm")?;
+
+    chosen(&mut fdt, machine)?;
+
+    let memory = fdt.begin_node(&format!("memory@{:x}", map::RAM_BASE))?;
+    fdt.property_string("device_type", "memory")?;
+    fdt.property_array_u64("reg", &[map::RAM_BASE, machine.memory])?;
+    fdt.end_node(memory)?;
+
+    cpus(&mut fdt, machine)?;
+
+    let soc = fdt.begin_node("soc")?;
+    fdt.property_u32("#address-cells", 2)?;
+    fdt.property_u32("#size-cells", 2)?;
+    fdt.property_string("compatible", "simple-bus")?;
+    fdt.property_null("ranges")?;
+    plic(&mut fdt, machine.cpus)?;
+    if machine.uart {
+        let node = device(
+            &mut fdt,
+            "serial",
+            "ns16550a",
+            map::UART_BASE,
+            map::UART_LEN,
+            map::UART_IRQ,
+        )?;
+        fdt.property_u32("clock-frequency", map::UART_CLOCK)?;
+        fdt.end_node(node)?;
+    }
+    if machine.rtc {
+        let node = device(
+            &mut fdt,
+            "rtc",
+            "google,goldfish-rtc",
+            map::RTC_BASE,
+            map::RTC_LEN,
+            map::RTC_IRQ,
+        )?;
+        fdt.end_node(node)?;
+    }
+    for slot in 0..machine.virtio {
+        let (base, irq) = map::virtio_slot(slot);
+        let node = device(
+            &mut fdt,
+            "virtio_mmio",
+            "virtio,mmio",
+            base,
+            map::VIRTIO_LEN,
+            irq,
+        )?;
+        fdt.end_node(node)?;
+    }
+    fdt.end_node(soc)?;
+    fdt.end_node(root)?;
+    fdt.finish()
+}
+
+fn chosen(fdt: &mut FdtWriter, machine: &Description) -> Result<(), Error> {
+    let node = fdt.begin_node("chosen")?;
+    fdt.property_string("bootargs", &machine.command_line)?;
+    if let Some((start, end)) = machine.initrd {
+        fdt.property_u64("linux,initrd-start", start)?;
+        fdt.property_u64("linux,initrd-end", end)?;
+    }
+    if machine.uart {
+        fdt.property_string("stdout-path", &format!("/soc/serial@{:x}", map::UART_BASE))?;
+    }
+    fdt.end_node(node)
+}
+
+fn cpus(fdt: &mut FdtWriter, machine: &Description) -> Result<(), Error> {
+    let isa = &machine.isa;
+    let cpus = fdt.begin_node("cpus")?;
+    fdt.property_u32("#address-cells", 1)?;
+    fdt.property_u32("#size-cells", 0)?;
+    fdt.property_u32("timebase-frequency", isa.timebase_hz as u32)?;
+    for cpu in 0..machine.cpus {
+        let node = fdt.begin_node(&format!("cpu@{cpu:x}"))?;
+        fdt.property_string("device_type", "cpu")?;
+        fdt.property_u32("reg", cpu)?;
+        fdt.property_string("status", "okay")?;
+        fdt.property_string("compatible", "riscv")?;
+        fdt.property_string("mmu-type", isa.mmu_type())?;
+        // Both forms: kernels before 6.7 and other systems know only the string.
+        fdt.property_string("riscv,isa", &isa.string())?;
+        fdt.property_string("riscv,isa-base", "rv64i")?;
+        let names = isa.ordered().into_iter().map(String::from).collect();
+        fdt.property_string_list("riscv,isa-extensions", names)?;
+        if let Some(bytes) = isa.cbom_block {
+            fdt.property_u32("riscv,cbom-block-size", bytes)?;
+        }
+        if let Some(bytes) = isa.cboz_block {
+            fdt.property_u32("riscv,cboz-block-size", bytes)?;
+        }
+        let intc = fdt.begin_node("interrupt-controller")?;
+        fdt.property_u32("#interrupt-cells", 1)?;
+        fdt.property_null("interrupt-controller")?;
+        fdt.property_string("compatible", "riscv,cpu-intc")?;
+        fdt.property_phandle(cpu_intc_phandle(cpu))?;
+        fdt.end_node(intc)?;
+        fdt.end_node(node)?;
+    }
+    fdt.end_node(cpus)
+}
+
+/// One S-mode context per hart: a guest has no M-mode.
+fn plic(fdt: &mut FdtWriter, cpus: u32) -> Result<(), Error> {
+    let node = fdt.begin_node(&format!("plic@{:x}", map::PLIC_BASE))?;
+    fdt.property_string_list(
+        "compatible",
+        vec!["sifive,plic-1.0.0".into(), "riscv,plic0".into()],
+    )?;
+    fdt.property_array_u64("reg", &[map::PLIC_BASE, map::PLIC_LEN])?;
+    fdt.property_u32("#interrupt-cells", 1)?;
+    fdt.property_u32("#address-cells", 0)?;
+    fdt.property_null("interrupt-controller")?;
+    let contexts: Vec<u32> = (0..cpus)
+        .flat_map(|cpu| [cpu_intc_phandle(cpu), IRQ_S_EXTERNAL])
+        .collect();
+    fdt.property_array_u32("interrupts-extended", &contexts)?;
+    fdt.property_u32("riscv,ndev", map::PLIC_SOURCES)?;
+    fdt.property_phandle(PLIC_PHANDLE)?;
+    fdt.end_node(node)
+}
+
+fn device(
+    fdt: &mut FdtWriter,
+    name: &str,
+    compatible: &str,
+    base: u64,
+    len: u64,
+    irq: u32,
+) -> Result<vm_fdt::FdtWriterNode, Error> {
+    let node = fdt.begin_node(&format!("{name}@{base:x}"))?;
+    fdt.property_string("compatible", compatible)?;
+    fdt.property_array_u64("reg", &[base, len])?;
+    fdt.property_u32("interrupt-parent", PLIC_PHANDLE)?;
+    fdt.property_u32("interrupts", irq)?;
+    Ok(node)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count(blob: &[u8], needle: &[u8]) -> usize {
+        blob.windows(needle.len())
+            .filter(|window| *window == needle)
+            .count()
+    }
+
+    #[test]
+    fn tree_holds_every_cpu_device_and_the_initrd() {
+        let isa = Isa {
+            extensions: ["i", "m", "sstc"].map(String::from).to_vec(),
+            timebase_hz: 10_000_000,
+            satp_mode: 9,
+            ..Isa::default()
+        };
+        let machine = Description {
+            isa,
+            cpus: 3,
+            memory: 64 << 20,
+            command_line: "quiet".into(),
+            initrd: Some((0x8300_0000, 0x8300_1234)),
+            uart: true,
+            virtio: 2,
+            rtc: false,
+        };
+        let blob = build(&machine).unwrap();
+        assert_eq!(blob[..4], [0xd0, 0x0d, 0xfe, 0xed]);
+        assert_eq!(count(&blob, b"riscv,cpu-intc\0"), 3);
+        assert_eq!(count(&blob, b"riscv,sv48\0"), 3);
+        assert_eq!(count(&blob, b"rv64im_sstc\0"), 3);
+        assert_eq!(count(&blob, b"virtio_mmio@"), 2);
+        assert_eq!(count(&blob, b"ns16550a\0"), 1);
+        assert_eq!(count(&blob, b"google,goldfish-rtc\0"), 0);
+        assert_eq!(count(&blob, &0x8300_1234u64.to_be_bytes()), 1);
+        let contexts: Vec<u8> = [2, 9, 3, 9, 4, 9u32]
+            .iter()
+            .flat_map(|cell| cell.to_be_bytes())
+            .collect();
+        assert_eq!(count(&blob, &contexts), 1);
+    }
+
+    #[test]
+    fn nul_in_the_command_line_is_an_error() {
+        let machine = Description {
+            command_line: "a\0b".into(),
+            cpus: 1,
+            ..Description::default()
+        };
+        assert!(build(&machine).is_err());
+    }
+}

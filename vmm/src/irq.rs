@@ -1,0 +1,179 @@
+//! The user-space PLIC and its way into the vCPUs.
+//!
+//! ```text
+//! device thread or vCPU thread -- set_source --> [ Mutex: Plic, line levels ] -- KVM_INTERRUPT --> vCPU
+//! vCPU thread (MMIO exit)      -- claim, ... --> [                          ]
+//! ```
+//! A change of a context's output is passed on to KVM while the mutex is held. Two threads that change
+//! the PLIC at once therefore tell KVM in the same order, and the line KVM holds is the line the PLIC drives.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use trapless_intc::plic::Plic;
+
+/// The external-interrupt input of one vCPU.
+pub trait ExternalLine: Send {
+    /// Drives the line high or low; may be called from any thread.
+    fn set(&self, high: bool);
+}
+
+struct State {
+    plic: Plic,
+    /// Per context: its vCPU's input and the level last driven.
+    lines: Vec<(Box<dyn ExternalLine>, bool)>,
+    raised: u64,
+    lowered: u64,
+}
+
+impl State {
+    fn propagate(&mut self) {
+        for (context, (line, level)) in self.lines.iter_mut().enumerate() {
+            let now = self.plic.context_pending(context);
+            if now != *level {
+                *level = now;
+                line.set(now);
+                if now {
+                    self.raised += 1;
+                } else {
+                    self.lowered += 1;
+                }
+            }
+        }
+    }
+}
+
+/// PLIC with one S-mode context per vCPU, shared by all threads.
+pub struct Interrupts(Mutex<State>);
+
+impl Interrupts {
+    /// A PLIC after reset whose context `n` drives `lines[n]`.
+    pub fn new(sources: u32, lines: Vec<Box<dyn ExternalLine>>) -> Self {
+        let plic = Plic::new(sources, lines.len());
+        let lines = lines.into_iter().map(|line| (line, false)).collect();
+        Self(Mutex::new(State {
+            plic,
+            lines,
+            raised: 0,
+            lowered: 0,
+        }))
+    }
+
+    /// A poisoned mutex still holds a usable PLIC: no method of it leaves a half-done change behind.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Drives the wire of `source` high or low.
+    pub fn set_source(&self, source: u32, high: bool) {
+        let mut state = self.state();
+        state.plic.set_level(source, high);
+        state.propagate();
+    }
+
+    /// Guest load of a register; anything but an aligned word reads as zero.
+    pub fn load(&self, offset: u64, size: u8) -> u32 {
+        let mut state = self.state();
+        let value = state.plic.load(offset, size).unwrap_or(0);
+        state.propagate();
+        value
+    }
+
+    /// Guest store to a register; anything but an aligned word is ignored.
+    pub fn store(&self, offset: u64, size: u8, value: u32) {
+        let mut state = self.state();
+        let _ = state.plic.store(offset, size, value);
+        state.propagate();
+    }
+
+    /// How often external-interrupt lines were raised and lowered.
+    pub fn line_changes(&self) -> (u64, u64) {
+        let state = self.state();
+        (state.raised, state.lowered)
+    }
+}
+
+/// A device's wire into the PLIC.
+#[derive(Clone)]
+pub struct Wire {
+    interrupts: Arc<Interrupts>,
+    source: u32,
+}
+
+impl Wire {
+    /// The wire to `source`.
+    pub fn new(interrupts: &Arc<Interrupts>, source: u32) -> Self {
+        Self {
+            interrupts: Arc::clone(interrupts),
+            source,
+        }
+    }
+
+    /// Drives it.
+    pub fn set(&self, high: bool) {
+        self.interrupts.set_source(self.source, high);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    struct Probe(Arc<AtomicBool>);
+
+    impl ExternalLine for Probe {
+        fn set(&self, high: bool) {
+            let before = self.0.swap(high, Ordering::SeqCst);
+            assert_ne!(before, high, "only changes are passed on");
+        }
+    }
+
+    fn two_contexts() -> (Arc<Interrupts>, [Arc<AtomicBool>; 2]) {
+        let probes = [
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(AtomicBool::new(false)),
+        ];
+        let lines: Vec<Box<dyn ExternalLine>> = probes
+            .iter()
+            .map(|probe| Box::new(Probe(Arc::clone(probe))) as _)
+            .collect();
+        (Arc::new(Interrupts::new(95, lines)), probes)
+    }
+
+    #[test]
+    fn a_source_reaches_the_context_that_enables_it() {
+        let (interrupts, probes) = two_contexts();
+        interrupts.store(4 * 10, 4, 1);
+        interrupts.store(0x2080, 4, 1 << 10);
+        Wire::new(&interrupts, 10).set(true);
+        assert!(!probes[0].load(Ordering::SeqCst) && probes[1].load(Ordering::SeqCst));
+        assert_eq!(interrupts.load(0x20_1004, 4), 10);
+        assert!(!probes[1].load(Ordering::SeqCst), "claimed");
+        interrupts.store(0x20_1004, 4, 10);
+        assert!(
+            probes[1].load(Ordering::SeqCst),
+            "still high after completion"
+        );
+        assert_eq!(interrupts.line_changes(), (2, 1));
+    }
+
+    #[test]
+    fn line_and_plic_agree_after_racing_threads() {
+        let (interrupts, probes) = two_contexts();
+        for source in 1..=4u32 {
+            interrupts.store(u64::from(source) * 4, 4, 1);
+        }
+        interrupts.store(0x2000, 4, 0b11110);
+        std::thread::scope(|scope| {
+            for source in 1..=4 {
+                let wire = Wire::new(&interrupts, source);
+                scope.spawn(move || (0..2000).for_each(|i| wire.set(i % 2 == 0)));
+            }
+            for _ in 0..2000 {
+                let claimed = interrupts.load(0x20_0004, 4);
+                interrupts.store(0x20_0004, 4, claimed);
+            }
+        });
+        while interrupts.load(0x20_0004, 4) != 0 {}
+        assert!(!probes[0].load(Ordering::SeqCst));
+    }
+}

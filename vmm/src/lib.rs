@@ -1,0 +1,30 @@
+//! A small virtual machine monitor for riscv64 Linux KVM.
+//!
+//! ```text
+//! main thread: event loop          vCPU threads: KVM_RUN -> exit -> bus
+//!   stdin, signals, tap, alarms           |
+//!            \                            v
+//!             +----> device models (trapless-devices), each behind a lock
+//!                            |
+//!                            v
+//!                    user-space PLIC (trapless-intc) -- KVM_INTERRUPT --> vCPUs
+//! ```
+//!
+//! Only [`vm`] and [`vcpu`] speak to KVM and exist on riscv64 alone; everything else builds and is tested on any host.
+
+pub mod boot;
+pub mod cli;
+pub mod console;
+pub mod devices;
+pub mod error;
+pub mod events;
+pub mod exit;
+pub mod fdt;
+pub mod irq;
+pub mod isa;
+pub mod map;
+pub mod sbi;
+#[cfg(target_arch = "riscv64")]
+pub mod vcpu;
+#[cfg(target_arch = "riscv64")]
+pub mod vm;

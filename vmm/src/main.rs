@@ -1,0 +1,35 @@
+//! The `trapless-vmm` command.
+
+use clap::Parser;
+use std::process::ExitCode;
+use trapless_vmm::cli::Cli;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let code = match run(&cli) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("trapless-vmm: {error}");
+            error.code()
+        }
+    };
+    ExitCode::from(code)
+}
+
+#[cfg(target_arch = "riscv64")]
+fn run(cli: &Cli) -> trapless_vmm::error::Result<u8> {
+    use trapless_vmm::exit::Outcome;
+    let outcome = trapless_vmm::vm::run(cli)?;
+    if let Outcome::Failure(text) = &outcome {
+        eprintln!("trapless-vmm: {text}");
+    }
+    Ok(outcome.code())
+}
+
+#[cfg(not(target_arch = "riscv64"))]
+fn run(cli: &Cli) -> trapless_vmm::error::Result<u8> {
+    cli.check()?;
+    Err(trapless_vmm::error::Error::user(
+        "this build is not for riscv64; KVM guests need a riscv64 host",
+    ))
+}

@@ -1,0 +1,41 @@
+//! Guest physical memory map and interrupt numbers: those of QEMU's `virt` machine.
+
+/// Platform-level interrupt controller.
+pub const PLIC_BASE: u64 = 0x0c00_0000;
+/// Room for the registers of 512 contexts, as QEMU's machine reserves.
+pub const PLIC_LEN: u64 = 0x0060_0000;
+/// Number of PLIC sources besides source 0, which means "no interrupt".
+pub const PLIC_SOURCES: u32 = 95;
+
+/// UART 16550.
+pub const UART_BASE: u64 = 0x1000_0000;
+/// Length of the UART's window.
+pub const UART_LEN: u64 = 0x100;
+/// PLIC source of the UART.
+pub const UART_IRQ: u32 = 10;
+/// Input clock of the UART in Hz; only the divisor that the guest computes depends on it.
+pub const UART_CLOCK: u32 = 3_686_400;
+
+/// First virtio-mmio slot.
+pub const VIRTIO_BASE: u64 = 0x1000_1000;
+/// Distance from one virtio-mmio slot to the next.
+pub const VIRTIO_STEP: u64 = 0x1000;
+/// Length of the window of a virtio-mmio slot.
+pub const VIRTIO_LEN: u64 = 0x1000;
+/// Number of virtio-mmio slots; slot `n` uses PLIC source `n + 1`.
+pub const VIRTIO_SLOTS: usize = 8;
+
+/// Goldfish real-time clock.
+pub const RTC_BASE: u64 = 0x0010_1000;
+/// Length of the clock's window.
+pub const RTC_LEN: u64 = 0x1000;
+/// PLIC source of the clock.
+pub const RTC_IRQ: u32 = 11;
+
+/// Start of guest RAM.
+pub const RAM_BASE: u64 = 0x8000_0000;
+
+/// Base address and PLIC source of virtio-mmio slot `slot`.
+pub fn virtio_slot(slot: usize) -> (u64, u32) {
+    (VIRTIO_BASE + VIRTIO_STEP * slot as u64, slot as u32 + 1)
+}

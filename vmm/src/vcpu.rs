@@ -1,0 +1,352 @@
+//! One vCPU: its registers at start, its thread's loop around `KVM_RUN`, and the handles other threads use on it.
+
+use crate::console::Output;
+use crate::devices::Bus;
+use crate::error::{Error, Result};
+use crate::exit::{Counts, Outcome, Reason};
+use crate::irq::ExternalLine;
+use crate::isa::{Isa, KVM_EXTENSIONS};
+use crate::sbi::SbiConsole;
+use kvm_bindings::{
+    KVM_EXIT_RISCV_CSR, KVM_EXIT_RISCV_SBI, KVM_INTERRUPT_SET, KVM_INTERRUPT_UNSET,
+    KVM_MP_STATE_STOPPED, KVM_REG_RISCV, KVM_REG_RISCV_CONFIG, KVM_REG_RISCV_CORE,
+    KVM_REG_RISCV_ISA_EXT, KVM_REG_RISCV_SBI_EXT, KVM_REG_RISCV_TIMER, KVM_REG_SIZE_U64,
+    KVM_RISCV_SBI_EXT_ID_KVM_RISCV_SBI_EXT_DBCN, kvm_interrupt, kvm_mp_state,
+};
+use kvm_ioctls::{VcpuExit, VcpuFd};
+use std::fs::File;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use vm_memory::GuestMemoryMmap;
+use vmm_sys_util::ioctl::ioctl_with_ref;
+
+mod request {
+    #![allow(missing_docs)] // The macro makes a public function without one.
+    use kvm_bindings::{KVMIO, kvm_interrupt};
+    vmm_sys_util::ioctl_iow_nr!(KVM_INTERRUPT, KVMIO, 0x86, kvm_interrupt);
+}
+
+// Indices of the registers (Linux UAPI asm/kvm.h): `struct kvm_riscv_core`, `kvm_riscv_config`, `kvm_riscv_timer`.
+const CORE_PC: u32 = 0;
+const CORE_A0: u32 = 10;
+const CORE_A1: u32 = 11;
+const CONFIG_CBOM_BLOCK: u32 = 1;
+const CONFIG_CBOZ_BLOCK: u32 = 5;
+const CONFIG_SATP_MODE: u32 = 6;
+const TIMER_FREQUENCY: u32 = 0;
+
+const SATP_MODE_SV39: u64 = 8;
+const CSR_SEED: u64 = 0x015;
+
+fn register(kind: u32, index: u32) -> u64 {
+    KVM_REG_RISCV as u64 | KVM_REG_SIZE_U64 | u64::from(kind) | u64::from(index)
+}
+
+fn get(vcpu: &VcpuFd, kind: u32, index: u32) -> std::result::Result<u64, kvm_ioctls::Error> {
+    let mut bytes = [0; 8];
+    vcpu.get_one_reg(register(kind, index), &mut bytes)?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+fn set(
+    vcpu: &VcpuFd,
+    kind: u32,
+    index: u32,
+    value: u64,
+) -> std::result::Result<(), kvm_ioctls::Error> {
+    vcpu.set_one_reg(register(kind, index), &value.to_le_bytes())
+        .map(|_| ())
+}
+
+/// Switches off what the guest shall not see, as far as KVM can.
+///
+/// KVM cannot switch off every extension (Sstc, for instance, has no control of its own that KVM would use); it is
+/// enough then that the device tree does not name it.
+pub fn disable_extensions(vcpu: &VcpuFd, hidden: &[String]) {
+    for &(id, name) in &KVM_EXTENSIONS {
+        if hidden.iter().any(|h| h == name) {
+            let _ = set(vcpu, KVM_REG_RISCV_ISA_EXT, id as u32, 0);
+        }
+    }
+}
+
+/// Lets the guest use the SBI debug console; kernels before 6.6 do not forward it.
+pub fn enable_debug_console(vcpu: &VcpuFd) {
+    let _ = set(
+        vcpu,
+        KVM_REG_RISCV_SBI_EXT,
+        KVM_RISCV_SBI_EXT_ID_KVM_RISCV_SBI_EXT_DBCN,
+        1,
+    );
+}
+
+/// Asks KVM what the guest's harts can do and takes `hidden` out.
+///
+/// # Errors
+/// [`Error::Failed`] if KVM does not tell the frequency of `time`.
+pub fn probe_isa(vcpu: &VcpuFd, hidden: &[String]) -> Result<Isa> {
+    let extensions = KVM_EXTENSIONS
+        .iter()
+        .filter(|(id, name)| {
+            get(vcpu, KVM_REG_RISCV_ISA_EXT, *id as u32).unwrap_or(0) == 1
+                && !hidden.iter().any(|h| h == name)
+        })
+        .map(|(_, name)| (*name).to_string())
+        .collect();
+    let mut isa = Isa {
+        extensions,
+        timebase_hz: get(vcpu, KVM_REG_RISCV_TIMER, TIMER_FREQUENCY)
+            .map_err(|e| Error::failed("KVM does not tell the timer frequency", e))?,
+        satp_mode: get(vcpu, KVM_REG_RISCV_CONFIG, CONFIG_SATP_MODE).unwrap_or(SATP_MODE_SV39),
+        ..Isa::default()
+    };
+    let block = |ext: &str, index| {
+        let bytes = isa
+            .has(ext)
+            .then(|| get(vcpu, KVM_REG_RISCV_CONFIG, index).ok())
+            .flatten()?;
+        u32::try_from(bytes).ok()
+    };
+    (isa.cbom_block, isa.cboz_block) = (
+        block("zicbom", CONFIG_CBOM_BLOCK),
+        block("zicboz", CONFIG_CBOZ_BLOCK),
+    );
+    Ok(isa)
+}
+
+/// Sets the registers for the start: hart 0 at the kernel's entry with `a0` = hart id and `a1` = device tree
+/// (Linux `Documentation/arch/riscv/boot.rst`), the others stopped until the guest starts them by SBI HSM.
+///
+/// # Errors
+/// [`Error::Failed`] with the register KVM refused.
+pub fn set_start(vcpu: &VcpuFd, index: u32, entry: u64, fdt: u64) -> Result<()> {
+    let failed = |e| Error::failed("KVM refused the start state of a vCPU", e);
+    if index > 0 {
+        return vcpu
+            .set_mp_state(kvm_mp_state {
+                mp_state: KVM_MP_STATE_STOPPED,
+            })
+            .map_err(failed);
+    }
+    for (register, value) in [
+        (CORE_PC, entry),
+        (CORE_A0, u64::from(index)),
+        (CORE_A1, fdt),
+    ] {
+        set(vcpu, KVM_REG_RISCV_CORE, register, value).map_err(failed)?;
+    }
+    Ok(())
+}
+
+fn duplicate(vcpu: &VcpuFd) -> Result<File> {
+    // SAFETY: the descriptor is open for as long as `vcpu` is borrowed.
+    let fd = unsafe { BorrowedFd::borrow_raw(vcpu.as_raw_fd()) };
+    fd.try_clone_to_owned()
+        .map(File::from)
+        .map_err(|e| Error::failed("cannot duplicate a vCPU descriptor", e))
+}
+
+/// The external-interrupt input of a vCPU, by `KVM_INTERRUPT`. The ioctl does not wait for `KVM_RUN` to return.
+pub struct KvmLine(File);
+
+impl KvmLine {
+    /// A handle that stays valid while the vCPU runs in another thread.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] without free descriptors.
+    pub fn new(vcpu: &VcpuFd) -> Result<Self> {
+        duplicate(vcpu).map(Self)
+    }
+}
+
+impl ExternalLine for KvmLine {
+    fn set(&self, high: bool) {
+        let irq = if high {
+            KVM_INTERRUPT_SET
+        } else {
+            KVM_INTERRUPT_UNSET
+        };
+        let argument = kvm_interrupt { irq: irq as u32 };
+        // SAFETY: KVM only reads `argument`. The call cannot fail with these two values.
+        unsafe { ioctl_with_ref(&self.0, request::KVM_INTERRUPT(), &argument) };
+    }
+}
+
+/// Makes `KVM_RUN` return, or return at once the next time.
+///
+/// Holds its own mapping of `struct kvm_run`, so it does not depend on when the vCPU's thread ends.
+pub struct Kicker {
+    page: *mut libc::c_void,
+}
+
+const PAGE: usize = 4096;
+
+// SAFETY: the mapping is shared memory with the kernel and is accessed only atomically.
+unsafe impl Send for Kicker {}
+
+impl Kicker {
+    /// A kicker for `vcpu`.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] without address space or descriptors.
+    pub fn new(vcpu: &VcpuFd) -> Result<Self> {
+        let fd = duplicate(vcpu)?;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping at an address of the kernel's choice; the first page of a vCPU is kvm_run's head.
+        let page = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                PAGE,
+                protection,
+                libc::MAP_SHARED,
+                fd.as_raw_fd() as RawFd,
+                0,
+            )
+        };
+        if page == libc::MAP_FAILED {
+            return Err(Error::failed(
+                "cannot map a vCPU",
+                std::io::Error::last_os_error(),
+            ));
+        }
+        Ok(Self { page })
+    }
+
+    /// Sets `immediate_exit`; a signal to the thread must follow to end a `KVM_RUN` under way.
+    pub fn request_exit(&self) {
+        let offset = std::mem::offset_of!(kvm_bindings::kvm_run, immediate_exit);
+        // SAFETY: the byte lies in the page mapped for the life of `self`; KVM reads it without a lock.
+        let flag = unsafe { AtomicU8::from_ptr(self.page.cast::<u8>().add(offset)) };
+        flag.store(1, Ordering::SeqCst);
+    }
+}
+
+impl Drop for Kicker {
+    fn drop(&mut self) {
+        // SAFETY: `page` was mapped with this length and nothing refers to it any more.
+        unsafe { libc::munmap(self.page, PAGE) };
+    }
+}
+
+/// What the loop of a vCPU needs.
+pub struct Context {
+    /// Number of the vCPU.
+    pub index: u32,
+    /// All devices.
+    pub bus: Arc<Bus>,
+    /// Guest RAM.
+    pub memory: GuestMemoryMmap,
+    /// Console of the SBI calls.
+    pub sbi: Arc<SbiConsole>,
+    /// Set before the vCPUs are told to stop.
+    pub stopping: Arc<AtomicBool>,
+}
+
+impl Context {
+    /// Runs the vCPU until the guest ends, something fails, or it is told to stop (`None`).
+    pub fn run(&self, vcpu: &mut VcpuFd, counts: &mut Counts) -> Option<Outcome> {
+        loop {
+            let number = match vcpu.run() {
+                Ok(VcpuExit::MmioRead(addr, data)) => {
+                    let slot = self.bus.read(addr, data);
+                    counts.add(slot.map_or(Reason::UnmappedRead, Reason::MmioRead));
+                    continue;
+                }
+                Ok(VcpuExit::MmioWrite(addr, data)) => {
+                    let slot = self.bus.write(addr, data);
+                    counts.add(slot.map_or(Reason::UnmappedWrite, Reason::MmioWrite));
+                    continue;
+                }
+                Ok(VcpuExit::SystemEvent(event, data)) => {
+                    counts.add(Reason::SystemEvent);
+                    return Some(Outcome::from_system_event(event, data));
+                }
+                Ok(VcpuExit::Unsupported(number)) => number,
+                Ok(VcpuExit::FailEntry(reason, _)) => {
+                    return Some(self.failure(
+                        vcpu,
+                        &format!("KVM could not enter the guest (reason {reason:#x})"),
+                    ));
+                }
+                Ok(VcpuExit::InternalError) => {
+                    return Some(self.failure(vcpu, "KVM reported an internal error"));
+                }
+                Ok(VcpuExit::Intr) => {
+                    counts.add(Reason::Signal);
+                    if self.stopping.load(Ordering::SeqCst) {
+                        return None;
+                    }
+                    continue;
+                }
+                Ok(other) => {
+                    let text =
+                        format!("KVM returned with an exit the VMM does not know: {other:?}");
+                    return Some(self.failure(vcpu, &text));
+                }
+                Err(e) if e.errno() == libc::EINTR => {
+                    counts.add(Reason::Signal);
+                    if self.stopping.load(Ordering::SeqCst) {
+                        return None;
+                    }
+                    continue;
+                }
+                Err(e) if e.errno() == libc::EAGAIN => continue,
+                Err(e) => return Some(self.failure(vcpu, &format!("KVM_RUN failed ({e})"))),
+            };
+            match number {
+                KVM_EXIT_RISCV_SBI => counts.add(Reason::Sbi(self.sbi_call(vcpu))),
+                KVM_EXIT_RISCV_CSR => counts.add(Reason::Csr(csr_access(vcpu))),
+                other => {
+                    counts.add(Reason::Other(other));
+                    return Some(self.failure(
+                        vcpu,
+                        &format!("KVM returned with exit reason {other}, which is unknown"),
+                    ));
+                }
+            }
+        }
+    }
+
+    fn failure(&self, vcpu: &VcpuFd, what: &str) -> Outcome {
+        let pc = get(vcpu, KVM_REG_RISCV_CORE, CORE_PC)
+            .map_or("unknown".into(), |pc| format!("{pc:#x}"));
+        Outcome::Failure(format!(
+            "{what}; vCPU {} at pc {pc}. `dmesg` of the host may say more",
+            self.index
+        ))
+    }
+
+    fn sbi_call(&self, vcpu: &mut VcpuFd) -> u64 {
+        // SAFETY: the exit reason says that this member of the union is valid, and any bits are valid integers.
+        let call = unsafe { &mut vcpu.get_kvm_run().__bindgen_anon_1.riscv_sbi };
+        let (error, value) = self.sbi.call(
+            &self.memory,
+            &mut Output,
+            call.extension_id,
+            call.function_id,
+            &call.args,
+        );
+        call.ret = [error as u64, value];
+        call.extension_id
+    }
+}
+
+/// KVM forwards `seed` (Zkr) and CSRs it does not know. `seed` returns 16 random bits with status ES16
+/// (scalar cryptography specification, entropy source), the others read as zero.
+fn csr_access(vcpu: &mut VcpuFd) -> u64 {
+    // SAFETY: the exit reason says that this member of the union is valid, and any bits are valid integers.
+    let access = unsafe { &mut vcpu.get_kvm_run().__bindgen_anon_1.riscv_csr };
+    access.ret_value = 0;
+    if access.csr_num == CSR_SEED {
+        const ES16: u64 = 0b10 << 30;
+        let mut bytes = [0u8; 2];
+        // SAFETY: the buffer has the length given. Requests this short do not fail once the pool is ready.
+        let got =
+            unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), libc::GRND_NONBLOCK) };
+        if got == 2 {
+            access.ret_value = ES16 | u64::from(u16::from_le_bytes(bytes));
+        }
+    }
+    access.csr_num
+}
