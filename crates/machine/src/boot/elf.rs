@@ -1,0 +1,174 @@
+//! ELF programs: segments, entry and the symbols of the test conventions.
+
+use object::Endianness;
+use object::elf::{EM_RISCV, ET_DYN, ET_EXEC, FileHeader64, PT_LOAD};
+use object::read::elf::{FileHeader, ProgramHeader, Sym};
+use trapless_hart::Ram;
+
+use super::write;
+use crate::Error;
+
+/// Most program headers that are looked at; real programs have a handful.
+const MAX_SEGMENTS: usize = 128;
+
+/// Whether `file` starts like an ELF file.
+#[must_use]
+pub fn is_elf(file: &[u8]) -> bool {
+    file.starts_with(b"\x7fELF")
+}
+
+/// Addresses of symbols that conventions give a meaning.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Symbols {
+    /// Spike's host-target interface: word the target writes.
+    pub tohost: Option<u64>,
+    /// Word the host writes.
+    pub fromhost: Option<u64>,
+    /// First byte of a riscv-arch-test signature.
+    pub begin_signature: Option<u64>,
+    /// First byte behind it.
+    pub end_signature: Option<u64>,
+}
+
+/// A loadable RV64 little-endian ELF program.
+#[derive(Debug)]
+pub struct Elf<'a> {
+    /// Entry point.
+    pub entry: u64,
+    /// Lowest physical address of a segment.
+    pub start: u64,
+    /// First address behind all segments.
+    pub end: u64,
+    /// Known symbols.
+    pub symbols: Symbols,
+    segments: Vec<Segment<'a>>,
+}
+
+#[derive(Debug)]
+struct Segment<'a> {
+    addr: u64,
+    bytes: &'a [u8],
+    memory: u64,
+}
+
+impl<'a> Elf<'a> {
+    /// Reads headers and symbols.
+    ///
+    /// # Errors
+    /// What is wrong with the file.
+    pub fn parse(file: &'a [u8]) -> Result<Self, String> {
+        let broken = |e: object::Error| format!("the ELF file is damaged or truncated ({e})");
+        if !is_elf(file) {
+            return Err("it is not an ELF file".into());
+        }
+        match file.get(4..6) {
+            Some([2, 1]) => {}
+            Some(_) => return Err("it is not a 64-bit little-endian ELF file".into()),
+            None => return Err("the ELF file is damaged or truncated".into()),
+        }
+        let header = FileHeader64::<Endianness>::parse(file).map_err(broken)?;
+        let endian = header.endian().map_err(broken)?;
+        if header.e_machine(endian) != EM_RISCV {
+            return Err("it is an ELF file for another processor than RISC-V".into());
+        }
+        if !matches!(header.e_type(endian), ET_EXEC | ET_DYN) {
+            return Err("it is an object file, not a linked program".into());
+        }
+        let headers = header.program_headers(endian, file).map_err(broken)?;
+        if headers.len() > MAX_SEGMENTS {
+            return Err(format!("it has more than {MAX_SEGMENTS} segments"));
+        }
+        let mut segments = Vec::new();
+        let (mut start, mut end) = (u64::MAX, 0);
+        for segment in headers.iter().filter(|h| h.p_type(endian) == PT_LOAD) {
+            let bytes = segment.data(endian, file).map_err(|()| {
+                "the ELF file is truncated: a segment lies behind its end".to_string()
+            })?;
+            let addr = segment.p_paddr(endian);
+            let memory = segment.p_memsz(endian);
+            if memory < bytes.len() as u64 {
+                return Err("the ELF file is damaged: a segment is larger than its memory".into());
+            }
+            if memory == 0 {
+                continue;
+            }
+            let Some(behind) = addr.checked_add(memory) else {
+                return Err("the ELF file is damaged: a segment wraps around".into());
+            };
+            start = start.min(addr);
+            end = end.max(behind);
+            segments.push(Segment {
+                addr,
+                bytes,
+                memory,
+            });
+        }
+        if segments.is_empty() {
+            return Err("the ELF file has nothing to load".into());
+        }
+        let symbols = symbols(header, endian, file);
+        Ok(Self {
+            entry: header.e_entry(endian),
+            start,
+            end,
+            symbols,
+            segments,
+        })
+    }
+
+    /// Copies the segments into RAM; memory behind a segment's bytes is cleared.
+    ///
+    /// # Errors
+    /// A sentence, if a segment lies outside RAM.
+    pub fn load(&self, ram: &Ram, what: &str) -> Result<(), Error> {
+        for segment in &self.segments {
+            if !ram.contains(segment.addr, segment.memory) {
+                return Err(Error::Invalid(format!(
+                    "{what} is linked to {:#x}..{:#x}, outside RAM at {:#x}..{:#x}; link it there \
+                     or use a larger --ram",
+                    segment.addr,
+                    segment.addr.saturating_add(segment.memory),
+                    ram.base(),
+                    ram.base() + ram.size()
+                )));
+            }
+            write(ram, segment.addr, segment.bytes, what)?;
+            // Fresh RAM is zero, but segments may overlap; clear page-wise to stay lazy elsewhere.
+            let mut at = segment.addr + segment.bytes.len() as u64;
+            let end = segment.addr + segment.memory;
+            while at < end {
+                let chunk = (4096 - at % 4096).min(end - at);
+                if (0..chunk).any(|i| ram.load(at + i, 1) != Some(0)) {
+                    write(ram, at, &vec![0; chunk as usize], what)?;
+                }
+                at += chunk;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Finds the symbols of [`Symbols`]; damaged tables are treated as absent, programs run without.
+fn symbols(header: &FileHeader64<Endianness>, endian: Endianness, file: &[u8]) -> Symbols {
+    let mut found = Symbols::default();
+    let Ok(sections) = header.sections(endian, file) else {
+        return found;
+    };
+    let Ok(table) = sections.symbols(endian, file, object::elf::SHT_SYMTAB) else {
+        return found;
+    };
+    for symbol in table.iter() {
+        let Ok(name) = symbol.name(endian, table.strings()) else {
+            continue;
+        };
+        let value = Some(symbol.st_value(endian));
+        match name {
+            b"tohost" => found.tohost = value,
+            b"fromhost" => found.fromhost = value,
+            b"begin_signature" => found.begin_signature = value,
+            b"end_signature" => found.end_signature = value,
+            _ => {}
+        }
+    }
+    found
+}

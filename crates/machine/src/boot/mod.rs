@@ -1,0 +1,199 @@
+//! Puts firmware, kernel, initrd, device tree and reset vector into memory before the first
+//! instruction.
+//!
+//! ```text
+//!   0x0000_1000  reset vector (ROM), then what it reads
+//!   0x8000_0000  firmware
+//!   0x8020_0000  kernel (or after the firmware, on a 2 MiB boundary)
+//!   + 128 MiB    initrd (or half of RAM, or after the kernel)
+//!   top of RAM   device tree (below 3 GiB, on a 2 MiB boundary)
+//! ```
+//!
+//! Files are read by the caller and arrive as bytes: everything here treats them as hostile.
+
+pub mod dtb;
+pub mod elf;
+pub mod image;
+pub mod reset;
+
+use vm_memory::{Bytes, GuestAddress};
+
+use crate::Error;
+use elf::Elf;
+use image::Kernel;
+use trapless_hart::Ram;
+
+/// Where kernels are linked or moved to: 2 MiB is what Linux needs for its mappings.
+const KERNEL_ALIGN: u64 = 2 << 20;
+/// Highest end of the device tree: firmware and early kernels reach it with 32-bit mappings.
+const FDT_LIMIT: u64 = 3 << 30;
+/// Largest distance of the initrd from the kernel's start.
+const INITRD_DISTANCE: u64 = 128 << 20;
+
+/// What to boot. All parts are the bytes of files.
+#[derive(Default, Clone)]
+pub struct Payload {
+    /// M-mode firmware: ELF or flat binary. Without one the kernel itself starts in M-mode.
+    pub firmware: Option<Vec<u8>>,
+    /// Linux `Image`, gzip of one, or ELF.
+    pub kernel: Option<Vec<u8>>,
+    /// Initial RAM disk.
+    pub initrd: Option<Vec<u8>>,
+    /// Kernel command line.
+    pub append: String,
+    /// Device tree that replaces the machine's own.
+    pub dtb: Option<Vec<u8>>,
+}
+
+/// Where things went, which the reset vector and the device tree need.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Placement {
+    /// First instruction after the reset vector.
+    pub entry: u64,
+    /// Where the firmware continues; 0 without a kernel.
+    pub kernel: u64,
+    /// First address behind kernel and firmware.
+    pub kernel_end: u64,
+    /// Initrd: first byte and first byte behind it.
+    pub initrd: Option<(u64, u64)>,
+}
+
+/// What [`load`] did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Loaded {
+    /// Where things went.
+    pub placement: Placement,
+    /// Symbols of the firmware, if it is an ELF file.
+    pub symbols: elf::Symbols,
+}
+
+/// Writes `bytes` to RAM at `addr`.
+pub(crate) fn write(ram: &Ram, addr: u64, bytes: &[u8], what: &str) -> Result<(), Error> {
+    if !ram.contains(addr, bytes.len() as u64) {
+        return Err(Error::Invalid(format!(
+            "{what} does not fit: {} bytes at {addr:#x}, but RAM is {:#x}..{:#x}; use a larger --ram",
+            bytes.len(),
+            ram.base(),
+            ram.base() + ram.size()
+        )));
+    }
+    ram.guest_memory()
+        .write_slice(bytes, GuestAddress(addr))
+        .map_err(|e| Error::Invalid(format!("cannot load {what}: {e}")))
+}
+
+/// Loads firmware, kernel and initrd.
+///
+/// # Errors
+/// A sentence that names the part that does not fit or is not what it should be.
+pub fn load(ram: &Ram, payload: &Payload) -> Result<Loaded, Error> {
+    let mut place = Placement::default();
+    let mut symbols = elf::Symbols::default();
+    let mut free = ram.base();
+    if let Some(firmware) = &payload.firmware {
+        if firmware.is_empty() {
+            return Err(Error::Invalid("the firmware file is empty".into()));
+        }
+        if elf::is_elf(firmware) {
+            let elf = Elf::parse(firmware)
+                .map_err(|e| Error::Invalid(format!("cannot load the firmware: {e}")))?;
+            elf.load(ram, "the firmware")?;
+            place.entry = elf.entry;
+            symbols = elf.symbols;
+            free = elf.end;
+        } else {
+            write(ram, ram.base(), firmware, "the firmware")?;
+            place.entry = ram.base();
+            free = ram.base() + firmware.len() as u64;
+        }
+    }
+    let align = |addr: u64| {
+        addr.checked_next_multiple_of(KERNEL_ALIGN)
+            .unwrap_or(u64::MAX)
+    };
+    if let Some(kernel) = &payload.kernel {
+        let kernel = image::parse(kernel, ram.size())
+            .map_err(|e| Error::Invalid(format!("cannot load the kernel: {e}")))?;
+        match kernel {
+            Kernel::Image {
+                bytes,
+                text_offset,
+                memory_size,
+            } => {
+                let start = align(free).max(ram.base() + text_offset);
+                write(ram, start, &bytes, "the kernel")?;
+                place.kernel = start;
+                place.kernel_end = start.saturating_add(memory_size.max(bytes.len() as u64));
+            }
+            Kernel::Elf(elf) => {
+                if payload.firmware.is_some() && elf.start < free {
+                    return Err(Error::Invalid(format!(
+                        "the kernel is linked to {:#x}, where the firmware is; link it to {:#x} or \
+                         boot it without firmware",
+                        elf.start,
+                        align(free)
+                    )));
+                }
+                elf.load(ram, "the kernel")?;
+                place.kernel = elf.entry;
+                place.kernel_end = elf.end;
+            }
+        }
+        if payload.firmware.is_none() {
+            place.entry = place.kernel;
+        }
+    } else if payload.firmware.is_none() {
+        return Err(Error::Invalid(
+            "there is nothing to boot: give a kernel or a firmware".into(),
+        ));
+    }
+    if let Some(initrd) = &payload.initrd {
+        if initrd.is_empty() {
+            return Err(Error::Invalid("the initrd file is empty".into()));
+        }
+        let base = place.kernel.max(ram.base());
+        let start = align((base + INITRD_DISTANCE.min(ram.size() / 2)).max(place.kernel_end));
+        write(ram, start, initrd, "the initrd")?;
+        place.initrd = Some((start, start + initrd.len() as u64));
+    }
+    place.kernel_end = place.kernel_end.max(free);
+    Ok(Loaded {
+        placement: place,
+        symbols,
+    })
+}
+
+/// Puts the device tree at the top of RAM and returns its address.
+///
+/// # Errors
+/// A sentence, if it would overlap what is already loaded.
+pub fn place_fdt(ram: &Ram, place: &Placement, fdt: &[u8]) -> Result<u64, Error> {
+    let end = ram.base() + ram.size();
+    let end = if ram.base() < FDT_LIMIT {
+        end.min(FDT_LIMIT)
+    } else {
+        end
+    };
+    let align = if ram.size() >= 16 << 20 {
+        KERNEL_ALIGN
+    } else {
+        4096
+    };
+    let start = end.saturating_sub(fdt.len() as u64) / align * align;
+    let used = place
+        .kernel_end
+        .max(place.initrd.map_or(0, |(_, end)| end))
+        .max(place.entry);
+    // Above the limit RAM continues, so that large files may lie on both sides of it.
+    let before = place
+        .initrd
+        .is_some_and(|(first, _)| first >= start + fdt.len() as u64)
+        && place.kernel_end <= start;
+    if start < ram.base() || (start < used && !before) {
+        return Err(Error::Invalid(
+            "kernel and initrd leave no room for the device tree; use a larger --ram".into(),
+        ));
+    }
+    write(ram, start, fdt, "the device tree")?;
+    Ok(start)
+}

@@ -1,0 +1,323 @@
+//! The device tree of a machine, in the form QEMU's `virt` machine and the Linux bindings have.
+
+use trapless_hart::{CACHE_BLOCK, Extensions};
+use trapless_intc::InterruptArchitecture;
+use vm_fdt::{Error, FdtWriter};
+
+use crate::boot::Placement;
+use crate::preset::MachineConfig;
+use crate::{Random, map};
+
+/// Phandles: local interrupt controllers from here, one per hart.
+const CPU_INTC: u32 = 1;
+/// Phandles of harts.
+const CPU: u32 = 0x100;
+/// Phandle of the test finisher.
+const FINISHER: u32 = 0x200;
+
+/// Names of the single-letter and multi-letter extensions, in the order of the ISA manual
+/// (unprivileged specification, chapter "ISA extension naming conventions").
+#[must_use]
+pub fn isa_names(e: &Extensions) -> Vec<&'static str> {
+    let all = [
+        (true, "i"),
+        (true, "m"),
+        (true, "a"),
+        (e.fd, "f"),
+        (e.fd, "d"),
+        (e.c, "c"),
+        (e.h, "h"),
+        (e.zicbo, "zicbom"),
+        (e.zicbo, "zicbop"),
+        (e.zicbo, "zicboz"),
+        (true, "zicntr"),
+        (e.zicond, "zicond"),
+        (true, "zicsr"),
+        (true, "zifencei"),
+        (true, "zihpm"),
+        (e.zawrs, "zawrs"),
+        (e.b, "zba"),
+        (e.b, "zbb"),
+        (e.b, "zbs"),
+        (e.smstateen, "smstateen"),
+        (e.smstateen, "ssstateen"),
+        (e.sstc, "sstc"),
+        (true, "svade"),
+        (e.svadu, "svadu"),
+        (e.svinval, "svinval"),
+        (e.svnapot, "svnapot"),
+        (e.svpbmt, "svpbmt"),
+    ];
+    all.into_iter()
+        .filter_map(|(present, name)| present.then_some(name))
+        .collect()
+}
+
+/// The ISA string of the older `riscv,isa` property.
+#[must_use]
+pub fn isa_string(extensions: &Extensions) -> String {
+    let mut isa = String::from("rv64");
+    for name in isa_names(extensions) {
+        if name.len() > 1 {
+            isa.push('_');
+        }
+        isa.push_str(name);
+    }
+    isa
+}
+
+/// Builds the device tree.
+///
+/// # Errors
+/// Passes on errors of the writer.
+pub fn build(
+    config: &MachineConfig,
+    interrupts: &dyn InterruptArchitecture,
+    append: &str,
+    place: &Placement,
+) -> Result<Vec<u8>, Error> {
+    let mut fdt = FdtWriter::new()?;
+    let root = fdt.begin_node("")?;
+    fdt.property_u32("#address-cells", 2)?;
+    fdt.property_u32("#size-cells", 2)?;
+    fdt.property_string_list(
+        "compatible",
+        vec!["trapless,virt".into(), "riscv-virtio".into()],
+    )?;
+    fdt.property_string("model", "trapless,virt")?;
+
+    chosen(&mut fdt, config, append, place)?;
+    let node = fdt.begin_node("aliases")?;
+    fdt.property_string("serial0", &format!("/soc/serial@{:x}", map::UART))?;
+    fdt.end_node(node)?;
+    cpus(&mut fdt, config)?;
+    let node = fdt.begin_node(&format!("memory@{:x}", map::RAM))?;
+    fdt.property_string("device_type", "memory")?;
+    fdt.property_array_u64("reg", &[map::RAM, config.ram])?;
+    fdt.end_node(node)?;
+    power(&mut fdt)?;
+
+    let soc = fdt.begin_node("soc")?;
+    fdt.property_u32("#address-cells", 2)?;
+    fdt.property_u32("#size-cells", 2)?;
+    fdt.property_string("compatible", "simple-bus")?;
+    fdt.property_null("ranges")?;
+    let cpu_intc: Vec<u32> = (0..config.harts as u32)
+        .map(|hart| CPU_INTC + hart)
+        .collect();
+    interrupts.fdt(&mut fdt, &cpu_intc)?;
+    devices(&mut fdt, interrupts.external_phandle())?;
+    fdt.end_node(soc)?;
+
+    fdt.end_node(root)?;
+    fdt.finish()
+}
+
+fn chosen(
+    fdt: &mut FdtWriter,
+    config: &MachineConfig,
+    append: &str,
+    place: &Placement,
+) -> Result<(), Error> {
+    let node = fdt.begin_node("chosen")?;
+    if !append.is_empty() {
+        fdt.property_string("bootargs", append)?;
+    }
+    fdt.property_string("stdout-path", &format!("/soc/serial@{:x}", map::UART))?;
+    if let Some((start, end)) = place.initrd {
+        fdt.property_u64("linux,initrd-start", start)?;
+        fdt.property_u64("linux,initrd-end", end)?;
+    }
+    // Makes the kernel's random numbers ready at once, and the same in each run. There is no
+    // kaslr-seed: the same addresses in each run are worth more here than unpredictable ones.
+    let mut random = Random::new(config.seed);
+    let seed: Vec<u8> = (0..8).flat_map(|_| random.next().to_le_bytes()).collect();
+    fdt.property("rng-seed", &seed)?;
+    fdt.end_node(node)
+}
+
+fn cpus(fdt: &mut FdtWriter, config: &MachineConfig) -> Result<(), Error> {
+    let extensions = &config.hart.extensions;
+    let isa = isa_string(extensions);
+    let names: Vec<String> = isa_names(extensions).into_iter().map(Into::into).collect();
+    let node = fdt.begin_node("cpus")?;
+    fdt.property_u32("#address-cells", 1)?;
+    fdt.property_u32("#size-cells", 0)?;
+    fdt.property_u32("timebase-frequency", config.timebase())?;
+    for hart in 0..config.harts as u32 {
+        let cpu = fdt.begin_node(&format!("cpu@{hart:x}"))?;
+        fdt.property_string("device_type", "cpu")?;
+        fdt.property_u32("reg", hart)?;
+        fdt.property_string("status", "okay")?;
+        fdt.property_string("compatible", "riscv")?;
+        fdt.property_string("riscv,isa", &isa)?;
+        fdt.property_string("riscv,isa-base", "rv64i")?;
+        fdt.property_string_list("riscv,isa-extensions", names.clone())?;
+        fdt.property_string("mmu-type", "riscv,sv57")?;
+        if extensions.zicbo {
+            for kind in ["cbom", "cbop", "cboz"] {
+                fdt.property_u32(&format!("riscv,{kind}-block-size"), CACHE_BLOCK as u32)?;
+            }
+        }
+        fdt.property_phandle(CPU + hart)?;
+        let intc = fdt.begin_node("interrupt-controller")?;
+        fdt.property_u32("#interrupt-cells", 1)?;
+        fdt.property_null("interrupt-controller")?;
+        fdt.property_string("compatible", "riscv,cpu-intc")?;
+        fdt.property_phandle(CPU_INTC + hart)?;
+        fdt.end_node(intc)?;
+        fdt.end_node(cpu)?;
+    }
+    let cpu_map = fdt.begin_node("cpu-map")?;
+    let cluster = fdt.begin_node("cluster0")?;
+    for hart in 0..config.harts as u32 {
+        let core = fdt.begin_node(&format!("core{hart}"))?;
+        fdt.property_u32("cpu", CPU + hart)?;
+        fdt.end_node(core)?;
+    }
+    fdt.end_node(cluster)?;
+    fdt.end_node(cpu_map)?;
+    fdt.end_node(node)
+}
+
+fn power(fdt: &mut FdtWriter) -> Result<(), Error> {
+    for (name, value) in [("poweroff", 0x5555), ("reboot", 0x7777)] {
+        let node = fdt.begin_node(name)?;
+        fdt.property_string("compatible", &format!("syscon-{name}"))?;
+        fdt.property_u32("regmap", FINISHER)?;
+        fdt.property_u32("offset", 0)?;
+        fdt.property_u32("value", value)?;
+        fdt.end_node(node)?;
+    }
+    Ok(())
+}
+
+fn devices(fdt: &mut FdtWriter, parent: u32) -> Result<(), Error> {
+    let mut device = |name: &str, compatible: &[&str], base: u64, len: u64, irq: Option<u32>| {
+        let node = fdt.begin_node(&format!("{name}@{base:x}"))?;
+        let compatible = compatible.iter().map(|&c| c.into()).collect();
+        fdt.property_string_list("compatible", compatible)?;
+        fdt.property_array_u64("reg", &[base, len])?;
+        if let Some(irq) = irq {
+            fdt.property_u32("interrupt-parent", parent)?;
+            fdt.property_u32("interrupts", irq)?;
+        }
+        match name {
+            "serial" => fdt.property_u32("clock-frequency", 3_686_400)?,
+            "test" => fdt.property_phandle(FINISHER)?,
+            "virtio_mmio" => fdt.property_null("dma-coherent")?,
+            _ => {}
+        }
+        fdt.end_node(node)
+    };
+    device(
+        "test",
+        &["sifive,test1", "sifive,test0", "syscon"],
+        map::FINISHER,
+        map::DEVICE_LEN,
+        None,
+    )?;
+    device(
+        "rtc",
+        &["google,goldfish-rtc"],
+        map::RTC,
+        map::DEVICE_LEN,
+        Some(map::RTC_IRQ),
+    )?;
+    device(
+        "serial",
+        &["ns16550a"],
+        map::UART,
+        map::UART_LEN,
+        Some(map::UART_IRQ),
+    )?;
+    for slot in 0..map::VIRTIO_SLOTS as u64 {
+        let base = map::VIRTIO + slot * map::VIRTIO_STEP;
+        let irq = map::VIRTIO_IRQ + slot as u32;
+        device(
+            "virtio_mmio",
+            &["virtio,mmio"],
+            base,
+            map::DEVICE_LEN,
+            Some(irq),
+        )?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::boot::dtb::Tree;
+    use trapless_intc::aclint_plic::{AclintPlic, Config};
+
+    fn tree(harts: usize, machine: &str) -> Tree {
+        let mut config = MachineConfig::preset(machine).unwrap();
+        config.harts = harts;
+        let intc = AclintPlic::new(Config {
+            harts,
+            cycles_per_tick: 100,
+            sswi: true,
+        });
+        let place = Placement {
+            initrd: Some((0x8800_0000, 0x8900_0000)),
+            ..Default::default()
+        };
+        Tree::parse(&build(&config, &intc, "console=ttyS0", &place).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn isa_string_is_canonical_and_follows_options() {
+        let sstc = MachineConfig::preset("sstc").unwrap().hart.extensions;
+        let isa = isa_string(&sstc);
+        assert!(
+            isa.starts_with("rv64imafdch_zicbom_zicbop_zicboz_zicntr_"),
+            "{isa}"
+        );
+        assert!(isa.contains("_sstc_"));
+        let sbi = MachineConfig::preset("sbi").unwrap().hart.extensions;
+        assert!(!isa_string(&sbi).contains("sstc"));
+    }
+
+    #[test]
+    fn phandles_are_unique_and_references_resolve() {
+        let tree = tree(64, "sbi");
+        let mut handles = Vec::new();
+        let mut stack = vec![&tree.root];
+        while let Some(node) = stack.pop() {
+            handles.extend(node.cells("phandle").unwrap_or_default());
+            stack.extend(&node.children);
+        }
+        let count = handles.len();
+        handles.sort_unstable();
+        handles.dedup();
+        assert_eq!(handles.len(), count);
+        let wires = tree
+            .root
+            .at("soc/plic@c000000")
+            .unwrap()
+            .cells("interrupts-extended")
+            .unwrap();
+        assert_eq!(wires.len(), 64 * 4);
+        for pair in wires.chunks(2) {
+            assert!(handles.contains(&pair[0]));
+        }
+        let uart = tree.root.at("soc/serial@10000000").unwrap();
+        assert!(handles.contains(&uart.cells("interrupt-parent").unwrap()[0]));
+        assert_eq!(uart.cells("interrupts"), Some(vec![10]));
+    }
+
+    #[test]
+    fn chosen_tells_how_to_boot() {
+        let tree = tree(1, "sstc");
+        let chosen = tree.root.at("chosen").unwrap();
+        assert_eq!(chosen.text("bootargs"), Some("console=ttyS0"));
+        let console = chosen.text("stdout-path").unwrap();
+        assert!(tree.root.at(console).is_some(), "{console} does not exist");
+        assert_eq!(
+            chosen.cells("linux,initrd-start"),
+            Some(vec![0, 0x8800_0000])
+        );
+        assert_eq!(chosen.property("rng-seed").map(<[u8]>::len), Some(64));
+    }
+}

@@ -1,0 +1,187 @@
+//! Interrupt inputs on their way from one hart to another.
+//!
+//! Harts take turns, so that a hart can be behind the one that interrupts it. It must not see the
+//! interrupt before its own clock reaches the time at which it was sent. The interrupt architecture
+//! has only one state, the latest; a feed remembers what its hart may not see yet.
+
+use std::collections::VecDeque;
+
+use trapless_intc::{InterruptArchitecture, Lines};
+
+/// Levels by `mip` bit and guest external interrupts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Inputs {
+    level: u64,
+    hgeip: u64,
+}
+
+impl Inputs {
+    fn of(lines: &Lines) -> Self {
+        Self {
+            level: lines.level,
+            hgeip: lines.hgeip,
+        }
+    }
+
+    fn xor(self, other: Self) -> Self {
+        Self {
+            level: self.level ^ other.level,
+            hgeip: self.hgeip ^ other.hgeip,
+        }
+    }
+
+    /// `self` with the bits of `mask` taken from `other`.
+    fn with(self, mask: Self, other: Self) -> Self {
+        Self {
+            level: self.level & !mask.level | other.level & mask.level,
+            hgeip: self.hgeip & !mask.hgeip | other.hgeip & mask.hgeip,
+        }
+    }
+}
+
+/// A change made by somebody whose clock was ahead.
+#[derive(Debug)]
+struct Change {
+    time: u64,
+    changed: Inputs,
+    before: Inputs,
+    pulse: u64,
+}
+
+/// The inputs of one hart.
+#[derive(Debug, Default)]
+pub(crate) struct Feed {
+    /// Local time of the hart when it last stopped running.
+    pub now: u64,
+    /// Something changed since the hart last asked.
+    pub dirty: bool,
+    /// What the architecture drove when it was last asked, and for which time.
+    seen: Inputs,
+    seen_at: u64,
+    /// In the order in which the changes were made, which is not always that of their times.
+    queue: VecDeque<Change>,
+}
+
+impl Feed {
+    /// Somebody changed the inputs of `hart` at `time`.
+    pub fn changed(&mut self, intc: &mut dyn InterruptArchitecture, hart: usize, time: u64) {
+        let lines = intc.lines(hart, self.seen_at);
+        let inputs = Inputs::of(&lines);
+        let changed = inputs.xor(self.seen);
+        if changed == Inputs::default() && lines.pulse == 0 {
+            // Perhaps a deadline moved: the hart must ask again.
+            self.dirty = true;
+            return;
+        }
+        self.queue.push_back(Change {
+            time,
+            changed,
+            before: self.seen,
+            pulse: lines.pulse,
+        });
+        self.seen = inputs;
+        self.dirty = true;
+    }
+
+    /// What `hart` may see at `now`.
+    pub fn lines(&mut self, intc: &mut dyn InterruptArchitecture, hart: usize, now: u64) -> Lines {
+        let mut lines = intc.lines(hart, now);
+        self.seen = Inputs::of(&lines);
+        self.seen_at = now;
+        self.dirty = false;
+        if self.queue.is_empty() {
+            return lines;
+        }
+        self.queue.retain(|change| {
+            if change.time <= now {
+                lines.pulse |= change.pulse;
+            }
+            change.time > now
+        });
+        let mut inputs = self.seen;
+        for change in self.queue.iter().rev() {
+            inputs = inputs.with(change.changed, change.before);
+            lines.deadline = lines.deadline.min(change.time);
+        }
+        lines.level = inputs.level;
+        lines.hgeip = inputs.hgeip;
+        lines
+    }
+
+    /// Earliest time at which a waiting hart has to look at its inputs again because of somebody
+    /// else; `u64::MAX` if there is no reason.
+    pub fn wake_time(&self) -> u64 {
+        match self.queue.iter().map(|change| change.time).min() {
+            Some(time) => time.max(self.now),
+            None if self.dirty => self.now,
+            None => u64::MAX,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trapless_intc::aclint_plic::{ACLINT_BASE, AclintPlic, Config};
+
+    fn arch() -> AclintPlic {
+        AclintPlic::new(Config {
+            harts: 2,
+            cycles_per_tick: 100,
+            sswi: true,
+        })
+    }
+
+    const MSIP1: u64 = ACLINT_BASE + 4;
+
+    #[test]
+    fn interrupt_from_the_future_waits_for_its_time() {
+        let (mut arch, mut feed) = (arch(), Feed::default());
+        assert_eq!(feed.lines(&mut arch, 1, 100).level, 0);
+        arch.store(0, 500, MSIP1, 4, 1).unwrap();
+        feed.changed(&mut arch, 1, 500);
+        assert_eq!(feed.wake_time(), 500);
+        let early = feed.lines(&mut arch, 1, 499);
+        assert_eq!((early.level, early.deadline), (0, 500));
+        assert_eq!(feed.lines(&mut arch, 1, 500).level, 1 << 3);
+        assert_eq!(feed.wake_time(), u64::MAX);
+    }
+
+    #[test]
+    fn withdrawn_interrupt_stays_high_until_its_time() {
+        let (mut arch, mut feed) = (arch(), Feed::default());
+        feed.lines(&mut arch, 1, 0);
+        for (time, value) in [(200, 1), (300, 0)] {
+            arch.store(0, time, MSIP1, 4, value).unwrap();
+            feed.changed(&mut arch, 1, time);
+        }
+        let levels: Vec<u64> = [100, 200, 299, 300]
+            .map(|t| feed.lines(&mut arch, 1, t).level >> 3 & 1)
+            .into();
+        assert_eq!(levels, [0, 1, 1, 0]);
+    }
+
+    #[test]
+    fn pulse_is_handed_over_once_and_in_time() {
+        let (mut arch, mut feed) = (arch(), Feed::default());
+        arch.store(0, 700, 0x2f0_0004, 4, 1).unwrap();
+        feed.changed(&mut arch, 1, 700);
+        let pulses: Vec<u64> = [600, 800, 900]
+            .map(|t| feed.lines(&mut arch, 1, t).pulse)
+            .into();
+        assert_eq!(pulses, [0, 2, 0]);
+    }
+
+    #[test]
+    fn own_timer_is_not_delayed_by_a_change_from_outside() {
+        let (mut arch, mut feed) = (arch(), Feed::default());
+        arch.store(1, 0, ACLINT_BASE + 0x4008, 8, 3).unwrap();
+        feed.lines(&mut arch, 1, 0);
+        arch.store(0, 900, MSIP1, 4, 1).unwrap();
+        feed.changed(&mut arch, 1, 900);
+        let lines = feed.lines(&mut arch, 1, 100);
+        assert_eq!((lines.level, lines.deadline), (0, 300));
+        assert_eq!(feed.lines(&mut arch, 1, 300).level, 1 << 7);
+        assert_eq!(feed.lines(&mut arch, 1, 900).level, 1 << 7 | 1 << 3);
+    }
+}

@@ -1,0 +1,337 @@
+//! A machine: harts, memory, devices and the state of its clock.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use trapless_devices::PowerLatch;
+use trapless_hart::{CodeCache, Hart, Ram};
+use trapless_intc::InterruptArchitecture;
+use trapless_intc::aclint_plic::{AclintPlic, Config};
+use trapless_ledger::event::Sink;
+use vm_memory::{Bytes, GuestAddress};
+
+use crate::boot::dtb::Tree;
+use crate::boot::elf::Symbols;
+use crate::boot::{self, Payload, Placement, reset};
+use crate::bus::{Bus, Parts, VirtualClock, Wires};
+use crate::htif::Htif;
+use crate::peripherals::{ConsoleInput, Peripherals, Wiring};
+use crate::preset::{Interrupts, MachineConfig};
+use crate::{Error, fdt, map};
+
+/// A machine with everything in it.
+pub struct Machine {
+    pub(crate) config: MachineConfig,
+    pub(crate) harts: Vec<Hart>,
+    pub(crate) code: CodeCache,
+    pub(crate) ram: Ram,
+    pub(crate) bus: Bus,
+    pub(crate) htif: Option<Htif>,
+    pub(crate) clock: crate::schedule::Progress,
+    /// Console input to come, by time and order of arrival.
+    pub(crate) inputs: BTreeMap<(u64, u64), Vec<u8>>,
+    pub(crate) console: ConsoleInput,
+    input_count: u64,
+    symbols: Symbols,
+    placement: Placement,
+    fdt: Vec<u8>,
+}
+
+impl Machine {
+    /// A machine that is about to boot `payload`.
+    ///
+    /// # Errors
+    /// A sentence about the configuration or the file that cannot be used.
+    pub fn boot(
+        config: MachineConfig,
+        payload: &Payload,
+        peripherals: Peripherals,
+    ) -> Result<Self, Error> {
+        config.check()?;
+        let interrupts = match config.interrupts {
+            Interrupts::AclintPlic => AclintPlic::new(Config {
+                harts: config.harts,
+                cycles_per_tick: config.hart.cycles_per_tick,
+                sswi: config.sswi,
+            }),
+        };
+        Self::boot_with(config, Box::new(interrupts), payload, peripherals)
+    }
+
+    /// As [`boot`](Self::boot), with another interrupt architecture than the configuration names.
+    ///
+    /// # Errors
+    /// As [`boot`](Self::boot).
+    pub fn boot_with(
+        config: MachineConfig,
+        intc: Box<dyn InterruptArchitecture>,
+        payload: &Payload,
+        peripherals: Peripherals,
+    ) -> Result<Self, Error> {
+        config.check()?;
+        let ram = Ram::new(map::RAM, config.ram)?;
+        let loaded = boot::load(&ram, payload)?;
+        let placement = loaded.placement;
+        let fdt = match &payload.dtb {
+            Some(dtb) => {
+                let fail = |e| Error::Invalid(format!("cannot use the device tree file: {e}"));
+                let mut tree = Tree::parse(dtb).map_err(fail)?;
+                tree.set_boot(&payload.append, &placement);
+                tree.flatten().map_err(fail)?
+            }
+            None => fdt::build(&config, intc.as_ref(), &payload.append, &placement)?,
+        };
+        let fdt_addr = boot::place_fdt(&ram, &placement, &fdt)?;
+        let rom = reset::rom(placement.entry, placement.kernel, fdt_addr);
+
+        let (wires, clock) = (Arc::new(Wires::default()), VirtualClock::default());
+        let (power, console) = (PowerLatch::default(), ConsoleInput::default());
+        let slots = peripherals.build(&Wiring {
+            config: &config,
+            ram: ram.guest_memory(),
+            wires: &wires,
+            clock: &clock,
+            power: &power,
+            input: &console,
+        });
+        let harts = config.harts;
+        let bus = Bus::new(Parts {
+            rom,
+            intc,
+            slots,
+            wires,
+            clock,
+            harts,
+            power,
+        })
+        .map_err(Error::Invalid)?;
+        let mut hart_config = config.hart.clone();
+        hart_config.reset_pc = map::ROM;
+        let new_hart = |id| Hart::new(id, hart_config.clone(), ram.clone());
+        Ok(Self {
+            harts: (0..config.harts).map(new_hart).collect(),
+            code: CodeCache::new(&ram, hart_config.extensions, hart_config.cost),
+            config,
+            ram,
+            bus,
+            htif: None,
+            clock: crate::schedule::Progress::default(),
+            inputs: BTreeMap::new(),
+            console,
+            input_count: 0,
+            symbols: loaded.symbols,
+            placement,
+            fdt,
+        })
+    }
+
+    /// A machine that runs the bare-metal ELF program `elf` from reset in M-mode, with Spike's
+    /// `tohost`/`fromhost` convention if it has these symbols; `htif` receives what it prints there.
+    ///
+    /// # Errors
+    /// As [`boot`](Self::boot).
+    pub fn exec(
+        config: MachineConfig,
+        elf: &[u8],
+        peripherals: Peripherals,
+        htif: Box<dyn Write + Send>,
+    ) -> Result<Self, Error> {
+        if !boot::elf::is_elf(elf) {
+            return Err(Error::Invalid("the program is not an ELF file".into()));
+        }
+        let payload = Payload {
+            firmware: Some(elf.into()),
+            ..Payload::default()
+        };
+        let mut machine = Self::boot(config, &payload, peripherals)?;
+        if let Some(tohost) = machine.symbols.tohost {
+            machine.htif = Some(Htif::new(tohost, machine.symbols.fromhost, htif));
+        }
+        Ok(machine)
+    }
+
+    /// What the machine is.
+    #[must_use]
+    pub fn config(&self) -> &MachineConfig {
+        &self.config
+    }
+
+    /// Virtual time in cycles that all harts have reached.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        self.clock.now
+    }
+
+    /// The harts.
+    #[must_use]
+    pub fn harts(&self) -> &[Hart] {
+        &self.harts
+    }
+
+    /// A hart, for debuggers.
+    ///
+    /// # Panics
+    /// If there is no hart `index`.
+    pub fn hart_mut(&mut self, index: usize) -> &mut Hart {
+        &mut self.harts[index]
+    }
+
+    /// Writes a CSR of a hart as M-mode would, for debuggers; `false` if there is no such CSR.
+    pub fn poke_csr(&mut self, hart: usize, csr: u16, value: u64) -> bool {
+        self.harts
+            .get_mut(hart)
+            .is_some_and(|hart| hart.poke_csr(csr, value, &mut self.bus))
+    }
+
+    /// RAM.
+    #[must_use]
+    pub fn ram(&self) -> &Ram {
+        &self.ram
+    }
+
+    /// Physical memory: reads what RAM and ROM hold, without touching devices. Returns how many
+    /// bytes there are from `addr` on, at most `data.len()`.
+    pub fn read_physical(&mut self, addr: u64, data: &mut [u8]) -> usize {
+        if let Some(rom) = self.bus.rom_at(addr) {
+            let len = rom.len().min(data.len());
+            data[..len].copy_from_slice(&rom[..len]);
+            return len;
+        }
+        let room = (self.ram.base() + self.ram.size()).saturating_sub(addr);
+        let len = room.min(data.len() as u64) as usize;
+        match self
+            .ram
+            .guest_memory()
+            .read_slice(&mut data[..len], GuestAddress(addr))
+        {
+            Ok(()) => len,
+            Err(_) => 0,
+        }
+    }
+
+    /// Writes RAM, for debuggers. Returns how many bytes were written.
+    pub fn write_physical(&mut self, addr: u64, data: &[u8]) -> usize {
+        let room = (self.ram.base() + self.ram.size()).saturating_sub(addr);
+        let len = room.min(data.len() as u64) as usize;
+        match self
+            .ram
+            .guest_memory()
+            .write_slice(&data[..len], GuestAddress(addr))
+        {
+            Ok(()) => len,
+            Err(_) => 0,
+        }
+    }
+
+    /// Where firmware, kernel and initrd were put.
+    #[must_use]
+    pub fn placement(&self) -> &Placement {
+        &self.placement
+    }
+
+    /// Symbols of the program or firmware.
+    #[must_use]
+    pub fn symbols(&self) -> &Symbols {
+        &self.symbols
+    }
+
+    /// The device tree the guest gets.
+    #[must_use]
+    pub fn device_tree(&self) -> &[u8] {
+        &self.fdt
+    }
+
+    /// Instructions retired by all harts.
+    #[must_use]
+    pub fn instret(&self) -> u64 {
+        self.harts.iter().map(Hart::instret).sum()
+    }
+
+    /// Adds a receiver of events. Several receive in the order in which they were added.
+    pub fn add_sink(&mut self, sink: Box<dyn Sink + Send>) {
+        self.bus.sinks.push(sink);
+    }
+
+    /// Setting this to `true` ends the run with [`Outcome::Stopped`](crate::Outcome::Stopped).
+    #[must_use]
+    pub fn stop_handle(&self) -> Arc<AtomicBool> {
+        self.bus.stop.clone()
+    }
+
+    /// Console input that arrives at virtual time `at` (cycles), or now if that is past.
+    pub fn input(&mut self, at: u64, bytes: &[u8]) {
+        self.input_count += 1;
+        self.inputs
+            .insert((at.max(self.clock.now), self.input_count), bytes.into());
+    }
+
+    /// The signature of a riscv-arch-test program: the bytes between its two symbols.
+    ///
+    /// # Errors
+    /// A sentence, if the program has no usable signature.
+    pub fn signature(&self) -> Result<Vec<u8>, Error> {
+        let fail = |text: &str| Error::Invalid(text.into());
+        let (Some(begin), Some(end)) = (self.symbols.begin_signature, self.symbols.end_signature)
+        else {
+            return Err(fail(
+                "the program has no symbols begin_signature and end_signature",
+            ));
+        };
+        let len = end
+            .checked_sub(begin)
+            .filter(|&len| self.ram.contains(begin, len));
+        let Some(len) = len else {
+            return Err(fail("the program's signature lies outside RAM"));
+        };
+        let mut bytes = vec![0; len as usize];
+        self.ram
+            .guest_memory()
+            .read_slice(&mut bytes, GuestAddress(begin))
+            .map_err(|e| Error::Invalid(format!("cannot read the signature: {e}")))?;
+        Ok(bytes)
+    }
+
+    /// Digest of all registers and RAM: equal for equal states. Reads all of RAM.
+    #[must_use]
+    pub fn state_hash(&self) -> u64 {
+        let mut hash = Digest(0xcbf2_9ce4_8422_2325);
+        for hart in &self.harts {
+            (0..32).for_each(|i| hash.add(hart.x(i)));
+            (0..32).for_each(|i| hash.add(hart.f(i)));
+            for value in [hart.pc(), hart.now(), hart.instret(), hart.mode() as u64] {
+                hash.add(value);
+            }
+            (0..0x1000)
+                .filter_map(|csr| hart.peek_csr(csr))
+                .for_each(|v| hash.add(v));
+        }
+        let mut page = [0; 4096];
+        for at in (self.ram.base()..self.ram.base() + self.ram.size()).step_by(page.len()) {
+            if self
+                .ram
+                .guest_memory()
+                .read_slice(&mut page, GuestAddress(at))
+                .is_ok()
+                && page.iter().any(|&b| b != 0)
+            {
+                hash.add(at);
+                for word in page.chunks_exact(8) {
+                    hash.add(u64::from_le_bytes(word.try_into().unwrap_or_default()));
+                }
+            }
+        }
+        hash.0
+    }
+}
+
+/// FNV-1a over words with a finishing shift.
+struct Digest(u64);
+
+impl Digest {
+    fn add(&mut self, word: u64) {
+        self.0 = (self.0 ^ word).wrapping_mul(0x0000_0100_0000_01b3);
+        self.0 ^= self.0 >> 29;
+    }
+}

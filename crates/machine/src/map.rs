@@ -1,0 +1,30 @@
+//! The physical memory map, the one of QEMU's `virt` machine.
+
+/// Reset vector and what it hands to the firmware.
+pub const ROM: u64 = 0x1000;
+/// Length of the ROM in bytes.
+pub const ROM_LEN: u64 = 0xf000;
+/// Test finisher: power-off and reboot.
+pub const FINISHER: u64 = 0x10_0000;
+/// Real-time clock.
+pub const RTC: u64 = 0x10_1000;
+/// Interrupt of the RTC.
+pub const RTC_IRQ: u32 = 11;
+/// 16550 UART.
+pub const UART: u64 = 0x1000_0000;
+/// Interrupt of the UART.
+pub const UART_IRQ: u32 = 10;
+/// First virtio-mmio slot.
+pub const VIRTIO: u64 = 0x1000_1000;
+/// Distance of the slots.
+pub const VIRTIO_STEP: u64 = 0x1000;
+/// Number of slots.
+pub const VIRTIO_SLOTS: usize = 8;
+/// Interrupt of slot 0, the others follow.
+pub const VIRTIO_IRQ: u32 = 1;
+/// Length of each other device window.
+pub const DEVICE_LEN: u64 = 0x1000;
+/// Length of the UART window.
+pub const UART_LEN: u64 = 0x100;
+/// RAM.
+pub const RAM: u64 = 0x8000_0000;

@@ -1,0 +1,251 @@
+//! The machines the project comes with.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use trapless_hart::{Extensions, HartConfig};
+
+use crate::Error;
+use crate::cost::CostTable;
+
+/// Which interrupt architecture a machine has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Interrupts {
+    /// ACLINT and PLIC.
+    AclintPlic,
+}
+
+/// A named machine.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Preset {
+    /// One line for lists.
+    pub summary: String,
+    /// Interrupt architecture.
+    pub interrupts: Interrupts,
+    /// Extensions of its harts.
+    #[serde(default)]
+    pub extensions: Extensions,
+}
+
+/// All presets by name.
+///
+/// # Panics
+/// Never: the embedded file is tested.
+#[must_use]
+pub fn presets() -> BTreeMap<String, Preset> {
+    toml::from_str(include_str!("machines.toml")).expect("embedded file")
+}
+
+/// Most harts a machine can have.
+pub const MAX_HARTS: usize = 64;
+/// Most RAM in bytes.
+pub const MAX_RAM: u64 = 64 << 30;
+/// Least RAM in bytes.
+pub const MIN_RAM: u64 = 1 << 20;
+
+/// What a machine is, without what is loaded into it or plugged into its slots.
+#[derive(Clone, Debug, Serialize)]
+pub struct MachineConfig {
+    /// Name of the preset it started from.
+    pub machine: String,
+    /// Interrupt architecture.
+    pub interrupts: Interrupts,
+    /// Number of harts, 1..=[`MAX_HARTS`].
+    pub harts: usize,
+    /// Bytes of RAM, a multiple of 4096 in [`MIN_RAM`]..=[`MAX_RAM`].
+    pub ram: u64,
+    /// Each hart. The prices come from `cost`.
+    pub hart: HartConfig,
+    /// Prices.
+    pub cost: CostTable,
+    /// Cycles each hart runs before it is the next one's turn, 1..=1 000 000.
+    pub quantum: u64,
+    /// Whether supervisor software interrupts have an SSWI.
+    pub sswi: bool,
+    /// Seed of everything random the guest can see (`rng-seed`, virtio-rng).
+    pub seed: u64,
+    /// Wall-clock time at power-on in seconds since 1970, as the RTC shows it.
+    pub epoch: u64,
+}
+
+impl MachineConfig {
+    /// The machine called `name` with one hart and 1 GiB.
+    ///
+    /// # Errors
+    /// A sentence with the known names.
+    pub fn preset(name: &str) -> Result<Self, Error> {
+        let presets = presets();
+        let Some(preset) = presets.get(name) else {
+            let known: Vec<_> = presets.keys().map(String::as_str).collect();
+            return Err(Error::Invalid(format!(
+                "there is no machine called {name}; use one of: {}",
+                known.join(", ")
+            )));
+        };
+        let cost = CostTable::inorder();
+        let hart = HartConfig {
+            extensions: preset.extensions,
+            cost: cost.model(),
+            ..HartConfig::default()
+        };
+        Ok(Self {
+            machine: name.into(),
+            interrupts: preset.interrupts,
+            harts: 1,
+            ram: 1 << 30,
+            hart,
+            cost,
+            quantum: 1000,
+            sswi: false,
+            seed: 0,
+            // 2025-01-01: late enough for certificates and file systems, and always the same.
+            epoch: 1_735_689_600,
+        })
+    }
+
+    /// Replaces the cost model.
+    pub fn set_cost(&mut self, cost: CostTable) {
+        self.hart.cost = cost.model();
+        self.cost = cost;
+    }
+
+    /// Switches extensions on and off: `"-svadu,+sstc"`; a name without sign is switched on.
+    ///
+    /// # Errors
+    /// A sentence with the known names.
+    pub fn set_isa(&mut self, toggles: &str) -> Result<(), Error> {
+        let mut all = serde_json::to_value(self.hart.extensions).unwrap_or_default();
+        for toggle in toggles.split(',').map(str::trim).filter(|t| !t.is_empty()) {
+            let (name, on) = match toggle.strip_prefix('-') {
+                Some(name) => (name, false),
+                None => (toggle.trim_start_matches('+'), true),
+            };
+            match all.get_mut(name.to_lowercase()) {
+                Some(value) => *value = on.into(),
+                None => {
+                    let known: Vec<_> = all
+                        .as_object()
+                        .into_iter()
+                        .flat_map(|o| o.keys().cloned())
+                        .collect();
+                    return Err(Error::Invalid(format!(
+                        "there is no extension option {name}; use {} with + or -",
+                        known.join(", ")
+                    )));
+                }
+            }
+        }
+        self.hart.extensions =
+            serde_json::from_value(all).map_err(|e| Error::Invalid(e.to_string()))?;
+        Ok(())
+    }
+
+    /// Checks ranges.
+    ///
+    /// # Errors
+    /// A sentence that says what to change.
+    pub fn check(&self) -> Result<(), Error> {
+        let fail = |text: String| Err(Error::Invalid(text));
+        if !(1..=MAX_HARTS).contains(&self.harts) {
+            return fail(format!(
+                "a machine has 1 to {MAX_HARTS} harts, not {}",
+                self.harts
+            ));
+        }
+        if !(MIN_RAM..=MAX_RAM).contains(&self.ram) || self.ram % 4096 != 0 {
+            return fail(format!(
+                "RAM must be a multiple of 4 KiB between 1M and 64G, not {} bytes",
+                self.ram
+            ));
+        }
+        if !(1..=1_000_000).contains(&self.quantum) {
+            return fail("the quantum must be 1 to 1000000 cycles".into());
+        }
+        if self.hart.cycles_per_tick == 0 || 1_000_000_000 % self.hart.cycles_per_tick != 0 {
+            return fail("cycles per tick must divide 1000000000".into());
+        }
+        Ok(())
+    }
+
+    /// Frequency of `time` in Hz.
+    #[must_use]
+    pub fn timebase(&self) -> u32 {
+        (self.cost.clock_hz / self.hart.cycles_per_tick.max(1)) as u32
+    }
+}
+
+/// A size in bytes as users write it: `512M`, `2G`, `65536`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Size(pub u64);
+
+impl FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+        let shift = match text[digits.len()..].trim_end_matches(['B', 'b', 'i']) {
+            "" => 0,
+            "k" | "K" => 10,
+            "m" | "M" => 20,
+            "g" | "G" => 30,
+            _ => return Err(format!("{text} is not a size; write it like 512M or 2G")),
+        };
+        digits
+            .parse::<u64>()
+            .ok()
+            .and_then(|n| n.checked_mul(1 << shift))
+            .map(Self)
+            .ok_or_else(|| format!("{text} is not a size; write it like 512M or 2G"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn presets_differ_where_they_say() {
+        let sbi = MachineConfig::preset("sbi").unwrap();
+        let sstc = MachineConfig::preset("sstc").unwrap();
+        assert!(!sbi.hart.extensions.sstc && sstc.hart.extensions.sstc);
+        assert!(sbi.hart.extensions.h && sbi.check().is_ok());
+        assert_eq!(sbi.timebase(), 10_000_000);
+        let error = MachineConfig::preset("stsc").unwrap_err().to_string();
+        assert!(error.contains("sbi, sstc"), "{error}");
+    }
+
+    #[test]
+    fn isa_toggles_switch_extensions() {
+        let mut config = MachineConfig::preset("sstc").unwrap();
+        config.set_isa("-sstc, +Svadu,zicond").unwrap();
+        assert!(!config.hart.extensions.sstc && config.hart.extensions.svadu);
+        assert!(
+            config
+                .set_isa("+v")
+                .unwrap_err()
+                .to_string()
+                .contains("svinval")
+        );
+    }
+
+    #[test]
+    fn ranges_are_checked() {
+        let mut config = MachineConfig::preset("sbi").unwrap();
+        config.harts = 65;
+        assert!(config.check().unwrap_err().to_string().contains("1 to 64"));
+        config.harts = 64;
+        config.ram = 65 << 30;
+        assert!(config.check().is_err());
+    }
+
+    #[test]
+    fn sizes_parse() {
+        assert_eq!("2G".parse(), Ok(Size(2 << 30)));
+        assert_eq!("512MiB".parse(), Ok(Size(512 << 20)));
+        assert!("99999999999G".parse::<Size>().is_err());
+        assert!("lots".parse::<Size>().is_err());
+    }
+}

@@ -1,0 +1,237 @@
+//! Who runs when: a deterministic scheduler of harts, device deadlines and input.
+//!
+//! ```text
+//! round:  input and device deadlines that are due
+//!         hart 0 runs to the horizon, then hart 1, ...        horizon = now + quantum, or the
+//!         now = horizon                                       next input or device deadline
+//!         all harts wait? now = the next thing that can happen
+//! ```
+//!
+//! Nothing here looks at the host's clock. Time passes for a waiting hart when it wakes.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use trapless_devices::PowerRequest;
+use trapless_hart::{Observer, Stop};
+
+use crate::Machine;
+use crate::peripherals::UART_SLOT;
+
+/// How much longer the turn of the only hart is: nobody waits for it.
+const SINGLE_HART_TURNS: u64 = 16;
+
+/// Position of a run.
+#[derive(Default, Debug)]
+pub(crate) struct Progress {
+    /// Virtual time all harts have reached.
+    pub now: u64,
+    /// End of the round under way.
+    horizon: u64,
+    /// Hart whose turn it is in the round under way; 0 between rounds.
+    turn: usize,
+    /// Earliest deadline of a device.
+    device_deadline: u64,
+}
+
+/// When to stop without being asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Stop soon after this virtual time (cycles): at the end of the round, so that a run in pieces
+    /// is the same as a run in one.
+    pub until: u64,
+    /// Stop soon after this many instructions, of all harts together since reset.
+    pub instret: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            until: u64::MAX,
+            instret: u64::MAX,
+        }
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// The guest powered the machine off.
+    PoweredOff,
+    /// The guest asked for a reset: build the machine again to serve it.
+    Rebooted,
+    /// The guest ended with this code: through `tohost`, or through the test finisher.
+    Exit(u64),
+    /// All harts wait and nothing but console input can wake one.
+    Idle,
+    /// Somebody set the stop handle.
+    Stopped,
+    /// A limit was reached.
+    Limit,
+    /// The observer stopped this hart before an instruction.
+    Observer(usize),
+}
+
+impl Machine {
+    /// Runs until something ends it.
+    pub fn run(&mut self, limits: &Limits) -> Outcome {
+        self.run_observed(limits, None)
+    }
+
+    /// As [`run`](Self::run), with an observer that sees each instruction.
+    pub fn run_observed(
+        &mut self,
+        limits: &Limits,
+        mut observer: Option<&mut dyn Observer>,
+    ) -> Outcome {
+        loop {
+            if let Some(outcome) = self.ended() {
+                return outcome;
+            }
+            if self.clock.turn == 0 {
+                if self.clock.now >= limits.until || self.instret() >= limits.instret {
+                    return Outcome::Limit;
+                }
+                self.begin_round();
+            }
+            while self.clock.turn < self.harts.len() {
+                let watcher: Option<&mut dyn Observer> = match &mut observer {
+                    Some(observer) => Some(&mut **observer),
+                    None => None,
+                };
+                if let Some(outcome) = self.turn(self.clock.turn, watcher) {
+                    return outcome;
+                }
+                self.clock.turn += 1;
+            }
+            self.clock.turn = 0;
+            self.clock.now = self.clock.horizon;
+            if self.harts.iter().all(trapless_hart::Hart::waiting) {
+                match self.next_happening() {
+                    u64::MAX => return Outcome::Idle,
+                    time => self.clock.now = self.clock.now.max(time),
+                }
+            }
+        }
+    }
+
+    /// Whether the guest or the user ended the run.
+    fn ended(&mut self) -> Option<Outcome> {
+        if let Some(request) = self.bus.power.get() {
+            return Some(match request {
+                PowerRequest::Off => Outcome::PoweredOff,
+                PowerRequest::Reboot => Outcome::Rebooted,
+                PowerRequest::Fail(code) => Outcome::Exit(code.into()),
+            });
+        }
+        self.bus
+            .stop
+            .swap(false, Relaxed)
+            .then_some(Outcome::Stopped)
+    }
+
+    /// Delivers what is due and sets the horizon.
+    fn begin_round(&mut self) {
+        let now = self.clock.now;
+        while let Some(entry) = self.inputs.first_entry() {
+            if entry.key().0 > now {
+                break;
+            }
+            self.console.push(&entry.remove());
+            self.bus.with_device(UART_SLOT, now, |uart| uart.poll());
+        }
+        if self.bus.touched || self.clock.device_deadline <= now {
+            self.attend_devices(now);
+        }
+        let turns = if self.harts.len() == 1 {
+            SINGLE_HART_TURNS
+        } else {
+            1
+        };
+        let input = self.inputs.keys().next().map_or(u64::MAX, |key| key.0);
+        self.clock.horizon = now
+            .saturating_add(self.config.quantum * turns)
+            .min(input)
+            .min(self.clock.device_deadline)
+            .max(now + 1);
+    }
+
+    /// Polls devices that are due or have more to do, and notes the next deadline.
+    fn attend_devices(&mut self, now: u64) {
+        self.bus.touched = false;
+        let mut deadline = u64::MAX;
+        for index in 0..self.bus.slots.len() {
+            let device = &self.bus.slots[index].device;
+            let due = device.next_deadline().is_some_and(|time| time <= now);
+            if due || device.needs_poll() {
+                self.bus.with_device(index, now, |device| device.poll());
+            }
+            if let Some(time) = self.bus.slots[index].device.next_deadline() {
+                // A device that stays due is polled once each round.
+                deadline = deadline.min(time.max(now + 1));
+            }
+        }
+        self.clock.device_deadline = deadline;
+    }
+
+    /// Lets hart `index` run to the horizon.
+    fn turn(&mut self, index: usize, mut observer: Option<&mut dyn Observer>) -> Option<Outcome> {
+        let horizon = self.clock.horizon;
+        let hart = &mut self.harts[index];
+        // Set once the hart has looked at its inputs and decided to wait.
+        let mut earliest = hart.now();
+        loop {
+            if hart.waiting() {
+                let wake = self.bus.feeds[index]
+                    .wake_time()
+                    .min(hart.wake_time())
+                    .max(earliest);
+                if wake >= horizon {
+                    return None;
+                }
+                hart.advance_to(wake);
+            } else if hart.now() >= horizon {
+                return None;
+            }
+            let watcher: Option<&mut dyn Observer> = match &mut observer {
+                Some(observer) => Some(&mut **observer),
+                None => None,
+            };
+            let stop = hart.run(&mut self.code, &mut self.bus, horizon, watcher);
+            self.bus.feeds[index].now = hart.now();
+            if let Some(htif) = &mut self.htif {
+                if let Some(code) = htif.poll(&self.ram) {
+                    return Some(Outcome::Exit(code));
+                }
+            }
+            match stop {
+                Stop::Quantum => return None,
+                Stop::Wfi => earliest = hart.now() + 1,
+                Stop::Observer => return Some(Outcome::Observer(index)),
+                Stop::Requested => {
+                    if let Some(outcome) = self.ended() {
+                        return Some(outcome);
+                    }
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// The earliest time at which anything can happen while all harts wait.
+    fn next_happening(&mut self) -> u64 {
+        if self.bus.touched {
+            self.attend_devices(self.clock.now);
+        }
+        let input = self.inputs.keys().next().map_or(u64::MAX, |key| key.0);
+        let harts = self.harts.iter().zip(&self.bus.feeds);
+        let wake = harts
+            .map(|(hart, feed)| feed.wake_time().min(hart.wake_time()))
+            .min();
+        let poll = self.bus.slots.iter().any(|slot| slot.device.needs_poll());
+        let poll = if poll { self.clock.now } else { u64::MAX };
+        wake.unwrap_or(u64::MAX)
+            .min(input)
+            .min(self.clock.device_deadline)
+            .min(poll)
+    }
+}
