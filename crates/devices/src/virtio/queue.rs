@@ -208,6 +208,11 @@ impl<'a> QueueIo<'a> {
             .map_err(|_| fault)
     }
 
+    /// Asks for a poll soon: the device left input with its back-end to bound this call.
+    pub fn poll_again(&mut self) {
+        self.backlog = true;
+    }
+
     /// Reports a mistake of the driver that the device can live with.
     pub fn guest_error(&mut self, what: &'static str) {
         self.events.guest_error(self.device, what);
@@ -226,7 +231,7 @@ impl<'a> QueueIo<'a> {
         Ok(wanted)
     }
 
-    /// Whether `pop` held back chains to bound this call.
+    /// Whether the call was cut short.
     pub(super) fn backlog(&self) -> bool {
         self.backlog
     }

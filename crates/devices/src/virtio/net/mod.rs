@@ -37,6 +37,9 @@ pub trait NetBackend: Send {
     fn send(&mut self, frame: &[u8]);
 
     /// Puts the next frame for the guest into `frame`, replacing what it held. `false`: there is none now.
+    ///
+    /// The device asks when it is polled and when the guest provides buffers, and does not ask while the guest has
+    /// none: frames then wait here.
     fn receive(&mut self, frame: &mut Vec<u8>) -> bool;
 }
 
@@ -84,10 +87,10 @@ impl Net {
     fn receive(&mut self, io: &mut QueueIo<'_>) -> Result<(), DriverFault> {
         for _ in 0..FRAMES_PER_CALL {
             if self.pending.is_empty() && !self.next_frame() {
-                break;
+                return Ok(());
             }
             let Some(mut chain) = io.pop(RECEIVE)? else {
-                break;
+                return Ok(());
             };
             if chain.writable() < self.pending.len() as u64 {
                 io.guest_error("receive buffer too small for a frame, which is dropped");
@@ -99,6 +102,7 @@ impl Net {
             self.pending.clear();
             io.complete(chain)?;
         }
+        io.poll_again();
         Ok(())
     }
 

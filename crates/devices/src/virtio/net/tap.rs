@@ -33,7 +33,8 @@ pub enum TapError {
     },
 }
 
-/// A tap interface, non-blocking. When its descriptor becomes readable, poll the device.
+/// A tap interface, non-blocking. When its descriptor *becomes* readable, poll the device: watch it edge-triggered, as
+/// it stays readable while the guest has no buffers, whose arrival makes the device read on by itself.
 #[derive(Debug)]
 pub struct Tap {
     file: File,
