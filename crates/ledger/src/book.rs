@@ -280,10 +280,14 @@ impl Ledger {
             entry.cycles[Mode::M as usize] += direct.cycles;
             steps.append(&direct.steps);
         }
-        self.harts[trap.hart].exit = Some(OpenExit {
+        let opened = OpenExit {
             reason: reason.index(),
             steps,
-        });
+        };
+        if let Some(old) = self.harts[trap.hart].exit.replace(opened) {
+            // Only if entries were not reported; the sums hold all the same.
+            totals.count_chain(self.chains.number(old.reason, &old.steps));
+        }
     }
 
     /// Books what an SBI call of the guest says about its timer and its IPIs.

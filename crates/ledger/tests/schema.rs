@@ -1,0 +1,201 @@
+//! The JSON that is written keeps to `docs/ledger.schema.json`, and comes back unchanged.
+
+mod json_schema;
+
+use serde_json::Value;
+use trapless_isa::Mode::{self, HS, M, U, VS, VU};
+use trapless_isa::cause::INTERRUPT;
+use trapless_ledger::event::{DeviceAccess, Event, Guest, Raise, Return, Sink, TimerSet, Trap};
+use trapless_ledger::file::{Cost, HostInfo, Measurement, Work};
+use trapless_ledger::{Config, Ledger, LedgerFile, RunInfo};
+
+fn check(value: &Value) -> Vec<String> {
+    let schema = serde_json::from_str(include_str!("../../../docs/ledger.schema.json")).unwrap();
+    json_schema::violations(&schema, value)
+}
+
+/// A ledger of events drawn at random: every shape of the file occurs, and none makes it panic.
+fn random_ledger() -> LedgerFile {
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let mut draw = move |n: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state % n
+    };
+    let mut ledger = Ledger::new(Config::new(2));
+    let mut time = 0;
+    for step in 0..200_000 {
+        time += draw(50);
+        let hart = draw(3) as usize;
+        let mode = |d: u64| [VU, VS, U, HS, M][d as usize];
+        let guest = Guest {
+            vmid: draw(3) as u16,
+            context: draw(4) << 12,
+        };
+        let (from, to): (Mode, Mode) = (mode(draw(5)), [VS, HS, M][draw(3) as usize]);
+        let extensions = [
+            0,
+            4,
+            6,
+            0x10,
+            0x5449_4d45,
+            0x73_5049,
+            0x5246_4e43,
+            0x48_534d,
+            99,
+        ];
+        let insns = [0x1050_0073, 0x00d0_0073, 0xc010_2573, 0x14d5_1073, 0];
+        let event = match draw(8) {
+            0..=2 => Event::Trap(Trap {
+                time,
+                hart,
+                from,
+                to,
+                guest,
+                cause: if draw(2) == 0 {
+                    draw(24)
+                } else {
+                    INTERRUPT | draw(16)
+                },
+                epc: draw(4),
+                tval: draw(u64::MAX),
+                gpa: [0, 0x1000_0000, 0x1000_1000, 0x8000_0000, u64::MAX][draw(5) as usize],
+                insn: insns[draw(5) as usize],
+                args: [
+                    draw(64),
+                    draw(2).wrapping_sub(1),
+                    0,
+                    extensions[draw(9) as usize],
+                ],
+                htimedelta: draw(u64::MAX),
+            }),
+            3 | 4 => Event::Return(Return {
+                time,
+                hart,
+                from,
+                to: mode(draw(5)),
+                guest,
+                pc: draw(4),
+            }),
+            5 => Event::Raise(Raise {
+                time,
+                hart,
+                irq: draw(64) as u8,
+                guest,
+            }),
+            6 => Event::TimerSet(TimerSet {
+                time,
+                hart,
+                mode: from,
+                guest,
+                deadline: time + draw(99),
+            }),
+            _ if step % 2 == 0 => Event::Wait {
+                time,
+                hart,
+                mode: from,
+                begin: draw(2) == 0,
+            },
+            _ => {
+                let addr = [0x1000_0000, 0xc00_0000, 0x9999][draw(3) as usize];
+                Event::DeviceAccess(DeviceAccess {
+                    time,
+                    hart,
+                    mode: from,
+                    addr,
+                    write: draw(2) == 0,
+                })
+            }
+        };
+        ledger.record(&event);
+        if step % 50_000 == 49_999 {
+            ledger.mark(if step < 99_999 { "workload" } else { "end" }, time);
+        }
+    }
+    ledger.finish(time);
+    let run = RunInfo {
+        machine: "sbi".into(),
+        workload: "random".into(),
+        work: Some(Work {
+            unit: "events".into(),
+            count: 200_000,
+        }),
+        configuration: [("harts".to_string(), "2".to_string())].into(),
+        cost_model: vec![Cost {
+            name: "trap".into(),
+            cycles: 30,
+            source: "none".into(),
+        }],
+        packages: [("linux-image-riscv64".to_string(), "6.12".to_string())].into(),
+        git_revision: "0".into(),
+        measurements: vec![Measurement {
+            name: "avg".into(),
+            value: 1.5,
+            unit: "us".into(),
+        }],
+        counters: [("instret".to_string(), 7)].into(),
+        ..RunInfo::default()
+    };
+    let host = HostInfo {
+        wall_seconds: 0.25,
+        ..HostInfo::default()
+    };
+    ledger.to_file(run, Some(host))
+}
+
+#[test]
+fn written_ledgers_keep_to_the_schema_and_read_back_equal() {
+    let file = random_ledger();
+    let text = file.to_json();
+    let value: Value = serde_json::from_str(&text).unwrap();
+    let errors = check(&value);
+    assert!(errors.is_empty(), "{errors:#?}");
+    assert_eq!(LedgerFile::from_json(&text).unwrap(), file);
+    assert_eq!(random_ledger().to_json(), text, "same events, same bytes");
+}
+
+#[test]
+fn random_events_keep_the_sums() {
+    let file = random_ledger();
+    let total = &file.total;
+    let direct: u64 = total.firmware.direct.values().map(|d| d.traps).sum();
+    let f = &total.firmware;
+    assert_eq!(f.charged_to_exits + direct + f.host, f.total);
+    assert!(f.charged_to_exits > 0 && direct > 0);
+    assert_eq!(
+        total.exits.values().map(|e| e.exits).sum::<u64>(),
+        total.guest_exits
+    );
+    assert_eq!(total.chains.values().sum::<u64>(), total.guest_exits);
+}
+
+#[test]
+fn the_schema_notices_what_does_not_belong() {
+    let good: Value = serde_json::from_str(&random_ledger().to_json()).unwrap();
+    assert!(check(&good).is_empty());
+    let spoil: [fn(&mut Value); 5] = [
+        |v| v["total"]["surprise"] = 1.into(),
+        |v| v["total"]["guest_exits"] = (-1).into(),
+        |v| v["total"]["exits"]["made_up"] = v["total"]["exits"]["wfi"].clone(),
+        |v| v["total"]["traps"][0]["from"] = "S".into(),
+        |v| drop(v["total"].as_object_mut().unwrap().remove("chains")),
+    ];
+    for (number, spoil) in spoil.into_iter().enumerate() {
+        let mut value = good.clone();
+        spoil(&mut value);
+        assert_eq!(check(&value).len(), 1, "case {number}: {:?}", check(&value));
+    }
+}
+
+#[test]
+fn other_versions_are_refused_with_a_sentence() {
+    let error = LedgerFile::from_json(r#"{"schema":"trapless-ledger/9"}"#)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("trapless-ledger/9") && error.contains("trapless-ledger/1"),
+        "{error}"
+    );
+    assert!(LedgerFile::from_json("[]").is_err());
+}
