@@ -15,6 +15,7 @@ prepare_system() {
     mount -t sysfs sys /sys
     mount -t devtmpfs dev /dev
     mount -t tmpfs tmpfs /run
+    mkdir /dev/shm && mount -t tmpfs tmpfs /dev/shm
     read_command_line
 }
 
@@ -71,7 +72,7 @@ print_kept() {
 
 # The user's shell; leaving it switches the machine off.
 interactive() {
-    busybox --install -s
+    /bin/busybox --install -s
     setsid cttyhack sh
     poweroff -f
 }

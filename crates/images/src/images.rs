@@ -5,7 +5,7 @@ use crate::cache::{Cache, sha256_file, sha256_parts};
 use crate::cpio;
 use crate::error::{Error, Result, io};
 use crate::experiment::Experiment;
-use crate::files::PackageFiles;
+use crate::files::{PackageFiles, merged_usr};
 use crate::modules;
 use crate::progress::Progress;
 use crate::recipe::{Recipe, Side};
@@ -199,7 +199,7 @@ impl Images {
         let recipe = self.recipe(name)?;
         let mut inside = BTreeMap::new();
         for (path, artefact) in &recipe.artefacts {
-            inside.insert(path.clone(), self.prepare(artefact)?);
+            inside.insert(merged_usr(path), self.prepare(artefact)?);
         }
         let packages = self.resolve(&recipe)?;
         let own = self.own_files(&recipe)?;
@@ -289,7 +289,7 @@ impl Images {
             } else {
                 0o644
             };
-            own.insert(path.clone(), (mode, content));
+            own.insert(merged_usr(path), (mode, content));
         }
         if let Some(side) = recipe.experiments {
             for experiment in self.experiments()? {
@@ -397,8 +397,15 @@ fn write_initramfs(
     for (name, (mode, content)) in own {
         archive.file(name, *mode, content).map_err(failed())?;
     }
+    for applet in &recipe.applets {
+        archive
+            .symlink(&format!("/usr/bin/{applet}"), "busybox")
+            .map_err(failed())?;
+    }
     for (name, target) in &recipe.links {
-        archive.symlink(name, target).map_err(failed())?;
+        archive
+            .symlink(&merged_usr(name), target)
+            .map_err(failed())?;
     }
     archive
         .finish()
