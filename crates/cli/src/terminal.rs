@@ -1,0 +1,1 @@
+//! The user's terminal as a machine's console.
