@@ -50,6 +50,15 @@ impl Drop for RawTerminal {
     }
 }
 
+/// Columns and rows of the terminal on standard output, if it is one.
+pub fn window_size() -> Option<(u16, u16)> {
+    // SAFETY: winsize is plain old data, for which zeroes are a valid value.
+    let mut size: libc::winsize = unsafe { std::mem::zeroed() };
+    // SAFETY: TIOCGWINSZ writes one winsize, which outlives the call.
+    let result = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &raw mut size) };
+    (result == 0 && size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col, size.ws_row))
+}
+
 /// What the user typed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Typed {

@@ -109,7 +109,8 @@ impl IrqLine for Wire {
     }
 }
 
-/// Host time for device models.
+/// Host time for device models, in nanoseconds since it was started. Copies show the same time.
+#[derive(Clone, Copy)]
 pub struct HostClock(Instant);
 
 impl HostClock {
@@ -138,22 +139,31 @@ pub struct Locked<D> {
     device: Mutex<D>,
     /// Ends the event loop's wait when the device wants to be polled.
     wake: Arc<EventFd>,
-    started: Instant,
+    clock: HostClock,
 }
 
 impl<D: MmioDevice> Locked<D> {
-    /// `wake` is the event loop's. The device's clock, if it has one, must have been started now.
-    pub fn new(device: D, wake: &Arc<EventFd>) -> Self {
+    /// `wake` is the event loop's, `clock` the one the device goes by.
+    pub fn new(device: D, wake: &Arc<EventFd>, clock: HostClock) -> Self {
         Self {
             device: Mutex::new(device),
             wake: Arc::clone(wake),
-            started: Instant::now(),
+            clock,
         }
     }
 
     /// The device. A panic of another thread inside it leaves no unsafe state behind, so the poison is ignored.
     pub fn lock(&self) -> MutexGuard<'_, D> {
         self.device.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets `work` change the device and wakes the event loop if the device wants to be polled after that.
+    pub fn with(&self, work: impl FnOnce(&mut D)) {
+        let mut device = self.lock();
+        work(&mut device);
+        if device.needs_poll() || device.next_deadline().is_some() {
+            let _ = self.wake.write(1);
+        }
     }
 }
 
@@ -163,17 +173,13 @@ impl<D: MmioDevice> BusDevice for Locked<D> {
     }
 
     fn write(&self, offset: u64, data: &[u8]) {
-        let mut device = self.lock();
-        device.write(offset, data);
-        if device.needs_poll() || device.next_deadline().is_some() {
-            let _ = self.wake.write(1);
-        }
+        self.with(|device| device.write(offset, data));
     }
 }
 
 impl<D: MmioDevice> Served for Locked<D> {
     fn poll(&self) {
-        self.lock().poll();
+        self.with(MmioDevice::poll);
     }
 
     fn due_in(&self) -> Option<u64> {
@@ -181,7 +187,7 @@ impl<D: MmioDevice> Served for Locked<D> {
         if device.needs_poll() {
             return Some(0);
         }
-        let now = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let now = self.clock.now_ns();
         device.next_deadline().map(|at| at.saturating_sub(now))
     }
 }

@@ -26,5 +26,6 @@ pub mod map;
 pub mod sbi;
 #[cfg(target_arch = "riscv64")]
 pub mod vcpu;
+pub mod virtio;
 #[cfg(target_arch = "riscv64")]
 pub mod vm;

@@ -12,10 +12,12 @@ use crate::irq::{Interrupts, Wire};
 use crate::map;
 use crate::sbi::SbiConsole;
 use crate::vcpu::{self, Context, Kicker, KvmLine};
+use crate::virtio::{Filled, Parts, QUEUE_NOTIFY, SharedTap, Slot, Slots};
 use kvm_bindings::kvm_userspace_memory_region;
-use kvm_ioctls::{Kvm, VcpuFd, VmFd};
+use kvm_ioctls::{Cap, IoEventAddress, Kvm, VcpuFd, VmFd};
 use std::fs::File;
 use std::io::Write as _;
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -42,14 +44,15 @@ pub fn run(cli: &Cli) -> Result<Outcome> {
         .map_err(|e| Error::failed("cannot set a signal handler", e))?;
 
     let mut stats = Stats::default();
-    let mut first = Some(Machine::new(cli, &kvm)?);
+    let tap = cli.tap.as_deref().map(SharedTap::open).transpose()?;
+    let mut first = Some(Machine::new(cli, &kvm, tap.clone())?);
     // Only now, so that errors until here are printed to an ordinary terminal.
     let terminal =
         RawTerminal::enter().map_err(|e| Error::failed("cannot set up the terminal", e))?;
     let outcome = loop {
         let machine = match first.take() {
             Some(machine) => machine,
-            None => Machine::new(cli, &kvm)?,
+            None => Machine::new(cli, &kvm, tap.clone())?,
         };
         let outcome = machine.run(cli, &signals, terminal.is_terminal(), &mut stats)?;
         if outcome != Outcome::Reboot || cli.no_reboot {
@@ -146,7 +149,7 @@ struct Machine {
 }
 
 impl Machine {
-    fn new(cli: &Cli, kvm: &Kvm) -> Result<Self> {
+    fn new(cli: &Cli, kvm: &Kvm, tap: Option<SharedTap>) -> Result<Self> {
         let mut kernel = Input::open("kernel", &cli.kernel)?;
         let header = kernel.kernel_header()?;
         let initrd = cli
@@ -202,14 +205,32 @@ impl Machine {
             bus.add("uart", map::UART_BASE, map::UART_LEN, port.clone());
             input = port;
         }
+        let clock = HostClock::start();
         let epoch = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| since.as_nanos() as u64);
         let rtc_wire = Box::new(Wire::new(&interrupts, map::RTC_IRQ));
-        let rtc = GoldfishRtc::new(Box::new(HostClock::start()), epoch, rtc_wire);
-        let rtc = Arc::new(Locked::new(rtc, &wake));
+        let rtc = GoldfishRtc::new(Box::new(clock), epoch, rtc_wire);
+        let rtc = Arc::new(Locked::new(rtc, &wake, clock));
         bus.add("rtc", map::RTC_BASE, map::RTC_LEN, rtc.clone());
         events.serve(rtc);
+
+        let ram = Arc::new(memory.clone());
+        let parts = Parts {
+            cli,
+            ram: &ram,
+            interrupts: &interrupts,
+            wake: &wake,
+            clock,
+        };
+        let Filled {
+            slots,
+            input: console,
+        } = Slots::fill(parts, tap, &mut bus, &mut events)?;
+        input = console.unwrap_or(input);
+        if cli.ioeventfd {
+            notify_by_eventfd(&vm, &slots, &mut events)?;
+        }
 
         let blob = match &cli.dtb {
             Some(path) => boot::read_dtb(path)?,
@@ -220,7 +241,7 @@ impl Machine {
                 command_line: cli.command_line(),
                 initrd: layout.initrd,
                 uart: cli.console == Console::Uart,
-                virtio: 0,
+                virtio: slots.len(),
                 rtc: true,
             })
             .map_err(|e| Error::user(format!("cannot build the device tree: {e}")))?,
@@ -381,4 +402,32 @@ fn guest_memory(vm: &VmFd, bytes: u64) -> Result<GuestMemoryMmap> {
         ))
     })?;
     Ok(memory)
+}
+
+/// Has KVM turn writes to QueueNotify into events for the event loop, without an exit to user space.
+fn notify_by_eventfd(vm: &VmFd, slots: &[Arc<dyn Slot>], events: &mut EventLoop) -> Result<()> {
+    if !vm.check_extension(Cap::Ioeventfd) {
+        return Err(Error::user(
+            "this KVM has no ioeventfd; leave out --ioeventfd",
+        ));
+    }
+    for (number, slot) in slots.iter().enumerate() {
+        let address = IoEventAddress::Mmio(map::virtio_slot(number).0 + QUEUE_NOTIFY);
+        for queue in 0..slot.queues() as u32 {
+            let event = EventFd::new(libc::EFD_NONBLOCK | libc::EFD_CLOEXEC)
+                .map_err(|e| Error::failed("eventfd", e))?;
+            vm.register_ioevent(&event, &address, queue)
+                .map_err(|e| Error::failed("KVM refuses an ioeventfd", e))?;
+            let slot = Arc::clone(slot);
+            let fd = event.as_raw_fd();
+            events.add(
+                fd,
+                Box::new(move || {
+                    let _ = event.read();
+                    slot.notify(queue);
+                }),
+            )?;
+        }
+    }
+    Ok(())
 }
