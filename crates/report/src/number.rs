@@ -1,0 +1,94 @@
+//! Numbers for people.
+
+/// Separates groups of three digits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Space {
+    /// For terminals.
+    Plain,
+    /// For pages: never broken at a line end.
+    NoBreak,
+}
+
+impl Space {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Plain => " ",
+            Self::NoBreak => "\u{202f}",
+        }
+    }
+}
+
+/// A count with its digits in groups of three: `2 003`. Four digits are grouped too, so that columns
+/// line up.
+pub fn count(value: u64, space: Space) -> String {
+    let digits = value.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i != 0 && (digits.len() - i) % 3 == 0 {
+            text.push_str(space.text());
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A rate or a time: three significant digits below 100, whole above; only 0 reads `0`.
+pub fn decimal(value: f64, space: Space) -> String {
+    let size = value.abs();
+    if value == 0.0 {
+        "0".to_string()
+    } else if size < 0.005 {
+        "<0.01".to_string()
+    } else if size < 9.995 {
+        format!("{value:.2}")
+    } else if size < 99.95 {
+        format!("{value:.1}")
+    } else {
+        count(value.round() as u64, space)
+    }
+}
+
+/// A duration in cycles with a unit that suits it.
+pub fn duration(cycles: u64, cycles_per_second: u64, space: Space) -> String {
+    let seconds = cycles as f64 / cycles_per_second as f64;
+    for (unit, scale) in [("s", 1.0), ("ms", 1e3), ("µs", 1e6)] {
+        // Not 1.0: what rounds to the next unit is shown in it.
+        if seconds * scale >= 0.9995 {
+            return format!("{} {unit}", decimal(seconds * scale, space));
+        }
+    }
+    format!("{} ns", decimal(seconds * 1e9, space))
+}
+
+/// Cycles in microseconds.
+pub fn micros(cycles: f64, cycles_per_second: u64) -> f64 {
+    cycles * 1e6 / cycles_per_second as f64
+}
+
+/// A share in per cent, one decimal.
+pub fn percent(part: u64, whole: u64) -> String {
+    if whole == 0 {
+        "–".to_string()
+    } else {
+        format!("{:.1} %", part as f64 * 100.0 / whole as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped_and_rounded() {
+        assert_eq!(count(2003, Space::Plain), "2 003");
+        assert_eq!(count(12_345_678, Space::Plain), "12 345 678");
+        assert_eq!(count(999, Space::Plain), "999");
+        assert_eq!(decimal(0.001, Space::Plain), "<0.01");
+        assert_eq!(decimal(9.996, Space::Plain), "10.0");
+        assert_eq!(decimal(99.96, Space::Plain), "100");
+        assert_eq!(decimal(2002.6, Space::Plain), "2 003");
+        assert_eq!(duration(1_500_000, 1_000_000_000, Space::Plain), "1.50 ms");
+        assert_eq!(duration(40, 1_000_000_000, Space::Plain), "40.0 ns");
+        assert_eq!(percent(1, 3), "33.3 %");
+    }
+}

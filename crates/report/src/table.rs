@@ -1,0 +1,121 @@
+//! Aligned tables of text.
+
+use crate::text::Style;
+
+/// Where a cell's text goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Align {
+    /// To the left.
+    Left,
+    /// To the right, for figures.
+    Right,
+}
+
+/// A table with a title, a head and a rule before the last rows if asked for.
+pub struct Table {
+    title: String,
+    note: String,
+    columns: Vec<(String, Align)>,
+    rows: Vec<Vec<String>>,
+    rule_before: Option<usize>,
+}
+
+impl Table {
+    /// An empty table.
+    pub fn new(title: &str) -> Self {
+        let (columns, rows) = (Vec::new(), Vec::new());
+        Self {
+            title: title.into(),
+            note: String::new(),
+            columns,
+            rows,
+            rule_before: None,
+        }
+    }
+
+    /// Adds a column.
+    pub fn column(&mut self, name: &str, align: Align) {
+        self.columns.push((name.to_string(), align));
+    }
+
+    /// Adds a row; missing cells stay empty.
+    pub fn row(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
+    }
+
+    /// Draws a line between the rows so far and the next.
+    pub fn rule(&mut self) {
+        self.rule_before = Some(self.rows.len());
+    }
+
+    /// Explains the figures, after the title.
+    pub fn note(&mut self, text: &str) {
+        self.note = text.to_string();
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let cell = |row: &Vec<String>, i: usize| row.get(i).map_or(0, |c| c.chars().count());
+        let width = |(i, (name, _)): (usize, &(String, Align))| {
+            self.rows
+                .iter()
+                .map(|r| cell(r, i))
+                .max()
+                .unwrap_or(0)
+                .max(name.chars().count())
+        };
+        self.columns.iter().enumerate().map(width).collect()
+    }
+
+    /// Width in columns of the terminal.
+    pub fn width(&self) -> usize {
+        self.widths()
+            .iter()
+            .map(|w| w + 2)
+            .sum::<usize>()
+            .saturating_sub(2)
+    }
+
+    /// The text, after an empty line.
+    pub fn render(&self, style: Style) -> String {
+        let (bold, dim, reset) = if style.colour {
+            ("\x1b[1m", "\x1b[2m", "\x1b[0m")
+        } else {
+            ("", "", "")
+        };
+        let widths = self.widths();
+        let mut out = format!("\n{bold}{}{reset}", self.title);
+        if !self.note.is_empty() {
+            out.push_str(&format!("  {dim}{}{reset}", self.note));
+        }
+        out.push('\n');
+        let names: Vec<String> = self.columns.iter().map(|c| c.0.clone()).collect();
+        out.push_str(&format!("{dim}{}{reset}\n", self.line(&names, &widths)));
+        for (i, row) in self.rows.iter().enumerate() {
+            if self.rule_before == Some(i) {
+                out.push_str(&format!("{dim}{}{reset}\n", "-".repeat(self.width())));
+            }
+            out.push_str(&self.line(row, &widths));
+            out.push('\n');
+        }
+        out
+    }
+
+    fn line(&self, cells: &[String], widths: &[usize]) -> String {
+        let mut out = String::new();
+        for (i, (width, (_, align))) in widths.iter().zip(&self.columns).enumerate() {
+            let cell = cells.get(i).map_or("", String::as_str);
+            let pad = " ".repeat(width - cell.chars().count());
+            let gap = if i == 0 { "" } else { "  " };
+            match align {
+                Align::Left => out.push_str(&format!("{gap}{cell}{pad}")),
+                Align::Right => out.push_str(&format!("{gap}{pad}{cell}")),
+            }
+        }
+        out.trim_end().to_string()
+    }
+}

@@ -1,0 +1,224 @@
+//! Reports for the terminal.
+
+use crate::compare::{Comparison, ExitRow};
+use crate::number::{self, Space};
+use crate::table::{Align, Table};
+use trapless_ledger::LedgerFile;
+
+/// How to print.
+#[derive(Clone, Copy, Debug)]
+pub struct Style {
+    /// Use colour (only for a terminal).
+    pub colour: bool,
+    /// Columns of the terminal; tables keep within it as long as the figures allow.
+    pub width: usize,
+}
+
+impl Default for Style {
+    fn default() -> Self {
+        Self {
+            colour: false,
+            width: 100,
+        }
+    }
+}
+
+/// Kinds of exit that get their own line; the rest is summed up.
+const EXIT_ROWS: usize = 18;
+
+/// A report of one ledger, or of several side by side. The findings come last, where the eye is
+/// when a command ends.
+pub fn report(ledgers: &[LedgerFile], style: Style) -> String {
+    if ledgers.is_empty() {
+        return "No ledger to report.\n".to_string();
+    }
+    let comparison = Comparison::new(ledgers);
+    let mut out = String::new();
+    out.push_str(&title(&comparison));
+    let both = [exits(&comparison, true), exits(&comparison, false)];
+    let fits = both[0].width() <= style.width;
+    out.push_str(&both[usize::from(!fits)].render(style));
+    out.push_str(&interrupts(&comparison).render(style));
+    if !comparison.latency_rows().is_empty() {
+        out.push_str(&latencies(&comparison).render(style));
+    }
+    out.push_str(&time(&comparison).render(style));
+    let measurements = measurements(&comparison);
+    if measurements.rows() != 0 {
+        out.push_str(&measurements.render(style));
+    }
+    out.push('\n');
+    for line in comparison.headlines(Space::NoBreak) {
+        out.push_str(&wrap(&line, style.width).replace('\u{202f}', " "));
+    }
+    out
+}
+
+fn title(comparison: &Comparison) -> String {
+    let mut text = String::new();
+    for c in &comparison.columns {
+        let run = &c.file.run;
+        let work = match &run.work {
+            Some(work) => format!(
+                ", {} {}",
+                number::count(work.count, Space::Plain),
+                work.unit
+            ),
+            None => String::new(),
+        };
+        text.push_str(&format!("{}: workload {}{work}\n", c.name, run.workload));
+    }
+    text
+}
+
+fn exits(comparison: &Comparison, with_rates: bool) -> Table {
+    let mut table = Table::new("Guest exits by reason");
+    table.column("", Align::Left);
+    for c in &comparison.columns {
+        table.column(&c.name, Align::Right);
+        if with_rates {
+            table.column("per 1000", Align::Right);
+            table.column("firmware", Align::Right);
+        }
+    }
+    let mut rows = comparison.exit_rows();
+    if rows.len() > EXIT_ROWS {
+        let rest = rows.split_off(EXIT_ROWS - 1);
+        rows.push(sum(&rest, format!("{} other reasons", rest.len())));
+    }
+    let total = sum(&rows, "all exits".to_string());
+    for row in rows {
+        exit_row(&mut table, comparison, &row, with_rates);
+    }
+    table.rule();
+    exit_row(&mut table, comparison, &total, with_rates);
+    let note = if with_rates {
+        "; firmware: M-mode traps charged to these exits"
+    } else {
+        ""
+    };
+    table.note(&format!("per 1000 {}{note}", comparison.unit));
+    table
+}
+
+fn sum(rows: &[ExitRow], label: String) -> ExitRow {
+    let mut exits = Vec::new();
+    for row in rows {
+        exits.resize(row.exits.len(), Default::default());
+        exits
+            .iter_mut()
+            .zip(&row.exits)
+            .for_each(|(a, b): (&mut trapless_ledger::file::Exit, _)| a.add(b));
+    }
+    ExitRow {
+        key: String::new(),
+        label,
+        exits,
+    }
+}
+
+fn exit_row(table: &mut Table, comparison: &Comparison, row: &ExitRow, with_rates: bool) {
+    let mut cells = vec![row.label.clone()];
+    for (i, c) in comparison.columns.iter().enumerate() {
+        let exit = row.exits.get(i).cloned().unwrap_or_default();
+        cells.push(number::count(exit.exits, Space::Plain));
+        if with_rates {
+            cells.push(number::decimal(c.per_thousand(exit.exits), Space::Plain));
+            cells.push(number::count(exit.firmware_traps, Space::Plain));
+        }
+    }
+    table.row(cells);
+}
+
+/// A table with one column per ledger and rows of one figure each.
+fn figures(comparison: &Comparison, title: &str, rows: &[(String, Vec<String>)]) -> Table {
+    let mut table = Table::new(title);
+    table.column("", Align::Left);
+    comparison
+        .columns
+        .iter()
+        .for_each(|c| table.column(&c.name, Align::Right));
+    for (label, cells) in rows {
+        table.row(
+            std::iter::once(label.clone())
+                .chain(cells.iter().cloned())
+                .collect(),
+        );
+    }
+    table
+}
+
+fn interrupts(comparison: &Comparison) -> Table {
+    let rows = comparison.interrupt_rows(Space::Plain);
+    figures(comparison, "Interrupts and firmware", &rows)
+}
+
+fn latencies(comparison: &Comparison) -> Table {
+    let mut table = Table::new("Interrupt latency in µs of virtual time");
+    table.column("", Align::Left);
+    for name in ["", "count", "p50", "p99", "max"] {
+        table.column(
+            name,
+            if name.is_empty() {
+                Align::Left
+            } else {
+                Align::Right
+            },
+        );
+    }
+    for (key, what) in comparison.latency_rows() {
+        let mut what = what;
+        for c in &comparison.columns {
+            let Some(l) = c.latency(key) else { continue };
+            let us = |v: u64| number::decimal(c.micros(v as f64), Space::Plain);
+            let count = number::count(l.count, Space::Plain);
+            table.row(vec![
+                what.into(),
+                c.name.clone(),
+                count,
+                us(l.p50),
+                us(l.p99),
+                us(l.max),
+            ]);
+            what = "";
+        }
+    }
+    table
+}
+
+fn time(comparison: &Comparison) -> Table {
+    figures(
+        comparison,
+        "Virtual time",
+        &comparison.time_rows(Space::Plain),
+    )
+}
+
+fn measurements(comparison: &Comparison) -> Table {
+    let title = "Measured by the workload itself";
+    figures(
+        comparison,
+        title,
+        &comparison.measurement_rows(Space::Plain),
+    )
+}
+
+/// Breaks a sentence into lines, the following ones indented.
+fn wrap(text: &str, width: usize) -> String {
+    let mut out = String::new();
+    let mut used = 0;
+    for word in text.split(' ') {
+        let len = word.chars().count();
+        if used != 0 && used + 1 + len > width {
+            out.push_str("\n  ");
+            used = 2;
+        } else if used != 0 {
+            out.push(' ');
+            used += 1;
+        }
+        out.push_str(word);
+        used += len;
+    }
+    out.push('\n');
+    out
+}
