@@ -1,0 +1,305 @@
+//! Tables of the page.
+
+use std::collections::BTreeMap;
+
+use super::markup::{TableSpec, details, esc};
+use crate::compare::{Comparison, ExitRow, Row};
+use crate::number::{self, Space};
+
+/// Lines shown before the rest is folded away.
+const OPEN_ROWS: usize = 15;
+
+fn head(comparison: &Comparison, first: &str) -> Vec<String> {
+    let names = comparison.columns.iter().map(|c| c.name.clone());
+    std::iter::once(first.to_string()).chain(names).collect()
+}
+
+fn count(n: u64) -> String {
+    number::count(n, Space::NoBreak)
+}
+
+/// One column per ledger.
+fn plain(comparison: &Comparison, caption: &str, rows: Vec<Row>) -> String {
+    let cells = |(label, cells): Row| ("", std::iter::once(label).chain(cells).collect());
+    let rows = rows.into_iter().map(cells).collect();
+    TableSpec {
+        caption,
+        head: head(comparison, ""),
+        rows,
+        words: false,
+    }
+    .html()
+}
+
+/// Exits by reason with what was charged to them.
+pub fn exits(comparison: &Comparison, rows: &[ExitRow]) -> String {
+    let mut head = vec!["Reason".to_string()];
+    for c in &comparison.columns {
+        for what in [
+            "exits",
+            "per 1 000",
+            "firmware traps",
+            "host traps",
+            "mean time",
+        ] {
+            head.push(format!("{} {}", c.name, what.replace(' ', "\u{a0}")));
+        }
+    }
+    let line = |class, label: &str, exits: &[trapless_ledger::file::Exit]| {
+        let mut cells = vec![label.to_string()];
+        for (c, e) in comparison.columns.iter().zip(exits) {
+            cells.push(count(e.exits));
+            cells.push(number::decimal(c.per_thousand(e.exits), Space::NoBreak));
+            cells.push(count(e.firmware_traps));
+            cells.push(count(e.host_traps));
+            let busy: u64 = e
+                .cycles
+                .iter()
+                .filter(|(m, _)| *m != "idle")
+                .map(|(_, n)| n)
+                .sum();
+            let hz = c.clock().cycles_per_second;
+            cells.push(match e.exits {
+                0 => "–".to_string(),
+                n => number::duration(busy / n, hz, Space::NoBreak),
+            });
+        }
+        (class, cells)
+    };
+    let mut lines: Vec<_> = rows.iter().map(|r| line("", &r.label, &r.exits)).collect();
+    let mut total = vec![Default::default(); comparison.columns.len()];
+    for row in rows {
+        total
+            .iter_mut()
+            .zip(&row.exits)
+            .for_each(|(t, e): (&mut trapless_ledger::file::Exit, _)| t.add(e));
+    }
+    lines.push(line("sum", "all exits", &total));
+    let caption = "Mean time: host and firmware cycles until the guest ran again, without waiting";
+    TableSpec {
+        caption,
+        head,
+        rows: lines,
+        words: false,
+    }
+    .html()
+}
+
+/// Interrupts as the guests saw them, and firmware.
+pub fn interrupts(comparison: &Comparison) -> String {
+    let caption = "Counts in the workload's part of the run";
+    plain(
+        comparison,
+        caption,
+        comparison.interrupt_rows(Space::NoBreak),
+    )
+}
+
+/// Percentiles of one latency.
+pub fn latency(comparison: &Comparison, key: &str) -> String {
+    let columns = comparison
+        .columns
+        .iter()
+        .filter_map(|c| Some((c, c.latency(key)?)));
+    let rows = columns.map(|(c, l)| {
+        let us = |v: f64| number::decimal(c.micros(v), Space::NoBreak);
+        let values = [l.min, l.p50, l.p90, l.p99, l.p999, l.max].map(|v| us(v as f64));
+        let mut cells = vec![c.name.clone(), count(l.count), us(l.mean())];
+        cells.extend(values);
+        ("", cells)
+    });
+    let head = [
+        "", "count", "mean", "min", "p50", "p90", "p99", "p99.9", "max",
+    ];
+    let head = head.map(str::to_string).to_vec();
+    TableSpec {
+        caption: "Microseconds of virtual time",
+        head,
+        rows: rows.collect(),
+        words: false,
+    }
+    .html()
+}
+
+/// Time by mode, all harts.
+pub fn time(comparison: &Comparison) -> String {
+    let caption = "Share of all harts' time in the workload's part of the run";
+    let mut out = plain(comparison, caption, comparison.time_rows(Space::NoBreak));
+    let measured = comparison.measurement_rows(Space::NoBreak);
+    if !measured.is_empty() {
+        out.push_str(&plain(
+            comparison,
+            "Measured by the workload itself",
+            measured,
+        ));
+    }
+    out
+}
+
+/// Counts by name over all columns, most frequent first.
+fn counted(comparison: &Comparison, maps: Vec<BTreeMap<String, u64>>) -> Vec<Row> {
+    let mut rows: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    for (i, map) in maps.into_iter().enumerate() {
+        for (name, n) in map {
+            rows.entry(name)
+                .or_insert_with(|| vec![0; comparison.columns.len()])[i] += n;
+        }
+    }
+    let mut rows: Vec<_> = rows.into_iter().collect();
+    rows.sort_by_key(|(_, counts)| std::cmp::Reverse(counts.iter().copied().max()));
+    rows.into_iter()
+        .map(|(name, counts)| (name, counts.into_iter().map(count).collect()))
+        .collect()
+}
+
+fn folded(comparison: &Comparison, caption: &str, mut rows: Vec<Row>) -> String {
+    let rest = rows.split_off(rows.len().min(OPEN_ROWS));
+    let mut out = plain(comparison, caption, rows);
+    if !rest.is_empty() {
+        let summary = format!("{} rarer ones", rest.len());
+        out.push_str(&details(&summary, &plain(comparison, caption, rest)));
+    }
+    out
+}
+
+/// Reason chains.
+pub fn chains(comparison: &Comparison) -> String {
+    let maps = comparison
+        .columns
+        .iter()
+        .map(|c| c.section.chains.clone())
+        .collect();
+    folded(comparison, "Number of exits", counted(comparison, maps))
+}
+
+/// Traps by kind, all harts.
+pub fn traps(comparison: &Comparison) -> String {
+    let maps = comparison.columns.iter().map(|c| {
+        let mut map = BTreeMap::new();
+        for t in &c.section.traps {
+            *map.entry(format!("{} → {}: {}", t.from, t.to, t.cause))
+                .or_default() += t.count;
+        }
+        map
+    });
+    folded(
+        comparison,
+        "Number of traps",
+        counted(comparison, maps.collect()),
+    )
+}
+
+/// A table of texts by name; rows in which columns differ are marked.
+fn texts(comparison: &Comparison, caption: &str, maps: &[BTreeMap<String, String>]) -> String {
+    let names: std::collections::BTreeSet<&String> = maps.iter().flat_map(|m| m.keys()).collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    let rows = names.into_iter().map(|name| {
+        let values: Vec<String> = maps
+            .iter()
+            .map(|m| m.get(name).cloned().unwrap_or_else(|| "–".to_string()))
+            .collect();
+        let class = if values.windows(2).any(|w| w[0] != w[1]) {
+            "differs"
+        } else {
+            ""
+        };
+        (class, std::iter::once(name.clone()).chain(values).collect())
+    });
+    TableSpec {
+        caption,
+        head: head(comparison, ""),
+        rows: rows.collect(),
+        words: true,
+    }
+    .html()
+}
+
+/// Configuration, cost model, packages, revision.
+pub fn provenance(comparison: &Comparison) -> String {
+    let map = |f: fn(&trapless_ledger::RunInfo) -> BTreeMap<String, String>| -> Vec<_> {
+        comparison.columns.iter().map(|c| f(&c.file.run)).collect()
+    };
+    let general = map(|run| {
+        let clock = &run.clock;
+        let mut map = run.configuration.clone();
+        map.insert("machine".to_string(), run.machine.clone());
+        map.insert("workload".to_string(), run.workload.clone());
+        map.insert("git revision".to_string(), run.git_revision.clone());
+        map.insert(
+            "clock".to_string(),
+            format!(
+                "{} MHz, time at {} MHz",
+                clock.cycles_per_second as f64 / 1e6,
+                clock.cycles_per_second as f64 / clock.cycles_per_tick.max(1) as f64 / 1e6
+            ),
+        );
+        map
+    });
+    let packages = map(|run| run.packages.clone());
+    let costs = map(|run| {
+        let figure =
+            |c: &trapless_ledger::file::Cost| (c.name.clone(), format!("{} cycles", c.cycles));
+        run.cost_model.iter().map(figure).collect()
+    });
+    let mut out = String::from("<h3>Configuration</h3>");
+    out.push_str(&texts(
+        comparison,
+        "Rows in which the machines differ are marked",
+        &general,
+    ));
+    out.push_str("<h3>Packages</h3>");
+    out.push_str(&or_none(texts(
+        comparison,
+        "Versions of what the images are made of",
+        &packages,
+    )));
+    out.push_str("<h3>Cost model</h3>");
+    let same = costs.windows(2).all(|w| w[0] == w[1]);
+    match comparison.columns.first() {
+        Some(first) if same && !first.file.run.cost_model.is_empty() => {
+            out.push_str(&cost_table(&first.file.run))
+        }
+        Some(_) if !same => {
+            out.push_str(&texts(
+                comparison,
+                "The machines were run under different models",
+                &costs,
+            ));
+            for c in &comparison.columns {
+                out.push_str(&details(
+                    &format!("Sources of {}", c.name),
+                    &cost_table(&c.file.run),
+                ));
+            }
+        }
+        _ => out.push_str("<p>Not recorded.</p>"),
+    }
+    out
+}
+
+fn or_none(table: String) -> String {
+    if table.is_empty() {
+        "<p>Not recorded.</p>".to_string()
+    } else {
+        table
+    }
+}
+
+fn cost_table(run: &trapless_ledger::RunInfo) -> String {
+    let mut rows = String::new();
+    for c in &run.cost_model {
+        rows.push_str(&format!(
+            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td></tr>",
+            esc(&c.name),
+            count(c.cycles),
+            esc(&c.source)
+        ));
+    }
+    format!(
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Cost model\"><table class=\"words\">\
+         <caption>Virtual time depends on these prices, counts do not</caption><thead><tr><th scope=\"col\">Work</th>\
+         <th scope=\"col\">Cycles</th><th scope=\"col\">Source</th></tr></thead><tbody>{rows}</tbody></table></div>\n"
+    )
+}
