@@ -30,6 +30,34 @@ const USED: u64 = 0x800;
 const SIZE: u16 = 8;
 const SECTORS: u64 = 64;
 
+const BUFFER: u64 = RAM + 0x4000;
+
+/// A header and an ARP request for the peer, and what an IPv4 packet to it begins with.
+const FRAME: [u8; 54] = *b"\0\0\0\0\0\0\0\0\0\0\0\0\
+    \xff\xff\xff\xff\xff\xff\x02\x02\x02\x02\x02\x02\x08\x06\
+    \0\x01\x08\0\x06\x04\0\x01\x02\x02\x02\x02\x02\x02\x0a\0\0\x01\0\0\0\0\0\0\0\0\0\0";
+
+/// An ICMP or UDP packet to the peer with a right checksum in the IPv4 header.
+fn packet(input: &mut Unstructured<'_>) -> Result<Vec<u8>> {
+    let (total, protocol) = (input.int_in_range(0..=100_u8)?, *input.choose(&[1, 17, 6])?);
+    let mut header = [
+        0x45, 0, 0, total, 0, 0, 0, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 0, 0, 0, 0,
+    ];
+    let sum: u32 = header
+        .chunks(2)
+        .map(|w| u32::from(w[0]) << 8 | u32::from(w[1]))
+        .sum();
+    header[10..12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+    let payload = match protocol {
+        // An echo request with identifier 0, whose sum is right if what follows is zeroes.
+        1 => vec![8, 0, 0xf7, 0xff, 0, 0, 0, 0],
+        // No checksum, from port 1 to port 7.
+        17 => vec![0, 1, 0, 7, 0, total.saturating_sub(20), 0, 0],
+        _ => Vec::new(),
+    };
+    Ok([&FRAME[..24], &[8, 0], &header, &payload].concat())
+}
+
 /// A small disk that objects to transfers the device should have refused.
 struct Memory(Vec<u8>);
 
@@ -141,7 +169,7 @@ impl<D: VirtioDevice> Guest<D> {
     }
 
     fn step(&mut self, input: &mut Unstructured<'_>) -> Result<()> {
-        match input.int_in_range(0..=8_u8)? {
+        match input.int_in_range(0..=9_u8)? {
             0 => {
                 let register = u64::from(input.int_in_range(0..=0x4f_u8)?) * 4;
                 self.write(register, input.arbitrary()?);
@@ -181,8 +209,46 @@ impl<D: VirtioDevice> Guest<D> {
                 self.write(0x50, queue);
             }
             7 => self.device.poll(),
+            8 => self.request(input)?,
             _ => self.set_up(input.arbitrary()?),
         }
+        Ok(())
+    }
+
+    /// A well-formed chain whose content makes sense to some device, cut anywhere, with room for an answer.
+    fn request(&mut self, input: &mut Unstructured<'_>) -> Result<()> {
+        let head = match input.int_in_range(0..=3_u8)? {
+            0 => {
+                let kind = *input.choose(&[0_u32, 1, 4, 8, 11, 13, 99])?;
+                let sector = u64::from(input.int_in_range(0..=SECTORS as u8 + 1)?);
+                [&kind.to_le_bytes()[..], &[0; 4], &sector.to_le_bytes()].concat()
+            }
+            1 => FRAME.to_vec(),
+            2 => packet(input)?,
+            _ => Vec::new(),
+        };
+        let len = *input.choose(&[0, 1, 16, 32, 512, 1024])?;
+        let tail = input.bytes(len.min(input.len()))?;
+        let mut content = [&head, tail].concat();
+        content.resize(head.len() + len, 0);
+        self.poke(BUFFER, &content);
+        let len = content.len() as u32;
+        let cut = input.int_in_range(0..=len)?;
+        let room = *input.choose(&[0, 1, 2, 513, 1025, 1600])?;
+        let parts = [
+            (BUFFER, cut, 0),
+            (BUFFER + u64::from(cut), len - cut, 0),
+            (BUFFER + 4096, room, 2),
+        ];
+        let queue = input.int_in_range(0..=1)?;
+        for (index, (address, len, write)) in (0_u16..).zip(parts) {
+            let more = u16::from(index < 2);
+            let tail = [(write | more).to_le_bytes(), (index + 1).to_le_bytes()].concat();
+            let bytes = [&address.to_le_bytes()[..], &len.to_le_bytes(), &tail].concat();
+            self.poke(RAM + queue * QUEUE_STEP + u64::from(index) * 16, &bytes);
+        }
+        self.offer(queue, 0);
+        self.write(0x50, queue as u32);
         Ok(())
     }
 

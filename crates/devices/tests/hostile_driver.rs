@@ -243,6 +243,8 @@ enum Step {
     Descriptor(usize, u16, driver::Descriptor),
     Offer(usize, u16),
     Scribble(u64, Vec<u8>),
+    /// Content that makes sense to some device, the length of its first part, and room for an answer.
+    Request(usize, Vec<u8>, u32, u32),
     Notify(usize),
     Poll,
     SetUp(u64),
@@ -263,6 +265,36 @@ fn descriptor() -> impl Strategy<Value = driver::Descriptor> {
     (address(), len, flags, 0..18_u16)
 }
 
+/// The beginning of a block request, or of a frame with a header before it, and anything behind that.
+fn content() -> impl Strategy<Value = Vec<u8>> {
+    let kind = prop_oneof![0..2_u32, Just(4), Just(8), Just(11), Just(13), any::<u32>()];
+    let block = (kind, 0..140_u64).prop_map(|(kind, sector)| {
+        [&kind.to_le_bytes()[..], &[0; 4], &sector.to_le_bytes()].concat()
+    });
+    let range = (0..140_u64, 0..40_u32, 0..2_u32).prop_map(|(sector, sectors, flags)| {
+        [
+            &sector.to_le_bytes()[..],
+            &sectors.to_le_bytes(),
+            &flags.to_le_bytes(),
+        ]
+        .concat()
+    });
+    let tail = prop_oneof![
+        prop::collection::vec(any::<u8>(), 0..100),
+        prop::collection::vec(any::<u8>(), 512),
+        range,
+    ];
+    let frame = prop_oneof![
+        Just(ARP_REQUEST.to_vec()),
+        Just([&[0; 12][..], &[4; 6], &[2; 6], &[8, 0, 0x45, 0, 0]].concat()),
+        Just(vec![0; 12]),
+    ];
+    (prop_oneof![block, frame], tail).prop_map(|(head, tail)| [head, tail].concat())
+}
+
+const ARP_REQUEST: &[u8] =
+    b"\0\0\0\0\0\0\0\0\0\0\0\0\xff\xff\xff\xff\xff\xff\x02\x02\x02\x02\x02\x02\x08\x06\0\x01\x08\0\x06\x04\0\x01";
+
 fn step() -> impl Strategy<Value = Step> {
     let value = prop_oneof![0..20_u32, any::<u32>(), Just(RAM as u32), Just(0xf)];
     prop_oneof![
@@ -271,6 +303,8 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (0..2_usize, 0..16_u16, descriptor()).prop_map(|(queue, index, descriptor)| Step::Descriptor(queue, index, descriptor)),
         6 => (0..2_usize, 0..18_u16).prop_map(|(queue, head)| Step::Offer(queue, head)),
         1 => (0..0x8000_u64, prop::collection::vec(any::<u8>(), 1..40)).prop_map(|(at, bytes)| Step::Scribble(at, bytes)),
+        8 => (0..2_usize, content(), 0..40_u32, prop_oneof![Just(1), Just(513), 0..2000_u32])
+            .prop_map(|(queue, content, cut, room)| Step::Request(queue, content, cut, room)),
         6 => (0..3_usize).prop_map(Step::Notify),
         2 => Just(Step::Poll),
         3 => prop_oneof![Just(VERSION_1), Just(VERSION_1 | EVENT_IDX), Just(u64::MAX)].prop_map(Step::SetUp),
@@ -302,6 +336,19 @@ fn drive(device: impl VirtioDevice, steps: &[Step]) {
             }
             Step::Offer(queue, head) => driver.offer(*queue, *head),
             Step::Scribble(at, bytes) => driver.put(RAM + at, bytes),
+            Step::Request(queue, content, cut, room) => {
+                driver.put(DATA, content);
+                let cut = *cut % (content.len() as u32 + 1);
+                let rest = content.len() as u32 - cut;
+                let mut parts = vec![
+                    (DATA, cut, 0),
+                    (DATA + u64::from(cut), rest, 0),
+                    (DATA + 0x1000, *room, WRITE),
+                ];
+                parts.retain(|part| part.1 != 0);
+                driver.submit(*queue, &parts);
+                driver.notify(*queue);
+            }
             Step::Notify(queue) => driver.notify(*queue),
             Step::Poll => driver.device.poll(),
             Step::SetUp(wanted) => {
