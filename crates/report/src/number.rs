@@ -32,11 +32,12 @@ pub fn count(value: u64, space: Space) -> String {
     text
 }
 
-/// A rate or a time: three significant digits below 100, whole above; only 0 reads `0`.
+/// A rate or a time, not negative: whole if it is, else three significant digits below 100, whole
+/// above; only 0 reads `0`.
 pub fn decimal(value: f64, space: Space) -> String {
     let size = value.abs();
-    if value == 0.0 {
-        "0".to_string()
+    if value.fract() == 0.0 && size < 1e15 {
+        count(value as u64, space)
     } else if size < 0.005 {
         "<0.01".to_string()
     } else if size < 9.995 {
@@ -88,7 +89,7 @@ mod tests {
         assert_eq!(decimal(99.96, Space::Plain), "100");
         assert_eq!(decimal(2002.6, Space::Plain), "2 003");
         assert_eq!(duration(1_500_000, 1_000_000_000, Space::Plain), "1.50 ms");
-        assert_eq!(duration(40, 1_000_000_000, Space::Plain), "40.0 ns");
+        assert_eq!(duration(40, 1_000_000_000, Space::Plain), "40 ns");
         assert_eq!(percent(1, 3), "33.3 %");
     }
 }

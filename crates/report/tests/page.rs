@@ -86,7 +86,7 @@ fn a_browser_shows_the_numbers_without_complaint() {
     let dump = browse(program, &dir, &["--dump-dom"], &url);
     let dom = String::from_utf8_lossy(&dump.stdout);
     let log = String::from_utf8_lossy(&dump.stderr);
-    assert!(dom.contains("timer: sbi, sstc"), "{log}");
+    assert!(dom.contains("timer workload: sbi vs sstc"), "{log}");
     assert!(
         dom.contains("1\u{202f}000 exits and 1\u{202f}000 firmware traps on sbi; 0 exits on sstc")
     );

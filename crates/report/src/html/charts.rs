@@ -147,22 +147,19 @@ pub fn histograms(comparison: &Comparison, key: &str, what: &str) -> String {
                 width * 0.9
             ));
         }
-        for (name, value) in [("p50", l.p50), ("p99", l.p99)] {
+        for (class, value) in [("mark", l.p50), ("mark dash", l.p99)] {
             let x = across(log(c, value));
-            let anchor = if name == "p50" {
-                ("end", -5)
-            } else {
-                ("start", 5)
-            };
             out.push_str(&format!(
-                "<line class=\"mark\" x1=\"{x:.2}%\" x2=\"{x:.2}%\" y1=\"4\" y2=\"{}\"/>\
-                 <text class=\"label\" x=\"{x:.2}%\" dx=\"{}\" y=\"13\" text-anchor=\"{}\">{name} {}</text>",
-                HEIGHT + 18.0,
-                anchor.1,
-                anchor.0,
-                us(value)
+                "<line class=\"{class}\" x1=\"{x:.2}%\" x2=\"{x:.2}%\" y1=\"18\" y2=\"{}\"/>",
+                HEIGHT + 18.0
             ));
         }
+        out.push_str(&format!(
+            "<text class=\"label\" x=\"100%\" y=\"12\" text-anchor=\"end\">median {} µs, p99 {} µs, max {} µs</text>",
+            us(l.p50),
+            us(l.p99),
+            us(l.max)
+        ));
         out.push_str("</svg>");
     }
     out.push_str("<div></div><svg height=\"20\" aria-hidden=\"true\">");

@@ -21,6 +21,8 @@ pub fn esc(text: &str) -> String {
 pub struct TableSpec<'a> {
     /// What the table holds.
     pub caption: &'a str,
+    /// Groups of columns with the number of their columns, after the first column; may be empty.
+    pub groups: Vec<(String, usize)>,
     /// Column names; the first is that of the names.
     pub head: Vec<String>,
     /// Rows: class of the row, then cells. A name that starts with two spaces is a part of the row above.
@@ -34,9 +36,20 @@ impl TableSpec<'_> {
     pub fn html(&self) -> String {
         let class = if self.words { " class=\"words\"" } else { "" };
         let mut out = format!(
-            "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\"><table{class}><caption>{0}</caption><thead><tr>",
+            "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\"><table{class}><caption><span>{0}</span></caption><thead>",
             esc(self.caption)
         );
+        if !self.groups.is_empty() {
+            out.push_str("<tr><td></td>");
+            for (name, width) in &self.groups {
+                out.push_str(&format!(
+                    "<th scope=\"colgroup\" colspan=\"{width}\" class=\"group\">{}</th>",
+                    esc(name)
+                ));
+            }
+            out.push_str("</tr>");
+        }
+        out.push_str("<tr>");
         for name in &self.head {
             if name.is_empty() {
                 out.push_str("<td></td>");

@@ -12,6 +12,9 @@ use markup::{details, esc, section};
 
 const STYLE: &str = include_str!("page.css");
 
+/// Harts with a time bar of their own; with more, one bar stands for all.
+const MOST_HARTS: usize = 8;
+
 /// Reasons with bars of their own; the rest is in the table.
 const BARS: usize = 12;
 
@@ -24,7 +27,7 @@ pub fn page(ledgers: &[LedgerFile]) -> String {
     let workload = ledgers
         .first()
         .map_or("no run", |l| l.run.workload.as_str());
-    let title = format!("{workload}: {}", names.join(", "));
+    let title = format!("{workload} workload: {}", names.join(" vs "));
     let (lead, rest) = match comparison.headlines(Space::NoBreak).split_first() {
         Some((first, rest)) => (first.clone(), rest.to_vec()),
         None => (String::new(), Vec::new()),
@@ -115,7 +118,10 @@ fn card(comparison: &Comparison, finding: &Finding) -> String {
         };
         let firmware = match exit.firmware_traps {
             0 => String::new(),
-            n => format!(" <small>+ {} firmware</small>", rate(n)),
+            n => format!(
+                " <small class=\"whole\">+ {} firmware traps</small>",
+                rate(n)
+            ),
         };
         rows.push_str(&format!(
             "<dt><span class=\"key {}\"></span>{}</dt><dd><b{class}>{}</b> <small>exits</small>{firmware}</dd>",
@@ -181,13 +187,24 @@ fn latencies(comparison: &Comparison) -> String {
     if content.is_empty() {
         content.push_str("<p>No guest took an interrupt in this part of the run.</p>");
     }
-    let note = "Virtual time from the cause of an interrupt to its handler in the guest; logarithmic axis, each histogram scaled to its own peak.";
+    let note = "Virtual time from the cause of an interrupt to its handler in the guest; logarithmic axis, each histogram scaled to its own peak. Solid line: median; dashed: 99th percentile.";
     section("latency", "Interrupt latency", note, &content, true)
 }
 
 fn time(comparison: &Comparison) -> String {
     let mut bars = String::new();
+    let many = comparison
+        .columns
+        .iter()
+        .any(|c| c.section.harts.len() > MOST_HARTS);
     for c in &comparison.columns {
+        if many {
+            bars.push_str(&charts::time_bar(
+                &format!("{}, all harts", c.name),
+                &c.time(),
+            ));
+            continue;
+        }
         for hart in &c.section.harts {
             let time = crate::compare::MODES
                 .map(|mode| (mode, hart.cycles.get(mode).copied().unwrap_or(0)));

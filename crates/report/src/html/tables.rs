@@ -24,6 +24,7 @@ fn plain(comparison: &Comparison, caption: &str, rows: Vec<Row>) -> String {
     let rows = rows.into_iter().map(cells).collect();
     TableSpec {
         caption,
+        groups: Vec::new(),
         head: head(comparison, ""),
         rows,
         words: false,
@@ -34,16 +35,17 @@ fn plain(comparison: &Comparison, caption: &str, rows: Vec<Row>) -> String {
 /// Exits by reason with what was charged to them.
 pub fn exits(comparison: &Comparison, rows: &[ExitRow]) -> String {
     let mut head = vec!["Reason".to_string()];
+    let figures = [
+        "exits",
+        "per\u{a0}1\u{202f}000",
+        "firmware",
+        "host",
+        "mean time",
+    ];
+    let mut groups = Vec::new();
     for c in &comparison.columns {
-        for what in [
-            "exits",
-            "per 1 000",
-            "firmware traps",
-            "host traps",
-            "mean time",
-        ] {
-            head.push(format!("{} {}", c.name, what.replace(' ', "\u{a0}")));
-        }
+        groups.push((c.name.clone(), figures.len()));
+        head.extend(figures.map(str::to_string));
     }
     let line = |class, label: &str, exits: &[trapless_ledger::file::Exit]| {
         let mut cells = vec![label.to_string()];
@@ -75,9 +77,11 @@ pub fn exits(comparison: &Comparison, rows: &[ExitRow]) -> String {
             .for_each(|(t, e): (&mut trapless_ledger::file::Exit, _)| t.add(e));
     }
     lines.push(line("sum", "all exits", &total));
-    let caption = "Mean time: host and firmware cycles until the guest ran again, without waiting";
+    let caption = "Firmware, host: traps handled in M-mode and in HS-mode until the guest ran again. \
+                   Mean time: host and firmware time until then, without waiting";
     TableSpec {
         caption,
+        groups,
         head,
         rows: lines,
         words: false,
@@ -114,6 +118,7 @@ pub fn latency(comparison: &Comparison, key: &str) -> String {
     let head = head.map(str::to_string).to_vec();
     TableSpec {
         caption: "Microseconds of virtual time",
+        groups: Vec::new(),
         head,
         rows: rows.collect(),
         words: false,
@@ -209,6 +214,7 @@ fn texts(comparison: &Comparison, caption: &str, maps: &[BTreeMap<String, String
     });
     TableSpec {
         caption,
+        groups: Vec::new(),
         head: head(comparison, ""),
         rows: rows.collect(),
         words: true,

@@ -1,0 +1,247 @@
+//! The log of traps: one line per event, for people and for `grep`. Format: `docs/tracing.md`.
+
+use std::io::{self, Write};
+
+use trapless_isa::cause::{INTERRUPT, exception};
+use trapless_isa::{Mode, csr, sbi};
+use trapless_ledger::event::{Event, Guest, Return, Sink, Trap};
+use trapless_ledger::reason::{cause_index, cause_name, short_cause};
+
+/// Writes a line for each event to `out`.
+///
+/// After a failed write nothing more is written; [`finish`](Self::finish) reports the failure.
+#[derive(Debug)]
+pub struct TrapLog<W: Write> {
+    out: W,
+    failed: Option<io::Error>,
+}
+
+impl<W: Write> TrapLog<W> {
+    /// A log to `out`; give it a [`io::BufWriter`] over a file.
+    pub fn new(out: W) -> Self {
+        Self { out, failed: None }
+    }
+
+    /// Flushes and gives the writer back.
+    ///
+    /// # Errors
+    /// The first write that failed.
+    pub fn finish(mut self) -> io::Result<W> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        self.out.flush()?;
+        Ok(self.out)
+    }
+}
+
+impl<W: Write> Sink for TrapLog<W> {
+    fn record(&mut self, event: &Event) {
+        if self.failed.is_none() {
+            self.failed = writeln!(self.out, "{}", line(event)).err();
+        }
+    }
+}
+
+/// The line of an event, without its end.
+pub fn line(event: &Event) -> String {
+    match event {
+        Event::Trap(t) => trap(t),
+        Event::Return(r) => returned(r),
+        Event::Raise(r) => {
+            let irq = short_cause(cause_index(INTERRUPT | u64::from(r.irq)));
+            format!("{} raise  {irq}", start(r.time, r.hart))
+        }
+        Event::TimerSet(t) => {
+            let deadline = match t.deadline {
+                u64::MAX => "never".to_string(),
+                cycles => cycles.to_string(),
+            };
+            format!(
+                "{} timer  {} deadline={deadline}{}",
+                start(t.time, t.hart),
+                t.mode,
+                guest(t.mode, t.mode, t.guest)
+            )
+        }
+        Event::DeviceAccess(d) => {
+            let what = if d.write { "write" } else { "read" };
+            format!(
+                "{} device {} {what} {:#x}",
+                start(d.time, d.hart),
+                d.mode,
+                d.addr
+            )
+        }
+        Event::Wait {
+            time,
+            hart,
+            mode,
+            begin,
+        } => {
+            let what = if *begin { "begin" } else { "end" };
+            format!("{} wait   {mode} {what}", start(*time, *hart))
+        }
+    }
+}
+
+fn start(time: u64, hart: usize) -> String {
+    format!("{time:>14} {hart:>2}")
+}
+
+fn guest(from: Mode, to: Mode, guest: Guest) -> String {
+    if from.v() || to.v() {
+        format!(" vmid={} vcpu={:#x}", guest.vmid, guest.context)
+    } else {
+        String::new()
+    }
+}
+
+fn trap(t: &Trap) -> String {
+    let index = cause_index(t.cause);
+    let cause = if t.cause & INTERRUPT != 0 {
+        short_cause(index)
+    } else {
+        cause_name(index)
+    };
+    let mut line = format!(
+        "{} trap   {}>{} {cause} epc={:#x}",
+        start(t.time, t.hart),
+        t.from,
+        t.to,
+        t.epc
+    );
+    if t.cause & INTERRUPT == 0 {
+        match t.cause {
+            exception::ECALL_U => line.push_str(&format!(" a7={:#x}", t.args[3])),
+            exception::ECALL_S | exception::ECALL_VS => line.push_str(&call(t)),
+            exception::ECALL_M => {}
+            exception::ILLEGAL | exception::VIRTUAL_INSTRUCTION => {
+                line.push_str(&format!(" insn={:#010x}", t.insn));
+                let csr_instruction = t.insn & 0x7f == 0x73 && !matches!(t.insn >> 12 & 7, 0 | 4);
+                if csr_instruction {
+                    line.push_str(&format!(" csr={}", csr::name((t.insn >> 20) as u16)));
+                }
+            }
+            _ => line.push_str(&format!(" tval={:#x}", t.tval)),
+        }
+        if t.gpa != 0 {
+            line.push_str(&format!(" gpa={:#x}", t.gpa));
+        }
+    }
+    line + &guest(t.from, t.to, t.guest)
+}
+
+/// An SBI call: extension, function and the first two arguments.
+fn call(t: &Trap) -> String {
+    let [a0, a1, function, extension] = t.args;
+    let name = match sbi::extension_name(extension) {
+        Some(name) => name.replace(' ', "-"),
+        None => format!("{extension:#x}"),
+    };
+    format!(" sbi={name}.{function} a0={a0:#x} a1={a1:#x}")
+}
+
+fn returned(r: &Return) -> String {
+    let guest = guest(r.from, r.to, r.guest);
+    format!(
+        "{} return {}>{} pc={:#x}{guest}",
+        start(r.time, r.hart),
+        r.from,
+        r.to,
+        r.pc
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trapless_ledger::event::{Raise, TimerSet};
+
+    const GUEST: Guest = Guest {
+        vmid: 3,
+        context: 0x10,
+    };
+
+    fn base(from: Mode, to: Mode, cause: u64) -> Trap {
+        Trap {
+            time: 1234,
+            hart: 1,
+            from,
+            to,
+            guest: GUEST,
+            cause,
+            epc: 0x8000_0000,
+            tval: 0x1000,
+            gpa: 0,
+            insn: 0,
+            args: [0; 4],
+            htimedelta: 0,
+        }
+    }
+
+    #[test]
+    fn lines_keep_the_documented_form() {
+        let time = sbi::eid::TIME;
+        let call = Trap {
+            args: [5, 0, 0, time],
+            ..base(Mode::VS, Mode::HS, exception::ECALL_VS)
+        };
+        let fault = Trap {
+            gpa: 0x1000_0000,
+            ..base(Mode::VU, Mode::HS, exception::LOAD_GUEST_PAGE)
+        };
+        let csr = Trap {
+            insn: 0x14d5_1073,
+            ..base(Mode::VS, Mode::HS, exception::VIRTUAL_INSTRUCTION)
+        };
+        let set = TimerSet {
+            time: 7,
+            hart: 0,
+            mode: Mode::HS,
+            guest: GUEST,
+            deadline: u64::MAX,
+        };
+        let raise = Raise {
+            time: 7,
+            hart: 63,
+            irq: 6,
+            guest: GUEST,
+        };
+        let cases = [
+            (
+                Event::Trap(call),
+                "          1234  1 trap   VS>HS environment call from VS epc=0x80000000 sbi=TIME.0 a0=0x5 a1=0x0 vmid=3 vcpu=0x10",
+            ),
+            (
+                Event::Trap(fault),
+                "          1234  1 trap   VU>HS load guest-page fault epc=0x80000000 tval=0x1000 gpa=0x10000000 vmid=3 vcpu=0x10",
+            ),
+            (
+                Event::Trap(csr),
+                "          1234  1 trap   VS>HS virtual instruction epc=0x80000000 insn=0x14d51073 csr=stimecmp vmid=3 vcpu=0x10",
+            ),
+            (
+                Event::Trap(base(Mode::HS, Mode::M, INTERRUPT | 7)),
+                "          1234  1 trap   HS>M MTI epc=0x80000000",
+            ),
+            (
+                Event::TimerSet(set),
+                "             7  0 timer  HS deadline=never",
+            ),
+            (Event::Raise(raise), "             7 63 raise  VSTI"),
+            (
+                Event::Wait {
+                    time: 9,
+                    hart: 2,
+                    mode: Mode::VS,
+                    begin: false,
+                },
+                "             9  2 wait   VS end",
+            ),
+        ];
+        for (event, expected) in cases {
+            assert_eq!(line(&event), expected);
+        }
+    }
+}
