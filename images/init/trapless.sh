@@ -11,7 +11,8 @@
 export PATH=/usr/bin:/usr/sbin:/bin:/sbin HOME=/root TERM="${TERM:-linux}"
 
 prepare_system() {
-    mount -t proc proc /proc
+    # The shell finds busybox's programs (before files of the same name) through /proc/self/exe.
+    /bin/busybox mount -t proc proc /proc
     mount -t sysfs sys /sys
     mount -t devtmpfs dev /dev
     mount -t tmpfs tmpfs /run

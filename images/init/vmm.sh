@@ -1,11 +1,10 @@
 # Starting a guest and waiting for its end. The workload runs in it; KVM's statistics are printed when it has ended.
 
-cpus=${trapless_cpus:-1}
-memory=${trapless_memory:-256M}
-vmm=${trapless_vmm:-trapless}
-
 # vmm_start [tap INTERFACE]: starts the guest in the background
 vmm_start() {
+    cpus=${trapless_cpus:-1}
+    memory=${trapless_memory:-256M}
+    vmm=${trapless_vmm:-trapless}
     append="quiet panic=-1 console=ttyS0 trapless.workload=$name$parameters"
     case $vmm in
     trapless)

@@ -31,6 +31,23 @@ pub struct Experiment {
     /// Keys of the `@trapless result KEY=VALUE` lines that a run prints.
     #[serde(default)]
     pub results: BTreeMap<String, Outcome>,
+    /// What counts are normalised by.
+    #[serde(default)]
+    pub work: Option<Work>,
+    /// Whose `@trapless begin` and `@trapless end` lines enclose the measured part, for instance
+    /// `host ping`; by default those of the guest's side.
+    #[serde(default)]
+    pub measured: Option<String>,
+}
+
+/// The unit of work of an experiment.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Work {
+    /// Name in the plural, e.g. `wake-ups`.
+    pub unit: String,
+    /// Key of the result that says how many there were.
+    pub result: String,
 }
 
 /// The guest's side.
@@ -106,6 +123,14 @@ impl Experiment {
         }
         if experiment.guest.harts == 0 {
             return Err(bad("guest.harts: at least 1".into()));
+        }
+        if let Some(work) = &experiment.work {
+            if !experiment.results.contains_key(&work.result) {
+                return Err(bad(format!(
+                    "work.result: `{}` is not among the results",
+                    work.result
+                )));
+            }
         }
         for (name, parameter) in &experiment.parameters {
             if !name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_') {
@@ -208,6 +233,14 @@ impl Experiment {
             let _ = write!(line, " trapless.param.{name}={value}");
         }
         Ok(line)
+    }
+
+    /// Side and name in the markers around the measured part.
+    #[must_use]
+    pub fn measured(&self) -> String {
+        self.measured
+            .clone()
+            .unwrap_or_else(|| format!("guest {}", self.name))
     }
 
     /// Number of harts of the host unless the user says otherwise.

@@ -4,7 +4,7 @@
 //! taken from the modules themselves (`depends=` and `softdep=` in section `.modinfo`).
 
 use crate::error::{Error, Result, io};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -50,22 +50,23 @@ pub fn collect(folder: &Path, wanted: &[String]) -> Result<Vec<Module>> {
     })
 }
 
-/// The text of `modules.dep` for `modules`.
+/// The text of `modules.dep` for `modules`, which are in load order.
+///
+/// Each line names all modules that are needed, directly or not; `modprobe` loads them from the last to the first.
 #[must_use]
 pub fn modules_dep(modules: &[Module]) -> String {
-    let path_of = |name: &String| {
-        modules
-            .iter()
-            .find(|m| m.name == *name)
-            .map(|m| m.path.as_str())
-    };
     let mut text = String::new();
-    for module in modules {
+    for (place, module) in modules.iter().enumerate() {
+        let mut needed: BTreeSet<&str> = module.depends.iter().map(String::as_str).collect();
         text += &module.path;
         text.push(':');
-        for path in module.depends.iter().filter_map(path_of) {
-            text.push(' ');
-            text += path;
+        // Whatever a module needs stands before it, so one pass backwards finds everything.
+        for earlier in modules[..place].iter().rev() {
+            if needed.contains(earlier.name.as_str()) {
+                text.push(' ');
+                text += &earlier.path;
+                needed.extend(earlier.depends.iter().map(String::as_str));
+            }
         }
         text.push('\n');
     }
@@ -267,14 +268,18 @@ mod tests {
     }
 
     #[test]
-    fn modules_dep_lists_paths() {
+    fn modules_dep_lists_all_that_is_needed_last_to_load_first() {
         let text = modules_dep(&[
             module("failover", &[]),
             module("net_failover", &["failover", "in_the_kernel"]),
+            module("virtio_net", &["net_failover"]),
         ]);
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines[0], "kernel/failover.ko:");
+        assert_eq!(lines[1], "kernel/net_failover.ko: kernel/failover.ko");
         assert_eq!(
-            text,
-            "kernel/failover.ko:\nkernel/net_failover.ko: kernel/failover.ko\n"
+            lines[2],
+            "kernel/virtio_net.ko: kernel/net_failover.ko kernel/failover.ko"
         );
     }
 

@@ -38,9 +38,6 @@ pub struct Recipe {
     /// Programs and libraries of the packages, with the shared libraries they need.
     #[serde(default)]
     pub programs: Vec<String>,
-    /// Names under which busybox is found in `/usr/bin`.
-    #[serde(default)]
-    pub applets: Vec<String>,
     /// Single files and whole folders of the packages.
     #[serde(default)]
     pub data: Vec<String>,
