@@ -21,12 +21,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         firmware: Some(std::fs::read(firmware)?),
         kernel: read(0)?,
         initrd: read(1)?,
-        append: rest.get(2).cloned().unwrap_or_else(|| "console=ttyS0 earlycon=sbi".into()),
+        append: rest
+            .get(2)
+            .cloned()
+            .unwrap_or_else(|| "console=ttyS0 earlycon=sbi".into()),
         ..Payload::default()
     };
     let mut machine = Machine::boot(config, &payload, Peripherals::new(Box::new(stdout())))?;
     let start = std::time::Instant::now();
-    let limits = Limits { until: seconds.parse::<u64>()? * 1_000_000_000, ..Limits::default() };
+    let limits = Limits {
+        until: seconds.parse::<u64>()? * 1_000_000_000,
+        ..Limits::default()
+    };
     let outcome = machine.run(&limits);
     let host = start.elapsed().as_secs_f64();
     if stdout().is_terminal() {

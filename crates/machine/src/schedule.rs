@@ -27,7 +27,9 @@ pub(crate) struct Progress {
     pub now: u64,
     /// End of the round under way.
     horizon: u64,
-    /// Hart whose turn it is in the round under way; 0 between rounds.
+    /// A round is under way.
+    in_round: bool,
+    /// Hart whose turn it is in the round under way.
     turn: usize,
     /// Earliest deadline of a device.
     device_deadline: u64,
@@ -87,11 +89,12 @@ impl Machine {
             if let Some(outcome) = self.ended() {
                 return outcome;
             }
-            if self.clock.turn == 0 {
+            if !self.clock.in_round {
                 if self.clock.now >= limits.until || self.instret() >= limits.instret {
                     return Outcome::Limit;
                 }
                 self.begin_round();
+                self.clock.in_round = true;
             }
             while self.clock.turn < self.harts.len() {
                 let watcher: Option<&mut dyn Observer> = match &mut observer {
@@ -104,6 +107,7 @@ impl Machine {
                 self.clock.turn += 1;
             }
             self.clock.turn = 0;
+            self.clock.in_round = false;
             self.clock.now = self.clock.horizon;
             if self.harts.iter().all(trapless_hart::Hart::waiting) {
                 match self.next_happening() {
@@ -198,6 +202,10 @@ impl Machine {
             };
             let stop = hart.run(&mut self.code, &mut self.bus, horizon, watcher);
             self.bus.feeds[index].now = hart.now();
+            if stop == Stop::Observer {
+                // In the middle of a turn: nothing else may happen here.
+                return Some(Outcome::Observer(index));
+            }
             if let Some(htif) = &mut self.htif {
                 if let Some(code) = htif.poll(&self.ram) {
                     return Some(Outcome::Exit(code));
@@ -206,8 +214,7 @@ impl Machine {
             match stop {
                 Stop::Quantum => return None,
                 Stop::Wfi => earliest = hart.now() + 1,
-                Stop::Observer => return Some(Outcome::Observer(index)),
-                Stop::Requested => {
+                Stop::Observer | Stop::Requested => {
                     if let Some(outcome) = self.ended() {
                         return Some(outcome);
                     }
