@@ -138,8 +138,11 @@ impl<W: Write> Writer<W> {
 mod tests {
     use super::*;
 
-    /// Reads an archive back by the format's rules: (name, mode, device, content).
-    fn read(mut bytes: &[u8]) -> Vec<(String, u32, (u32, u32), Vec<u8>)> {
+    /// Name, mode, device, content.
+    type Entry = (String, u32, (u32, u32), Vec<u8>);
+
+    /// Reads an archive back by the format's rules.
+    fn read(mut bytes: &[u8]) -> Vec<Entry> {
         let mut entries = Vec::new();
         loop {
             assert_eq!(&bytes[..6], b"070701");

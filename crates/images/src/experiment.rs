@@ -124,13 +124,13 @@ impl Experiment {
         if experiment.guest.harts == 0 {
             return Err(bad("guest.harts: at least 1".into()));
         }
-        if let Some(work) = &experiment.work {
-            if !experiment.results.contains_key(&work.result) {
-                return Err(bad(format!(
-                    "work.result: `{}` is not among the results",
-                    work.result
-                )));
-            }
+        if let Some(work) = &experiment.work
+            && !experiment.results.contains_key(&work.result)
+        {
+            return Err(bad(format!(
+                "work.result: `{}` is not among the results",
+                work.result
+            )));
         }
         for (name, parameter) in &experiment.parameters {
             if !name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_') {

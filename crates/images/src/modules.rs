@@ -79,25 +79,25 @@ enum Missing {
     Failed(Error),
 }
 
-/// Depth first, so that what is needed comes first. A module that is part of a cycle of soft dependencies comes once.
-fn order(
-    wanted: &[String],
-    builtin: &[String],
-    read: &dyn Fn(&str) -> Result<Option<Module>>,
-) -> std::result::Result<Vec<Module>, Missing> {
-    fn visit(
-        name: &str,
-        required: bool,
-        seen: &mut Vec<String>,
-        done: &mut Vec<Module>,
-        context: (&[String], &dyn Fn(&str) -> Result<Option<Module>>),
-    ) -> std::result::Result<(), Missing> {
+/// How a module is read by its name; `None` if there is none.
+type Read<'a> = &'a dyn Fn(&str) -> Result<Option<Module>>;
+
+/// Puts modules into load order.
+struct Order<'a> {
+    builtin: &'a [String],
+    read: Read<'a>,
+    seen: BTreeSet<String>,
+    done: Vec<Module>,
+}
+
+impl Order<'_> {
+    /// Depth first, so that what is needed comes first. A cycle of soft dependencies is entered once.
+    fn visit(&mut self, name: &str, required: bool) -> std::result::Result<(), Missing> {
         let name = name.replace('-', "_");
-        if seen.contains(&name) || context.0.contains(&name) {
+        if self.builtin.contains(&name) || !self.seen.insert(name.clone()) {
             return Ok(());
         }
-        seen.push(name.clone());
-        let Some(module) = context.1(&name).map_err(Missing::Failed)? else {
+        let Some(module) = (self.read)(&name).map_err(Missing::Failed)? else {
             return if required {
                 Err(Missing::Module(name))
             } else {
@@ -106,16 +106,28 @@ fn order(
         };
         for needed in &module.depends {
             // A soft dependency may name an alias (`crypto-crc32c`) that the kernel satisfies itself.
-            visit(needed, false, seen, done, context)?;
+            self.visit(needed, false)?;
         }
-        done.push(module);
+        self.done.push(module);
         Ok(())
     }
-    let (mut seen, mut done) = (Vec::new(), Vec::new());
+}
+
+fn order(
+    wanted: &[String],
+    builtin: &[String],
+    read: Read<'_>,
+) -> std::result::Result<Vec<Module>, Missing> {
+    let mut order = Order {
+        builtin,
+        read,
+        seen: BTreeSet::new(),
+        done: Vec::new(),
+    };
     for name in wanted {
-        visit(name, true, &mut seen, &mut done, (builtin, read))?;
+        order.visit(name, true)?;
     }
-    Ok(done)
+    Ok(order.done)
 }
 
 fn find(folder: &Path, index: &mut BTreeMap<String, PathBuf>) -> Result<()> {
