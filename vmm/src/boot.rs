@@ -30,7 +30,10 @@ pub struct ImageHeader {
     pub image_size: u64,
 }
 
-/// Parses and checks the first 64 bytes of `kernel`.
+/// Bytes of a kernel that [`parse_header`] wants to see: the header and the section table after it.
+pub const HEAD: u64 = 4096;
+
+/// Parses and checks the beginning of a kernel file of `file_len` bytes.
 ///
 /// # Errors
 /// A sentence that says what the file is instead, if that can be told.
@@ -57,10 +60,27 @@ pub fn parse_header(head: &[u8], file_len: u64) -> std::result::Result<ImageHead
     if header.text_offset > 1 << 30 || header.image_size > 1 << 32 {
         return Err("has a damaged header (unreasonable size)".into());
     }
-    if word(16) > 0 && file_len < 4096 {
-        return Err("is cut off".into());
+    if sections_end(head).is_some_and(|end| end > file_len) {
+        return Err("is cut off; copy or download it again".into());
     }
     Ok(header)
+}
+
+/// Bytes the file must have according to its PE sections (Microsoft PE format, "COFF file header" and "section
+/// table"). `None` without such a header: only kernels with EFI stub have one, which all distributions' kernels do.
+fn sections_end(head: &[u8]) -> Option<u64> {
+    let half = |at: usize| Some(u16::from_le_bytes(head.get(at..at + 2)?.try_into().ok()?));
+    let word = |at: usize| Some(u32::from_le_bytes(head.get(at..at + 4)?.try_into().ok()?));
+    let coff = word(60)? as usize;
+    if !head.get(coff..)?.starts_with(b"PE\0\0") {
+        return None;
+    }
+    let table = coff + 24 + usize::from(half(coff + 20)?);
+    let end = |section: usize| {
+        let at = table + 40 * section;
+        Some(u64::from(word(at + 16)?) + u64::from(word(at + 20)?))
+    };
+    (0..usize::from(half(coff + 6)?)).filter_map(end).max()
 }
 
 /// Where everything lies in guest RAM.
@@ -156,7 +176,7 @@ impl Input {
     pub fn kernel_header(&mut self) -> Result<ImageHeader> {
         let mut head = Vec::new();
         let mut read = || {
-            (&mut self.file).take(64).read_to_end(&mut head)?;
+            (&mut self.file).take(HEAD).read_to_end(&mut head)?;
             self.file.rewind()
         };
         read().map_err(|e| Error::user(format!("cannot read the {}: {e}", self.name)))?;
@@ -248,6 +268,30 @@ mod tests {
         ] {
             assert!(parse_header(bytes, 1 << 20).unwrap_err().contains(word));
         }
+    }
+
+    #[test]
+    fn a_cut_off_kernel_is_noticed() {
+        let mut head = header(MIB2, 0x180_0000);
+        head.resize(512, 0);
+        head[60..64].copy_from_slice(&64u32.to_le_bytes());
+        head[64..68].copy_from_slice(b"PE\0\0");
+        head[70] = 1;
+        head[84] = 160;
+        let section = 64 + 24 + 160;
+        head[section + 16..section + 20].copy_from_slice(&0x10_0000u32.to_le_bytes());
+        head[section + 20..section + 24].copy_from_slice(&0x1000u32.to_le_bytes());
+        assert!(parse_header(&head, 0x10_1000).is_ok());
+        assert!(
+            parse_header(&head, 0x10_0fff)
+                .unwrap_err()
+                .contains("cut off")
+        );
+        // Numbers that point beyond the header are no reason to refuse a kernel, or to panic.
+        head[70..72].copy_from_slice(&u16::MAX.to_le_bytes());
+        assert!(parse_header(&head, 0x10_1000).is_ok());
+        head[60..64].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert!(parse_header(&head, 0x10_1000).is_ok());
     }
 
     #[test]

@@ -4,6 +4,8 @@
 pub const PLIC_BASE: u64 = 0x0c00_0000;
 /// Room for the registers of 512 contexts, as QEMU's machine reserves.
 pub const PLIC_LEN: u64 = 0x0060_0000;
+/// Offset of the context registers, one page per context, in the PLIC.
+pub const PLIC_CONTEXTS: u64 = 0x0020_0000;
 /// Number of PLIC sources besides source 0, which means "no interrupt".
 pub const PLIC_SOURCES: u32 = 95;
 

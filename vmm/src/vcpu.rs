@@ -292,7 +292,7 @@ impl Context {
                     continue;
                 }
                 Err(e) if e.errno() == libc::EAGAIN => continue,
-                Err(e) => return Some(self.failure(vcpu, &format!("KVM_RUN failed ({e})"))),
+                Err(e) => return Some(self.failure(vcpu, &run_error(e))),
             };
             match number {
                 KVM_EXIT_RISCV_SBI => counts.add(Reason::Sbi(self.sbi_call(vcpu))),
@@ -329,6 +329,20 @@ impl Context {
         );
         call.ret = [error as u64, value];
         call.extension_id
+    }
+}
+
+/// A failure of `KVM_RUN` in words (Linux 6.12 `arch/riscv/kvm/vcpu_exit.c`, `vcpu_insn.c`).
+fn run_error(error: kvm_ioctls::Error) -> String {
+    match error.errno() {
+        libc::EOPNOTSUPP => {
+            "the guest jumped to an address without RAM, or used an instruction on it \
+                             that KVM does not emulate"
+                .into()
+        }
+        libc::EIO => "the guest made a misaligned access to an address without RAM".into(),
+        libc::EFAULT | libc::ENOMEM => format!("KVM got no memory for the guest ({error})"),
+        _ => format!("KVM_RUN failed ({error})"),
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::boot::{self, Input};
 use crate::cli::{Cli, Console};
 use crate::console::{Output, RawTerminal};
-use crate::devices::{Bus, HostClock, InputSink, Locked, SerialPort};
+use crate::devices::{Bus, ClaimWindow, HostClock, InputSink, Locked, SerialPort};
 use crate::error::{Error, Result};
 use crate::events::{EventLoop, Signals, Stop};
 use crate::exit::{Counts, Outcome, Stats};
@@ -33,6 +33,7 @@ use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler};
 pub fn run(cli: &Cli) -> Result<Outcome> {
     cli.check()?;
     check_pins(&cli.pin)?;
+    check_memory(cli.memory)?;
     let stats_file = cli
         .stats
         .as_ref()
@@ -134,6 +135,28 @@ fn check_pins(pins: &[u16]) -> Result<()> {
     Ok(())
 }
 
+/// The host provides pages as the guest touches them and would kill the VMM when there are no more.
+fn check_memory(bytes: u64) -> Result<()> {
+    // SAFETY: sysinfo is plain old data, for which zeroes are a valid value.
+    let mut info: libc::sysinfo = unsafe { std::mem::zeroed() };
+    // SAFETY: `info` outlives the call, which writes one sysinfo.
+    if unsafe { libc::sysinfo(&mut info) } < 0 {
+        return Err(Error::failed(
+            "cannot read the host's memory size",
+            std::io::Error::last_os_error(),
+        ));
+    }
+    let unit = u64::from(info.mem_unit);
+    let host = (info.totalram as u64 + info.totalswap as u64).saturating_mul(unit);
+    if bytes > host {
+        return Err(Error::user(format!(
+            "the host has only {} MiB of memory; use a smaller --memory",
+            host >> 20
+        )));
+    }
+    Ok(())
+}
+
 /// A guest ready to run.
 struct Machine {
     vcpus: Vec<VcpuFd>,
@@ -194,7 +217,18 @@ impl Machine {
         let sbi = Arc::new(SbiConsole::default());
 
         let mut bus = Bus::default();
-        bus.add("plic", map::PLIC_BASE, map::PLIC_LEN, interrupts.clone());
+        bus.add(
+            "plic-setup",
+            map::PLIC_BASE,
+            map::PLIC_CONTEXTS,
+            interrupts.clone(),
+        );
+        bus.add(
+            "plic-claim",
+            map::PLIC_BASE + map::PLIC_CONTEXTS,
+            map::PLIC_LEN - map::PLIC_CONTEXTS,
+            Arc::new(ClaimWindow(Arc::clone(&interrupts))),
+        );
         let mut input: Arc<dyn InputSink> = sbi.clone();
         if cli.console == Console::Uart {
             let uart = Uart::new(
