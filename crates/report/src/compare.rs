@@ -183,7 +183,7 @@ impl<'a> Comparison<'a> {
         for c in rest {
             let change = match rate(first) {
                 0.0 => String::new(),
-                base => format!(" ({:+.0} %)", (rate(c) - base) * 100.0 / base),
+                base => change_text((rate(c) - base) * 100.0 / base),
             };
             text.push_str(&format!(
                 "; {} on {}{change}",
@@ -214,7 +214,10 @@ impl<'a> Comparison<'a> {
 }
 
 /// What it is, the classes of exits that doing it can cause, and how often it was done.
-type Question = (&'static str, &'static [&'static str], fn(&Section) -> u64);
+type Question = (&'static str, &'static [&'static str], Count);
+
+/// A figure of a section.
+type Count = fn(&Section) -> u64;
 
 const QUESTIONS: &[Question] = &[
     ("Programming the guest's timer", &["timer_set"], |s| {
@@ -304,6 +307,12 @@ impl Column<'_> {
     }
 }
 
+/// A change in per cent, with a real minus sign.
+fn change_text(percent: f64) -> String {
+    let sign = if percent < 0.0 { "−" } else { "+" };
+    format!(" ({sign}{:.0} %)", percent.abs())
+}
+
 /// Time slots of a hart.
 pub const MODES: [&str; 6] = ["VU", "VS", "U", "HS", "M", "idle"];
 
@@ -370,7 +379,7 @@ impl Comparison<'_> {
 
     /// Interrupts as the guests saw them, and what firmware did. Rows of zeros are left out.
     pub fn interrupt_rows(&self, space: Space) -> Vec<Row> {
-        let counts: [(&str, fn(&Section) -> u64); 13] = [
+        let counts: [(&str, Count); 13] = [
             ("timer set with an exit", |s| {
                 s.guest_interrupts.timer_set_with_exit
             }),
@@ -395,7 +404,7 @@ impl Comparison<'_> {
                 s.exits.values().map(|e| e.syscalls).sum()
             }),
         ];
-        let used = |f: &fn(&Section) -> u64| self.columns.iter().any(|c| f(c.section) != 0);
+        let used = |f: &Count| self.columns.iter().any(|c| f(c.section) != 0);
         let rows = counts.iter().filter(|(_, f)| used(f));
         rows.map(|(label, f)| self.row(label, |c| number::count(f(c.section), space)))
             .collect()

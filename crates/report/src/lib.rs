@@ -1,4 +1,9 @@
-//! Tables, HTML pages and traces from ledgers.
+//! Tables, HTML pages and traces from ledgers and events.
+//!
+//! ```text
+//! LedgerFile ──> Comparison ──> report (terminal), page (HTML)
+//! events ──> TrapLog (text), PerfettoTrace
+//! ```
 //!
 //! | module | subject |
 //! |---|---|
@@ -6,14 +11,19 @@
 //! | [`text`] | the report for a terminal |
 //! | [`html`] | the report as a page |
 //! | [`log`] | traps as lines of text |
+//! | [`perfetto`] | traces for the Perfetto viewer |
+//! | [`number`] | numbers for people |
 
 pub mod compare;
 pub mod html;
 pub mod log;
 pub mod number;
+pub mod perfetto;
+mod protobuf;
 mod table;
 pub mod text;
 
 pub use html::page;
 pub use log::TrapLog;
+pub use perfetto::PerfettoTrace;
 pub use text::{Style, report};

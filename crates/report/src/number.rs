@@ -24,7 +24,7 @@ pub fn count(value: u64, space: Space) -> String {
     let digits = value.to_string();
     let mut text = String::new();
     for (i, digit) in digits.chars().enumerate() {
-        if i != 0 && (digits.len() - i) % 3 == 0 {
+        if i != 0 && (digits.len() - i).is_multiple_of(3) {
             text.push_str(space.text());
         }
         text.push(digit);

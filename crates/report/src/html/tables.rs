@@ -35,6 +35,8 @@ fn plain(comparison: &Comparison, caption: &str, rows: Vec<Row>) -> String {
 /// Exits by reason with what was charged to them.
 pub fn exits(comparison: &Comparison, rows: &[ExitRow]) -> String {
     let mut head = vec!["Reason".to_string()];
+    // More would not fit beside each other.
+    let shown = if comparison.columns.len() > 2 { 3 } else { 5 };
     let figures = [
         "exits",
         "per\u{a0}1\u{202f}000",
@@ -44,27 +46,30 @@ pub fn exits(comparison: &Comparison, rows: &[ExitRow]) -> String {
     ];
     let mut groups = Vec::new();
     for c in &comparison.columns {
-        groups.push((c.name.clone(), figures.len()));
-        head.extend(figures.map(str::to_string));
+        groups.push((c.name.clone(), shown));
+        head.extend(figures.iter().take(shown).map(|f| (*f).to_string()));
     }
     let line = |class, label: &str, exits: &[trapless_ledger::file::Exit]| {
         let mut cells = vec![label.to_string()];
         for (c, e) in comparison.columns.iter().zip(exits) {
-            cells.push(count(e.exits));
-            cells.push(number::decimal(c.per_thousand(e.exits), Space::NoBreak));
-            cells.push(count(e.firmware_traps));
-            cells.push(count(e.host_traps));
             let busy: u64 = e
                 .cycles
                 .iter()
                 .filter(|(m, _)| *m != "idle")
                 .map(|(_, n)| n)
                 .sum();
-            let hz = c.clock().cycles_per_second;
-            cells.push(match e.exits {
-                0 => "–".to_string(),
-                n => number::duration(busy / n, hz, Space::NoBreak),
+            let mean = busy.checked_div(e.exits).map_or("–".to_string(), |mean| {
+                number::duration(mean, c.clock().cycles_per_second, Space::NoBreak)
             });
+            let rate = number::decimal(c.per_thousand(e.exits), Space::NoBreak);
+            let all = [
+                count(e.exits),
+                rate,
+                count(e.firmware_traps),
+                count(e.host_traps),
+                mean,
+            ];
+            cells.extend(all.into_iter().take(shown));
         }
         (class, cells)
     };
