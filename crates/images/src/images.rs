@@ -140,13 +140,21 @@ impl Images {
         if let Some(ready) = self.ready.get(name) {
             return Ok(ready.clone());
         }
-        let prepared = if name == "vmm" {
-            self.prepare_vmm()?
-        } else {
-            self.prepare_recipe(name)?
+        let prepared = match self.make(name) {
+            // The archive drops old versions: newer lists name what it has now.
+            Err(Error::Download { .. }) if self.refresh().is_ok() => self.make(name)?,
+            other => other?,
         };
         self.ready.insert(name.to_owned(), prepared.clone());
         Ok(prepared)
+    }
+
+    fn make(&mut self, name: &str) -> Result<Prepared> {
+        if name == "vmm" {
+            self.prepare_vmm()
+        } else {
+            self.prepare_recipe(name)
+        }
     }
 
     fn apt(&mut self) -> Result<&Apt> {
