@@ -99,6 +99,9 @@ fn step_text(step: u32) -> String {
 pub struct Chains {
     numbers: HashMap<(usize, Steps), usize>,
     keys: Vec<Option<(usize, Steps)>>,
+    /// Last number given for a reason (modulo the length): most exits repeat the chain of the one
+    /// before, and comparing is much cheaper than hashing.
+    recent: [usize; 16],
 }
 
 impl Default for Chains {
@@ -107,6 +110,7 @@ impl Default for Chains {
         Self {
             numbers: HashMap::new(),
             keys: vec![None],
+            recent: [0; 16],
         }
     }
 }
@@ -114,6 +118,16 @@ impl Default for Chains {
 impl Chains {
     /// Number of the chain that `reason` (an index) and `steps` make.
     pub fn number(&mut self, reason: usize, steps: &Steps) -> usize {
+        let recent = self.recent[reason % 16];
+        if matches!(&self.keys[recent], Some((r, s)) if *r == reason && s == steps) {
+            return recent;
+        }
+        let number = self.look_up(reason, steps);
+        self.recent[reason % 16] = number;
+        number
+    }
+
+    fn look_up(&mut self, reason: usize, steps: &Steps) -> usize {
         let key = (reason, *steps);
         if let Some(number) = self.numbers.get(&key) {
             return *number;
