@@ -1,0 +1,212 @@
+//! Compares two outcomes of a program; what the specification leaves open does not count.
+
+use std::collections::BTreeSet;
+
+use trapless_isa::cause::exception as exc;
+use trapless_isa::csr;
+
+use crate::layout::{self, SNAPSHOT, kind};
+use crate::model::Model;
+use crate::outcome::{Entry, Outcome};
+use crate::program::{Feature, Program};
+
+/// First difference between two outcomes.
+#[derive(Clone, Debug)]
+pub struct Difference {
+    /// Step in which it shows, if it is not in memory.
+    pub step: Option<usize>,
+    /// Index in the log, if it is there.
+    pub entry: Option<usize>,
+    /// What differs: a register, CSR, memory word or the kind of an entry.
+    pub what: String,
+    /// Value in the first outcome.
+    pub left: String,
+    /// Value in the second outcome.
+    pub right: String,
+}
+
+/// A deliberate difference: something that the specification leaves to the implementation.
+///
+/// `docs/isa-differences.md` lists them for readers; a test keeps the two in step.
+pub struct Freedom {
+    /// Name in that list.
+    pub id: &'static str,
+    /// Where the specification allows it.
+    pub section: &'static str,
+    same: fn(&Field<'_>, u64, u64) -> bool,
+}
+
+/// What is known of a model when its outcome is compared.
+pub struct Side {
+    /// `Model::name`.
+    pub name: String,
+    /// `Model::features`.
+    pub features: BTreeSet<Feature>,
+}
+
+impl Side {
+    /// The side of `model`.
+    pub fn of(model: &dyn Model) -> Self {
+        Self { name: model.name(), features: model.features() }
+    }
+}
+
+/// One compared word and its surroundings.
+struct Field<'a> {
+    kind: u64,
+    name: &'a str,
+    sides: &'a [Side; 2],
+    left: &'a Entry,
+}
+
+impl Field<'_> {
+    fn is_trap(&self) -> bool {
+        self.kind != kind::END
+    }
+
+    /// True if one of the models is `name` (a prefix) ...
+    fn one_is(&self, name: &str) -> bool {
+        self.sides.iter().any(|s| s.name.starts_with(name))
+    }
+
+    /// ... or lacks `feature`.
+    fn one_lacks(&self, feature: Feature) -> bool {
+        self.sides.iter().any(|s| !s.features.contains(&feature))
+    }
+
+    fn cause(&self) -> u64 {
+        self.left.words[0]
+    }
+}
+
+/// All deliberate differences.
+pub const FREEDOMS: &[Freedom] = &[
+    Freedom {
+        id: "tinst-optional",
+        section: "H extension, \"Transformed Instruction or Pseudoinstruction for mtinst or htinst\"",
+        same: |f, a, b| f.name.ends_with("tinst") && (a == 0 || b == 0),
+    },
+    Freedom {
+        id: "tval-illegal",
+        section: "Privileged, \"Machine Trap Value (mtval) Register\"",
+        same: |f, a, b| {
+            f.is_trap()
+                && f.name.ends_with("tval")
+                && matches!(f.cause(), exc::ILLEGAL | exc::VIRTUAL_INSTRUCTION)
+                && (a == 0 || b == 0)
+        },
+    },
+    Freedom {
+        id: "tval-breakpoint",
+        section: "Privileged, \"Machine Trap Value (mtval) Register\"",
+        same: |f, a, b| {
+            let pc = f.left.words.get(1).copied();
+            f.is_trap()
+                && f.name.ends_with("tval")
+                && f.cause() == exc::BREAKPOINT
+                && [a, b].iter().all(|v| *v == 0 || Some(*v) == pc)
+        },
+    },
+    Freedom {
+        id: "absent-extension",
+        section: "each extension's own chapter: its CSRs exist only with it",
+        same: |f, a, b| {
+            let diff = a ^ b;
+            match f.name {
+                "stimecmp" | "vstimecmp" => f.one_lacks(Feature::Sstc),
+                "mstateen0" | "hstateen0" | "sstateen0" => f.one_lacks(Feature::Smstateen),
+                "menvcfg" | "henvcfg" => {
+                    let mut free = 0;
+                    if f.one_lacks(Feature::Svadu) {
+                        free |= csr::envcfg::ADUE;
+                    }
+                    if f.one_lacks(Feature::Zicbo) {
+                        free |= csr::envcfg::CBIE | csr::envcfg::CBCFE | csr::envcfg::CBZE;
+                    }
+                    diff & !free == 0
+                }
+                "senvcfg" if f.one_lacks(Feature::Zicbo) => {
+                    diff & !(csr::envcfg::CBIE | csr::envcfg::CBCFE | csr::envcfg::CBZE) == 0
+                }
+                _ => false,
+            }
+        },
+    },
+];
+
+/// Known faults of a reference: what it does contradicts the specification.
+pub const ERRATA: &[Freedom] = &[];
+
+fn same(field: &Field<'_>, a: u64, b: u64) -> bool {
+    a == b || FREEDOMS.iter().chain(ERRATA).any(|f| (f.same)(field, a, b))
+}
+
+/// True if the word of a final state is not compared at all.
+fn ignored(name: &str) -> bool {
+    // Copies of what the log already has; a skipped CSR of the harness overwrites them.
+    matches!(name, "mepc" | "mcause" | "mtval" | "mtval2" | "mtinst")
+}
+
+/// The first difference that the specification does not allow, if any.
+pub fn first_difference(
+    program: &Program,
+    sides: &[Side; 2],
+    a: &Outcome,
+    b: &Outcome,
+) -> Option<Difference> {
+    for (n, (l, r)) in a.log.iter().zip(&b.log).enumerate() {
+        let at = |what: String, left: String, right: String| {
+            Some(Difference { step: Some(l.step), entry: Some(n), what, left, right })
+        };
+        if l.kind != r.kind {
+            return at("what happens next".into(), l.summary(), r.summary());
+        }
+        for (w, (x, y)) in l.words.iter().zip(&r.words).enumerate() {
+            let name = l.field(w);
+            if l.kind == kind::END && ignored(&name) {
+                continue;
+            }
+            let field = Field { kind: l.kind, name: &name, sides, left: l };
+            if !same(&field, *x, *y) {
+                return at(
+                    format!("{name} of {}", l.title()),
+                    format!("{x:#018x}{}", note(l, w, *x)),
+                    format!("{y:#018x}{}", note(r, w, *y)),
+                );
+            }
+        }
+    }
+    if a.log.len() != b.log.len() {
+        return Some(Difference {
+            step: None,
+            entry: Some(a.log.len().min(b.log.len())),
+            what: "length of the log".into(),
+            left: a.log.len().to_string(),
+            right: b.log.len().to_string(),
+        });
+    }
+    let memory = [(layout::DATA, &a.data, &b.data), (layout::TABLES, &a.tables, &b.tables)];
+    for (base, x, y) in memory {
+        if let Some(n) = (0..x.len().min(y.len())).find(|n| x[*n] != y[*n]) {
+            return Some(Difference {
+                step: None,
+                entry: None,
+                what: format!("memory at {:#x}", base + 8 * n as u64),
+                left: format!("{:#018x}", x[n]),
+                right: format!("{:#018x}", y[n]),
+            });
+        }
+    }
+    let _ = program;
+    None
+}
+
+fn note(e: &Entry, word: usize, value: u64) -> String {
+    if e.kind != kind::END && word == 0 {
+        return format!(" ({})", trapless_isa::cause::name(value).unwrap_or("unknown"));
+    }
+    if e.kind == kind::END && word >= 64 && SNAPSHOT[word - 64] == csr::MCAUSE {
+        return format!(" ({})", trapless_isa::cause::name(value).unwrap_or("unknown"));
+    }
+    String::new()
+}

@@ -1,0 +1,77 @@
+//! Program families: what the steps of a program are about.
+
+pub mod ops;
+pub mod user;
+
+use crate::program::Program;
+use crate::rng::Rng;
+
+/// A family of programs.
+pub struct Family {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// What it covers.
+    pub about: &'static str,
+    /// Relative frequency.
+    pub weight: u64,
+    generate: fn(&Rng, &mut Program),
+}
+
+/// All families.
+pub const FAMILIES: &[Family] = &[
+    Family {
+        name: "integer",
+        about: "RV64IMC, Zba, Zbb, Zbs, Zicond in every mode",
+        weight: 3,
+        generate: user::integer,
+    },
+    Family {
+        name: "atomic",
+        about: "LR/SC with fixed outcome, AMOs",
+        weight: 1,
+        generate: user::atomic,
+    },
+    Family {
+        name: "float",
+        about: "F and D: all operations, rounding modes, operand classes, flags",
+        weight: 4,
+        generate: user::float,
+    },
+    Family {
+        name: "misaligned",
+        about: "loads and stores at any address, misaligned AMO and LR/SC",
+        weight: 1,
+        generate: user::misaligned,
+    },
+];
+
+/// The family called `name`.
+pub fn by_name(name: &str) -> Option<&'static Family> {
+    FAMILIES.iter().find(|f| f.name == name)
+}
+
+/// The program for `seed`, its family drawn from `among` by weight.
+///
+/// # Panics
+/// If `among` is empty.
+pub fn generate(seed: u64, among: &[&'static Family]) -> Program {
+    let rng = Rng::new(seed);
+    let mut n = rng.below(among.iter().map(|f| f.weight).sum());
+    let family = among
+        .iter()
+        .find(|f| {
+            let hit = n < f.weight;
+            n = n.wrapping_sub(f.weight);
+            hit
+        })
+        .expect("a family");
+    generate_family(seed, family)
+}
+
+/// The program of a given family for `seed`.
+pub fn generate_family(seed: u64, family: &'static Family) -> Program {
+    let rng = Rng::new(seed ^ 0x7261_6e64);
+    let mut p = Program::new(seed, family.name);
+    (family.generate)(&rng, &mut p);
+    p
+}

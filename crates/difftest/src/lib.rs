@@ -1,0 +1,34 @@
+//! Generated bare-metal RV64GC + H programs, run on independent models and compared.
+//!
+//! ```text
+//! seed --families--> Program --elf--> models (QEMU, Spike, trapless) --signature--> compare
+//!                       ^                                                              |
+//!                       +------------------------ shrink <-----------------------------+
+//! ```
+//!
+//! | module | subject |
+//! |---|---|
+//! | [`rng`] | seeded randomness |
+//! | [`asm`], [`elf`] | instruction encoding, ELF files |
+//! | [`layout`] | memory map, step records, log entries |
+//! | [`harness`] | reset code, trap handlers, step loop |
+//! | [`program`] | a program and its steps |
+//! | [`families`] | what the steps do |
+//! | [`model`] | the models and how they are run |
+//! | [`outcome`], [`compare`] | what a run left behind, and whether two agree |
+//! | [`campaign`], [`shrink`], [`report`], [`coverage`] | many programs |
+
+pub mod asm;
+pub mod campaign;
+pub mod compare;
+pub mod coverage;
+pub mod elf;
+pub mod families;
+pub mod harness;
+pub mod layout;
+pub mod model;
+pub mod outcome;
+pub mod program;
+pub mod report;
+pub mod rng;
+pub mod shrink;
