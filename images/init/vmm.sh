@@ -5,7 +5,7 @@ vmm_start() {
     cpus=${trapless_cpus:-1}
     memory=${trapless_memory:-256M}
     vmm=${trapless_vmm:-trapless}
-    append="quiet panic=-1 console=ttyS0 trapless.workload=$name$parameters"
+    append="quiet panic=-1 cryptomgr.notests console=ttyS0 trapless.workload=$name$parameters"
     case $vmm in
     trapless)
         trapless-vmm --kernel /boot/Image --initrd /boot/guest.cpio --cpus "$cpus" --memory "$memory" \

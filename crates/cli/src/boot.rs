@@ -1,35 +1,220 @@
-//! `trapless boot`.
+//! `trapless boot`: a machine with its console on the terminal.
 
+use std::io::Write;
 use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::Duration;
 
-use anyhow::Result;
-use trapless_machine::{Limits, Machine, Payload, Peripherals};
+use anyhow::{Context, Result, bail};
+use trapless_devices::DeviceEvents;
+use trapless_devices::virtio::block::{Block, Overlay, RawDisk};
+use trapless_devices::virtio::net::{Net, Peer};
+use trapless_devices::virtio::rng::{Rng, SeededEntropy};
+use trapless_ledger::{Config, Ledger};
+use trapless_machine::{Limits, Machine, MachineConfig, Outcome, Payload, Peripherals};
 
 use crate::args::BootArgs;
-use crate::setup;
+use crate::console::{ConsoleTap, Recorder, SharedRecorder};
+use crate::terminal::{HELP, Key, RawMode, keyboard};
+use crate::{interrupt, observe, setup};
 
-/// Boots and runs until the guest powers off.
+/// Virtual time between two looks at the keyboard, in cycles.
+const SLICE: u64 = 2_000_000;
+/// How long to wait for a key while the machine is idle, before looking at Ctrl-C again.
+const PATIENCE: Duration = Duration::from_millis(50);
+/// Most memory that what a guest writes to one disk may take, in bytes.
+const OVERLAY: u64 = 4 << 30;
+
+/// Kernel command line with the default images. The self-tests of the kernel's ciphers keep a hart busy for
+/// seconds after the boot.
+const APPEND: &str = "console=ttyS0 quiet cryptomgr.notests";
+
+/// Says what a driver did wrong.
+struct Complain;
+
+impl DeviceEvents for Complain {
+    fn guest_error(&mut self, device: &'static str, what: &'static str) {
+        eprintln!("\r\ntrapless: driver of {device}: {what}\r");
+    }
+}
+
+/// Boots, and boots again after a reboot, until the guest powers off or the user leaves.
 pub fn main(args: &BootArgs) -> Result<ExitCode> {
-    let config = setup::config(&args.machine, args.harts)?;
-    let optional = |path: &Option<std::path::PathBuf>, what| {
+    interrupt::catch()?;
+    let config = setup::config(&args.machine, args.harts, &args.harts_options)?;
+    let payload = payload(args)?;
+    if let Some(path) = &args.dump_dtb {
+        let machine = Machine::boot(
+            config,
+            &payload,
+            Peripherals::new(Box::new(std::io::sink())),
+        )?;
+        setup::write(path, machine.device_tree())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let keys = keyboard();
+    loop {
+        if !session(args, &config, &payload, &keys)? {
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+}
+
+fn payload(args: &BootArgs) -> Result<Payload> {
+    let mut images = None;
+    let mut image = |name: &str| -> Result<Vec<u8>> {
+        if images.is_none() {
+            images = Some(setup::images()?);
+        }
+        let images = images.as_mut().context("images are open")?;
+        setup::read(&images.prepare(name)?.path, name)
+    };
+    let given = |path: &Option<std::path::PathBuf>, what: &str| {
         path.as_deref().map(|p| setup::read(p, what)).transpose()
     };
-    let payload = Payload {
-        firmware: optional(&args.firmware, "firmware")?,
-        kernel: optional(&args.kernel, "kernel")?,
-        initrd: optional(&args.initrd, "initrd")?,
-        append: args.append.clone().unwrap_or_default(),
-        dtb: optional(&args.dtb, "device tree")?,
+    let own_kernel = args.kernel.is_some();
+    let firmware = match args.firmware.as_deref() {
+        Some(path) if path.as_os_str() == "none" => None,
+        Some(path) => Some(setup::read(path, "firmware")?),
+        None => Some(image("opensbi")?),
     };
-    let start = std::time::Instant::now();
-    let mut machine = Machine::boot(config, &payload, Peripherals::new(Box::new(std::io::stdout())))?;
-    let outcome = machine.run(&Limits::default());
-    let seconds = start.elapsed().as_secs_f64();
-    eprintln!(
-        "{outcome:?}: {} instructions, {:.3} s virtual, {seconds:.1} s, {:.0} MIPS",
-        machine.instret(),
-        machine.now() as f64 / 1e9,
-        machine.instret() as f64 / seconds / 1e6
+    let kernel = match given(&args.kernel, "kernel")? {
+        Some(kernel) => kernel,
+        None => image("kernel")?,
+    };
+    let initrd = match given(&args.initrd, "initrd")? {
+        None if !own_kernel && args.disk.is_empty() => Some(image("host")?),
+        initrd => initrd,
+    };
+    let default = if own_kernel { "" } else { APPEND };
+    Ok(Payload {
+        firmware,
+        kernel: Some(kernel),
+        initrd,
+        append: args.append.clone().unwrap_or_else(|| default.into()),
+        dtb: given(&args.dtb, "device tree")?,
+    })
+}
+
+fn peripherals(args: &BootArgs, recorder: &SharedRecorder) -> Result<Peripherals> {
+    let out: Box<dyn Write + Send> = Box::new(std::io::stdout());
+    let mut peripherals = Peripherals::new(Box::new(ConsoleTap::new(recorder.clone(), Some(out))));
+    for (index, path) in args.disk.iter().enumerate() {
+        let base = RawDisk::open(path, false)?;
+        let overlay = Overlay::new(Box::new(base), Some(OVERLAY));
+        let disk = Block::new(Box::new(overlay), &format!("trapless{index}"));
+        peripherals.plug(disk, Box::new(Complain))?;
+    }
+    let peer = Peer::new([0x52, 0x54, 0, 0, 0, 2], [10, 0, 2, 2].into());
+    let net = Net::new(Box::new(peer), [0x52, 0x54, 0, 0, 0, 1]);
+    peripherals.plug(net, Box::new(Complain))?;
+    let seed = args.harts_options.seed.unwrap_or(0);
+    let rng = Rng::new(Box::new(SeededEntropy::new(seed)));
+    peripherals.plug(rng, Box::new(Complain))?;
+    Ok(peripherals)
+}
+
+/// One run from reset; `true` if the guest rebooted.
+fn session(
+    args: &BootArgs,
+    config: &MachineConfig,
+    payload: &Payload,
+    keys: &Receiver<Key>,
+) -> Result<bool> {
+    let ledger = Ledger::new(Config {
+        cycles_per_tick: config.hart.cycles_per_tick,
+        ..Config::new(config.harts)
+    });
+    let recorder = SharedRecorder::new(Recorder::new(ledger, String::new()));
+    let mut observation = observe::Observation::new(&args.observe, args.trace.as_deref())?;
+    let mut machine = observation.boot(config.clone(), payload, peripherals(args, &recorder)?)?;
+    machine.add_sink(Box::new(recorder.clone()));
+    let outcome = {
+        let _raw = RawMode::enter();
+        interact(&mut machine, &mut observation, keys)?
+    };
+    let now = machine.now();
+    observation.finish(now)?;
+    if let Some(path) = &args.ledger {
+        let mut info = setup::run_info(config);
+        info.workload = "boot".into();
+        let mut recorder = recorder.lock();
+        recorder.ledger.finish(now);
+        setup::write(path, recorder.ledger.to_file(info, None).to_json())?;
+    }
+    match outcome {
+        Some(Outcome::Rebooted) => Ok(true),
+        Some(Outcome::PoweredOff) | None => Ok(false),
+        Some(Outcome::Exit(code)) => bail!("the guest stopped the machine with code {code}"),
+        Some(Outcome::Idle) => bail!(
+            "all harts wait for interrupts that nothing can raise, and there is no more input"
+        ),
+        Some(Outcome::Stopped) => Err(interrupt::Interrupted.into()),
+        Some(other) => bail!("the machine stopped unexpectedly: {other:?}"),
+    }
+}
+
+/// Runs with the keyboard attached; `None` if the user left.
+fn interact(
+    machine: &mut Machine,
+    observation: &mut observe::Observation,
+    keys: &Receiver<Key>,
+) -> Result<Option<Outcome>> {
+    let mut open = true;
+    loop {
+        let limits = Limits {
+            until: machine.now().saturating_add(SLICE),
+            ..Limits::default()
+        };
+        let outcome = observation.run(machine, &limits)?;
+        let idle = match outcome {
+            Outcome::Limit => false,
+            Outcome::Idle if open => true,
+            outcome => return Ok(Some(outcome)),
+        };
+        loop {
+            if interrupt::requested() {
+                return Ok(Some(Outcome::Stopped));
+            }
+            let key = if idle {
+                match keys.recv_timeout(PATIENCE) {
+                    Err(std::sync::mpsc::RecvTimeoutError::Timeout) => continue,
+                    other => other.ok(),
+                }
+            } else {
+                match keys.try_recv() {
+                    Err(TryRecvError::Empty) => break,
+                    other => other.ok(),
+                }
+            };
+            match key {
+                Some(Key::Input(bytes)) => machine.input(machine.now(), &bytes),
+                Some(Key::Quit) => {
+                    eprint!("\r\n");
+                    return Ok(None);
+                }
+                Some(Key::Help) => eprint!("{HELP}"),
+                Some(Key::Status) => status(machine),
+                None => open = false,
+            }
+            break;
+        }
+    }
+}
+
+fn status(machine: &Machine) {
+    eprint!(
+        "\r\n{:.6} s of virtual time\r\n",
+        machine.now() as f64 / 1e9
     );
-    Ok(ExitCode::SUCCESS)
+    for hart in machine.harts() {
+        let state = if hart.waiting() { "waits" } else { "runs" };
+        eprint!(
+            "hart {}: {} {:#x}, {state}, {} instructions\r\n",
+            hart.id(),
+            hart.mode(),
+            hart.pc(),
+            hart.instret()
+        );
+    }
 }

@@ -1,19 +1,22 @@
-//! From command-line options to a machine's configuration and payload.
+//! From command-line options to a machine's configuration, and from a configuration to what the
+//! ledger records of it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use trapless_images::{Images, Progress};
+use trapless_ledger::file::{Clock, Cost, RunInfo};
 use trapless_machine::MachineConfig;
 use trapless_machine::cost::CostTable;
 
-use crate::args::MachineArgs;
+use crate::args::HartArgs;
 
 /// RAM of machines whose user does not say.
 const DEFAULT_RAM: u64 = 2 << 30;
 
 /// The machine that the options describe.
-pub fn config(args: &MachineArgs, harts: usize) -> Result<MachineConfig> {
-    let mut config = MachineConfig::preset(&args.machine)?;
+pub fn config(machine: &str, harts: usize, args: &HartArgs) -> Result<MachineConfig> {
+    let mut config = MachineConfig::preset(machine)?;
     config.harts = harts;
     config.ram = args.ram.map_or(DEFAULT_RAM, |size| size.0);
     if let Some(isa) = &args.isa {
@@ -36,4 +39,92 @@ pub fn config(args: &MachineArgs, harts: usize) -> Result<MachineConfig> {
 /// Reads a file the user named.
 pub fn read(path: &Path, what: &str) -> Result<Vec<u8>> {
     std::fs::read(path).with_context(|| format!("cannot read the {what} {}", path.display()))
+}
+
+/// The project folder: the one above that holds `images/` and `experiments/`.
+pub fn project() -> Result<PathBuf> {
+    let here = std::env::current_dir().context("cannot find the current folder")?;
+    let program = std::env::current_exe().unwrap_or_default();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors()
+        .chain(program.ancestors())
+        .chain(source.ancestors())
+        .find(|folder| folder.join("images").is_dir() && folder.join("experiments").is_dir())
+        .map(Path::to_path_buf)
+        .context("cannot find the folders images/ and experiments/; run this inside the project")
+}
+
+/// The project's images, with progress on standard error.
+pub fn images() -> Result<Images> {
+    Ok(Images::open(&project()?, Progress::auto())?)
+}
+
+/// What a ledger says about the machine.
+pub fn run_info(config: &MachineConfig) -> RunInfo {
+    let e = serde_json::to_value(config.hart.extensions).unwrap_or_default();
+    let (mut with, mut without) = (Vec::new(), Vec::new());
+    for (name, on) in e.as_object().into_iter().flatten() {
+        if on.as_bool() == Some(true) {
+            &mut with
+        } else {
+            &mut without
+        }
+        .push(name.clone());
+    }
+    let configuration = [
+        ("harts", config.harts.to_string()),
+        ("RAM", format!("{} MiB", config.ram >> 20)),
+        ("quantum", format!("{} cycles", config.quantum)),
+        ("extensions", with.join(" ")),
+        ("extensions off", without.join(" ")),
+        (
+            "misaligned accesses",
+            if config.hart.misaligned {
+                "supported"
+            } else {
+                "trap"
+            }
+            .into(),
+        ),
+        ("seed", config.seed.to_string()),
+        ("cost model", config.cost.name.clone()),
+    ];
+    RunInfo {
+        machine: config.machine.clone(),
+        clock: Clock {
+            cycles_per_second: config.cost.clock_hz,
+            cycles_per_tick: config.hart.cycles_per_tick,
+        },
+        configuration: configuration.map(|(k, v)| (k.to_string(), v)).into(),
+        cost_model: config
+            .cost
+            .figures
+            .iter()
+            .map(|(name, figure)| Cost {
+                name: name.clone(),
+                cycles: figure.cycles.into(),
+                source: figure.source.clone(),
+            })
+            .collect(),
+        git_revision: env!("TRAPLESS_REVISION").into(),
+        ..RunInfo::default()
+    }
+}
+
+/// Makes the folder a file will be written to.
+pub fn make_parent(path: &Path) -> Result<()> {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make the folder {}", folder.display())),
+        _ => Ok(()),
+    }
+}
+
+/// Writes a result file.
+pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
+    if path.is_dir() {
+        bail!("{} is a folder; name a file", path.display());
+    }
+    make_parent(path)?;
+    std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }

@@ -1,0 +1,210 @@
+//! The machine's console as the command sees it: text for the user, marker lines for the ledger.
+//!
+//! Images print `@trapless …` lines (described in `images/init/trapless.sh`). They are read here, at
+//! the virtual time at which the UART sent their last character.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use trapless_ledger::Ledger;
+use trapless_ledger::event::{Event, Sink};
+
+/// Longest line that is kept; the guest decides how long lines are.
+const MAX_LINE: usize = 4096;
+/// Most lines kept of all dumps together.
+const MAX_DUMP: usize = 20_000;
+/// Most results kept.
+const MAX_RESULTS: usize = 256;
+
+/// What a run has told so far.
+#[derive(Default)]
+pub struct Transcript {
+    /// `KEY=VALUE` results.
+    pub results: BTreeMap<String, String>,
+    /// Lines of `dump` sections by label, for instance `host.kvm`.
+    pub dumps: BTreeMap<String, Vec<String>>,
+    /// Exit status of the side of the workload that ended last.
+    pub status: BTreeMap<String, i32>,
+    /// Last line that was no marker, for progress displays.
+    pub last_line: String,
+    dump: Option<String>,
+    dump_lines: usize,
+}
+
+/// The ledger with the console that marks its phases.
+pub struct Recorder {
+    /// The ledger.
+    pub ledger: Ledger,
+    /// What the console said.
+    pub transcript: Transcript,
+    /// Markers around the measured part.
+    measured: String,
+    now: u64,
+}
+
+impl Recorder {
+    /// Counts into `ledger`; phase `workload` lies between the `begin` and `end` lines of `measured`.
+    pub fn new(ledger: Ledger, measured: String) -> Self {
+        Self {
+            ledger,
+            transcript: Transcript::default(),
+            measured,
+            now: 0,
+        }
+    }
+
+    fn line(&mut self, line: &str) {
+        let line = line.trim_end();
+        let t = &mut self.transcript;
+        // A prompt or a message without newline may stand before a marker.
+        let Some(start) = line.find("@trapless ") else {
+            if let Some(label) = &t.dump {
+                if t.dump_lines < MAX_DUMP {
+                    t.dump_lines += 1;
+                    t.dumps.entry(label.clone()).or_default().push(line.into());
+                }
+            } else if !line.is_empty() {
+                t.last_line = line.into();
+            }
+            return;
+        };
+        let mut words = line[start..].split_whitespace().skip(1);
+        let verb = words.next().unwrap_or_default();
+        let rest: Vec<&str> = words.collect();
+        match (verb, rest.as_slice()) {
+            ("begin", [side, name]) if format!("{side} {name}") == self.measured => {
+                self.ledger.mark("workload", self.now);
+            }
+            ("end", [side, name, status]) => {
+                let status = status.strip_prefix("status=").and_then(|s| s.parse().ok());
+                t.status
+                    .insert(format!("{side} {name}"), status.unwrap_or(-1));
+                if format!("{side} {name}") == self.measured {
+                    self.ledger.mark("after", self.now);
+                }
+            }
+            ("result", [pair]) => {
+                if let (Some((key, value)), true) =
+                    (pair.split_once('='), t.results.len() < MAX_RESULTS)
+                {
+                    t.results.insert(key.into(), value.into());
+                }
+            }
+            ("dump", [label]) => t.dump = Some((*label).into()),
+            ("dump-end", _) => t.dump = None,
+            _ => {}
+        }
+    }
+}
+
+impl Sink for Recorder {
+    fn record(&mut self, event: &Event) {
+        if let Event::DeviceAccess(access) = event {
+            self.now = access.time;
+        }
+        self.ledger.record(event);
+    }
+}
+
+/// A [`Recorder`] with one handle for the machine and one for the command.
+#[derive(Clone)]
+pub struct SharedRecorder(Arc<Mutex<Recorder>>);
+
+impl SharedRecorder {
+    /// Shares `recorder`.
+    pub fn new(recorder: Recorder) -> Self {
+        Self(Arc::new(Mutex::new(recorder)))
+    }
+
+    /// Looks at it.
+    pub fn lock(&self) -> MutexGuard<'_, Recorder> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Sink for SharedRecorder {
+    fn record(&mut self, event: &Event) {
+        self.lock().record(event);
+    }
+}
+
+/// Receives what the UART sends.
+pub struct ConsoleTap {
+    recorder: SharedRecorder,
+    line: Vec<u8>,
+    copy: Option<Box<dyn Write + Send>>,
+}
+
+impl ConsoleTap {
+    /// Feeds lines to `recorder` and all bytes to `copy`.
+    pub fn new(recorder: SharedRecorder, copy: Option<Box<dyn Write + Send>>) -> Self {
+        Self {
+            recorder,
+            line: Vec::new(),
+            copy,
+        }
+    }
+}
+
+impl Write for ConsoleTap {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Some(copy) = &mut self.copy {
+            // A closed pipe must not end the machine; the ledger still wants the lines.
+            if copy.write_all(bytes).and_then(|()| copy.flush()).is_err() {
+                self.copy = None;
+            }
+        }
+        for &byte in bytes {
+            if byte == b'\n' {
+                let line = String::from_utf8_lossy(&self.line).into_owned();
+                self.line.clear();
+                self.recorder.lock().line(&line);
+            } else if self.line.len() < MAX_LINE {
+                self.line.push(byte);
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trapless_ledger::Config;
+
+    fn feed(text: &str) -> SharedRecorder {
+        let recorder = Recorder::new(Ledger::new(Config::new(1)), "guest timer".into());
+        let shared = SharedRecorder::new(recorder);
+        let mut tap = ConsoleTap::new(shared.clone(), None);
+        tap.write_all(text.as_bytes()).unwrap();
+        shared
+    }
+
+    #[test]
+    fn markers_become_results_dumps_and_status() {
+        let shared = feed(
+            "boot\r\n@trapless begin guest timer\r\nnoise@trapless result wakeups=7\r\n\
+             @trapless dump host.kvm\r\nexits 12\r\n@trapless dump-end host.kvm\r\n\
+             @trapless end guest timer status=3\r\nlast\r\n",
+        );
+        let recorder = shared.lock();
+        let t = &recorder.transcript;
+        assert_eq!(t.results["wakeups"], "7");
+        assert_eq!(t.dumps["host.kvm"], ["exits 12"]);
+        assert_eq!(t.status["guest timer"], 3);
+        assert_eq!(t.last_line, "last");
+    }
+
+    #[test]
+    fn endless_output_is_bounded() {
+        let shared = feed(&format!("@trapless dump x\n{}", "y\n".repeat(3 * MAX_DUMP)));
+        assert_eq!(shared.lock().transcript.dumps["x"].len(), MAX_DUMP);
+        let shared = feed(&format!("{}\n", "z".repeat(10 * MAX_LINE)));
+        assert_eq!(shared.lock().transcript.last_line.len(), MAX_LINE);
+    }
+}

@@ -1,0 +1,90 @@
+//! `trapless exec`: a bare-metal program from reset in M-mode.
+
+use std::fmt::Write;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use trapless_machine::{Limits, Outcome, Peripherals};
+
+use crate::args::ExecArgs;
+use crate::{interrupt, observe, setup};
+
+/// Instructions between two looks at Ctrl-C.
+const SLICE: u64 = 50_000_000;
+
+/// Runs the program; the exit status is its own.
+pub fn main(args: &ExecArgs) -> Result<ExitCode> {
+    interrupt::catch()?;
+    let config = setup::config(&args.machine, args.harts, &args.harts_options)?;
+    let elf = setup::read(&args.file, "program")?;
+    let mut observation = observe::Observation::new(&args.observe, None)?;
+    let mut machine = observation.exec(
+        config,
+        &elf,
+        Peripherals::new(Box::new(std::io::stdout())),
+        Box::new(std::io::stdout()),
+    )?;
+    let outcome = loop {
+        let instret = (machine.instret() + SLICE).min(args.max_instructions);
+        match observation.run(
+            &mut machine,
+            &Limits {
+                instret,
+                ..Limits::default()
+            },
+        )? {
+            Outcome::Limit if interrupt::requested() => return Err(interrupt::Interrupted.into()),
+            Outcome::Limit if machine.instret() < args.max_instructions => {}
+            outcome => break outcome,
+        }
+    };
+    observation.finish(machine.now())?;
+    if let Some(path) = &args.signature {
+        let width: usize = args.signature_granularity.parse()?;
+        setup::write(path, signature(&machine.signature()?, width))?;
+    }
+    let code = match outcome {
+        Outcome::Exit(code) => code,
+        Outcome::PoweredOff | Outcome::Rebooted => 0,
+        Outcome::Limit => bail!(
+            "the program did not end within {} instructions; use --max-instructions for more",
+            args.max_instructions
+        ),
+        Outcome::Idle => bail!("the program waits for an interrupt that nothing can raise"),
+        Outcome::Stopped => return Err(interrupt::Interrupted.into()),
+        Outcome::Observer(hart) => bail!("hart {hart} was stopped by the debugger"),
+    };
+    // A status has eight bits; a failure whose low bits are zero must not look like success.
+    let status = u8::try_from(code).unwrap_or(if code & 0xFF == 0 { 1 } else { code as u8 });
+    Ok(ExitCode::from(status))
+}
+
+/// Lines of `width` bytes in hexadecimal, most significant first (riscv-arch-test).
+fn signature(bytes: &[u8], width: usize) -> String {
+    let mut text = String::new();
+    for line in bytes.chunks(width) {
+        for byte in line.iter().rev() {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "{byte:02x}");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signature_lines_are_little_endian_words() {
+        assert_eq!(
+            signature(&[1, 2, 3, 4, 5, 6, 7, 8], 4),
+            "04030201\n08070605\n"
+        );
+        assert_eq!(
+            signature(&[1, 2, 3, 4, 5, 6, 7, 8], 8),
+            "0807060504030201\n"
+        );
+    }
+}
