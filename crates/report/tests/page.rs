@@ -114,3 +114,14 @@ fn a_browser_shows_the_numbers_without_complaint() {
         assert!(png.len() > 60_000, "{name}: {} bytes\n{log}", png.len());
     }
 }
+
+#[test]
+#[ignore = "writes pages to look at: one machine, and three"]
+fn write_pages_to_look_at() {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("page");
+    std::fs::create_dir_all(&dir).unwrap();
+    let three = ["sbi", "sstc", "trapless"].map(|machine| synthetic::ledger(machine, 1000));
+    std::fs::write(dir.join("one.html"), page(&three[..1])).unwrap();
+    std::fs::write(dir.join("three.html"), page(&three)).unwrap();
+    eprintln!("{}", dir.display());
+}

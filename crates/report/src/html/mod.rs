@@ -118,10 +118,7 @@ fn card(comparison: &Comparison, finding: &Finding) -> String {
         };
         let firmware = match exit.firmware_traps {
             0 => String::new(),
-            n => format!(
-                " <small class=\"whole\">+ {} firmware traps</small>",
-                rate(n)
-            ),
+            n => format!(" <small class=\"whole\">+ {} firmware</small>", rate(n)),
         };
         rows.push_str(&format!(
             "<dt><span class=\"key {}\"></span>{}</dt><dd><b{class}>{}</b> <small>exits</small>{firmware}</dd>",

@@ -82,8 +82,12 @@ pub fn exits(comparison: &Comparison, rows: &[ExitRow]) -> String {
             .for_each(|(t, e): (&mut trapless_ledger::file::Exit, _)| t.add(e));
     }
     lines.push(line("sum", "all exits", &total));
-    let caption = "Firmware, host: traps handled in M-mode and in HS-mode until the guest ran again. \
-                   Mean time: host and firmware time until then, without waiting";
+    let caption = if shown == 3 {
+        "Firmware: traps handled in M-mode until the guest ran again"
+    } else {
+        "Firmware, host: traps handled in M-mode and in HS-mode until the guest ran again. \
+         Mean time: host and firmware time until then, without waiting"
+    };
     TableSpec {
         caption,
         groups,
