@@ -1,9 +1,9 @@
 //! `trapless boot`: a machine with its console on the terminal.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
-use std::sync::mpsc::{Receiver, TryRecvError};
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use trapless_devices::DeviceEvents;
@@ -161,6 +161,9 @@ fn interact(
     keys: &Receiver<Key>,
 ) -> Result<Option<Outcome>> {
     let mut open = true;
+    // Somebody who types should not see idle hours fly by.
+    let paced = std::io::stdin().is_terminal();
+    let clock = Instant::now();
     loop {
         let limits = Limits {
             until: machine.now().saturating_add(SLICE),
@@ -172,13 +175,19 @@ fn interact(
             Outcome::Idle if open => true,
             outcome => return Ok(Some(outcome)),
         };
+        let ahead = Duration::from_nanos(machine.now()).saturating_sub(clock.elapsed());
         loop {
             if interrupt::requested() {
                 return Ok(Some(Outcome::Stopped));
             }
             let key = if idle {
                 match keys.recv_timeout(PATIENCE) {
-                    Err(std::sync::mpsc::RecvTimeoutError::Timeout) => continue,
+                    Err(RecvTimeoutError::Timeout) => continue,
+                    other => other.ok(),
+                }
+            } else if paced && open && !ahead.is_zero() {
+                match keys.recv_timeout(ahead.min(PATIENCE)) {
+                    Err(RecvTimeoutError::Timeout) => break,
                     other => other.ok(),
                 }
             } else {
