@@ -17,8 +17,7 @@ Exit codes:
   0    the guest powered off (or rebooted with --no-reboot), or the user left with Ctrl-A x
   2    wrong options, a file that cannot be used, or no KVM
   3    the guest crashed or reported a failure, or KVM failed
-  130  stopped by SIGINT
-  143  stopped by SIGTERM";
+  128+N  stopped by signal N (SIGINT 130, SIGTERM 143)";
 
 /// Runs a riscv64 Linux kernel as KVM guest.
 #[derive(Parser, Debug, Clone)]
@@ -69,7 +68,7 @@ pub struct Cli {
     #[arg(long, value_name = "EXT,...", value_delimiter = ',')]
     pub disable_ext: Vec<String>,
 
-    /// Device tree to use instead of the generated one
+    /// Device tree to use as it is instead of the generated one; command line and initrd are then the ones it names
     #[arg(long, value_name = "FILE")]
     pub dtb: Option<PathBuf>,
 
@@ -97,7 +96,7 @@ pub enum Console {
     Uart,
     /// virtio console, `hvc0`
     Virtio,
-    /// No console device
+    /// No console device; what the guest prints by SBI calls is still shown
     None,
 }
 
