@@ -113,6 +113,29 @@ impl<'a> Comparison<'a> {
         known.into_iter().filter(|(key, _)| used(*key)).collect()
     }
 
+    /// Which part of the runs the figures are about.
+    pub fn scope(&self, space: Space) -> String {
+        let part = |c: &Column| {
+            let time = |cycles| number::duration(cycles, c.clock().cycles_per_second, space);
+            format!(
+                "{} of {} on {}",
+                time(c.section.cycles),
+                time(c.file.total.cycles),
+                c.name
+            )
+        };
+        let marked = |c: &Column| c.file.phases.iter().any(|p| p.name == "workload");
+        if self.columns.iter().all(marked) {
+            let parts: Vec<String> = self.columns.iter().map(part).collect();
+            format!(
+                "Counted while the workload ran: {} (virtual time).",
+                parts.join("; ")
+            )
+        } else {
+            "Counted over the whole run: the workload did not mark its begin and end.".to_string()
+        }
+    }
+
     /// What each kind of interrupt work cost in exits. Work that nobody did is left out.
     pub fn findings(&self) -> Vec<Finding> {
         let costs = QUESTIONS.iter().filter_map(|(what, classes, done)| {
@@ -200,13 +223,9 @@ impl<'a> Comparison<'a> {
             .iter()
             .filter_map(|c| {
                 let l = c.section.latency.get(key)?;
-                let us = |v: u64| number::decimal(c.micros(v as f64), space);
-                Some(format!(
-                    "{} µs on {} (99th percentile {} µs)",
-                    us(l.p50),
-                    c.name,
-                    us(l.p99)
-                ))
+                let time = |v: u64| number::duration(v, c.clock().cycles_per_second, space);
+                let (p50, p99) = (time(l.p50), time(l.p99));
+                Some(format!("{p50} on {} (99th percentile {p99})", c.name))
             })
             .collect();
         (!parts.is_empty()).then(|| format!("{what}, median: {}.", parts.join("; ")))

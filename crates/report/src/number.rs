@@ -61,6 +61,15 @@ pub fn duration(cycles: u64, cycles_per_second: u64, space: Space) -> String {
     format!("{} ns", decimal(seconds * 1e9, space))
 }
 
+/// Microseconds for a column of times: nanoseconds are kept below 1.
+pub fn micros_text(micros: f64, space: Space) -> String {
+    if micros.fract() != 0.0 && micros < 0.9995 {
+        format!("{micros:.3}")
+    } else {
+        decimal(micros, space)
+    }
+}
+
 /// Cycles in microseconds.
 pub fn micros(cycles: f64, cycles_per_second: u64) -> f64 {
     cycles * 1e6 / cycles_per_second as f64

@@ -35,6 +35,7 @@ pub fn report(ledgers: &[LedgerFile], style: Style) -> String {
     let comparison = Comparison::new(ledgers);
     let mut out = String::new();
     out.push_str(&title(&comparison));
+    out.push_str(&wrap(&comparison.scope(Space::NoBreak), style.width).replace('\u{202f}', " "));
     let both = [exits(&comparison, true), exits(&comparison, false)];
     let fits = both[0].width() <= style.width;
     out.push_str(&both[usize::from(!fits)].render(style));
@@ -170,7 +171,7 @@ fn latencies(comparison: &Comparison) -> Table {
         let mut what = what;
         for c in &comparison.columns {
             let Some(l) = c.latency(key) else { continue };
-            let us = |v: u64| number::decimal(c.micros(v as f64), Space::Plain);
+            let us = |v: u64| number::micros_text(c.micros(v as f64), Space::Plain);
             let count = number::count(l.count, Space::Plain);
             table.row(vec![
                 what.into(),

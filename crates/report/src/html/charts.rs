@@ -111,14 +111,14 @@ pub fn histograms(comparison: &Comparison, key: &str, what: &str) -> String {
     for (i, c, l) in &present {
         let bins = rebin(c, l, low, high);
         let most = bins.iter().copied().fold(0.0, f64::max).max(1.0);
-        let us = |v| number::decimal(c.micros(v as f64), Space::NoBreak);
+        let time = |v| number::duration(v, c.clock().cycles_per_second, Space::NoBreak);
         let title = format!("{what} on {}", c.name);
         let desc = format!(
-            "{} values, median {} µs, 99th percentile {} µs, maximum {} µs",
+            "{} values, median {}, 99th percentile {}, maximum {}",
             number::count(l.count, Space::NoBreak),
-            us(l.p50),
-            us(l.p99),
-            us(l.max)
+            time(l.p50),
+            time(l.p99),
+            time(l.max)
         );
         out.push_str(&format!(
             "<div class=\"name\"><span class=\"key {0}\"></span>{1}</div>\
@@ -155,10 +155,10 @@ pub fn histograms(comparison: &Comparison, key: &str, what: &str) -> String {
             ));
         }
         out.push_str(&format!(
-            "<text class=\"label\" x=\"100%\" y=\"12\" text-anchor=\"end\">median {} µs, p99 {} µs, max {} µs</text>",
-            us(l.p50),
-            us(l.p99),
-            us(l.max)
+            "<text class=\"label\" x=\"100%\" y=\"12\" text-anchor=\"end\">median {}, p99 {}, max {}</text>",
+            time(l.p50),
+            time(l.p99),
+            time(l.max)
         ));
         out.push_str("</svg>");
     }

@@ -35,9 +35,10 @@ pub fn page(ledgers: &[LedgerFile]) -> String {
     let mut body = String::new();
     body.push_str(&format!(
         "<header><p class=\"kicker\">Trapless: every trap of a virtual machine, counted</p>\
-         <h1>{}</h1><p class=\"lead\">{}</p>{}</header>\n<main>\n",
+         <h1>{}</h1><p class=\"lead\">{}</p><p class=\"note\">{}</p>{}</header>\n<main>\n",
         esc(&title),
         esc(&lead),
+        esc(&comparison.scope(Space::NoBreak)),
         nav()
     ));
     body.push_str(&cards(&comparison));

@@ -115,7 +115,7 @@ pub fn latency(comparison: &Comparison, key: &str) -> String {
         .iter()
         .filter_map(|c| Some((c, c.latency(key)?)));
     let rows = columns.map(|(c, l)| {
-        let us = |v: f64| number::decimal(c.micros(v), Space::NoBreak);
+        let us = |v: f64| number::micros_text(c.micros(v), Space::NoBreak);
         let values = [l.min, l.p50, l.p90, l.p99, l.p999, l.max].map(|v| us(v as f64));
         let mut cells = vec![c.name.clone(), count(l.count), us(l.mean())];
         cells.extend(values);
