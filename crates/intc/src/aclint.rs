@@ -151,12 +151,6 @@ impl Mtimer {
         (now / self.cycles_per_tick).wrapping_add(self.offset)
     }
 
-    /// `mtime` minus elapsed ticks, modulo 2^64: not 0 only if software wrote `mtime`.
-    #[must_use]
-    pub fn offset(&self) -> u64 {
-        self.offset
-    }
-
     /// Level of MTIP of `hart` at `now`, and the time in cycles at which it rises (`u64::MAX` if it
     /// is high or cannot rise in representable time).
     #[must_use]

@@ -3,6 +3,9 @@
 //! Timer and IPIs reach supervisor mode through firmware (or through Sstc in the hart), device
 //! interrupts through two PLIC contexts for each hart: `2 * hart` for M-mode, `2 * hart + 1` for
 //! S-mode.
+//!
+//! Known limit: the `time` CSR of the harts counts elapsed ticks and does not follow a write of
+//! `mtime`. Firmware that sets the clock (OpenSBI does not) sees the two differ.
 
 use serde::{Deserialize, Serialize};
 use vm_fdt::FdtWriter;
@@ -209,10 +212,6 @@ impl InterruptArchitecture for AclintPlic {
 
     fn take_changed(&mut self) -> u64 {
         std::mem::take(&mut self.changed)
-    }
-
-    fn time_offset(&self) -> u64 {
-        self.state.mtimer.offset()
     }
 
     fn fdt(&self, fdt: &mut FdtWriter, cpu_intc: &[u32]) -> Result<(), vm_fdt::Error> {

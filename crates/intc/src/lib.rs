@@ -92,11 +92,6 @@ pub trait InterruptArchitecture: Send {
     /// this function other than by time alone; the machine then asks for their lines.
     fn take_changed(&mut self) -> u64;
 
-    /// Value of `time` minus elapsed ticks, modulo 2^64; not 0 only if software set the clock.
-    fn time_offset(&self) -> u64 {
-        0
-    }
-
     /// Whether [`mode_changed`](Self::mode_changed) should be called.
     fn wants_mode_changes(&self) -> bool {
         false

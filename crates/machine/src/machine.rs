@@ -213,6 +213,7 @@ impl Machine {
 
     /// Writes RAM, for debuggers. Returns how many bytes were written.
     pub fn write_physical(&mut self, addr: u64, data: &[u8]) -> usize {
+        self.code.fence_i();
         let room = (self.ram.base() + self.ram.size()).saturating_sub(addr);
         let len = room.min(data.len() as u64) as usize;
         match self

@@ -118,6 +118,14 @@ impl Machine {
         }
     }
 
+    /// Takes the rest of the turn from the hart that an observer stopped; it catches up in the next
+    /// round. For debuggers that hold one hart back: the run is then no longer the one without them.
+    pub fn postpone(&mut self) {
+        if self.clock.in_round {
+            self.clock.turn += 1;
+        }
+    }
+
     /// Whether the guest or the user ended the run.
     fn ended(&mut self) -> Option<Outcome> {
         if let Some(request) = self.bus.power.get() {

@@ -277,3 +277,60 @@ fn every_sink_gets_every_event() {
         );
     }
 }
+
+#[test]
+fn clock_alarm_wakes_an_idle_machine() {
+    const RTC: u64 = 0x10_1000;
+    const PLIC: u64 = 0xc00_0000;
+    let mut a = Asm::default();
+    a.addi(T1, ZERO, 1);
+    a.li(T0, PLIC + 4 * 11).sw(T1, T0, 0);
+    a.li(T0, PLIC + 0x2000)
+        .li(T2, 1 << 11)
+        .sw(T2, T0, 0)
+        .csrw(MIE, T2);
+    // Alarm 5 ms from now.
+    a.li(S0, RTC).lw(T2, S0, 0).lw(A0, S0, 4).slli(A0, A0, 32);
+    a.slli(T2, T2, 32)
+        .word(32 << 20 | T2 << 15 | 5 << 12 | T2 << 7 | 0x13)
+        .add(A0, A0, T2);
+    a.li(T2, 5_000_000).add(A0, A0, T2).sw(T1, S0, 0x10);
+    a.word(32 << 20 | A0 << 15 | 5 << 12 | T2 << 7 | 0x13)
+        .sw(T2, S0, 0xc)
+        .sw(A0, S0, 8);
+    a.wfi();
+    a.li(T0, PLIC + 0x20_0004)
+        .lw(T2, T0, 0)
+        .li(T0, DATA)
+        .sd(T2, T0, 0);
+    a.power_off();
+    let mut machine = Machine::boot(config("sbi", 1), &a.payload(), quiet()).unwrap();
+    assert_eq!(run(&mut machine), Outcome::PoweredOff);
+    assert_eq!(data(&machine, 0), 11, "claimed interrupt");
+    assert!(
+        (5_000_000..5_020_000).contains(&machine.now()),
+        "{}",
+        machine.now()
+    );
+}
+
+#[test]
+fn largest_machine_starts_and_stays_lazy() {
+    let mut config = config("sstc", 64);
+    config.ram = 64 << 30;
+    // Before that, each hart counts in the last word of RAM. Branches are relative: code moves.
+    let mut head = Asm::default();
+    head.li(T0, RAM + (64 << 30) - 8)
+        .addi(T1, ZERO, 1)
+        .amoadd(ZERO, T1, T0);
+    let mut payload = head.payload();
+    payload
+        .firmware
+        .as_mut()
+        .unwrap()
+        .extend(counters(64).code());
+    let mut machine = Machine::boot(config, &payload, quiet()).unwrap();
+    assert_eq!(run(&mut machine), Outcome::PoweredOff);
+    assert_eq!(data(&machine, 0), 500 * (64 * 65 / 2));
+    assert_eq!(machine.ram().load(RAM + (64 << 30) - 8, 8), Some(64));
+}

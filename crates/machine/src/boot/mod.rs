@@ -6,7 +6,7 @@
 //!   0x8000_0000  firmware
 //!   0x8020_0000  kernel (or after the firmware, on a 2 MiB boundary)
 //!   + 128 MiB    initrd (or half of RAM, or after the kernel)
-//!   top of RAM   device tree (below 3 GiB, on a 2 MiB boundary)
+//!   top of RAM   device tree (below 3 GiB, on a 2 MiB boundary; else behind the initrd)
 //! ```
 //!
 //! Files are read by the caller and arrive as bytes: everything here treats them as hostile.
@@ -163,37 +163,89 @@ pub fn load(ram: &Ram, payload: &Payload) -> Result<Loaded, Error> {
     })
 }
 
-/// Puts the device tree at the top of RAM and returns its address.
+/// Puts the device tree at the top of RAM (below 3 GiB), or behind everything else if that is taken,
+/// and returns its address.
 ///
 /// # Errors
-/// A sentence, if it would overlap what is already loaded.
+/// A sentence, if there is no room.
 pub fn place_fdt(ram: &Ram, place: &Placement, fdt: &[u8]) -> Result<u64, Error> {
-    let end = ram.base() + ram.size();
-    let end = if ram.base() < FDT_LIMIT {
-        end.min(FDT_LIMIT)
-    } else {
-        end
-    };
+    let len = fdt.len() as u64;
     let align = if ram.size() >= 16 << 20 {
         KERNEL_ALIGN
     } else {
         4096
     };
-    let start = end.saturating_sub(fdt.len() as u64) / align * align;
+    let end = (ram.base() + ram.size()).min(FDT_LIMIT.max(ram.base()));
+    let high = end.saturating_sub(len) / align * align;
     let used = place
         .kernel_end
         .max(place.initrd.map_or(0, |(_, end)| end))
-        .max(place.entry);
-    // Above the limit RAM continues, so that large files may lie on both sides of it.
-    let before = place
-        .initrd
-        .is_some_and(|(first, _)| first >= start + fdt.len() as u64)
-        && place.kernel_end <= start;
-    if start < ram.base() || (start < used && !before) {
+        .max(ram.base());
+    let behind = used.checked_next_multiple_of(align).unwrap_or(u64::MAX);
+    let start = if high >= used { high } else { behind };
+    if !ram.contains(start, len) {
         return Err(Error::Invalid(
             "kernel and initrd leave no room for the device tree; use a larger --ram".into(),
         ));
     }
     write(ram, start, fdt, "the device tree")?;
     Ok(start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ram(mib: u64) -> Ram {
+        Ram::new(crate::map::RAM, mib << 20).unwrap()
+    }
+
+    fn payload(kernel: usize, initrd: usize) -> Payload {
+        Payload {
+            firmware: Some(vec![0x13; 300 << 10]),
+            kernel: Some(image::tests::linux_image(kernel, kernel as u64)),
+            initrd: Some(vec![1; initrd]),
+            ..Payload::default()
+        }
+    }
+
+    /// Loads and checks that no part lies on another.
+    fn layout(ram: &Ram, payload: &Payload) -> (Placement, u64) {
+        let place = load(ram, payload).unwrap().placement;
+        let fdt = place_fdt(ram, &place, &[0xee; 20_000]).unwrap();
+        let (start, end) = place.initrd.unwrap();
+        assert_eq!(place.kernel % KERNEL_ALIGN, 0);
+        assert!(place.kernel >= ram.base() + (300 << 10));
+        assert!(place.kernel_end <= start);
+        assert!(end <= fdt || fdt + 20_000 <= start && place.kernel_end <= fdt);
+        (place, fdt)
+    }
+
+    #[test]
+    fn parts_lie_where_qemu_puts_them() {
+        let ram = ram(1024);
+        let (place, fdt) = layout(&ram, &payload(30 << 20, 5 << 20));
+        assert_eq!((place.entry, place.kernel), (0x8000_0000, 0x8020_0000));
+        assert_eq!(place.initrd.unwrap().0, 0x8820_0000);
+        assert_eq!(fdt, 0xbfe0_0000);
+    }
+
+    #[test]
+    fn initrd_beyond_the_limit_of_the_device_tree_is_fine() {
+        let ram = ram(4096);
+        let (place, fdt) = layout(&ram, &payload(1 << 20, 900 << 20));
+        assert!(fdt >= place.initrd.unwrap().1, "{fdt:#x}");
+    }
+
+    #[test]
+    fn small_ram_is_filled_or_refused() {
+        layout(&ram(16), &payload(3 << 20, 3 << 20));
+        let place = load(&ram(16), &payload(3 << 20, 6 << 20))
+            .unwrap()
+            .placement;
+        let error = place_fdt(&ram(16), &place, &[0; 3 << 20])
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("larger --ram"), "{error}");
+    }
 }
