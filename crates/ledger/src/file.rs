@@ -9,6 +9,7 @@ use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::histogram::Latency;
 
@@ -90,7 +91,16 @@ impl LedgerFile {
             );
             return Err(ReadError(text));
         }
-        serde_json::from_str(text).map_err(|e| ReadError(e.to_string()))
+        let file: Self = serde_json::from_str(text).map_err(|e| ReadError(e.to_string()))?;
+        let clock = &file.run.clock;
+        if clock.cycles_per_second == 0 || clock.cycles_per_tick == 0 {
+            return Err(ReadError("its clock stands still".to_string()));
+        }
+        let value: Value = serde_json::from_str(text).map_err(|e| ReadError(e.to_string()))?;
+        match find_huge(&value) {
+            Some(n) => Err(ReadError(format!("{n} is too large for a count or a time"))),
+            None => Ok(file),
+        }
     }
 
     /// The part of the run in which the workload ran: phase `workload`, or all of it if that phase
@@ -100,6 +110,17 @@ impl LedgerFile {
             .iter()
             .find(|p| p.name == "workload")
             .map_or(&self.total, |p| &p.totals)
+    }
+}
+
+/// An integer above 2^53, which no run reaches (100 days at 1 GHz), or `None`. Whoever sums up a
+/// ledger can then rely on sums to fit.
+fn find_huge(value: &Value) -> Option<u64> {
+    match value {
+        Value::Number(n) => n.as_u64().filter(|n| *n > 1 << 53),
+        Value::Array(list) => list.iter().find_map(find_huge),
+        Value::Object(map) => map.values().find_map(find_huge),
+        _ => None,
     }
 }
 

@@ -199,3 +199,19 @@ fn other_versions_are_refused_with_a_sentence() {
     );
     assert!(LedgerFile::from_json("[]").is_err());
 }
+
+#[test]
+fn ledgers_that_no_run_writes_are_refused() {
+    let good: Value = serde_json::from_str(&random_ledger().to_json()).unwrap();
+    assert!(LedgerFile::from_json(&good.to_string()).is_ok());
+    let spoil: [fn(&mut Value); 3] = [
+        |v| v["run"]["clock"]["cycles_per_second"] = 0.into(),
+        |v| v["total"]["exits"]["wfi"]["exits"] = u64::MAX.into(),
+        |v| v["total"]["cycles"] = "many".into(),
+    ];
+    for spoil in spoil {
+        let mut value = good.clone();
+        spoil(&mut value);
+        assert!(LedgerFile::from_json(&value.to_string()).is_err());
+    }
+}

@@ -11,6 +11,11 @@ pub enum Align {
     Right,
 }
 
+/// Text without control characters: names come from files, and must not drive the terminal.
+pub fn clean(text: &str) -> String {
+    text.replace(char::is_control, "?")
+}
+
 /// A table with a title, a head and a rule before the last rows if asked for.
 pub struct Table {
     title: String,
@@ -35,12 +40,12 @@ impl Table {
 
     /// Adds a column.
     pub fn column(&mut self, name: &str, align: Align) {
-        self.columns.push((name.to_string(), align));
+        self.columns.push((clean(name), align));
     }
 
     /// Adds a row; missing cells stay empty.
     pub fn row(&mut self, cells: Vec<String>) {
-        self.rows.push(cells);
+        self.rows.push(cells.iter().map(|c| clean(c)).collect());
     }
 
     /// Draws a line between the rows so far and the next.

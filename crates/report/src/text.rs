@@ -2,7 +2,7 @@
 
 use crate::compare::{Comparison, ExitRow};
 use crate::number::{self, Space};
-use crate::table::{Align, Table};
+use crate::table::{Align, Table, clean};
 use trapless_ledger::LedgerFile;
 
 /// How to print.
@@ -67,7 +67,9 @@ fn title(comparison: &Comparison) -> String {
             ),
             None => String::new(),
         };
-        text.push_str(&format!("{}: workload {}{work}\n", c.name, run.workload));
+        let line = format!("{}: workload {}{work}", c.name, run.workload);
+        text.push_str(&clean(&line));
+        text.push('\n');
     }
     text
 }
@@ -206,6 +208,7 @@ fn measurements(comparison: &Comparison) -> Table {
 
 /// Breaks a sentence into lines, the following ones indented.
 fn wrap(text: &str, width: usize) -> String {
+    let text = clean(text);
     let mut out = String::new();
     let mut used = 0;
     for word in text.split(' ') {

@@ -63,3 +63,12 @@ fn one_ledger_and_many_fit_as_well() {
 "
     );
 }
+
+#[test]
+fn names_from_files_cannot_drive_the_terminal() {
+    let mut ledger = synthetic::ledger("sbi\x1b[2J", 10);
+    ledger.run.workload = "a\x07b".into();
+    ledger.run.measurements[0].name = "x\ny\x1b]0;".into();
+    let text = report(&[ledger], Style::default());
+    assert!(text.chars().all(|c| c == '\n' || !c.is_control()));
+}
