@@ -9,6 +9,7 @@ use crate::files::{PackageFiles, merged_usr};
 use crate::modules;
 use crate::progress::Progress;
 use crate::recipe::{Recipe, Side};
+use crate::selftests;
 use crate::vmm;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -132,7 +133,7 @@ impl Images {
             .collect()
     }
 
-    /// Makes the image `name` (a recipe, or `vmm`), or finds it in the cache and checks that it is undamaged.
+    /// Makes the image `name` (a recipe, `vmm` or `kvm-selftests`), or finds it in the cache and checks that it is undamaged.
     ///
     /// # Errors
     /// If there is no such recipe, or a package or tool it needs cannot be had.
@@ -150,10 +151,10 @@ impl Images {
     }
 
     fn make(&mut self, name: &str) -> Result<Prepared> {
-        if name == "vmm" {
-            self.prepare_vmm()
-        } else {
-            self.prepare_recipe(name)
+        match name {
+            "vmm" => self.prepare_vmm(),
+            "kvm-selftests" => self.prepare_selftests(),
+            _ => self.prepare_recipe(name),
         }
     }
 
@@ -182,6 +183,27 @@ impl Images {
             path,
             size,
             packages: Vec::new(),
+        })
+    }
+
+    /// A folder of programs.
+    fn prepare_selftests(&mut self) -> Result<Prepared> {
+        let recipe = self.recipe("kernel")?;
+        let kernel = self.resolve(&recipe)?.pop().ok_or(Error::NoMirror)?;
+        let (cache, progress) = (self.cache.clone(), self.progress);
+        let (path, source) = selftests::build(&cache, self.apt()?, &kernel, progress)?;
+        let mut hashes = Vec::new();
+        let mut size = 0;
+        for file in files_of(&path)? {
+            hashes.push(sha256_file(&file)?);
+            size += fs::metadata(&file).map_err(io("read", &file))?.len();
+        }
+        let sha256 = sha256_parts(hashes.iter().map(String::as_bytes));
+        Ok(Prepared {
+            path,
+            sha256,
+            size,
+            packages: vec![(&source).into()],
         })
     }
 
@@ -326,6 +348,14 @@ fn load_intact(folder: &Path) -> Option<Prepared> {
     (sha256_file(&prepared.path).ok()? == prepared.sha256).then_some(prepared)
 }
 
+/// The files of a folder, sorted.
+fn files_of(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).map_err(io("list", folder))?;
+    let mut files: Vec<PathBuf> = entries.flatten().map(|e| e.path()).collect();
+    files.sort();
+    Ok(files)
+}
+
 fn write_initramfs(
     recipe: &Recipe,
     files: &PackageFiles,
@@ -394,6 +424,13 @@ fn write_initramfs(
         used.insert(package.into());
     }
     for (name, image) in inside {
+        if image.path.is_dir() {
+            for file in files_of(&image.path)? {
+                let below = file.file_name().unwrap_or_default().to_string_lossy();
+                add(&mut archive, &format!("{name}/{below}"), &file)?;
+            }
+            continue;
+        }
         let content = fs::read(&image.path).map_err(io("read", &image.path))?;
         let mode = if content.starts_with(b"\x7fELF") {
             0o755

@@ -17,6 +17,7 @@ pub mod mirror;
 pub mod modules;
 pub mod progress;
 pub mod recipe;
+pub mod selftests;
 pub mod store;
 pub mod tools;
 pub mod tree;

@@ -47,7 +47,7 @@ pub struct Recipe {
     /// Path in the image = file beside the recipe.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
-    /// Path in the image = another image, or `vmm`, or `selftests`.
+    /// Path in the image = another image, or `vmm`, or `kvm-selftests`.
     #[serde(default)]
     pub artefacts: BTreeMap<String, String>,
     /// Path of a symbolic link = its target.
@@ -153,7 +153,7 @@ mod tests {
                 assert!(folder.join(file).exists(), "{}: {file}", recipe.name);
             }
             for artefact in recipe.artefacts.values() {
-                let known = ["vmm", "selftests"].contains(&artefact.as_str())
+                let known = ["vmm", "kvm-selftests"].contains(&artefact.as_str())
                     || recipes.iter().any(|r| r.name == *artefact);
                 assert!(known, "{}: {artefact}", recipe.name);
             }

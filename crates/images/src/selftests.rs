@@ -1,0 +1,132 @@
+//! Linux's own KVM selftests, built for riscv64 from Debian's kernel source.
+
+use crate::apt::{Apt, Package, Request};
+use crate::cache::{Cache, sha256_parts};
+use crate::command::run;
+use crate::error::{Error, Result, io};
+use crate::files::PackageFiles;
+use crate::progress::Progress;
+use crate::tools::Tools;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The part of the kernel source that the selftests are built from.
+const PARTS: &[&str] = &[
+    "Kbuild",
+    "Makefile",
+    "arch/riscv/*",
+    "arch/x86/include/*",
+    "include/*",
+    "scripts/*",
+    "tools/*",
+    "usr/*",
+];
+
+/// Generic tests that the kernel's makefile does not list for riscv but that compile for it.
+const GENERIC: &str = "dirty_log_perf_test hardware_disable_test rseq_test";
+
+/// Builds the selftests of the release that `kernel` (a `linux-image` package) belongs to.
+///
+/// Returns the folder with the static programs and the source package.
+///
+/// # Errors
+/// If the source or the tools cannot be had, or the tests do not compile.
+pub fn build(
+    cache: &Cache,
+    apt: &Apt,
+    kernel: &Package,
+    progress: Progress,
+) -> Result<(PathBuf, Package)> {
+    let mut numbers = kernel.version.split('.');
+    let release = format!(
+        "{}.{}",
+        numbers.next().unwrap_or_default(),
+        numbers.next().unwrap_or_default()
+    );
+    let name = format!("linux-source-{release}");
+    let request = Request {
+        arch: "riscv64".into(),
+        closure: Vec::new(),
+        alone: vec![name.clone()],
+    };
+    let packages = apt.resolve(&request)?;
+    let source = packages.first().cloned().ok_or_else(|| Error::Resolve {
+        packages: name.clone(),
+        reason: "no such package".into(),
+    })?;
+    let key = sha256_parts([source.sha256.as_bytes(), GENERIC.as_bytes()]);
+    let folder = cache.folder("selftests")?.join(&key[..24]);
+    let _lock = cache.lock("selftests")?;
+    let programs = folder.join("programs");
+    if programs.exists() {
+        return Ok((programs, source));
+    }
+    let tools = Tools::prepare(cache, apt, progress)?;
+    let files = PackageFiles::unpack(cache, apt, &packages, progress)?;
+    let archive = files.find(&format!("/usr/src/{name}.tar.xz"))?.1;
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).map_err(io("create", &folder))?;
+    {
+        let _task = progress.task("Unpacking the kernel source", 0);
+        let mut tar = tools.command("tar", &[cache.root()])?;
+        tar.arg("-xJf")
+            .arg(&archive)
+            .arg("-C")
+            .arg(&folder)
+            .arg("--wildcards");
+        tar.args(PARTS.iter().map(|part| format!("{name}/{part}")));
+        run(&mut tar, "unpacking the kernel source", "util-linux")?;
+    }
+    let _task = progress.task("Building the KVM selftests for riscv64", 0);
+    let tree = folder.join(&name);
+    let objects = folder.join("objects");
+    let make = |arguments: &[&str]| -> Result<()> {
+        let mut command: Command = tools.command("make", &[cache.root()])?;
+        command.args([
+            "-s",
+            "-j",
+            &jobs(),
+            "ARCH=riscv",
+            "CROSS_COMPILE=riscv64-linux-gnu-",
+        ]);
+        command.arg("-C").args(arguments);
+        run(&mut command, "building the KVM selftests", "util-linux").map(drop)
+    };
+    make(&[&tree.to_string_lossy(), "headers"])?;
+    make(&[
+        &tree.join("tools/testing/selftests/kvm").to_string_lossy(),
+        "LDFLAGS=-static -s",
+        &format!("OUTPUT={}", objects.display()),
+        &format!("TEST_GEN_PROGS_EXTENDED_riscv={GENERIC}"),
+    ])?;
+    let unfinished = folder.join("unfinished");
+    fs::create_dir_all(&unfinished).map_err(io("create", &unfinished))?;
+    for place in [objects.clone(), objects.join("riscv")] {
+        take_programs(&place, &unfinished)?;
+    }
+    fs::rename(&unfinished, &programs).map_err(io("write", &programs))?;
+    // Only the programs are needed again.
+    for done in [tree, objects] {
+        let _ = fs::remove_dir_all(done);
+    }
+    Ok((programs, source))
+}
+
+/// Copies the ELF programs of one folder.
+fn take_programs(from: &Path, to: &Path) -> Result<()> {
+    for entry in fs::read_dir(from).map_err(io("list", from))?.flatten() {
+        let path = entry.path();
+        if path.is_file() && path.extension().is_none() {
+            let copy = to.join(entry.file_name());
+            fs::copy(&path, &copy).map_err(io("write", &copy))?;
+        }
+    }
+    Ok(())
+}
+
+fn jobs() -> String {
+    std::thread::available_parallelism()
+        .map_or(1, usize::from)
+        .to_string()
+}
