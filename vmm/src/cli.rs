@@ -199,6 +199,16 @@ impl Cli {
                 crate::map::VIRTIO_SLOTS
             )));
         }
+        let known = |name: &String| {
+            crate::isa::KVM_EXTENSIONS
+                .iter()
+                .any(|(_, ext)| ext == name)
+        };
+        if let Some(name) = self.disable_ext.iter().find(|name| !known(name)) {
+            return Err(Error::user(format!(
+                "--disable-ext {name}: KVM knows no such extension; write it in lower case as in the ISA string"
+            )));
+        }
         if self.command_line().len() > 1023 {
             return Err(Error::user(
                 "the kernel command line is longer than 1023 bytes; shorten --append",
@@ -281,6 +291,21 @@ mod tests {
         let error = parse(&args).unwrap().check().unwrap_err();
         assert_eq!(error.code(), 2);
         assert!(error.to_string().contains("slots"));
+    }
+
+    #[test]
+    fn unknown_extensions_are_a_user_error() {
+        assert!(
+            parse(&["--disable-ext", "sstc,zbb"])
+                .unwrap()
+                .check()
+                .is_ok()
+        );
+        let error = parse(&["--disable-ext", "sstc,stsc"])
+            .unwrap()
+            .check()
+            .unwrap_err();
+        assert!(error.to_string().contains("stsc"));
     }
 
     #[test]

@@ -10,7 +10,7 @@
 //!                    user-space PLIC (trapless-intc) -- KVM_INTERRUPT --> vCPUs
 //! ```
 //!
-//! Only [`vm`] and [`vcpu`] speak to KVM and exist on riscv64 alone; everything else builds and is tested on any host.
+//! Only `vm` and `vcpu` speak to KVM and exist on riscv64 alone; everything else builds and is tested on any host.
 
 pub mod boot;
 pub mod cli;
