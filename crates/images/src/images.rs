@@ -20,6 +20,8 @@ use std::path::{Path, PathBuf};
 /// Changes when this code would make other bytes from the same recipe.
 const FORMAT: &str = "2";
 const ARCH: &str = "riscv64";
+/// How many versions of an image stay in the cache.
+const KEPT: usize = 4;
 
 /// A package that went into an image.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -281,6 +283,7 @@ impl Images {
         let manifest = folder.join("manifest.json");
         let text = serde_json::to_vec_pretty(&prepared).unwrap_or_default();
         fs::write(&manifest, text).map_err(io("write", &manifest))?;
+        remove_old(&folder, name);
         Ok(prepared)
     }
 
@@ -346,6 +349,31 @@ fn load_intact(folder: &Path) -> Option<Prepared> {
     // The cache may have been moved as a whole.
     prepared.path = folder.join(prepared.path.file_name()?);
     (sha256_file(&prepared.path).ok()? == prepared.sha256).then_some(prepared)
+}
+
+/// Removes all but the newest versions of an image; `folder` holds the one just made.
+fn remove_old(folder: &Path, name: &str) {
+    let key_of = |path: &Path| {
+        let file = path.file_name()?.to_str()?;
+        let key = file.strip_prefix(name)?.strip_prefix('-')?;
+        // `host-...` must not take `host-x-...` for its own.
+        (key.len() == 16 && key.bytes().all(|b| b.is_ascii_hexdigit())).then_some(())
+    };
+    let versions = fs::read_dir(folder.parent().unwrap_or(folder))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let mut versions: Vec<_> = versions
+        .map(|entry| entry.path())
+        .filter(|path| key_of(path).is_some() && path != folder)
+        .filter_map(|path| Some((fs::metadata(&path).ok()?.modified().ok()?, path)))
+        .collect();
+    versions.sort();
+    versions.reverse();
+    for (_, path) in versions.iter().skip(KEPT - 1) {
+        // Best effort: a folder that stays costs only room.
+        let _ = fs::remove_dir_all(path);
+    }
 }
 
 /// The files of a folder, sorted.

@@ -23,24 +23,33 @@ pub fn build(project: &Path, cache: &Cache, apt: &Apt, progress: Progress) -> Re
     let _lock = cache.lock("vmm")?;
     let target_dir = cache.folder("vmm-target")?;
     let _task = progress.task("Building the VMM for riscv64", 0);
-    let (mut command, target) = match host_target() {
-        Some(target) => (host_cargo(project, target), target),
-        None => (tree_cargo(project, cache, apt, progress)?, TARGET_GNU),
+    let compile = |command: &mut Command, target: &str| -> Result<i32> {
+        command
+            .arg("--target")
+            .arg(target)
+            .arg("--target-dir")
+            .arg(&target_dir);
+        for name in ["CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_TARGET"] {
+            command.env_remove(name);
+        }
+        Tools::status(command)
     };
-    command
-        .arg("--target")
-        .arg(target)
-        .arg("--target-dir")
-        .arg(&target_dir);
-    let code = Tools::status(&mut command)?;
-    if code != 0 {
-        return Err(Error::Command {
-            what: "building the VMM".into(),
-            status: format!("exit status {code}"),
-            output: "see the compiler's messages above".into(),
-        });
+    let program = |target: &str| target_dir.join(target).join("release/trapless-vmm");
+    if let Some(target) = host_target() {
+        if compile(&mut host_cargo(project, target), target)? == 0 {
+            return Ok(program(target));
+        }
+        eprintln!("the machine's own cargo could not build the VMM; trying Debian's");
     }
-    Ok(target_dir.join(target).join("release/trapless-vmm"))
+    let code = compile(&mut tree_cargo(project, cache, apt, progress)?, TARGET_GNU)?;
+    if code == 0 {
+        return Ok(program(TARGET_GNU));
+    }
+    Err(Error::Command {
+        what: "building the VMM".into(),
+        status: format!("exit status {code}"),
+        output: "see the compiler's messages above".into(),
+    })
 }
 
 /// The riscv64 target this machine's rustup and linkers can build a static program for.
