@@ -2,11 +2,10 @@
 
 use crate::apt::{Apt, Package, Request};
 use crate::cache::{Cache, sha256_file, sha256_parts};
-use crate::cpio;
 use crate::error::{Error, Result, io};
 use crate::experiment::Experiment;
 use crate::files::{PackageFiles, merged_usr};
-use crate::modules;
+use crate::initramfs::{self, files_of};
 use crate::progress::Progress;
 use crate::recipe::{Recipe, Side};
 use crate::selftests;
@@ -14,7 +13,6 @@ use crate::vmm;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 /// Changes when this code would make other bytes from the same recipe.
@@ -267,7 +265,7 @@ impl Images {
             fs::copy(&file, &path).map_err(io("write", &path))?;
             used.insert(package.into());
         } else {
-            write_initramfs(&recipe, &files, &inside, &own, &path, &mut used)?;
+            initramfs::write(&recipe, &files, &inside, &own, &path, &mut used)?;
         }
         for image in inside.values() {
             used.extend(image.packages.iter().cloned());
@@ -376,110 +374,46 @@ fn remove_old(folder: &Path, name: &str) {
     }
 }
 
-/// The files of a folder, sorted.
-fn files_of(folder: &Path) -> Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(folder).map_err(io("list", folder))?;
-    let mut files: Vec<PathBuf> = entries.flatten().map(|e| e.path()).collect();
-    files.sort();
-    Ok(files)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn write_initramfs(
-    recipe: &Recipe,
-    files: &PackageFiles,
-    inside: &BTreeMap<String, Prepared>,
-    own: &BTreeMap<String, (u32, Vec<u8>)>,
-    path: &Path,
-    used: &mut BTreeSet<PackageVersion>,
-) -> Result<()> {
-    let failed = || io("write", path);
-    let out = fs::File::create(path).map_err(failed())?;
-    let mut archive = cpio::Writer::new(BufWriter::new(out));
-    for folder in [
-        "dev", "proc", "sys", "run", "tmp", "root", "usr/bin", "usr/sbin", "usr/lib",
-    ] {
-        archive.folder(folder).map_err(failed())?;
-    }
-    for folder in ["bin", "sbin", "lib"] {
-        archive
-            .symlink(folder, &format!("usr/{folder}"))
-            .map_err(failed())?;
-    }
-    archive.device("dev/console", 5, 1).map_err(failed())?;
-    let add = |archive: &mut cpio::Writer<_>, name: &str, file: &Path| -> Result<()> {
-        let content = fs::read(file).map_err(io("read", file))?;
-        let mode = fs::metadata(file).map_err(io("read", file))?;
-        let mode = std::os::unix::fs::PermissionsExt::mode(&mode.permissions()) & 0o777;
-        archive
-            .file(name, mode, &content)
-            .map_err(io("write", path))
-    };
-    for (name, (package, file)) in files.with_libraries(&recipe.programs)? {
-        add(&mut archive, &name, &file)?;
-        used.insert(package.into());
-    }
-    for wanted in &recipe.data {
-        let mut below = files.below(wanted);
-        if below.is_empty() {
-            below.push((files.find(wanted)?.0, wanted.clone()));
-        }
-        for (package, name) in below {
-            add(&mut archive, &name, &files.find(&name)?.1)?;
-            used.insert(package.into());
-        }
-    }
-    if !recipe.modules.is_empty() {
-        let (package, folder) = files.find_pattern("/usr/lib/modules/*")?;
-        let release = folder
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        let modules = modules::collect(&folder, &recipe.modules)?;
-        let name = |file: &str| format!("/usr/lib/modules/{release}/{file}");
-        for module in &modules {
-            archive
-                .file(&name(&module.path), 0o644, &module.content)
-                .map_err(failed())?;
-        }
-        archive
-            .file(
-                &name("modules.dep"),
-                0o644,
-                modules::modules_dep(&modules).as_bytes(),
-            )
-            .map_err(failed())?;
-        used.insert(package.into());
-    }
-    for (name, image) in inside {
-        if image.path.is_dir() {
-            for file in files_of(&image.path)? {
-                let below = file.file_name().unwrap_or_default().to_string_lossy();
-                add(&mut archive, &format!("{name}/{below}"), &file)?;
-            }
-            continue;
-        }
-        let content = fs::read(&image.path).map_err(io("read", &image.path))?;
-        let mode = if content.starts_with(b"\x7fELF") {
-            0o755
-        } else {
-            0o644
+    #[test]
+    fn damaged_or_unfinished_image_is_not_used() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("x.cpio");
+        fs::write(&path, "content").unwrap();
+        assert_eq!(load_intact(temp.path()), None, "no manifest yet");
+        let sha256 = sha256_file(&path).unwrap();
+        let prepared = Prepared {
+            path: path.clone(),
+            sha256,
+            size: 7,
+            packages: Vec::new(),
         };
-        archive.file(name, mode, &content).map_err(failed())?;
+        let manifest = serde_json::to_vec(&prepared).unwrap();
+        fs::write(temp.path().join("manifest.json"), manifest).unwrap();
+        assert_eq!(load_intact(temp.path()), Some(prepared));
+        fs::write(&path, "c0ntent").unwrap();
+        assert_eq!(load_intact(temp.path()), None);
     }
-    for (name, (mode, content)) in own {
-        archive.file(name, *mode, content).map_err(failed())?;
+
+    #[test]
+    fn old_versions_of_the_same_image_only_are_removed() {
+        let temp = tempfile::tempdir().unwrap();
+        let folder = |name: &str| {
+            let path = temp.path().join(name);
+            fs::create_dir(&path).unwrap();
+            path
+        };
+        let other = folder("host-x-0000000000000000");
+        for n in 0..6 {
+            folder(&format!("host-{n:016}"));
+        }
+        let newest = folder("host-00000000000000ff");
+        remove_old(&newest, "host");
+        let left = fs::read_dir(temp.path()).unwrap().count();
+        assert!(newest.exists() && other.exists());
+        assert_eq!(left, KEPT + 1);
     }
-    for (name, target) in &recipe.links {
-        archive
-            .symlink(&merged_usr(name), target)
-            .map_err(failed())?;
-    }
-    archive
-        .finish()
-        .map_err(failed())?
-        .into_inner()
-        .map_err(|e| e.into_error())
-        .map_err(failed())?;
-    Ok(())
 }

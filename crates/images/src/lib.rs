@@ -13,6 +13,7 @@ pub mod error;
 pub mod experiment;
 pub mod files;
 pub mod images;
+mod initramfs;
 pub mod mirror;
 pub mod modules;
 pub mod progress;
