@@ -63,7 +63,7 @@ pub struct HartArgs {
     /// Size of RAM.
     #[arg(long, value_name = "SIZE", help_heading = "Machine")]
     pub ram: Option<Size>,
-    /// Switch extensions, for instance `-svadu,+zicond`.
+    /// ISA string (`rv64gc_h_sstc`), or extensions to switch (`-svadu,+zicond`).
     #[arg(
         long,
         value_name = "LIST",

@@ -38,6 +38,7 @@ mod error;
 pub mod fdt;
 mod feed;
 pub mod htif;
+mod isa_string;
 mod machine;
 pub mod map;
 mod peripherals;

@@ -8,6 +8,7 @@ use trapless_hart::{Extensions, HartConfig};
 
 use crate::Error;
 use crate::cost::CostTable;
+use crate::isa_string;
 
 /// Which interrupt architecture a machine has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -112,11 +113,16 @@ impl MachineConfig {
         self.cost = cost;
     }
 
-    /// Switches extensions on and off: `"-svadu,+sstc"`; a name without sign is switched on.
+    /// Sets the extensions to those of an ISA string (`rv64gc_h_sstc`), or switches some of them
+    /// (`"-svadu,+sstc"`; a name without sign is switched on).
     ///
     /// # Errors
     /// A sentence with the known names.
     pub fn set_isa(&mut self, toggles: &str) -> Result<(), Error> {
+        if toggles.to_lowercase().starts_with("rv") {
+            self.hart.extensions = isa_string::parse(toggles).map_err(Error::Invalid)?;
+            return Ok(());
+        }
         let mut all = serde_json::to_value(self.hart.extensions).unwrap_or_default();
         for toggle in toggles.split(',').map(str::trim).filter(|t| !t.is_empty()) {
             let (name, on) = match toggle.strip_prefix('-') {

@@ -33,6 +33,9 @@ pub(crate) struct Progress {
     turn: usize,
     /// Earliest deadline of a device.
     device_deadline: u64,
+    /// Harts held back by a debugger, and those of them that may catch up.
+    late: Vec<usize>,
+    due: Vec<usize>,
 }
 
 /// When to stop without being asked.
@@ -96,6 +99,16 @@ impl Machine {
                 self.begin_round();
                 self.clock.in_round = true;
             }
+            while let Some(&hart) = self.clock.due.first() {
+                let watcher: Option<&mut dyn Observer> = match &mut observer {
+                    Some(observer) => Some(&mut **observer),
+                    None => None,
+                };
+                if let Some(outcome) = self.turn(hart, watcher) {
+                    return outcome;
+                }
+                self.clock.due.remove(0);
+            }
             while self.clock.turn < self.harts.len() {
                 let watcher: Option<&mut dyn Observer> = match &mut observer {
                     Some(observer) => Some(&mut **observer),
@@ -118,12 +131,22 @@ impl Machine {
         }
     }
 
-    /// Takes the rest of the turn from the hart that an observer stopped; it catches up in the next
-    /// round. For debuggers that hold one hart back: the run is then no longer the one without them.
-    pub fn postpone(&mut self) {
-        if self.clock.in_round {
+    /// Holds back the hart that an observer stopped: its turn is over until [`recall`](Self::recall),
+    /// except that each further round lets it try. For debuggers; the run is then no longer the one
+    /// without them.
+    pub fn postpone(&mut self, hart: usize) {
+        if self.clock.in_round && self.clock.turn == hart {
             self.clock.turn += 1;
         }
+        self.clock.due.retain(|&due| due != hart);
+        if !self.clock.late.contains(&hart) {
+            self.clock.late.push(hart);
+        }
+    }
+
+    /// Lets the harts that were held back catch up before any other goes on.
+    pub fn recall(&mut self) {
+        self.clock.due.append(&mut self.clock.late);
     }
 
     /// Whether the guest or the user ended the run.
