@@ -1,1 +1,132 @@
 //! gdb remote debugging of a machine.
+//!
+//! ```no_run
+//! use trapless_gdb::{Ended, Server};
+//! use trapless_machine::{Machine, MachineConfig, Payload, Peripherals};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let payload = Payload::default();
+//! let peripherals = Peripherals::new(Box::new(std::io::stdout()));
+//! let mut machine = Machine::boot(MachineConfig::preset("sstc")?, &payload, peripherals)?;
+//! let server = Server::bind(":1234")?;
+//! println!("waiting for: target remote {}", server.address());
+//! match trapless_gdb::serve(&mut machine, &server, &mut ())? {
+//!     Ended::Machine(outcome) => println!("{outcome:?}"),
+//!     Ended::Killed => println!("gdb killed the machine"),
+//!     Ended::Host => {}
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Every hart is a thread. Breakpoints and watchpoints are checks before each instruction: memory is
+//! not patched, there is no limit to their number, and they hold for all harts by virtual address.
+//! While there are none the machine runs at full speed. A stop does not move block ends, so a run
+//! that is only looked at ends in the same state, with the same ledger, as one without gdb.
+//!
+//! | module | subject |
+//! |---|---|
+//! | `session` | connections, and running the machine between packets |
+//! | `target` | registers and memory of harts |
+//! | `breaks` | breakpoints, watchpoints and steps as an `Observer` |
+//! | `description` | which registers there are |
+//! | `monitor` | `monitor` commands |
+
+mod breaks;
+mod description;
+mod monitor;
+mod session;
+mod target;
+
+use std::net::{SocketAddr, TcpListener};
+
+use trapless_hart::Observer;
+use trapless_machine::{Machine, Outcome};
+
+pub use session::serve;
+
+/// Where gdb connects.
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl Server {
+    /// Listens on `address`: `HOST:PORT`, or `:PORT` for this computer only. Port 0 takes a free one.
+    ///
+    /// # Errors
+    /// [`Error::Listen`] if the address is malformed or in use.
+    pub fn bind(address: &str) -> Result<Self, Error> {
+        let full = match address.strip_prefix(':') {
+            Some(port) => format!("127.0.0.1:{port}"),
+            None => address.into(),
+        };
+        let listen = || {
+            let listener = TcpListener::bind(&full)?;
+            listener.set_nonblocking(true)?;
+            let address = listener.local_addr()?;
+            Ok(Self { listener, address })
+        };
+        listen().map_err(|reason| Error::Listen {
+            address: address.into(),
+            reason,
+        })
+    }
+
+    /// Address to give to gdb's `target remote`.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+/// What goes on beside the debugger; `()` does nothing.
+pub trait Host {
+    /// Called between slices of the run, and while the machine is stopped or idle: the place to
+    /// deliver console input. `false` ends the session.
+    fn poll(&mut self, machine: &mut Machine) -> bool {
+        let _ = machine;
+        true
+    }
+
+    /// Something to tell the user: gdb came or went.
+    fn notice(&mut self, text: &str) {
+        let _ = text;
+    }
+
+    /// Another observer of the run, for instance a log.
+    fn observer(&mut self) -> Option<&mut dyn Observer> {
+        None
+    }
+}
+
+impl Host for () {}
+
+/// Why a session is over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ended {
+    /// The machine ended; never [`Outcome::Limit`], [`Outcome::Idle`] or [`Outcome::Observer`].
+    Machine(Outcome),
+    /// gdb's `kill`.
+    Killed,
+    /// [`Host::poll`] said so.
+    Host,
+}
+
+/// Debugging is not possible.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The address cannot be listened on.
+    #[error(
+        "cannot listen for gdb on {address}: {reason}; give --gdb a free :PORT or ADDRESS:PORT"
+    )]
+    Listen {
+        /// As given.
+        address: String,
+        /// What the system said.
+        reason: std::io::Error,
+    },
+    /// Connections can no longer be accepted.
+    #[error("cannot accept a connection from gdb: {0}")]
+    Accept(std::io::Error),
+}

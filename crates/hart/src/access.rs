@@ -198,15 +198,15 @@ impl Hart {
         self.physical(va, 1, Access::Write, eff).map(|_| ())
     }
 
-    /// Physical address that the current mode's `va` reaches, without side effects on devices; for
-    /// debuggers. `None` if it does not translate.
+    /// Physical address that the current mode's `va` reaches, whatever its permissions; for
+    /// debuggers. Leaves no trace: no TLB entry, no accessed bit, no virtual time. `None` if it does
+    /// not translate.
     pub fn debug_translate(&mut self, va: u64) -> Option<u64> {
         let saved = (self.cycles, self.syndrome, self.csr.events);
         let eff = self.effective();
-        let pa = self
-            .translate(va, 1, Access::Read, &eff)
-            .or_else(|Fault| self.translate(va, 1, Access::Exec, &eff))
-            .ok();
+        self.probing = true;
+        let pa = self.translate(va, 1, Access::Read, &eff).ok();
+        self.probing = false;
         (self.cycles, self.syndrome, self.csr.events) = saved;
         pa
     }

@@ -67,8 +67,8 @@ impl CodeCache {
         }
     }
 
-    /// A hart executed `fence.i`.
-    pub(crate) fn fence_i(&mut self) {
+    /// A hart executed `fence.i`, or a debugger wrote memory.
+    pub fn fence_i(&mut self) {
         self.epoch = self.epoch.wrapping_add(1);
         if self.epoch == 0 {
             self.reset();

@@ -18,6 +18,7 @@ mod config;
 mod csr;
 mod fpu;
 mod interp;
+mod memory_access;
 pub mod platform;
 mod pmp;
 mod ram;
@@ -29,6 +30,7 @@ mod trap;
 
 pub use block::CodeCache;
 pub use config::{CACHE_BLOCK, CostModel, Extensions, HartConfig};
+pub use memory_access::MemoryAccess;
 pub use ram::{Ram, RamError};
 pub use run::{Observer, Stop};
 
@@ -93,6 +95,9 @@ pub struct Hart {
     pub(crate) lines: Lines,
     pub(crate) lines_stale: bool,
     pub(crate) mip: u64,
+    /// Virtual time in cycles at which `stimecmp` and `vstimecmp` fire; 0 if that is past, and
+    /// `u64::MAX` if they are off or never do.
+    pub(crate) timer_at: [u64; 2],
     pub(crate) waiting: bool,
     pub(crate) wait_reported: bool,
     /// A `wrs` instruction gives up the rest of the quantum.
@@ -100,6 +105,10 @@ pub struct Hart {
     pub(crate) fence_i: bool,
     /// The interrupt architecture wants to know of mode changes.
     pub(crate) watched: bool,
+    /// Where an observer stopped inside a block: program counter and instructions left of the block.
+    pub(crate) cut: Option<(u64, usize)>,
+    /// A debugger translates: no permission checks, nothing remembered.
+    pub(crate) probing: bool,
 }
 
 impl Hart {
@@ -125,11 +134,14 @@ impl Hart {
             lines: Lines::default(),
             lines_stale: true,
             mip: 0,
+            timer_at: [u64::MAX; 2],
             waiting: false,
             wait_reported: false,
             stalled: false,
             fence_i: false,
             watched: false,
+            cut: None,
+            probing: false,
         };
         hart.x[10] = id as u64;
         hart.select_contexts();
@@ -226,6 +238,14 @@ impl Hart {
     #[inline]
     pub(crate) fn attention(&mut self) {
         self.limit = 0;
+    }
+
+    /// Makes the hart look up at the end of the current block if an interrupt can be taken now.
+    #[inline]
+    pub(crate) fn recheck(&mut self) {
+        if self.mip & self.csr.mie != 0 && self.pending_interrupt().is_some() {
+            self.attention();
+        }
     }
 
     /// The platform may have changed this hart's interrupt inputs.

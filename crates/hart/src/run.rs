@@ -47,25 +47,40 @@ impl Hart {
         self.watched = plat.wants_mode_changes();
         self.lines_stale = true;
         self.attention();
+        // The rest of a block that an observer stopped in comes before anything a block end brings.
+        let left = match self.cut.take() {
+            Some((pc, left)) if pc == self.pc => left,
+            _ => 0,
+        };
         match observer {
-            None => loop {
-                if self.cycles >= self.limit {
-                    if let Some(stop) = self.attend(code, plat, until) {
-                        return stop;
-                    }
+            None => {
+                if left != 0 {
+                    self.resume_block::<false>(code, plat, &mut NoObserver, left);
                 }
-                self.step_block::<false>(code, plat, &mut NoObserver);
-            },
-            Some(observer) => loop {
-                if self.cycles >= self.limit {
-                    if let Some(stop) = self.attend(code, plat, until) {
-                        return stop;
+                loop {
+                    if self.cycles >= self.limit {
+                        if let Some(stop) = self.attend(code, plat, until) {
+                            return stop;
+                        }
                     }
+                    self.step_block::<false>(code, plat, &mut NoObserver);
                 }
-                if !self.step_block::<true>(code, plat, observer) {
+            }
+            Some(observer) => {
+                if left != 0 && !self.resume_block::<true>(code, plat, observer, left) {
                     return Stop::Observer;
                 }
-            },
+                loop {
+                    if self.cycles >= self.limit {
+                        if let Some(stop) = self.attend(code, plat, until) {
+                            return stop;
+                        }
+                    }
+                    if !self.step_block::<true>(code, plat, observer) {
+                        return Stop::Observer;
+                    }
+                }
+            }
         }
     }
 

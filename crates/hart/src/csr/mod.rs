@@ -81,7 +81,7 @@ impl Hart {
     }
 
     /// The register that a supervisor CSR address reaches: its VS twin when V=1.
-    pub(crate) fn csr_alias(&self, addr: u16) -> u16 {
+    pub fn csr_alias(&self, addr: u16) -> u16 {
         let banked = matches!(
             addr,
             csr::SSTATUS
@@ -128,12 +128,17 @@ impl Hart {
         self.csr_read(self.csr_alias(addr))
     }
 
+    /// As [`peek_csr`](Self::peek_csr), but as M-mode would read it: `sstatus` is HS-mode's even
+    /// when V=1.
+    pub fn peek_csr_as_m(&self, addr: u16) -> Option<u64> {
+        self.csr_read(addr)
+    }
+
     /// Writes a CSR as M-mode would. For debuggers; `false` if the hart has no such CSR.
     pub fn poke_csr(&mut self, addr: u16, value: u64, plat: &mut dyn Platform) -> bool {
-        let target = self.csr_alias(addr);
-        let known = self.csr_read(target).is_some() && addr >> 10 != 3;
+        let known = self.csr_read(addr).is_some() && addr >> 10 != 3;
         if known {
-            self.csr_write(target, value, plat);
+            self.csr_write(addr, value, plat);
         }
         known
     }

@@ -83,6 +83,7 @@ impl Hart {
                 self.pc = pc;
                 if !observer.before(self, pc, inst) {
                     self.uncharge(&insts[i..], cost);
+                    self.cut = Some((pc, insts.len() - i));
                     return false;
                 }
             }

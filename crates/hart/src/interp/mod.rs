@@ -96,6 +96,32 @@ impl Hart {
         self.exec::<WATCH>(code.insts(&block), code.cost(), plat, observer)
     }
 
+    /// Executes what an observer left of a block: `left` instructions from `pc` on. Blocks end where
+    /// they would have ended without the stop, so that looking on changes nothing.
+    #[cold]
+    pub(crate) fn resume_block<const WATCH: bool>(
+        &mut self,
+        code: &mut CodeCache,
+        plat: &mut dyn Platform,
+        observer: &mut dyn Observer,
+        left: usize,
+    ) -> bool {
+        let block = match self.lookup(code, plat) {
+            Ok(Some(block)) => block,
+            Ok(None) => return self.single::<WATCH>(code, plat, observer),
+            Err(Fault) => {
+                self.take_exception(self.pc, plat);
+                return true;
+            }
+        };
+        let insts = code.insts(&block);
+        let insts = &insts[..left.min(insts.len())];
+        self.instret += insts.len() as u64;
+        let price = insts.iter().map(|i| u64::from(code.cost().of(i.op)));
+        self.cycles += price.sum::<u64>();
+        self.exec::<WATCH>(insts, code.cost(), plat, observer)
+    }
+
     /// Block at `pc`; `None` if its first instruction crosses a page or is not in RAM.
     #[cold]
     fn lookup(

@@ -1,0 +1,222 @@
+//! Breakpoints, watchpoints and single steps, checked before each instruction.
+
+use gdbstub::target::ext::breakpoints::WatchKind;
+use trapless_hart::{Hart, Observer};
+use trapless_isa::inst::Inst;
+
+/// A watched range of virtual addresses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Watch {
+    /// First byte.
+    pub addr: u64,
+    /// Bytes.
+    pub len: u64,
+    /// Accesses that stop.
+    pub kind: WatchKind,
+}
+
+/// What stops the machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hit {
+    /// A software breakpoint.
+    Software,
+    /// A hardware breakpoint.
+    Hardware,
+    /// A watchpoint.
+    Watch(Watch),
+    /// A step is done.
+    Step,
+    /// A hart that gdb believes to stand still reached something that would stop it.
+    Held,
+}
+
+/// A step of one hart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Step {
+    /// Hart.
+    pub hart: usize,
+    /// It goes on while its `pc` is in this range; empty for one instruction.
+    pub range: (u64, u64),
+    /// The first instruction has been let through.
+    begun: bool,
+}
+
+impl Step {
+    /// Steps `hart` once, and further while `pc` is in `range.0..range.1`.
+    pub fn new(hart: usize, range: (u64, u64)) -> Self {
+        Self {
+            hart,
+            range,
+            begun: false,
+        }
+    }
+}
+
+/// Everything that can stop the machine before an instruction.
+#[derive(Default)]
+pub struct Breaks {
+    /// Addresses of software breakpoints, sorted.
+    software: Vec<u64>,
+    /// Addresses of hardware breakpoints, sorted.
+    hardware: Vec<u64>,
+    watches: Vec<Watch>,
+    /// Breakpoints taken away since the last stop. gdb takes them away while it steps a hart over
+    /// one, and believes that the other harts stand still meanwhile.
+    lifted: Vec<u64>,
+    /// Steps under way.
+    pub steps: Vec<Step>,
+    /// The only harts that gdb asked to run, if not all.
+    pub only: Option<Vec<usize>>,
+    /// What stopped the machine last.
+    pub hit: Option<Hit>,
+}
+
+fn insert(list: &mut Vec<u64>, addr: u64) {
+    if let Err(at) = list.binary_search(&addr) {
+        list.insert(at, addr);
+    }
+}
+
+fn remove(list: &mut Vec<u64>, addr: u64) -> bool {
+    match list.binary_search(&addr) {
+        Ok(at) => {
+            list.remove(at);
+            true
+        }
+        Err(_) => false,
+    }
+}
+
+impl Breaks {
+    /// Whether instructions must be looked at.
+    pub fn active(&self) -> bool {
+        !(self.software.is_empty()
+            && self.hardware.is_empty()
+            && self.watches.is_empty()
+            && self.steps.is_empty())
+    }
+
+    /// Adds a breakpoint.
+    pub fn add(&mut self, hardware: bool, addr: u64) {
+        insert(self.list(hardware), addr);
+    }
+
+    /// Removes a breakpoint; `false` if there is none.
+    pub fn remove(&mut self, hardware: bool, addr: u64) -> bool {
+        let found = remove(self.list(hardware), addr);
+        if found {
+            self.lifted.push(addr);
+        }
+        found
+    }
+
+    fn list(&mut self, hardware: bool) -> &mut Vec<u64> {
+        if hardware {
+            &mut self.hardware
+        } else {
+            &mut self.software
+        }
+    }
+
+    /// Adds a watchpoint.
+    pub fn add_watch(&mut self, watch: Watch) {
+        self.watches.push(watch);
+    }
+
+    /// Removes a watchpoint; `false` if there is none.
+    pub fn remove_watch(&mut self, watch: Watch) -> bool {
+        match self.watches.iter().position(|w| *w == watch) {
+            Some(at) => {
+                self.watches.remove(at);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// A stepped hart that has executed its instruction and now waits: that was a `wfi`.
+    pub fn asleep(&self, harts: &[Hart]) -> Option<usize> {
+        let mut done = self.steps.iter().filter(|step| step.begun);
+        done.find(|step| harts.get(step.hart).is_some_and(Hart::waiting))
+            .map(|step| step.hart)
+    }
+
+    /// The machine is about to run.
+    pub fn resumed(&mut self) {
+        self.hit = None;
+        if self.only.is_none() {
+            self.lifted.clear();
+        }
+    }
+
+    /// Range and kind of the first watchpoint that `inst` will touch.
+    fn watched(&self, hart: &Hart, inst: &Inst) -> Option<Watch> {
+        let access = hart.memory_access(inst)?;
+        let hit = |w: &&Watch| {
+            let kind = match w.kind {
+                WatchKind::Write => access.store,
+                WatchKind::Read => access.load,
+                WatchKind::ReadWrite => true,
+            };
+            kind && access.overlaps(w.addr, w.len)
+        };
+        self.watches.iter().find(hit).copied()
+    }
+
+    fn check(&mut self, hart: &Hart, pc: u64, inst: &Inst) -> Option<Hit> {
+        let id = hart.id();
+        let mut first = false;
+        if let Some(step) = self.steps.iter_mut().find(|step| step.hart == id) {
+            first = !std::mem::replace(&mut step.begun, true);
+            if !first && !(step.range.0..step.range.1).contains(&pc) {
+                return Some(Hit::Step);
+            }
+        }
+        // A step from a breakpoint leaves it. Watchpoints gdb takes away itself.
+        if !first {
+            if self.software.binary_search(&pc).is_ok() {
+                return Some(Hit::Software);
+            }
+            if self.hardware.binary_search(&pc).is_ok() {
+                return Some(Hit::Hardware);
+            }
+        }
+        self.watched(hart, inst).map(Hit::Watch)
+    }
+}
+
+impl Observer for Breaks {
+    fn before(&mut self, hart: &Hart, pc: u64, inst: &Inst) -> bool {
+        self.hit = self.check(hart, pc, inst);
+        if let Some(only) = &self.only {
+            if !only.contains(&hart.id()) && (self.hit.is_some() || self.lifted.contains(&pc)) {
+                self.hit = Some(Hit::Held);
+            }
+        }
+        self.hit.is_none()
+    }
+}
+
+/// Breaks, and after them another observer for the instructions that go on.
+pub struct Both<'a> {
+    /// Decides.
+    pub breaks: &'a mut Breaks,
+    /// Watches.
+    pub other: Option<&'a mut dyn Observer>,
+}
+
+impl Observer for Both<'_> {
+    fn before(&mut self, hart: &Hart, pc: u64, inst: &Inst) -> bool {
+        self.breaks.before(hart, pc, inst)
+            && self
+                .other
+                .as_mut()
+                .is_none_or(|other| other.before(hart, pc, inst))
+    }
+
+    fn after(&mut self, hart: &Hart, pc: u64, inst: &Inst) {
+        if let Some(other) = &mut self.other {
+            other.after(hart, pc, inst);
+        }
+    }
+}

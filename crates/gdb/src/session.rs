@@ -1,0 +1,324 @@
+//! Connections, and running the machine between packets.
+//!
+//! ```text
+//! wait for gdb ──> stopped <──> running in slices ──> ended, killed
+//!      ^              │              │
+//!      └── detached: running in slices, another gdb may connect
+//! ```
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use gdbstub::common::Signal;
+use gdbstub::conn::Connection;
+use gdbstub::stub::state_machine::GdbStubStateMachine as State;
+use gdbstub::stub::{DisconnectReason, GdbStub, MultiThreadStopReason as StopReason};
+use trapless_hart::Observer;
+use trapless_machine::{Limits, Machine, Outcome};
+
+use crate::breaks::{Both, Hit};
+use crate::target::{Debugger, tid};
+use crate::{Ended, Error, Host, Server};
+
+/// How long to wait for something to happen before looking at the rest of the world.
+const NAP: Duration = Duration::from_millis(20);
+/// Longest packet. gdb reads memory in pieces of about half of this.
+const PACKET: usize = 16 << 10;
+/// Virtual time of a slice, in cycles, for machines that sleep a lot.
+const SLICE_CYCLES: u64 = 50_000_000;
+/// Instructions of a slice at full speed, and with every instruction looked at: tens of
+/// milliseconds either way.
+const SLICE_FAST: u64 = 8_000_000;
+const SLICE_OBSERVED: u64 = 1_000_000;
+
+/// Runs `machine` under gdb's control until it ends, gdb kills it, or `host` has enough. The machine
+/// does not run before the first gdb has connected; after `detach` it runs on and another gdb may
+/// connect.
+///
+/// # Errors
+/// [`Error::Accept`]. A connection that breaks counts as a `detach`.
+pub fn serve(machine: &mut Machine, server: &Server, host: &mut dyn Host) -> Result<Ended, Error> {
+    let mut started = false;
+    loop {
+        let stream = loop {
+            match server.listener.accept() {
+                Ok((stream, _)) => break stream,
+                Err(e) if is_empty(&e) => {}
+                Err(e) if e.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(e) => return Err(Error::Accept(e)),
+            }
+            if !host.poll(machine) {
+                return Ok(Ended::Host);
+            }
+            if started {
+                match slice(machine, host.observer(), SLICE_FAST) {
+                    Outcome::Limit => {}
+                    Outcome::Idle => std::thread::sleep(NAP),
+                    outcome => return Ok(Ended::Machine(outcome)),
+                }
+            } else {
+                std::thread::sleep(NAP);
+            }
+        };
+        started = true;
+        host.notice("gdb connected");
+        let Ok(link) = Link::new(stream) else {
+            continue;
+        };
+        let left = converse(machine, link, host);
+        machine.recall();
+        match left {
+            Left::Ended(ended) => return Ok(ended),
+            Left::Detached => host.notice("gdb detached, the machine goes on"),
+            Left::Broken(reason) => {
+                host.notice(&format!("gdb is gone ({reason}), the machine goes on"));
+            }
+        }
+    }
+}
+
+/// How a connection ended.
+enum Left {
+    Ended(Ended),
+    Detached,
+    Broken(String),
+}
+
+fn is_empty(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
+    )
+}
+
+fn slice(machine: &mut Machine, observer: Option<&mut dyn Observer>, instructions: u64) -> Outcome {
+    let limits = Limits {
+        until: machine.now().saturating_add(SLICE_CYCLES),
+        instret: machine.instret().saturating_add(instructions),
+    };
+    machine.run_observed(&limits, observer)
+}
+
+/// One gdb session.
+fn converse(machine: &mut Machine, link: Link, host: &mut dyn Host) -> Left {
+    let mut debugger = Debugger::new(machine);
+    let mut packet = vec![0; PACKET];
+    let stub = match GdbStub::builder(link)
+        .with_packet_buffer(&mut packet)
+        .build()
+    {
+        Ok(stub) => stub,
+        Err(e) => return Left::Broken(e.to_string()),
+    };
+    let mut state = match stub.run_state_machine(&mut debugger) {
+        Ok(state) => state,
+        Err(e) => return Left::Broken(e.to_string()),
+    };
+    // Set when the machine ended: the machine's own word is more exact than gdb's.
+    let mut outcome = None;
+    loop {
+        let next = match state {
+            State::Idle(mut stub) => match stub.borrow_conn().byte(true) {
+                Ok(Some(byte)) => stub.incoming_data(&mut debugger, byte),
+                Ok(None) => {
+                    if !host.poll(debugger.machine) {
+                        return Left::Ended(Ended::Host);
+                    }
+                    Ok(stub.into())
+                }
+                Err(e) => return Left::Broken(e.to_string()),
+            },
+            State::Running(mut stub) => match stub.borrow_conn().byte(false) {
+                Ok(Some(byte)) => stub.incoming_data(&mut debugger, byte),
+                Ok(None) => {
+                    if !host.poll(debugger.machine) {
+                        return Left::Ended(Ended::Host);
+                    }
+                    match run(&mut debugger, host) {
+                        Ran::On => Ok(stub.into()),
+                        Ran::Idle => {
+                            stub.borrow_conn().wait();
+                            Ok(stub.into())
+                        }
+                        Ran::Stop(reason) => stub.report_stop(&mut debugger, reason),
+                        Ran::End(how) => {
+                            outcome = Some(how);
+                            stub.report_stop(&mut debugger, exit(how))
+                        }
+                    }
+                }
+                Err(e) => return Left::Broken(e.to_string()),
+            },
+            State::CtrlCInterrupt(stub) => {
+                // The hart that is doing something is of more interest.
+                let harts = debugger.machine.harts();
+                let busy = harts.iter().position(|hart| !hart.waiting());
+                let reason = StopReason::SignalWithThread {
+                    tid: tid(busy.unwrap_or(0)),
+                    signal: Signal::SIGINT,
+                };
+                stub.interrupt_handled(&mut debugger, Some(reason))
+            }
+            State::Disconnected(stub) => {
+                return match (outcome, stub.get_reason()) {
+                    (Some(outcome), _) => Left::Ended(Ended::Machine(outcome)),
+                    (None, DisconnectReason::Kill) => Left::Ended(Ended::Killed),
+                    (None, _) => Left::Detached,
+                };
+            }
+        };
+        state = match next {
+            Ok(state) => state,
+            // gdb may close the connection without reading the last reply.
+            Err(e) => match outcome {
+                Some(outcome) => return Left::Ended(Ended::Machine(outcome)),
+                None => return Left::Broken(e.to_string()),
+            },
+        };
+    }
+}
+
+/// What a slice came to.
+enum Ran {
+    On,
+    Idle,
+    Stop(StopReason<u64>),
+    End(Outcome),
+}
+
+fn run(debugger: &mut Debugger<'_>, host: &mut dyn Host) -> Ran {
+    let other = host.observer();
+    let breaks = &mut debugger.breaks;
+    let machine = &mut *debugger.machine;
+    if breaks.only.is_none() {
+        machine.recall();
+    }
+    let outcome = if breaks.active() {
+        // A step may end in a wait, which shows at the end of a round.
+        let len = if breaks.steps.is_empty() {
+            SLICE_OBSERVED
+        } else {
+            1
+        };
+        slice(machine, Some(&mut Both { breaks, other }), len)
+    } else {
+        slice(machine, other, SLICE_FAST)
+    };
+    let breaks = &debugger.breaks;
+    let hart = match outcome {
+        Outcome::Observer(hart) if breaks.hit == Some(Hit::Held) => {
+            machine.postpone(hart);
+            return Ran::On;
+        }
+        Outcome::Observer(hart) => hart,
+        Outcome::Limit | Outcome::Idle => match breaks.asleep(machine.harts()) {
+            Some(hart) => return Ran::Stop(trap(hart)),
+            None if outcome == Outcome::Idle => return Ran::Idle,
+            None => return Ran::On,
+        },
+        outcome => return Ran::End(outcome),
+    };
+    let tid = tid(hart);
+    Ran::Stop(match debugger.breaks.hit {
+        Some(Hit::Software) => StopReason::SwBreak(tid),
+        Some(Hit::Hardware) => StopReason::HwBreak(tid),
+        Some(Hit::Watch(watch)) => StopReason::Watch {
+            tid,
+            kind: watch.kind,
+            addr: watch.addr,
+        },
+        // Also if the host's observer stopped it.
+        _ => trap(hart),
+    })
+}
+
+/// Stop of a hart without a reason of its own.
+fn trap(hart: usize) -> StopReason<u64> {
+    StopReason::SignalWithThread {
+        tid: tid(hart),
+        signal: Signal::SIGTRAP,
+    }
+}
+
+/// How gdb is told that the machine ended.
+fn exit(outcome: Outcome) -> StopReason<u64> {
+    match outcome {
+        Outcome::Exit(code) => StopReason::Exited(code as u8),
+        Outcome::Stopped => StopReason::Terminated(Signal::SIGTERM),
+        _ => StopReason::Exited(0),
+    }
+}
+
+/// A connection with buffers.
+struct Link {
+    stream: TcpStream,
+    inbox: VecDeque<u8>,
+    outbox: Vec<u8>,
+}
+
+impl Link {
+    fn new(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        stream.set_nonblocking(false)?;
+        stream.set_read_timeout(Some(NAP))?;
+        Ok(Self {
+            stream,
+            inbox: VecDeque::new(),
+            outbox: Vec::new(),
+        })
+    }
+
+    /// The next byte from gdb, if there is one, or comes within [`NAP`] if `wait`.
+    fn byte(&mut self, wait: bool) -> io::Result<Option<u8>> {
+        if self.inbox.is_empty() {
+            self.fill(wait)?;
+        }
+        Ok(self.inbox.pop_front())
+    }
+
+    /// Waits a little for input.
+    fn wait(&mut self) {
+        // An error shows up at the next read.
+        let _ = self.fill(true);
+    }
+
+    fn fill(&mut self, wait: bool) -> io::Result<()> {
+        let mut buf = [0; 4096];
+        if !wait {
+            self.stream.set_nonblocking(true)?;
+        }
+        let result = self.stream.read(&mut buf);
+        if !wait {
+            self.stream.set_nonblocking(false)?;
+        }
+        match result {
+            Ok(0) => Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "it closed the connection",
+            )),
+            Ok(len) => {
+                self.inbox.extend(&buf[..len]);
+                Ok(())
+            }
+            Err(e) if is_empty(&e) => Ok(()),
+            Err(e) => Err(e),
+        }
+    }
+}
+
+impl Connection for Link {
+    type Error = io::Error;
+
+    fn write(&mut self, byte: u8) -> io::Result<()> {
+        self.outbox.push(byte);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let sent = Write::write_all(&mut self.stream, &self.outbox);
+        self.outbox.clear();
+        sent
+    }
+}

@@ -1,0 +1,200 @@
+//! A real gdb against a small bare-metal program.
+
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+
+use trapless_gdb::{Ended, Host, Server};
+use trapless_machine::{Machine, MachineConfig, Payload, Peripherals};
+
+/// A gdb that knows RISC-V; `None`, with a message, if there is none.
+pub fn gdb() -> Option<&'static str> {
+    let known = ["gdb-multiarch", "riscv64-unknown-elf-gdb", "gdb"];
+    let fits = |name: &&str| {
+        let probe = ["-nx", "-batch", "-ex", "set architecture riscv:rv64"];
+        Command::new(name)
+            .args(probe)
+            .output()
+            .is_ok_and(|out| String::from_utf8_lossy(&out.stdout).contains("riscv:rv64"))
+    };
+    let found = known.into_iter().find(fits);
+    if found.is_none() {
+        eprintln!("SKIPPED: no gdb for RISC-V; install Debian's gdb-multiarch to run this test");
+    }
+    found
+}
+
+/// Ends the session when gdb is gone, unless the machine is to run to its own end.
+struct Watchdog {
+    child: Child,
+    run_on: bool,
+    notices: Vec<String>,
+}
+
+impl Host for Watchdog {
+    fn poll(&mut self, _: &mut Machine) -> bool {
+        self.run_on || matches!(self.child.try_wait(), Ok(None))
+    }
+
+    fn notice(&mut self, text: &str) {
+        self.notices.push(text.into());
+    }
+}
+
+/// What a session came to.
+pub struct Session {
+    pub text: String,
+    pub ended: Ended,
+    pub notices: Vec<String>,
+}
+
+impl Session {
+    /// The text behind `label` on the line that starts with it.
+    #[track_caller]
+    pub fn value(&self, label: &str) -> &str {
+        let line = self.text.lines().find_map(|line| line.strip_prefix(label));
+        line.unwrap_or_else(|| panic!("no line {label:?} in\n{}", self.text))
+            .trim()
+    }
+
+    #[track_caller]
+    pub fn has(&self, text: &str) {
+        assert!(self.text.contains(text), "no {text:?} in\n{}", self.text);
+    }
+}
+
+fn reader(mut pipe: impl Read + Send + 'static) -> std::thread::JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut text = Vec::new();
+        let _ = pipe.read_to_end(&mut text);
+        String::from_utf8_lossy(&text).into_owned()
+    })
+}
+
+/// Lets `gdb` execute `commands` on `machine`; with `run_on` the machine runs to its end even when gdb
+/// has left.
+pub fn debug(gdb: &str, machine: &mut Machine, commands: &[&str], run_on: bool) -> Session {
+    let server = Server::bind(":0").unwrap();
+    let target = format!("target remote {}", server.address());
+    let mut args = vec![
+        "-nx",
+        "-batch",
+        "-ex",
+        "set pagination off",
+        "-ex",
+        "set confirm off",
+    ];
+    args.extend(["-ex", "set architecture riscv:rv64", "-ex", &target]);
+    args.extend(commands.iter().flat_map(|command| ["-ex", command]));
+    let mut child = Command::new(gdb)
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let out = reader(child.stdout.take().unwrap());
+    let err = reader(child.stderr.take().unwrap());
+    let mut host = Watchdog {
+        child,
+        run_on,
+        notices: Vec::new(),
+    };
+    let ended = trapless_gdb::serve(machine, &server, &mut host).unwrap();
+    // The machine's end closes the connection, gdb goes through the rest of its script.
+    let text = out.join().unwrap() + &err.join().unwrap();
+    let _ = host.child.wait();
+    Session {
+        text,
+        ended,
+        notices: host.notices,
+    }
+}
+
+/// A machine with `words` as firmware.
+pub fn machine(harts: usize, words: &[u32]) -> Machine {
+    let mut config = MachineConfig::preset("sstc").unwrap();
+    config.harts = harts;
+    config.ram = 16 << 20;
+    let payload = Payload {
+        firmware: Some(words.iter().flat_map(|word| word.to_le_bytes()).collect()),
+        ..Payload::default()
+    };
+    Machine::boot(
+        config,
+        &payload,
+        Peripherals::new(Box::new(std::io::sink())),
+    )
+    .unwrap()
+}
+
+/// The few instruction formats that the programs need.
+#[allow(missing_docs)]
+pub mod asm {
+    pub const RA: u32 = 1;
+    pub const T0: u32 = 5;
+    pub const T1: u32 = 6;
+    pub const S0: u32 = 8;
+    pub const S1: u32 = 9;
+    pub const A0: u32 = 10;
+    pub const A1: u32 = 11;
+    pub const S2: u32 = 18;
+
+    fn i(opcode: u32, funct3: u32, rd: u32, rs1: u32, imm: i32) -> u32 {
+        (imm as u32) << 20 | rs1 << 15 | funct3 << 12 | rd << 7 | opcode
+    }
+    pub fn addi(rd: u32, rs1: u32, imm: i32) -> u32 {
+        i(0x13, 0, rd, rs1, imm)
+    }
+    pub fn ld(rd: u32, rs1: u32, imm: i32) -> u32 {
+        i(0x03, 3, rd, rs1, imm)
+    }
+    pub fn jalr(rd: u32, rs1: u32, imm: i32) -> u32 {
+        i(0x67, 0, rd, rs1, imm)
+    }
+    pub fn csrr(rd: u32, csr: u32) -> u32 {
+        i(0x73, 2, rd, 0, csr as i32)
+    }
+    pub fn csrw(csr: u32, rs1: u32) -> u32 {
+        i(0x73, 1, 0, rs1, csr as i32)
+    }
+    pub fn csrs(csr: u32, rs1: u32) -> u32 {
+        i(0x73, 2, 0, rs1, csr as i32)
+    }
+    pub fn lui(rd: u32, imm20: u32) -> u32 {
+        imm20 << 12 | rd << 7 | 0x37
+    }
+    pub fn auipc(rd: u32, imm20: u32) -> u32 {
+        imm20 << 12 | rd << 7 | 0x17
+    }
+    fn store(funct3: u32, rs2: u32, rs1: u32, imm: i32) -> u32 {
+        let imm = imm as u32;
+        (imm >> 5 & 0x7f) << 25 | rs2 << 20 | rs1 << 15 | funct3 << 12 | (imm & 31) << 7 | 0x23
+    }
+    pub fn sd(rs2: u32, rs1: u32, imm: i32) -> u32 {
+        store(3, rs2, rs1, imm)
+    }
+    pub fn sw(rs2: u32, rs1: u32, imm: i32) -> u32 {
+        store(2, rs2, rs1, imm)
+    }
+    pub fn bne(rs1: u32, rs2: u32, offset: i32) -> u32 {
+        let o = offset as u32;
+        (o >> 12 & 1) << 31
+            | (o >> 5 & 63) << 25
+            | rs2 << 20
+            | rs1 << 15
+            | 1 << 12
+            | (o >> 1 & 15) << 8
+            | (o >> 11 & 1) << 7
+            | 0x63
+    }
+    pub fn jal(rd: u32, offset: i32) -> u32 {
+        let o = offset as u32;
+        (o >> 20 & 1) << 31
+            | (o >> 1 & 0x3ff) << 21
+            | (o >> 11 & 1) << 20
+            | (o >> 12 & 0xff) << 12
+            | rd << 7
+            | 0x6f
+    }
+    pub const FCVT_D_L_FA0_S1: u32 = 0xd224_f553;
+}

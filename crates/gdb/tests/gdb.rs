@@ -1,0 +1,222 @@
+//! Drives a real gdb; skipped with a message where there is none.
+
+mod common;
+
+use common::asm::{
+    A0, A1, FCVT_D_L_FA0_S1, RA, S0, S1, S2, T0, T1, addi, auipc, bne, csrr, csrs, csrw, jal, jalr,
+    ld, lui, sd, sw,
+};
+use common::{debug, gdb, machine};
+use trapless_gdb::Ended;
+use trapless_machine::{Limits, Machine, Outcome};
+
+/// Hart 0 counts to `rounds` in memory with a function call in each round, then powers off; the others
+/// count in `s2`.
+fn program(harts: usize, rounds: i32) -> Machine {
+    let words = [
+        csrr(T0, 0xf14),     // 00 mhartid
+        bne(T0, 0, 0x44),    // 04 -> 48
+        auipc(S0, 1),        // 08 s0 = BASE + 0x1008
+        lui(T0, 6),          // 0c FS = dirty
+        csrs(0x300, T0),     // 10 mstatus
+        csrw(0x140, S0),     // 14 sscratch
+        addi(S1, S1, 1),     // 18 loop
+        sd(S1, S0, 0),       // 1c
+        ld(A1, S0, 8),       // 20
+        FCVT_D_L_FA0_S1,     // 24
+        jal(RA, 0x28),       // 28 -> 50
+        addi(T1, 0, rounds), // 2c
+        bne(S1, T1, -0x18),  // 30 -> 18
+        lui(T0, 0x100),      // 34 test finisher
+        lui(T1, 5),          // 38
+        addi(T1, T1, 0x555), // 3c
+        sw(T1, T0, 0),       // 40
+        jal(0, 0),           // 44
+        addi(S2, S2, 1),     // 48 other
+        jal(0, -4),          // 4c -> 48
+        addi(A0, S1, 100),   // 50 function
+        jalr(0, RA, 0),      // 54
+    ];
+    machine(harts, &words)
+}
+
+/// State after a run without gdb.
+fn undisturbed(harts: usize, rounds: i32) -> (Outcome, u64, u64) {
+    let mut machine = program(harts, rounds);
+    let outcome = machine.run(&Limits::default());
+    (outcome, machine.now(), machine.state_hash())
+}
+
+#[test]
+fn breakpoints_registers_and_memory() {
+    let Some(gdb) = gdb() else { return };
+    let mut machine = program(1, 10);
+    let commands = [
+        "break *0x80000050",
+        "continue",
+        "continue",
+        "printf \"pc %lx s1 %ld fa0 %f\\n\", $pc, $s1, $fa0",
+        "printf \"sscratch %lx misa %lx\\n\", $sscratch, $misa",
+        "printf \"priv %d v %d\\n\", $priv, $v",
+        "info registers mstatus",
+        "info registers",
+        "x/i $pc",
+        "x/gd $s0",
+        "x/gx 0x10",
+        "delete",
+        // The hardware breakpoint behind the loop.
+        "hbreak *0x80000034",
+        "continue",
+        "printf \"behind %lx %ld\\n\", $pc, $s1",
+        "delete",
+        "continue",
+    ];
+    let session = debug(gdb, &mut machine, &commands, false);
+    session.has("Breakpoint 1, 0x0000000080000050");
+    assert_eq!(session.value("pc 80000050 "), "s1 2 fa0 2.000000");
+    assert!(
+        session
+            .value("sscratch ")
+            .starts_with("80001008 misa 8000000000")
+    );
+    assert_eq!(session.value("priv "), "3 v 0");
+    session.has("FS:3");
+    assert!(!session.text.contains("\nv  "), "{}", session.text);
+    session.has("s11            0x0");
+    session.has("\ta0,s1,100");
+    session.has("0x80001008:\t2");
+    session.has("Cannot access memory at address 0x10");
+    assert_eq!(session.value("behind "), "80000034 10");
+    session.has("exited normally");
+    assert_eq!(session.ended, Ended::Machine(Outcome::PoweredOff));
+}
+
+#[test]
+fn watchpoints_stop_for_their_kind_of_access() {
+    let Some(gdb) = gdb() else { return };
+    let mut machine = program(1, 10);
+    let commands = [
+        "watch *(long *) 0x80001008",
+        "continue",
+        "continue",
+        "printf \"wrote %ld pc %lx\\n\", *(long *) 0x80001008, $pc",
+        "delete",
+        "rwatch *(long *) 0x80001010",
+        "continue",
+        "printf \"read at %lx s1 %ld\\n\", $pc, $s1",
+        "delete",
+        "awatch *(char *) 0x8000100b",
+        "continue",
+        "printf \"touched at %lx s1 %ld\\n\", $pc, $s1",
+        "kill",
+    ];
+    let session = debug(gdb, &mut machine, &commands, false);
+    session.has("Hardware watchpoint 1");
+    session.has("Old value = 1\nNew value = 2");
+    assert_eq!(session.value("wrote 2 pc "), "80000020");
+    session.has("Hardware read watchpoint 2");
+    assert_eq!(session.value("read at "), "80000024 s1 2");
+    session.has("Hardware access (read/write) watchpoint 3");
+    assert_eq!(session.value("touched at "), "80000020 s1 3");
+    assert_eq!(session.ended, Ended::Killed);
+}
+
+#[test]
+fn harts_are_threads_that_step_by_themselves() {
+    let Some(gdb) = gdb() else { return };
+    // gdb steps with breakpoints behind the instruction where it expects Linux, else by command.
+    for osabi in ["set osabi GNU/Linux", "set osabi none"] {
+        let mut machine = program(3, 2000);
+        let commands = [
+            osabi,
+            "info threads",
+            "break *0x8000004c thread 3",
+            "continue",
+            "printf \"stopped %d pc %lx a0 %ld\\n\", $_thread, $pc, $a0",
+            "set $before = $s2",
+            "stepi",
+            "printf \"stepped %d pc %lx\\n\", $_thread, $pc",
+            "stepi",
+            "stepi",
+            "printf \"counted %ld pc %lx\\n\", $s2 - $before, $pc",
+            "thread 1",
+            "set $s2 = 77",
+            "printf \"hart %ld s2 %ld\\n\", $mhartid, $s2",
+            "thread 2",
+            "printf \"hart %ld s2 %d\\n\", $mhartid, $s2 == 77",
+            "monitor harts",
+            "monitor nonsense",
+            "kill",
+        ];
+        let session = debug(gdb, &mut machine, &commands, false);
+        session.has("Thread 1.3 (hart 2 M-mode)");
+        assert_eq!(session.value("stopped 3 "), "pc 8000004c a0 2");
+        assert_eq!(session.value("stepped 3 "), "pc 80000048");
+        assert_eq!(session.value("counted 1 "), "pc 80000048");
+        session.has("hart 0 s2 77");
+        session.has("hart 1 s2 0");
+        session.has("hart 1 M-mode, pc 0x8000004");
+        session.has("there is no monitor command \"nonsense\"");
+        assert_eq!(session.ended, Ended::Killed);
+    }
+}
+
+#[test]
+fn changes_of_registers_memory_and_code_count() {
+    let Some(gdb) = gdb() else { return };
+    let mut machine = program(1, 10);
+    let commands = [
+        "break *0x80000050",
+        "continue",
+        "set $s1 = 8",
+        "set *(long *) 0x80001010 = 1234",
+        // addi a0,s1,100 -> addi a0,s1,200, after it has been decoded and executed.
+        "continue",
+        "set *(unsigned *) 0x80000050 = 0x0c848513",
+        "set $sscratch = 0x55",
+        "continue",
+        "stepi",
+        "printf \"a0 %ld a1 %ld s1 %ld sscratch %lx\\n\", $a0, $a1, $s1, $sscratch",
+        "set $pc = 0x80000044",
+        "stepi",
+        "printf \"pc %lx\\n\", $pc",
+        "kill",
+    ];
+    let session = debug(gdb, &mut machine, &commands, false);
+    assert_eq!(session.value("a0 210 "), "a1 1234 s1 10 sscratch 55");
+    assert_eq!(session.value("pc "), "80000044");
+}
+
+/// A run that is only looked at is the same run.
+#[test]
+fn looking_changes_nothing() {
+    let Some(gdb) = gdb() else { return };
+    for harts in [1, 3] {
+        let mut machine = program(harts, 500);
+        let commands = [
+            "break *0x80000024",
+            "watch *(long *) 0x80001008",
+            "continue",
+            "stepi",
+            "stepi",
+            "stepi",
+            "continue",
+            "x/16gx $s0",
+            "info registers csr",
+            "continue",
+            "stepi 7",
+            "delete",
+            "detach",
+        ];
+        let session = debug(gdb, &mut machine, &commands, true);
+        assert!(!session.text.contains("rror"), "{}", session.text);
+        session.has("detached");
+        assert_eq!(session.notices[0], "gdb connected");
+        assert_eq!(session.notices[1], "gdb detached, the machine goes on");
+        let Ended::Machine(outcome) = session.ended else {
+            panic!("{:?}", session.ended)
+        };
+        let seen = (outcome, machine.now(), machine.state_hash());
+        assert_eq!(seen, undisturbed(harts, 500), "{harts} harts");
+    }
+}
