@@ -57,9 +57,13 @@ const PROGRAM: [u32; 22] = [
 fn main() {
     let ram = Ram::new(0x8000_0000, 64 << 20).expect("RAM");
     for (i, word) in PROGRAM.iter().enumerate() {
-        ram.store(0x8000_0000 + 4 * i as u64, 4, u64::from(*word)).expect("in RAM");
+        ram.store(0x8000_0000 + 4 * i as u64, 4, u64::from(*word))
+            .expect("in RAM");
     }
-    let config = HartConfig { reset_pc: 0x8000_0000, ..HartConfig::default() };
+    let config = HartConfig {
+        reset_pc: 0x8000_0000,
+        ..HartConfig::default()
+    };
     // lui sign-extends: the table is reached through its sign-extended address only if bare mode
     // allowed it, so the register is set here.
     let mut code = CodeCache::new(&ram, config.extensions, config.cost);

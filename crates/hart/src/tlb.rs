@@ -109,6 +109,8 @@ pub(crate) struct Tlb {
     fetches: Vec<FetchEntry>,
     contexts: Vec<Context>,
     clock: u64,
+    /// Context that each mode used last: a guess that is nearly always right.
+    latest: [usize; Mode::ALL.len()],
     fetch: usize,
     data: usize,
     /// Generation of the selected fetch context: what was remembered of a virtual program counter
@@ -124,6 +126,7 @@ impl Tlb {
             fetches: Vec::new(),
             contexts: Vec::new(),
             clock: 0,
+            latest: [0; Mode::ALL.len()],
             fetch: 0,
             data: 0,
             generation: 0,
@@ -167,7 +170,13 @@ impl Tlb {
     /// Offset of the array of a context, made if it is not resident.
     pub fn intern(&mut self, key: &Key) -> usize {
         self.clock += 1;
-        if let Some(i) = self.contexts.iter().position(|c| c.key == *key) {
+        let hint = self.latest[key.mode as usize];
+        let known = match self.contexts.get(hint) {
+            Some(context) if context.key == *key => Some(hint),
+            _ => self.contexts.iter().position(|c| c.key == *key),
+        };
+        if let Some(i) = known {
+            self.latest[key.mode as usize] = i;
             self.contexts[i].used = self.clock;
             return i * ENTRIES;
         }

@@ -259,7 +259,7 @@ impl Hart {
     pub(crate) fn set_mode(&mut self, mode: Mode, plat: &mut dyn Platform) {
         self.mode = mode;
         self.select_contexts();
-        self.attention();
+        self.recheck();
         self.mode_notice(plat);
     }
 

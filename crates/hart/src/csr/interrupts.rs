@@ -32,15 +32,13 @@ impl Hart {
         let mut mip = c.mip | self.lines.level;
         if self.sstc(c.menvcfg) {
             mip &= !bit(STI);
-            if self.time() >= c.s[0].timecmp {
+            if self.cycles >= self.timer_at[0] {
                 mip |= bit(STI);
             }
         }
         if self.config.extensions.h {
             mip |= c.hvip;
-            if self.sstc(c.menvcfg & c.henvcfg)
-                && self.time().wrapping_add(c.htimedelta) >= c.s[1].timecmp
-            {
+            if self.cycles >= self.timer_at[1] {
                 mip |= bit(VSTI);
             }
             let vgein = c.hstatus >> 12 & 0x3F;
@@ -60,28 +58,35 @@ impl Hart {
 
     /// Next virtual time in cycles at which a supervisor timer comparator changes `mip`.
     pub(crate) fn timer_deadline(&self) -> u64 {
-        let c = &self.csr;
-        let now = self.time();
-        let at = |ticks: u64| ticks.saturating_mul(self.config.cycles_per_tick);
-        let mut deadline = u64::MAX;
-        if self.sstc(c.menvcfg) && now < c.s[0].timecmp {
-            deadline = at(c.s[0].timecmp);
-        }
-        if self.config.extensions.h && self.sstc(c.menvcfg & c.henvcfg) {
-            deadline = deadline.min(self.vs_deadline(now));
-        }
-        deadline
+        let next = |at: u64| if at > self.cycles { at } else { u64::MAX };
+        next(self.timer_at[0]).min(next(self.timer_at[1]))
     }
 
-    /// Time in cycles at which `vstimecmp` fires; `u64::MAX` if it already has, or never will.
-    pub(crate) fn vs_deadline(&self, now: u64) -> u64 {
-        let guest = now.wrapping_add(self.csr.htimedelta);
-        let cmp = self.csr.s[1].timecmp;
-        if guest >= cmp {
-            return u64::MAX;
-        }
-        now.saturating_add(cmp - guest)
-            .saturating_mul(self.config.cycles_per_tick)
+    /// Works out when the comparators fire, after anything that decides it was written.
+    pub(super) fn set_timers(&mut self) {
+        let c = &self.csr;
+        let at = |ticks: u64| ticks.saturating_mul(self.config.cycles_per_tick);
+        let host = if self.sstc(c.menvcfg) {
+            at(c.s[0].timecmp)
+        } else {
+            u64::MAX
+        };
+        let guest = if self.config.extensions.h && self.sstc(c.menvcfg & c.henvcfg) {
+            // The guest's clock is offset by `htimedelta`, modulo 2^64.
+            let now = self.time();
+            let left = c.s[1]
+                .timecmp
+                .saturating_sub(now.wrapping_add(c.htimedelta));
+            if left == 0 {
+                0
+            } else {
+                at(now.saturating_add(left))
+            }
+        } else {
+            u64::MAX
+        };
+        self.timer_at = [host, guest];
+        self.attention();
     }
 
     /// `mideleg` as read: VS-level and guest external interrupts are always delegated.
@@ -125,6 +130,6 @@ impl Hart {
     pub(super) fn write_mie(&mut self, value: u64, mask: u64) {
         let mask = mask & self.irq_mask();
         self.csr.mie = self.csr.mie & !mask | value & mask;
-        self.attention();
+        self.recheck();
     }
 }

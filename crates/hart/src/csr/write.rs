@@ -35,6 +35,9 @@ const HSTATUS: u64 = hstatus::GVA
     | hstatus::VTW
     | hstatus::VTSR;
 
+/// Fields of `mstatus` that decide what an address means.
+const TRANSLATION: u64 = status::SUM | status::MXR | status::MPRV | status::MPP | status::MPV;
+
 fn merge(old: u64, new: u64, mask: u64) -> u64 {
     old & !mask | new & mask
 }
@@ -97,7 +100,7 @@ impl Hart {
             }
             csr::MIDELEG => {
                 self.csr.mideleg = value & (S_BITS | CUSTOM_BITS);
-                self.attention();
+                self.recheck();
             }
             csr::MIE => self.write_mie(value, u64::MAX),
             csr::MTVEC => self.csr.mtvec = tvec(self.csr.mtvec, value),
@@ -105,7 +108,7 @@ impl Hart {
             csr::MENVCFG => {
                 self.csr.menvcfg = self.envcfg_bits(self.csr.menvcfg, value, u64::MAX);
                 self.select_contexts();
-                self.attention();
+                self.set_timers();
             }
             csr::MSTATEEN0..=csr::MSTATEEN3 => {
                 self.csr.mstateen[index] = value & self.stateen_mask(index);
@@ -143,7 +146,7 @@ impl Hart {
             csr::VSSTATUS => {
                 self.csr.vsstatus = merge(self.csr.vsstatus, value, VSSTATUS);
                 self.select_contexts();
-                self.attention();
+                self.recheck();
             }
             csr::VSIE => self.write_mie(value << 1, self.vs_view()),
             csr::VSTVEC => self.csr.s[1].tvec = tvec(self.csr.s[1].tvec, value),
@@ -161,19 +164,19 @@ impl Hart {
             csr::HEDELEG => self.csr.hedeleg = value & HEDELEG,
             csr::HIDELEG => {
                 self.csr.hideleg = value & VS_BITS;
-                self.attention();
+                self.recheck();
             }
             csr::HIE => self.write_mie(value, H_BITS),
             csr::HTIMEDELTA => {
                 self.csr.htimedelta = value;
-                self.attention();
+                self.set_timers();
             }
             csr::HCOUNTEREN => self.csr.hcounteren = value & 0xFFFF_FFFF,
             csr::HENVCFG => {
                 let mask = self.csr.menvcfg | !(envcfg::ADUE | envcfg::PBMTE | envcfg::STCE);
                 self.csr.henvcfg = self.envcfg_bits(self.csr.henvcfg, value, mask);
                 self.select_contexts();
-                self.attention();
+                self.set_timers();
             }
             csr::HSTATEEN0..=csr::HSTATEEN3 => {
                 let i = usize::from(addr & 3);
@@ -208,9 +211,12 @@ impl Hart {
         if value & status::MPP == 2 << 11 {
             mask &= !status::MPP;
         }
-        self.csr.mstatus = merge(self.csr.mstatus, value, mask);
-        self.select_contexts();
-        self.attention();
+        let old = self.csr.mstatus;
+        self.csr.mstatus = merge(old, value, mask);
+        if (old ^ self.csr.mstatus) & TRANSLATION != 0 {
+            self.select_contexts();
+        }
+        self.recheck();
     }
 
     fn write_fcsr(&mut self, frm: u8, fflags: u8) {
@@ -246,14 +252,10 @@ impl Hart {
 
     fn write_timecmp(&mut self, bank: usize, value: u64, plat: &mut dyn Platform) {
         self.csr.s[bank].timecmp = value;
-        self.attention();
-        let now = self.time();
-        let deadline = if bank == 0 {
-            value.saturating_mul(self.config.cycles_per_tick)
-        } else if now.wrapping_add(self.csr.htimedelta) >= value {
-            self.cycles
-        } else {
-            self.vs_deadline(now)
+        self.set_timers();
+        let deadline = match self.timer_at[bank] {
+            0 => self.cycles,
+            at => at,
         };
         plat.record(&Event::TimerSet(TimerSet {
             time: self.cycles,
