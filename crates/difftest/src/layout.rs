@@ -22,6 +22,8 @@ pub const RAM: u64 = 0x8000_0000;
 pub const RAM_SIZE: u64 = 16 << 20;
 /// The `tohost` word.
 pub const TOHOST: u64 = 0x8000_8000;
+/// `mtimecmp` of hart 0 (ACLINT).
+pub const MTIMECMP: u64 = 0x0200_4000;
 /// Test device of QEMU's `virt` machine: 0x5555 ends it with status 0.
 pub const FINISHER: u64 = 0x10_0000;
 /// Context page of the harness.

@@ -40,11 +40,13 @@ pub enum Feature {
     Sstc,
     /// `mstatus.MPV` can be set by a CSR write (QEMU 10.0 lost that).
     WritableMpv,
+    /// A timer whose compare value lies in the past is pending at the next instruction.
+    PreciseTimer,
 }
 
 impl Feature {
     /// All of them.
-    pub const ALL: [Feature; 7] = [
+    pub const ALL: [Feature; 8] = [
         Feature::Zicond,
         Feature::Zicbo,
         Feature::Zawrs,
@@ -52,6 +54,7 @@ impl Feature {
         Feature::Smstateen,
         Feature::Sstc,
         Feature::WritableMpv,
+        Feature::PreciseTimer,
     ];
 }
 

@@ -1,6 +1,11 @@
 //! Program families: what the steps of a program are about.
 
+pub mod csrs;
+pub mod memory;
 pub mod ops;
+pub mod pages;
+pub mod translation;
+pub mod traps;
 pub mod user;
 
 use crate::program::Program;
@@ -42,6 +47,66 @@ pub const FAMILIES: &[Family] = &[
         about: "loads and stores at any address, misaligned AMO and LR/SC",
         weight: 1,
         generate: user::misaligned,
+    },
+    Family {
+        name: "csr",
+        about: "CSR instructions on all named CSRs from every mode: legality and WARL results",
+        weight: 5,
+        generate: csrs::csrs,
+    },
+    Family {
+        name: "delegation",
+        about: "every exception from every mode under random medeleg and hedeleg",
+        weight: 3,
+        generate: traps::delegation,
+    },
+    Family {
+        name: "interrupt",
+        about: "interrupts of all levels under random delegation and enables, Sstc",
+        weight: 4,
+        generate: traps::interrupts,
+    },
+    Family {
+        name: "privileged",
+        about: "fences, WFI, SRET, MRET under TVM, TW, TSR, VTVM, VTW, VTSR, HU",
+        weight: 3,
+        generate: traps::privileged,
+    },
+    Family {
+        name: "one-stage",
+        about: "Sv39/48/57 with random tables, A/D updates, Svnapot, Svpbmt, fences",
+        weight: 4,
+        generate: translation::single_stage,
+    },
+    Family {
+        name: "two-stage",
+        about: "vsatp x hgatp with random tables, seen from VS and VU",
+        weight: 5,
+        generate: translation::two_stage,
+    },
+    Family {
+        name: "hypervisor",
+        about: "hlv, hlvx, hsv, MPRV with MPV, hfence, from M, HS and U",
+        weight: 4,
+        generate: translation::hypervisor_access,
+    },
+    Family {
+        name: "pmp",
+        about: "16 PMP entries, NA4, NAPOT, TOR, locked",
+        weight: 2,
+        generate: memory::pmp,
+    },
+    Family {
+        name: "cbo",
+        about: "Zicbom, Zicboz, Zicbop under menvcfg, henvcfg, senvcfg",
+        weight: 2,
+        generate: memory::cache_blocks,
+    },
+    Family {
+        name: "fence-i",
+        about: "self-modifying code",
+        weight: 1,
+        generate: memory::self_modifying,
     },
 ];
 

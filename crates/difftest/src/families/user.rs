@@ -119,7 +119,8 @@ fn misaligned_amo(rng: &Rng, b: &mut Block) {
     let f3: u32 = rng.pick(&[2, 3]);
     let off = rng.range(1, (1 << f3) - 1) as i32;
     b.w(asm::addi(reg::A0, reg::S0, off));
-    let f5 = rng.pick(&[0x01, 0x00, 0x04, 0x0c, 0x02, 0x03, 0x1c]);
+    // No SC: QEMU lets one without reservation fail before it looks at the address.
+    let f5 = rng.pick(&[0x01, 0x00, 0x04, 0x0c, 0x02, 0x1c]);
     let rs2 = if f5 == 2 { 0 } else { ops::src(rng) };
     b.w(asm::r(0x2f, f3, f5 << 2, ops::dst(rng), reg::A0, rs2));
 }

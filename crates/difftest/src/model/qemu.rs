@@ -69,7 +69,7 @@ impl Model for Qemu {
     }
 
     fn features(&self) -> BTreeSet<Feature> {
-        let mut has = BTreeSet::from([Feature::Sstc]);
+        let mut has = BTreeSet::from([Feature::Sstc, Feature::PreciseTimer]);
         if self.version >= (10, 0) {
             has.extend([Feature::Zicond, Feature::Zicbo, Feature::Zawrs]);
             has.extend([Feature::Svadu, Feature::Smstateen]);

@@ -1,0 +1,280 @@
+//! Random page tables for one stage of translation.
+
+use trapless_isa::csr;
+
+use crate::layout;
+use crate::program::Program;
+use crate::rng::Rng;
+
+/// Bits of a page-table entry.
+#[allow(missing_docs)]
+pub mod pte {
+    pub const V: u64 = 1;
+    pub const R: u64 = 2;
+    pub const W: u64 = 4;
+    pub const X: u64 = 8;
+    pub const U: u64 = 16;
+    pub const G: u64 = 32;
+    pub const A: u64 = 64;
+    pub const D: u64 = 128;
+    pub const N: u64 = 1 << 63;
+}
+
+use pte::{A, D, G, N, R, U, V, W, X};
+
+/// An address with no memory and no device on any model.
+pub const NOWHERE: u64 = 0x1800_0000;
+
+/// A leaf, or something in its place, and how to reach it.
+#[derive(Clone, Copy, Debug)]
+pub struct Spot {
+    /// Input address of its first byte in the data area (or of its start).
+    pub addr: u64,
+    /// Physical address of its entry.
+    pub entry: u64,
+    /// Level of the entry: 0 = 4 KiB.
+    pub level: u32,
+}
+
+/// One stage's tables.
+pub struct Space {
+    /// Value for the mode field of the `*atp` CSR.
+    pub mode: u64,
+    /// Physical address of the root.
+    pub root: u64,
+    /// Interesting addresses.
+    pub spots: Vec<Spot>,
+    /// Input addresses and physical addresses of pages that hold tables for the next stage.
+    pub table_pages: Vec<(u64, u64)>,
+}
+
+/// Allocates `n` zeroed table pages.
+pub fn alloc(p: &mut Program, n: usize) -> u64 {
+    let at = layout::TABLES + p.tables.len() as u64;
+    p.tables.resize(p.tables.len() + 4096 * n, 0);
+    at
+}
+
+/// Writes entry `index` of the table at `table`; returns the address of the entry.
+pub fn put(p: &mut Program, table: u64, index: u64, value: u64) -> u64 {
+    let at = table + 8 * index;
+    let off = (at - layout::TABLES) as usize;
+    p.tables[off..off + 8].copy_from_slice(&value.to_le_bytes());
+    at
+}
+
+/// A pointer to the next table.
+pub fn pointer(table: u64) -> u64 {
+    table >> 12 << 10 | V
+}
+
+/// A leaf for `addr`.
+pub fn leaf(addr: u64, bits: u64) -> u64 {
+    addr >> 12 << 10 | bits | V
+}
+
+/// What kind of tables to build.
+#[derive(Clone, Copy)]
+pub struct Kind {
+    /// 3, 4 or 5.
+    pub levels: u32,
+    /// G-stage: wider root, U on every leaf that is to work.
+    pub g_stage: bool,
+    /// Leave A and D clear now and then only if this is set (they fault without Svadu).
+    pub clear_ad: bool,
+}
+
+impl Kind {
+    /// Mode field of the `*atp` CSR.
+    pub fn mode(self) -> u64 {
+        u64::from(self.levels) + 5
+    }
+}
+
+/// Flags of a leaf: mostly working, each in its own way broken now and then.
+fn flags(rng: &Rng, kind: Kind) -> u64 {
+    let mut f = match rng.below(12) {
+        0 => R,
+        1 => R | X,
+        2 => X,
+        3 => W,
+        4 => W | X,
+        5 => R | W,
+        _ => R | W | X,
+    };
+    f |= if kind.g_stage {
+        if rng.chance(9, 10) { U } else { 0 }
+    } else {
+        rng.below(2) * U
+    };
+    f |= match rng.below(if kind.clear_ad { 6 } else { 12 }) {
+        0 => 0,
+        1 => A,
+        2 => D,
+        _ => A | D,
+    };
+    f |= rng.below(2) * G;
+    f |= rng.below(4) << 8;
+    f
+}
+
+/// A leaf at `level` whose page shows the data area (or not, if it is broken).
+fn random_leaf(rng: &Rng, kind: Kind, level: u32, page: u64) -> u64 {
+    let size = 1u64 << (12 + 9 * level);
+    let target = page & !(size - 1);
+    let mut v = leaf(target, flags(rng, kind));
+    match rng.below(24) {
+        0 => v &= !V,
+        1 if level > 0 => v |= 1 << (10 + rng.below(u64::from(9 * level))), // misaligned
+        2 => v = leaf(NOWHERE & !(size - 1), v & 0x3ff),
+        3 => v |= 1 << rng.range(54, 60),  // reserved
+        4 | 5 => v |= rng.range(1, 3) << 61, // PBMT
+        6 => v |= N,                       // a NAPOT encoding only at level 0
+        7 => v = v & 0x3ff | (rng.next() & ((1 << 54) - 1)) & !0x3ff,
+        _ => {}
+    }
+    v
+}
+
+/// Offset of the data area from the start of a superpage of `level` that covers it.
+fn data_offset(level: u32, page: u64) -> u64 {
+    page & ((1u64 << (12 + 9 * level)) - 1) & !0xfff
+}
+
+/// Builds tables: RAM mapped onto itself, its alias for U-mode, and random entries elsewhere.
+///
+/// `next_stage` are physical pages that other tables live in; some get an extra input address.
+pub fn build(rng: &Rng, p: &mut Program, kind: Kind, next_stage: &[u64]) -> Space {
+    let root = if kind.g_stage {
+        // G-stage roots are 16 KiB large and aligned.
+        while p.tables.len() % 0x4000 != 0 {
+            alloc(p, 1);
+        }
+        alloc(p, 4)
+    } else {
+        alloc(p, 1)
+    };
+    let mut space = Space { mode: kind.mode(), root, spots: Vec::new(), table_pages: Vec::new() };
+    // Down to the table of gigabyte pages.
+    let mut giga = root;
+    for level in (3..kind.levels).rev() {
+        let next = alloc(p, 1);
+        put(p, giga, 0, pointer(next));
+        // Entries beside the path, for large pages and far addresses.
+        let top = level == kind.levels - 1;
+        let n = if kind.g_stage && top { 2048 } else { 512 };
+        for _ in 0..2 {
+            let index = rng.pick(&[1, 2, 255, 256, 511, n - 1]) % n;
+            let page = data_page(rng);
+            let entry = put(p, giga, index, random_leaf(rng, kind, level, page));
+            let mut addr = index << (12 + 9 * level) | data_offset(level, page);
+            if !kind.g_stage && top {
+                addr = sign_extend(addr, kind.levels);
+            }
+            space.spots.push(Spot { addr, entry, level });
+        }
+        giga = next;
+    }
+    let top = kind.levels == 3;
+    let user = if kind.g_stage { U } else { 0 };
+    put(p, giga, 2, leaf(layout::RAM, R | W | X | A | D | user));
+    put(p, giga, 1, leaf(layout::RAM, R | W | X | A | D | U));
+    // Random gigapages.
+    for index in [3, 4] {
+        let page = data_page(rng);
+        let entry = put(p, giga, index, random_leaf(rng, kind, 2, page));
+        space.spots.push(Spot { addr: index << 30 | data_offset(2, page), entry, level: 2 });
+    }
+    // A subtree with megapages and small pages.
+    let index = if !kind.g_stage && top { rng.pick(&[5, 255, 256, 511]) } else { 5 };
+    let mega = alloc(p, 1);
+    let mut ptr = pointer(mega);
+    if rng.chance(1, 16) {
+        ptr |= rng.pick(&[A, D, U, N, 1 << 61, 1 << 54]); // reserved in a pointer
+    }
+    let entry = put(p, giga, index, ptr);
+    let base = index << 30;
+    let base = if kind.g_stage || !top { base } else { sign_extend(base, 3) };
+    space.spots.push(Spot { addr: base, entry, level: 2 });
+    for i in 0..3 {
+        let page = data_page(rng);
+        let entry = put(p, mega, i, random_leaf(rng, kind, 1, page));
+        space.spots.push(Spot { addr: base | i << 21 | data_offset(1, page), entry, level: 1 });
+    }
+    for i in 3..5 {
+        let small = alloc(p, 1);
+        put(p, mega, i, pointer(small));
+        for n in 0..8 {
+            let page = data_page(rng);
+            let index = n * 17 % 512;
+            let entry = put(p, small, index, random_leaf(rng, kind, 0, page));
+            space.spots.push(Spot { addr: base | i << 21 | index << 12, entry, level: 0 });
+        }
+        // A naturally aligned 64 KiB region: all sixteen entries alike.
+        let mut v = leaf(layout::DATA, flags(rng, kind)) | N;
+        v |= match rng.below(6) {
+            0 => rng.below(16) << 10, // mostly a reserved size
+            _ => 8 << 10,
+        };
+        for n in 0..16 {
+            let entry = put(p, small, 160 + n, v);
+            if n % 5 == 0 {
+                let addr = base | i << 21 | (160 + n) << 12;
+                space.spots.push(Spot { addr, entry, level: 0 });
+            }
+        }
+        // Tables of the other stage under another address.
+        for (n, page) in next_stage.iter().enumerate().take(64) {
+            let mut bits = flags(rng, kind) | R | W;
+            if rng.chance(1, 5) {
+                bits &= !rng.pick(&[R | W, W, U, V]);
+            }
+            let index = 256 + n as u64;
+            let entry = put(p, small, index, leaf(*page, bits) ^ if bits & V == 0 && rng.chance(1, 12) { V } else { 0 });
+            let addr = base | i << 21 | index << 12;
+            space.spots.push(Spot { addr, entry, level: 0 });
+            space.table_pages.push((addr, *page));
+        }
+    }
+    space
+}
+
+/// The page of the data area that a leaf shows.
+pub fn data_page(rng: &Rng) -> u64 {
+    layout::DATA + (rng.below(layout::DATA_SIZE >> 12) << 12)
+}
+
+/// Makes an address of `levels` levels canonical.
+pub fn sign_extend(addr: u64, levels: u32) -> u64 {
+    let shift = 64 - (12 + 9 * levels);
+    ((addr << shift) as i64 >> shift) as u64
+}
+
+impl Space {
+    /// Value of `satp` or `vsatp`.
+    pub fn satp(&self, asid: u64) -> u64 {
+        self.mode << 60 | asid << 44 | self.root >> 12
+    }
+
+    /// Value of `hgatp`.
+    pub fn hgatp(&self, vmid: u64) -> u64 {
+        self.mode << 60 | vmid << 44 | self.root >> 12
+    }
+
+    /// An input address worth probing; `offset` within its page.
+    pub fn probe(&self, rng: &Rng, offset: u64) -> u64 {
+        let s = rng.pick(&self.spots);
+        let addr = s.addr | offset;
+        match rng.below(40) {
+            0 => addr ^ 1 << rng.range(38, 63), // perhaps not canonical
+            1 => addr ^ 1 << rng.range(12, 40),
+            _ => addr,
+        }
+    }
+}
+
+/// All of `menvcfg` that the page-table families want on.
+pub fn envcfg(rng: &Rng, adue: bool) -> u64 {
+    let pbmte = if rng.chance(2, 3) { csr::envcfg::PBMTE } else { 0 };
+    pbmte | if adue { csr::envcfg::ADUE } else { 0 }
+}
