@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -11,7 +11,7 @@ use trapless_devices::virtio::block::{Block, Overlay, RawDisk};
 use trapless_devices::virtio::net::{Net, Peer};
 use trapless_devices::virtio::rng::{Rng, SeededEntropy};
 use trapless_ledger::{Config, Ledger};
-use trapless_machine::{Limits, Machine, MachineConfig, Outcome, Payload, Peripherals};
+use trapless_machine::{Machine, MachineConfig, Outcome, Payload, Peripherals};
 
 use crate::args::BootArgs;
 use crate::console::{ConsoleTap, Recorder, SharedRecorder};
@@ -154,61 +154,62 @@ fn session(
     }
 }
 
+/// How the user ended a session.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Leave {
+    /// By key.
+    Key,
+    /// By signal.
+    Signal,
+}
+
 /// Runs with the keyboard attached; `None` if the user left.
 fn interact(
     machine: &mut Machine,
     observation: &mut observe::Observation,
     keys: &Receiver<Key>,
 ) -> Result<Option<Outcome>> {
+    let mut leave = None;
     let mut open = true;
     // Somebody who types should not see idle hours fly by.
     let paced = std::io::stdin().is_terminal();
     let clock = Instant::now();
-    loop {
-        let limits = Limits {
-            until: machine.now().saturating_add(SLICE),
-            ..Limits::default()
-        };
-        let outcome = observation.run(machine, &limits)?;
-        let idle = match outcome {
-            Outcome::Limit => false,
-            Outcome::Idle if open => true,
-            outcome => return Ok(Some(outcome)),
-        };
+    let outcome = observation.drive(machine, SLICE, &mut |machine, idle| {
         let ahead = Duration::from_nanos(machine.now()).saturating_sub(clock.elapsed());
         loop {
             if interrupt::requested() {
-                return Ok(Some(Outcome::Stopped));
+                leave = Some(Leave::Signal);
+                return false;
             }
-            let key = if idle {
-                match keys.recv_timeout(PATIENCE) {
-                    Err(RecvTimeoutError::Timeout) => continue,
-                    other => other.ok(),
-                }
-            } else if paced && open && !ahead.is_zero() {
-                match keys.recv_timeout(ahead.min(PATIENCE)) {
-                    Err(RecvTimeoutError::Timeout) => break,
-                    other => other.ok(),
-                }
-            } else {
-                match keys.try_recv() {
-                    Err(TryRecvError::Empty) => break,
-                    other => other.ok(),
-                }
+            let patience = match (idle, paced && open) {
+                (true, _) => PATIENCE,
+                (false, true) => ahead.min(PATIENCE),
+                (false, false) => Duration::ZERO,
             };
-            match key {
-                Some(Key::Input(bytes)) => machine.input(machine.now(), &bytes),
-                Some(Key::Quit) => {
+            match keys.recv_timeout(patience) {
+                Ok(Key::Input(bytes)) => machine.input(machine.now(), &bytes),
+                Ok(Key::Quit) => {
                     eprint!("\r\n");
-                    return Ok(None);
+                    leave = Some(Leave::Key);
+                    return false;
                 }
-                Some(Key::Help) => eprint!("{HELP}"),
-                Some(Key::Status) => status(machine),
-                None => open = false,
+                Ok(Key::Help) => eprint!("{HELP}"),
+                Ok(Key::Status) => status(machine),
+                Err(RecvTimeoutError::Timeout) if idle => continue,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    open = false;
+                    return !idle;
+                }
             }
-            break;
+            return true;
         }
-    }
+    })?;
+    Ok(match leave {
+        Some(Leave::Key) => None,
+        Some(Leave::Signal) => Some(Outcome::Stopped),
+        None => outcome,
+    })
 }
 
 fn status(machine: &Machine) {

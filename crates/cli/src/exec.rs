@@ -4,12 +4,12 @@ use std::fmt::Write;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use trapless_machine::{Limits, Outcome, Peripherals};
+use trapless_machine::{Outcome, Peripherals};
 
 use crate::args::ExecArgs;
 use crate::{interrupt, observe, setup};
 
-/// Instructions between two looks at Ctrl-C.
+/// Virtual time between two looks at Ctrl-C, in cycles.
 const SLICE: u64 = 50_000_000;
 
 /// Runs the program; the exit status is its own.
@@ -24,35 +24,28 @@ pub fn main(args: &ExecArgs) -> Result<ExitCode> {
         Peripherals::new(Box::new(std::io::stdout())),
         Box::new(std::io::stdout()),
     )?;
-    let outcome = loop {
-        let instret = (machine.instret() + SLICE).min(args.max_instructions);
-        match observation.run(
-            &mut machine,
-            &Limits {
-                instret,
-                ..Limits::default()
-            },
-        )? {
-            Outcome::Limit if interrupt::requested() => return Err(interrupt::Interrupted.into()),
-            Outcome::Limit if machine.instret() < args.max_instructions => {}
-            outcome => break outcome,
-        }
-    };
+    let mut interrupted = false;
+    let outcome = observation.drive(&mut machine, SLICE, &mut |machine, idle| {
+        interrupted = interrupt::requested();
+        !idle && !interrupted && machine.instret() < args.max_instructions
+    })?;
+    if interrupted {
+        return Err(interrupt::Interrupted.into());
+    }
     observation.finish(machine.now())?;
     if let Some(path) = &args.signature {
         let width: usize = args.signature_granularity.parse()?;
         setup::write(path, signature(&machine.signature()?, width))?;
     }
     let code = match outcome {
-        Outcome::Exit(code) => code,
-        Outcome::PoweredOff | Outcome::Rebooted => 0,
-        Outcome::Limit => bail!(
+        Some(Outcome::Exit(code)) => code,
+        Some(Outcome::PoweredOff | Outcome::Rebooted) => 0,
+        Some(Outcome::Idle) => bail!("the program waits for an interrupt that nothing can raise"),
+        Some(Outcome::Stopped) => return Err(interrupt::Interrupted.into()),
+        _ => bail!(
             "the program did not end within {} instructions; use --max-instructions for more",
             args.max_instructions
         ),
-        Outcome::Idle => bail!("the program waits for an interrupt that nothing can raise"),
-        Outcome::Stopped => return Err(interrupt::Interrupted.into()),
-        Outcome::Observer(hart) => bail!("hart {hart} was stopped by the debugger"),
     };
     // A status has eight bits; a failure whose low bits are zero must not look like success.
     let status = u8::try_from(code).unwrap_or(if code & 0xFF == 0 { 1 } else { code as u8 });

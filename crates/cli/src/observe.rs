@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
+use trapless_gdb::{Ended, Server};
 use trapless_ledger::event::{Event, Sink};
 use trapless_machine::{Limits, Machine, MachineConfig, Outcome, Payload, Peripherals};
 use trapless_report::{PerfettoTrace, Style};
@@ -40,8 +41,24 @@ impl<S: Sink> Sink for Kept<S> {
 
 type Trace = PerfettoTrace<BufWriter<File>>;
 
+/// What gdb's session calls between slices.
+struct GdbHost<'a> {
+    poll: &'a mut dyn FnMut(&mut Machine, bool) -> bool,
+}
+
+impl trapless_gdb::Host for GdbHost<'_> {
+    fn poll(&mut self, machine: &mut Machine) -> bool {
+        (self.poll)(machine, false)
+    }
+
+    fn notice(&mut self, text: &str) {
+        eprint!("{text}\r\n");
+    }
+}
+
 /// What looks into a run besides the ledger.
 pub struct Observation {
+    gdb: Option<Server>,
     trace: Option<(PathBuf, Option<Kept<Trace>>)>,
 }
 
@@ -54,8 +71,9 @@ fn create(path: &Path) -> Result<BufWriter<File>> {
 impl Observation {
     /// Notes the files that the options name; they are created when the machine is built.
     pub fn new(args: &ObserveArgs, trace: Option<&Path>) -> Result<Self> {
-        let _ = args;
+        let gdb = args.gdb.as_deref().map(Server::bind).transpose()?;
         Ok(Self {
+            gdb,
             trace: trace.map(|path| (path.into(), None)),
         })
     }
@@ -96,9 +114,39 @@ impl Observation {
         Ok(machine)
     }
 
-    /// Runs the machine, under gdb if it was asked for.
-    pub fn run(&mut self, machine: &mut Machine, limits: &Limits) -> Result<Outcome> {
-        Ok(machine.run(limits))
+    /// Runs the machine to its end, in slices of `slice` cycles of virtual time or at gdb's command.
+    ///
+    /// `poll` is called between slices, with `true` if the machine is idle and only input can wake it.
+    /// If it answers `false` the run is over: with [`Outcome::Idle`] if it was, else with `None`.
+    pub fn drive(
+        &mut self,
+        machine: &mut Machine,
+        slice: u64,
+        poll: &mut dyn FnMut(&mut Machine, bool) -> bool,
+    ) -> Result<Option<Outcome>> {
+        if let Some(server) = &self.gdb {
+            eprintln!("Waiting for gdb: target remote {}", server.address());
+            let ended = trapless_gdb::serve(machine, server, &mut GdbHost { poll })?;
+            return Ok(match ended {
+                Ended::Machine(outcome) => Some(outcome),
+                Ended::Killed => Some(Outcome::Stopped),
+                Ended::Host => None,
+            });
+        }
+        loop {
+            let until = machine.now().saturating_add(slice);
+            let outcome = machine.run(&Limits {
+                until,
+                ..Limits::default()
+            });
+            let idle = outcome == Outcome::Idle;
+            if !idle && outcome != Outcome::Limit {
+                return Ok(Some(outcome));
+            }
+            if !poll(machine, idle) {
+                return Ok(idle.then_some(outcome));
+            }
+        }
     }
 
     /// Completes the files at virtual time `now`.

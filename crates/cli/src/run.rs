@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
@@ -12,7 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use trapless_images::{Experiment, Images};
 use trapless_ledger::file::{HostInfo, LedgerFile, Measurement, Work};
 use trapless_ledger::{Config, Ledger};
-use trapless_machine::{Limits, Machine, MachineConfig, Outcome, Payload, Peripherals};
+use trapless_machine::{Machine, MachineConfig, Outcome, Payload, Peripherals};
 
 use crate::args::{CompareArgs, ObserveArgs, RunArgs, WorkloadArgs};
 use crate::console::{ConsoleTap, Recorder, SharedRecorder, Transcript};
@@ -156,7 +155,6 @@ impl<'a> Plan<'a> {
         recorder: &SharedRecorder,
         observation: &mut observe::Observation,
     ) -> Result<Outcome> {
-        let stop = machine.stop_handle();
         let limit = self.args.time_limit.saturating_mul(1_000_000_000);
         let bar = if self.args.console || !std::io::stderr().is_terminal() {
             eprintln!("Running {title}");
@@ -170,30 +168,22 @@ impl<'a> Plan<'a> {
         );
         bar.enable_steady_tick(Duration::from_millis(120));
         let clock = Instant::now();
-        let outcome = loop {
-            let until = (machine.now() + SLICE).min(limit);
-            match observation.run(
-                machine,
-                &Limits {
-                    until,
-                    ..Limits::default()
-                },
-            )? {
-                Outcome::Limit if machine.now() < limit => {}
-                outcome => break outcome,
-            }
-            if interrupt::requested() {
-                stop.store(true, Relaxed);
-            }
+        let mut interrupted = false;
+        let outcome = observation.drive(machine, SLICE, &mut |machine, idle| {
             let rate = machine.instret() as f64 / clock.elapsed().as_secs_f64() / 1e6;
             bar.set_prefix(format!(
                 "{title}: {:.2} s of virtual time, {rate:.0} M instructions/s",
                 machine.now() as f64 / 1e9
             ));
             bar.set_message(recorder.lock().transcript.last_line.clone());
-        };
+            interrupted = interrupt::requested();
+            !idle && !interrupted && machine.now() < limit
+        })?;
         bar.finish_and_clear();
-        Ok(outcome)
+        if interrupted {
+            return Err(interrupt::Interrupted.into());
+        }
+        Ok(outcome.unwrap_or(Outcome::Limit))
     }
 
     /// Whether the workload did what it should.
