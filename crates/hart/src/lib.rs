@@ -107,6 +107,8 @@ pub struct Hart {
     pub(crate) watched: bool,
     /// Where an observer stopped inside a block: program counter and instructions left of the block.
     pub(crate) cut: Option<(u64, usize)>,
+    /// Price of the block under way behind the current instruction; kept for observers only.
+    pub(crate) ahead: u64,
     /// A debugger translates: no permission checks, nothing remembered.
     pub(crate) probing: bool,
 }
@@ -141,6 +143,7 @@ impl Hart {
             fence_i: false,
             watched: false,
             cut: None,
+            ahead: 0,
             probing: false,
         };
         hart.x[10] = id as u64;
@@ -156,6 +159,12 @@ impl Hart {
     /// Local virtual time in cycles.
     pub fn now(&self) -> u64 {
         self.cycles
+    }
+
+    /// For observers: virtual time in cycles at the end of the instruction under way, while
+    /// [`now`](Self::now) has the price of the whole block in it.
+    pub fn instruction_time(&self) -> u64 {
+        self.cycles - self.ahead
     }
 
     /// Moves an idle hart's local time forward to `cycles`; never backward.

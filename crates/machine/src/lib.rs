@@ -29,6 +29,7 @@
 //! | `bus` | who answers an address; wires; ledger |
 //! | `feed` | interrupts between harts arrive in time |
 //! | `schedule` | whose turn it is |
+//! | [`log`] | text logs of instructions, CSRs and the interrupt architecture |
 //! | [`htif`] | Spike's `tohost`/`fromhost` |
 
 pub mod boot;
@@ -39,6 +40,7 @@ pub mod fdt;
 mod feed;
 pub mod htif;
 mod isa_string;
+pub mod log;
 mod machine;
 pub mod map;
 mod peripherals;

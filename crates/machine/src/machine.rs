@@ -255,6 +255,21 @@ impl Machine {
         self.bus.sinks.push(sink);
     }
 
+    /// Puts something around the interrupt architecture: a log. It must answer as the inner one does.
+    pub fn wrap_interrupts(
+        &mut self,
+        wrap: impl FnOnce(Box<dyn InterruptArchitecture>) -> Box<dyn InterruptArchitecture>,
+    ) {
+        // Holds the place while the architecture is in `wrap`'s hands.
+        let nobody = Box::new(AclintPlic::new(Config {
+            harts: 1,
+            cycles_per_tick: 1,
+            sswi: false,
+        }));
+        let inner = std::mem::replace(&mut self.bus.intc, nobody);
+        self.bus.intc = wrap(inner);
+    }
+
     /// Setting this to `true` ends the run with [`Outcome::Stopped`](crate::Outcome::Stopped).
     #[must_use]
     pub fn stop_handle(&self) -> Arc<AtomicBool> {

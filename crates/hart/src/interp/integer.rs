@@ -78,12 +78,17 @@ impl Hart {
         observer: &mut dyn Observer,
     ) -> bool {
         let mut pc = self.pc;
+        if WATCH {
+            self.ahead = insts.iter().map(|i| u64::from(cost.of(i.op))).sum();
+        }
         for (i, inst) in insts.iter().enumerate() {
             if WATCH {
                 self.pc = pc;
+                self.ahead -= u64::from(cost.of(inst.op));
                 if !observer.before(self, pc, inst) {
                     self.uncharge(&insts[i..], cost);
                     self.cut = Some((pc, insts.len() - i));
+                    self.ahead = 0;
                     return false;
                 }
             }
@@ -205,7 +210,7 @@ impl Hart {
                 Op::Mul => rd!(rs1!().wrapping_mul(rs2!())),
                 Op::Mulw => rd!(sext32(rs1!().wrapping_mul(rs2!()))),
                 Op::Mulhu => {
-                    rd!((u128::from(rs1!()) * u128::from(rs2!()) >> 64) as u64)
+                    rd!(((u128::from(rs1!()) * u128::from(rs2!())) >> 64) as u64)
                 }
                 Op::Sh1add => rd!((rs1!() << 1).wrapping_add(rs2!())),
                 Op::Sh2add => rd!((rs1!() << 2).wrapping_add(rs2!())),

@@ -210,6 +210,7 @@ impl Hart {
         plat: &mut dyn Platform,
     ) {
         self.uncharge(&insts[done + 1..], cost);
+        self.ahead = 0;
         // The trapping instruction costs its time but does not retire.
         self.instret -= 1;
         self.transform_tinst(&insts[done]);
