@@ -27,5 +27,10 @@ test: build lint
 	$(CARGO) test --release --locked --workspace
 	cd vmm && $(CARGO) test --locked
 
+fuzz: setup
+	command -v cargo-fuzz >/dev/null || $(CARGO) install --locked cargo-fuzz
+	for t in decode loader virtio; do \
+	    $(CARGO) +nightly fuzz run $$t -- -max_total_time=$${SECONDS:-60} || exit; done
+
 bench: build
 	$(CARGO) run --release -p trapless-hart --example speed
