@@ -194,6 +194,18 @@ pub const ERRATA: &[Freedom] = &[
         },
     },
     Freedom {
+        id: "qemu-hlvx-cause",
+        section: "H extension, hlvx: raises the same exceptions as other loads; QEMU raises those of \
+                  instruction fetches",
+        same: |f, a, b| {
+            let hlvx = f.instruction().is_some_and(|i| matches!(i >> 20, 0x643 | 0x683));
+            f.one_is("qemu")
+                && f.name.ends_with("cause")
+                && (hlvx || !f.is_trap())
+                && matches!((a.min(b), a.max(b)), (1, 5) | (12, 13) | (20, 21))
+        },
+    },
+    Freedom {
         id: "qemu-vsstatus-sd",
         section: "H extension, vsstatus: SD summarizes FS; QEMU reads it as 0 from M and HS",
         same: |f, a, b| f.one_is("qemu") && f.name == "vsstatus" && a ^ b == csr::status::SD,

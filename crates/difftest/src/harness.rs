@@ -212,6 +212,10 @@ pub fn build() -> Harness {
     a.w(asm::csrw(csr::MCOUNTINHIBIT, ZERO));
     a.w(asm::csrw(0x3a0, ZERO));
     a.w(asm::csrw(0x3a2, ZERO));
+    // Bits that mstateen0 masks cannot be written below it, and keep what they were.
+    a.w(asm::addi(T0, ZERO, -1));
+    a.w(asm::csrw(csr::MSTATEEN0, T0));
+    a.w(asm::csrw(csr::HSTATEEN0, T0));
     for (n, csr) in SETUP.iter().enumerate() {
         if *csr == csr::MSTATUS {
             continue;

@@ -4,14 +4,29 @@ use std::path::Path;
 
 use crate::asm;
 use crate::campaign::{Campaign, Verdict};
+use crate::coverage::word;
 use crate::program::Program;
 
 /// Runs a shrink may take.
 const BUDGET: usize = 120;
 
-fn fails(c: &Campaign, p: &Program, scratch: &Path) -> Option<Verdict> {
-    let (v, _) = c.judge(p, scratch);
-    (!matches!(v, Verdict::Passed | Verdict::Skipped)).then_some(v)
+/// True if a smaller program fails in the way the larger one did.
+fn alike(a: &Verdict, b: &Verdict) -> bool {
+    match (a, b) {
+        (Verdict::NoOutcome { model: a, .. }, Verdict::NoOutcome { model: b, .. }) => a == b,
+        (Verdict::Differs { difference: a, .. }, Verdict::Differs { difference: b, .. }) => {
+            // A lost register or CSR may show as another one; a trap does not become memory.
+            a.step.is_some() == b.step.is_some()
+        }
+        _ => false,
+    }
+}
+
+/// Without its fence, a changed page table or a changed instruction may be seen late.
+fn is_fence(raw: u32) -> bool {
+    let funct7 = raw >> 25;
+    let fences = [0x09, 0x0b, 0x0c, 0x11, 0x13, 0x31, 0x33];
+    raw == asm::FENCE_I || raw & 0x707f == 0x73 && fences.contains(&funct7)
 }
 
 /// Drops steps, then turns instructions into no-ops, as long as the program fails.
@@ -22,14 +37,13 @@ pub fn shrink(c: &Campaign, p: &mut Program, verdict: &mut Verdict, scratch: &Pa
             return false;
         }
         budget -= 1;
-        match fails(c, &smaller, scratch) {
-            Some(v) => {
-                *p = smaller;
-                *verdict = v;
-                true
-            }
-            None => false,
+        let (v, _) = c.judge(&smaller, scratch);
+        let same = alike(verdict, &v);
+        if same {
+            *p = smaller;
+            *verdict = v;
         }
+        same
     };
     // The step at which it shows is usually enough.
     if let Verdict::Differs { difference, .. } = &*verdict {
@@ -59,16 +73,24 @@ pub fn shrink(c: &Campaign, p: &mut Program, verdict: &mut Verdict, scratch: &Pa
             while at < p.steps[s].instructions.len() {
                 let mut fewer = p.clone();
                 let end = (at + chunk).min(fewer.steps[s].instructions.len());
+                let mut kept = Vec::new();
                 for (off, len) in fewer.steps[s].instructions.drain(at..end) {
+                    let start = off;
                     let off = off as usize;
-                    if len == 2 {
+                    if is_fence(word(&fewer.code, off, len)) {
+                        kept.push((start, len));
+                    } else if len == 2 {
                         fewer.code[off..off + 2].copy_from_slice(&1u16.to_le_bytes());
                     } else {
                         fewer.code[off..off + 4].copy_from_slice(&asm::NOP.to_le_bytes());
                     }
                 }
-                if !try_out(p, fewer, verdict) {
+                let stays = kept.len();
+                fewer.steps[s].instructions.splice(at..at, kept);
+                if stays == end - at || !try_out(p, fewer, verdict) {
                     at += chunk;
+                } else {
+                    at += stays;
                 }
             }
             chunk /= 2;

@@ -22,8 +22,8 @@ pub mod pte {
 
 use pte::{A, D, G, N, R, U, V, W, X};
 
-/// An address with no memory and no device on any model.
-pub const NOWHERE: u64 = 0x1800_0000;
+/// A gigabyte with no memory and no device on any model.
+pub const NOWHERE: u64 = 0x1_0000_0000;
 
 /// A leaf, or something in its place, and how to reach it.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +34,9 @@ pub struct Spot {
     pub entry: u64,
     /// Level of the entry: 0 = 4 KiB.
     pub level: u32,
+    /// A fence for `addr` covers everything that a change of the entry may affect. Not so for
+    /// pointers and for one entry of a NAPOT region.
+    pub lone: bool,
 }
 
 /// One stage's tables.
@@ -126,7 +129,7 @@ fn random_leaf(rng: &Rng, kind: Kind, level: u32, page: u64) -> u64 {
     match rng.below(24) {
         0 => v &= !V,
         1 if level > 0 => v |= 1 << (10 + rng.below(u64::from(9 * level))), // misaligned
-        2 => v = leaf(NOWHERE & !(size - 1), v & 0x3ff),
+        2 if level < 3 => v = leaf(NOWHERE, v & 0x3ff),
         3 => v |= 1 << rng.range(54, 60),  // reserved
         4 | 5 => v |= rng.range(1, 3) << 61, // PBMT
         6 => v |= N,                       // a NAPOT encoding only at level 0
@@ -171,7 +174,7 @@ pub fn build(rng: &Rng, p: &mut Program, kind: Kind, next_stage: &[u64]) -> Spac
             if !kind.g_stage && top {
                 addr = sign_extend(addr, kind.levels);
             }
-            space.spots.push(Spot { addr, entry, level });
+            space.spots.push(Spot { addr, entry, level, lone: true });
         }
         giga = next;
     }
@@ -183,7 +186,7 @@ pub fn build(rng: &Rng, p: &mut Program, kind: Kind, next_stage: &[u64]) -> Spac
     for index in [3, 4] {
         let page = data_page(rng);
         let entry = put(p, giga, index, random_leaf(rng, kind, 2, page));
-        space.spots.push(Spot { addr: index << 30 | data_offset(2, page), entry, level: 2 });
+        space.spots.push(Spot { addr: index << 30 | data_offset(2, page), entry, level: 2, lone: true });
     }
     // A subtree with megapages and small pages.
     let index = if !kind.g_stage && top { rng.pick(&[5, 255, 256, 511]) } else { 5 };
@@ -195,11 +198,11 @@ pub fn build(rng: &Rng, p: &mut Program, kind: Kind, next_stage: &[u64]) -> Spac
     let entry = put(p, giga, index, ptr);
     let base = index << 30;
     let base = if kind.g_stage || !top { base } else { sign_extend(base, 3) };
-    space.spots.push(Spot { addr: base, entry, level: 2 });
+    space.spots.push(Spot { addr: base, entry, level: 2, lone: false });
     for i in 0..3 {
         let page = data_page(rng);
         let entry = put(p, mega, i, random_leaf(rng, kind, 1, page));
-        space.spots.push(Spot { addr: base | i << 21 | data_offset(1, page), entry, level: 1 });
+        space.spots.push(Spot { addr: base | i << 21 | data_offset(1, page), entry, level: 1, lone: true });
     }
     for i in 3..5 {
         let small = alloc(p, 1);
@@ -208,7 +211,7 @@ pub fn build(rng: &Rng, p: &mut Program, kind: Kind, next_stage: &[u64]) -> Spac
             let page = data_page(rng);
             let index = n * 17 % 512;
             let entry = put(p, small, index, random_leaf(rng, kind, 0, page));
-            space.spots.push(Spot { addr: base | i << 21 | index << 12, entry, level: 0 });
+            space.spots.push(Spot { addr: base | i << 21 | index << 12, entry, level: 0, lone: true });
         }
         // A naturally aligned 64 KiB region: all sixteen entries alike.
         let mut v = leaf(layout::DATA, flags(rng, kind)) | N;
@@ -220,7 +223,7 @@ pub fn build(rng: &Rng, p: &mut Program, kind: Kind, next_stage: &[u64]) -> Spac
             let entry = put(p, small, 160 + n, v);
             if n % 5 == 0 {
                 let addr = base | i << 21 | (160 + n) << 12;
-                space.spots.push(Spot { addr, entry, level: 0 });
+                space.spots.push(Spot { addr, entry, level: 0, lone: false });
             }
         }
         // Tables of the other stage under another address.
@@ -232,7 +235,7 @@ pub fn build(rng: &Rng, p: &mut Program, kind: Kind, next_stage: &[u64]) -> Spac
             let index = 256 + n as u64;
             let entry = put(p, small, index, leaf(*page, bits) ^ if bits & V == 0 && rng.chance(1, 12) { V } else { 0 });
             let addr = base | i << 21 | index << 12;
-            space.spots.push(Spot { addr, entry, level: 0 });
+            space.spots.push(Spot { addr, entry, level: 0, lone: true });
             space.table_pages.push((addr, *page));
         }
     }
@@ -266,8 +269,8 @@ impl Space {
         let s = rng.pick(&self.spots);
         let addr = s.addr | offset;
         match rng.below(40) {
-            0 => addr ^ 1 << rng.range(38, 63), // perhaps not canonical
-            1 => addr ^ 1 << rng.range(12, 40),
+            0 => addr ^ 1 << rng.range(57, 63), // not canonical
+            1 => addr ^ 1 << rng.range(12, 15), // another page of the data area
             _ => addr,
         }
     }

@@ -83,7 +83,7 @@ pub fn interrupts(rng: &Rng, p: &mut Program) {
         s.set(csr::MIP, rng.subset(0x222));
         s.set(csr::HVIP, rng.subset(0x444));
         s.interrupts(rng.chance(2, 3));
-        let sie = rng.subset(status::SIE | status::MIE);
+        let sie = rng.subset(status::SIE);
         s.set(csr::MSTATUS, s.get(csr::MSTATUS) | sie);
         s.set(csr::VSSTATUS, s.get(csr::VSSTATUS) | rng.subset(status::SIE));
         if timer && rng.chance(1, 2) {
@@ -147,18 +147,21 @@ pub fn privileged(rng: &Rng, p: &mut Program) {
                 s.set(csr::MIDELEG, 2);
                 s.set(csr::MIP, 2);
                 s.set(csr::MIE, 2);
-                // Taken as soon as a lower mode runs; that is fine.
-                true
+                mode == Mode::M || !(s.by_sret && m & status::SPIE != 0)
             }
             Mode::VS | Mode::VU => {
                 s.set(csr::HIDELEG, 4);
                 s.set(csr::HVIP, 4);
                 s.set(csr::MIE, 4);
+                s.set(csr::VSIE, 2); // an alias, written later
                 mode == Mode::VU || s.get(csr::VSSTATUS) & status::SIE == 0
             }
             Mode::U => true,
         };
         let mut b = p.block();
+        if wfi && rng.chance(1, 2) {
+            b.w(asm::WFI);
+        }
         while b.len() < 30 {
             let (rs1, rs2) = (rng.pick(&[0, reg::A0]), rng.pick(&[0, reg::A0]));
             match rng.below(9) {
@@ -167,7 +170,6 @@ pub fn privileged(rng: &Rng, p: &mut Program) {
                 2 => b.w(asm::hfence_gvma(rs1, rs2)),
                 3 => b.w(asm::r(0x73, 0, rng.pick(&[0x0b, 0x13, 0x33]), 0, rs1, rs2)),
                 4 => b.w(rng.pick(&[0x1800_0073, 0x1810_0073])),
-                5 if wfi && b.len() < 6 => b.w(asm::WFI),
                 6 => return_to_next(&mut b, csr::SEPC, asm::SRET),
                 7 if rng.chance(1, 2) => return_to_next(&mut b, csr::MEPC, asm::MRET),
                 _ => b.w(ops::arithmetic(rng, false)),
