@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use trapless_gdb::{Ended, Server};
+use trapless_hart::Observer;
 use trapless_ledger::event::{Event, Sink};
+use trapless_machine::log::{Log, LogFile, LogOptions};
 use trapless_machine::{Limits, Machine, MachineConfig, Outcome, Payload, Peripherals};
-use trapless_report::{PerfettoTrace, Style};
+use trapless_report::{PerfettoTrace, Style, TrapLog};
 
 use crate::args::ObserveArgs;
 use crate::setup;
@@ -44,6 +46,7 @@ type Trace = PerfettoTrace<BufWriter<File>>;
 /// What gdb's session calls between slices.
 struct GdbHost<'a> {
     poll: &'a mut dyn FnMut(&mut Machine, bool) -> bool,
+    log: Option<&'a mut Log>,
 }
 
 impl trapless_gdb::Host for GdbHost<'_> {
@@ -54,10 +57,17 @@ impl trapless_gdb::Host for GdbHost<'_> {
     fn notice(&mut self, text: &str) {
         eprint!("{text}\r\n");
     }
+
+    fn observer(&mut self) -> Option<&mut dyn Observer> {
+        self.log.as_mut().and_then(|log| log.observer())
+    }
 }
 
 /// What looks into a run besides the ledger.
 pub struct Observation {
+    options: Option<LogOptions>,
+    log: Option<Log>,
+    traps: Option<Kept<TrapLog<LogFile>>>,
     gdb: Option<Server>,
     trace: Option<(PathBuf, Option<Kept<Trace>>)>,
 }
@@ -72,13 +82,28 @@ impl Observation {
     /// Notes the files that the options name; they are created when the machine is built.
     pub fn new(args: &ObserveArgs, trace: Option<&Path>) -> Result<Self> {
         let gdb = args.gdb.as_deref().map(Server::bind).transpose()?;
+        let options = args.log.as_deref().map(str::parse).transpose()?;
         Ok(Self {
+            options,
+            log: None,
+            traps: None,
             gdb,
             trace: trace.map(|path| (path.into(), None)),
         })
     }
 
     fn attach(&mut self, machine: &mut Machine) -> Result<()> {
+        if let Some(options) = self.options.clone() {
+            setup::make_parent(&options.file)?;
+            let log = options.open()?;
+            log.attach(machine);
+            if let Some(writer) = log.trap_writer() {
+                let kept = Kept::new(TrapLog::new(writer));
+                machine.add_sink(Box::new(kept.share()));
+                self.traps = Some(kept);
+            }
+            self.log = Some(log);
+        }
         if let Some((path, sink)) = &mut self.trace {
             let name = format!("trapless {}", machine.config().machine);
             let clock = machine.config().cost.clock_hz;
@@ -126,7 +151,8 @@ impl Observation {
     ) -> Result<Option<Outcome>> {
         if let Some(server) = &self.gdb {
             eprintln!("Waiting for gdb: target remote {}", server.address());
-            let ended = trapless_gdb::serve(machine, server, &mut GdbHost { poll })?;
+            let log = self.log.as_mut();
+            let ended = trapless_gdb::serve(machine, server, &mut GdbHost { poll, log })?;
             return Ok(match ended {
                 Ended::Machine(outcome) => Some(outcome),
                 Ended::Killed => Some(Outcome::Stopped),
@@ -135,10 +161,11 @@ impl Observation {
         }
         loop {
             let until = machine.now().saturating_add(slice);
-            let outcome = machine.run(&Limits {
+            let limits = Limits {
                 until,
                 ..Limits::default()
-            });
+            };
+            let outcome = machine.run_observed(&limits, self.log.as_mut().and_then(Log::observer));
             let idle = outcome == Outcome::Idle;
             if !idle && outcome != Outcome::Limit {
                 return Ok(Some(outcome));
@@ -151,6 +178,12 @@ impl Observation {
 
     /// Completes the files at virtual time `now`.
     pub fn finish(&mut self, now: u64) -> Result<()> {
+        if let Some(traps) = self.traps.take().and_then(|kept| kept.take()) {
+            traps.finish().context("cannot write the log")?;
+        }
+        if let Some(log) = self.log.take() {
+            log.finish()?;
+        }
         if let Some((path, Some(kept))) = &self.trace {
             if let Some(trace) = kept.take() {
                 trace
