@@ -1,0 +1,78 @@
+//! The same run twice.
+
+use serde_json::Value;
+
+use crate::runs::{Run, Watched, run};
+
+/// The ledger without the block that tells the host's time.
+fn reproducible(run: &Run) -> Value {
+    let mut ledger: Value = serde_json::from_str(&run.json).expect("ledgers are JSON");
+    let block = ledger.as_object_mut().and_then(|l| l.remove("host"));
+    assert!(block.is_some(), "a run tells its time on the host");
+    ledger
+}
+
+fn assert_same(a: &Run, b: &Run) {
+    // Compared as text: a difference in order or number format is one, too.
+    let (x, y) = (reproducible(a).to_string(), reproducible(b).to_string());
+    let at = x.bytes().zip(y.bytes()).position(|(p, q)| p != q);
+    let around = at.map(|at| &x[at.saturating_sub(200)..(at + 100).min(x.len())]);
+    assert!(x == y, "{} differs near: {around:?}", a.name());
+}
+
+/// Promise: two runs write identical ledgers except `host`, however they are watched and whatever else
+/// the computer does meanwhile (other runs go on beside these).
+#[test]
+fn watching_a_run_does_not_change_its_ledger() {
+    let plain = run("sstc", "timer", Watched::Plain);
+    assert_same(run("sstc", "timer", Watched::Log), plain);
+}
+
+/// Promise: the same with two harts and two vCPUs that run in turns.
+#[test]
+fn harts_take_turns_in_the_same_way_every_time() {
+    let traced = run("sbi", "ipi", Watched::Trace);
+    assert_same(run("sbi", "ipi", Watched::Log), traced);
+}
+
+/// Promise: the log tells what the ledger counts: every trap and every device access, no more, no less.
+#[test]
+fn log_and_ledger_tell_the_same() {
+    for run in crate::runs::logged() {
+        let mut ledger = std::collections::BTreeMap::new();
+        for t in &run.ledger.total.traps {
+            let step = format!("{}>{}", t.from, t.to);
+            let cause = if t.interrupt {
+                crate::interrupts::short(&t.cause).to_string()
+            } else {
+                t.cause.clone()
+            };
+            *ledger.entry((t.hart, step, cause)).or_insert(0) += t.count;
+        }
+        let mut log = std::collections::BTreeMap::new();
+        for ((hart, step, cause), n) in run.log.traps() {
+            log.insert((hart, step.to_string(), cause.to_string()), n);
+        }
+        assert_eq!(log, ledger, "{}", run.name());
+
+        use crate::log::Kind;
+        let accesses = |kind| run.log.events.iter().filter(|e| e.kind == kind).count() as u64;
+        let devices = || run.ledger.total.devices.values().flatten();
+        assert_eq!(
+            accesses(Kind::Read),
+            devices().map(|d| d.reads).sum::<u64>()
+        );
+        assert_eq!(
+            accesses(Kind::Write),
+            devices().map(|d| d.writes).sum::<u64>()
+        );
+        let returns = run
+            .ledger
+            .total
+            .returns
+            .iter()
+            .map(|r| r.count)
+            .sum::<u64>();
+        assert_eq!(accesses(Kind::Return), returns);
+    }
+}

@@ -1,0 +1,342 @@
+//! `/proc/interrupts` of host and guest, before and after the workload, against the events of the log
+//! (which `determinism::log_and_ledger_tell_the_same` ties to the ledger).
+//!
+//! The tables are read while the machine runs, so the question is when. `cat` reads one with a single
+//! `sendfile` call, which the log shows: what came before the call is in the table, what came after it is
+//! not. An interrupt *during* the call (0.1 ms) can be on either side; all others are told exactly.
+
+use trapless_ledger::file::{Section, TrapCount};
+
+use crate::console::{Interrupts, Row};
+use crate::log::{Event, Kind};
+use crate::runs::{Run, logged};
+
+/// `sendfile` in Linux's generic system call table.
+const SENDFILE: u64 = 71;
+/// Harts are ahead of each other by at most a quantum, in cycles.
+const QUANTUM: u64 = 1_000;
+/// Window of the PLIC's contexts, of host and guest: both use QEMU's memory map.
+const PLIC_CONTEXTS: std::ops::Range<u64> = 0xC20_0000..0x1000_0000;
+
+/// The abbreviation that the log uses for an interrupt.
+pub fn short(cause: &str) -> &str {
+    match cause {
+        "supervisor software interrupt" => "SSI",
+        "machine software interrupt" => "MSI",
+        "supervisor timer interrupt" => "STI",
+        "machine timer interrupt" => "MTI",
+        "supervisor external interrupt" => "SEI",
+        "machine external interrupt" => "MEI",
+        other => other,
+    }
+}
+
+/// Whose table it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Side {
+    Host,
+    Guest,
+}
+
+/// A processor as its Linux numbers it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Processor<'a> {
+    /// Hart number.
+    Hart(usize),
+    /// A vCPU: its context, and its hart number in the guest.
+    Vcpu(&'a str, u64),
+}
+
+impl Processor<'_> {
+    /// Whether `event` happened on it.
+    fn ran(self, event: &Event) -> bool {
+        match self {
+            Self::Hart(hart) => event.hart == hart,
+            Self::Vcpu(context, _) => event.field("vcpu") == Some(context),
+        }
+    }
+
+    /// Its number for SBI.
+    fn number(self) -> u64 {
+        match self {
+            Self::Hart(hart) => hart as u64,
+            Self::Vcpu(_, number) => number,
+        }
+    }
+}
+
+/// Processors in Linux's order: the one that booted first, then by number.
+fn processors(run: &Run, side: Side) -> Vec<Processor<'_>> {
+    match side {
+        Side::Host => {
+            // The first to leave firmware for the kernel booted.
+            let boot = run
+                .log
+                .events
+                .iter()
+                .find(|e| e.kind == Kind::Return && e.step == "M>HS");
+            let boot = boot.expect("a hart boots").hart;
+            let others = (0..run.ledger.total.harts.len()).filter(|h| *h != boot);
+            std::iter::once(boot)
+                .chain(others)
+                .map(Processor::Hart)
+                .collect()
+        }
+        Side::Guest => {
+            let vcpu = |v: &trapless_ledger::file::VcpuInfo| v.vhart.expect("vCPUs are told apart");
+            let mut vcpus: Vec<_> = run.ledger.vcpus.iter().collect();
+            vcpus.sort_by_key(|v| vcpu(v));
+            let list = vcpus
+                .iter()
+                .map(|v| Processor::Vcpu(v.context.as_str(), vcpu(v)));
+            list.collect()
+        }
+    }
+}
+
+/// One kind of interrupt: the rows of the table, and the events that must be as many.
+struct Rule {
+    name: &'static str,
+    row: fn(&Row) -> bool,
+    event: fn(Side, Processor, &Event) -> bool,
+}
+
+const RULES: [Rule; 3] = [
+    Rule {
+        name: "timer",
+        row: |r| r.about.ends_with("riscv-timer"),
+        event: timer,
+    },
+    Rule {
+        name: "devices",
+        row: |r| r.about.contains("PLIC"),
+        event: completion,
+    },
+    Rule {
+        name: "IPIs",
+        row: |r| r.name.starts_with("IPI"),
+        event: ipi,
+    },
+];
+
+/// A supervisor timer interrupt taken by this Linux itself. One that ends a guest's run (VS>HS) is still
+/// pending when KVM lets interrupts in, and is taken, and counted, from HS then.
+fn timer(side: Side, processor: Processor, e: &Event) -> bool {
+    let steps = match side {
+        Side::Host => ["U>HS", "HS>HS"],
+        Side::Guest => ["VU>VS", "VS>VS"],
+    };
+    e.is_trap(&steps, "STI") && processor.ran(e)
+}
+
+/// A completion written to the PLIC: Linux writes one for each interrupt it handles, several for one
+/// external interrupt if more are pending. The guest's are exits to its emulated PLIC.
+fn completion(side: Side, processor: Processor, e: &Event) -> bool {
+    let addr = match side {
+        Side::Host if e.kind == Kind::Write && e.step == "HS" => e.addr,
+        Side::Guest if e.is_trap(&["VS>HS"], "store/AMO guest-page fault") => {
+            e.hex("gpa").unwrap_or_default()
+        }
+        _ => return false,
+    };
+    PLIC_CONTEXTS.contains(&addr) && addr & 0xFFF == 4 && processor.ran(e)
+}
+
+/// An IPI sent to the processor. Linux sends one for each kind of work newly queued, and counts each kind
+/// when it is done; two that arrive together are two in the table, but one software interrupt.
+fn ipi(side: Side, processor: Processor, e: &Event) -> bool {
+    let (steps, cause) = match side {
+        Side::Host => (["HS>M"], "environment call from HS"),
+        Side::Guest => (["VS>HS"], "environment call from VS"),
+    };
+    if !e.is_trap(&steps, cause) || e.field("sbi") != Some("IPI.0") {
+        return false;
+    }
+    let (Some(mask), Some(base)) = (e.hex("a0"), e.hex("a1")) else {
+        return false;
+    };
+    let bit = processor.number().checked_sub(base).filter(|bit| *bit < 64);
+    base == u64::MAX || bit.is_some_and(|bit| mask >> bit & 1 == 1)
+}
+
+/// Times at which the kernel was asked for the table, and at which it had surely written it.
+fn moments(run: &Run, side: Side) -> [(u64, u64); 2] {
+    let step = match side {
+        Side::Host => "U>HS",
+        Side::Guest => "VU>VS",
+    };
+    let calls: Vec<u64> = run
+        .log
+        .events
+        .iter()
+        .filter(|e| e.kind == Kind::Trap && e.step == step && e.hex("a7") == Some(SENDFILE))
+        .map(|e| e.time)
+        .collect();
+    // `cat` calls twice: for the file, and to see that it has ended. The table of the beginning is the
+    // first file read; that of the end is read before the dumps are printed, of which KVM's is earlier.
+    let prefix = format!("{side:?}.").to_lowercase();
+    let dumps = run
+        .console
+        .dumps
+        .keys()
+        .filter(|k| k.starts_with(&prefix) && *k != "host.kvm");
+    let end = calls.len() - 2 * dumps.count() - 2;
+    [0, end].map(|at| (calls[at], calls[at + 1]))
+}
+
+/// Promise: each processor's timer interrupts, device interrupts and IPIs in the ledger are those that
+/// the Linux on it counted, in host and guest, to the last one.
+#[test]
+fn interrupts_are_those_that_linux_counts() {
+    let (mut exact, mut all) = (0, 0);
+    for run in logged() {
+        for side in [Side::Host, Side::Guest] {
+            for (label, (asked, written)) in ["begin", "end"].into_iter().zip(moments(run, side)) {
+                let key = format!("{side:?}.interrupts-{label}").to_lowercase();
+                let table = run.console.interrupts(&key);
+                assert_eq!(
+                    table.unknown(&RULES.map(|r| r.row)),
+                    [""; 0],
+                    "{}",
+                    run.name()
+                );
+                let processors = processors(run, side);
+                assert_eq!(table.cpus, processors.len(), "{}", run.name());
+                for (cpu, processor) in processors.into_iter().enumerate() {
+                    for rule in RULES {
+                        let shown = table.sum(cpu, rule.row);
+                        let until = |time| {
+                            let events = run.log.events.iter().filter(|e| e.time < time);
+                            events.filter(|e| (rule.event)(side, processor, e)).count() as u64
+                        };
+                        let (least, most) = (until(asked - QUANTUM), until(written + QUANTUM));
+                        assert!(
+                            (least..=most).contains(&shown),
+                            "{}, {key}, CPU{cpu}, {}: {shown} shown, {least} to {most} in the log",
+                            run.name(),
+                            rule.name,
+                        );
+                        all += 1;
+                        exact += usize::from(least == most);
+                    }
+                }
+            }
+        }
+    }
+    // Where an interrupt fell into the call itself, the bounds differ by it. That is rare, or the
+    // comparison would say little.
+    assert!(
+        exact * 20 >= all * 19,
+        "{exact} of {all} counts have equal bounds"
+    );
+}
+
+fn sum(section: &Section, which: impl Fn(&TrapCount) -> bool) -> u64 {
+    section
+        .traps
+        .iter()
+        .filter(|t| which(t))
+        .map(|t| t.count)
+        .sum()
+}
+
+/// Promise: in the measured part, the guest's own count of timer interrupts (difference of its two tables) and
+/// the ledger's differ by those between reading a table and printing the mark, and by nothing else.
+#[test]
+fn the_measured_part_differs_by_what_lies_between_table_and_mark() {
+    for run in logged().filter(|r| r.job.workload == "timer") {
+        let processor = processors(run, Side::Guest)[0];
+        let tables =
+            ["begin", "end"].map(|l| run.console.interrupts(&format!("guest.interrupts-{l}")));
+        let shown = tables.map(|t| t.sum(0, RULES[0].row));
+        let between = |from: u64, to: u64| {
+            let events = run
+                .log
+                .events
+                .iter()
+                .filter(|e| from < e.time && e.time <= to);
+            events.filter(|e| timer(Side::Guest, processor, e)).count() as u64
+        };
+        let phase = |name| {
+            run.ledger
+                .phases
+                .iter()
+                .find(|p| p.name == name)
+                .expect("is marked")
+        };
+        let (begin, end) = (phase("workload").from, phase("after").from);
+        let ledger = sum(run.ledger.workload(), |t| {
+            t.interrupt && t.code == 5 && t.to == "VS"
+        });
+        assert_eq!(ledger, between(begin, end), "{}: phase and log", run.name());
+        // The mark of the end may be printed before or after its table is read.
+        let explained = |first: u64, last: u64| {
+            between(first, begin) + ledger + between(end, last) - between(last, end)
+        };
+        let [first, last] = moments(run, Side::Guest);
+        let bounds = explained(first.1, last.0)..=explained(first.0, last.1);
+        let shown = shown[1] - shown[0];
+        assert!(
+            bounds.contains(&shown),
+            "{}: {shown} not in {bounds:?}",
+            run.name()
+        );
+    }
+}
+
+/// Promise: an interrupt of the host that ends a guest's run is taken again by the host, at once: so the
+/// ledger has it twice (VS>HS, HS>HS), and Linux's table once.
+#[test]
+fn interrupts_that_end_a_guests_run_are_taken_again_by_the_host() {
+    for run in logged() {
+        let harts = run.ledger.total.harts.len();
+        for hart in 0..harts {
+            let traps = run
+                .log
+                .events
+                .iter()
+                .filter(|e| e.hart == hart && e.kind == Kind::Trap);
+            // Firmware may come between: it sees other interrupts first.
+            let traps: Vec<_> = traps.filter(|e| !e.step.ends_with(">M")).collect();
+            for pair in traps.windows(2) {
+                let (exit, next) = (pair[0], pair[1]);
+                let interrupt = ["STI", "SSI", "SEI"].contains(&exit.cause);
+                if interrupt && exit.step.starts_with('V') && exit.step.ends_with(">HS") {
+                    let taken = ["STI", "SSI", "SEI"].contains(&next.cause) && next.step == "HS>HS";
+                    assert!(taken, "{}: {exit:?} then {next:?}", run.name());
+                }
+            }
+        }
+    }
+}
+
+/// Promise: the guest's counts of IPIs are the ledger's: sent, received and interrupts taken.
+#[test]
+fn ipis_of_the_guest_are_those_that_the_ledger_matches() {
+    for run in logged() {
+        let total = &run.ledger.total.guest_interrupts;
+        let sent = run.log.events.iter().filter(|e| {
+            e.is_trap(&["VS>HS"], "environment call from VS") && e.field("sbi") == Some("IPI.0")
+        });
+        assert_eq!(total.ipi_sends, sent.count() as u64, "{}", run.name());
+        assert_eq!(total.ipi_unmatched, 0, "{}", run.name());
+        let taken = total.taken.get("software").copied().unwrap_or(0);
+        // One interrupt answers all that wait; each sender's is answered.
+        assert!(
+            taken + total.ipi_coalesced >= total.ipi_targets,
+            "{}",
+            run.name()
+        );
+    }
+}
+
+/// The rows that tell nothing of their own.
+#[test]
+fn tables_are_read_as_linux_prints_them() {
+    let text = "@trapless dump x\r\n           CPU0       CPU1\r\n 10:  7  8  RISC-V INTC   5 Edge  riscv-timer\r\n\
+                IPI0:   1  2  Rescheduling interrupts\r\n@trapless dump-end x\r\n";
+    let table: Interrupts = crate::console::Console::parse(text).interrupts("x");
+    assert_eq!((table.cpus, table.sum(1, RULES[0].row)), (2, 8));
+    assert_eq!(table.sum(0, RULES[2].row), 1);
+    assert!(table.unknown(&RULES.map(|r| r.row)).is_empty());
+}

@@ -1,0 +1,22 @@
+//! The real stack (OpenSBI, Debian's kernel as KVM host, a VMM, Debian's kernel as guest) run through
+//! the built `trapless` command. Each test states a promise to the user that it guards.
+//!
+//! | module | promise |
+//! |---|---|
+//! | [`workloads`] | every workload ends well on every preset, and with another VMM |
+//! | [`determinism`] | a repeated run writes the same ledger |
+//! | [`kvm`] | the ledger agrees with KVM's statistics in the host |
+//! | [`interrupts`] | the ledger agrees with `/proc/interrupts` of host and guest |
+//! | [`timer`] | what the timer comparison claims |
+//!
+//! The runs are made once and shared ([`runs`]); [`log`] and [`console`] read what they wrote.
+//! `docs/ledger-agreement.md` explains which counter equals which figure, and why.
+
+mod console;
+mod determinism;
+mod interrupts;
+mod kvm;
+mod log;
+mod runs;
+mod timer;
+mod workloads;

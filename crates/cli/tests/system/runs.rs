@@ -1,0 +1,225 @@
+//! Runs the command, each combination once, a few at a time.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, OnceLock};
+
+use trapless_ledger::file::LedgerFile;
+
+use crate::console::Console;
+use crate::log::Log;
+
+/// How a run is watched, which must not change it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Watched {
+    /// `--log trap:FILE` and `--console`.
+    Log,
+    /// `--trace FILE`.
+    Trace,
+    /// Nothing but the ledger.
+    Plain,
+}
+
+/// A run to make. Parameters are small: every promise shows on a few repetitions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Job {
+    pub machine: &'static str,
+    pub workload: &'static str,
+    /// `--set`, if the workload has a parameter.
+    set: Option<&'static str>,
+    pub vmm: &'static str,
+    pub watched: Watched,
+}
+
+const fn job(machine: &'static str, workload: &'static str, set: Option<&'static str>) -> Job {
+    Job {
+        machine,
+        workload,
+        set,
+        vmm: "trapless",
+        watched: Watched::Log,
+    }
+}
+
+/// Wake-ups of the timer workload.
+pub const WAKEUPS: u64 = 200;
+const TIMER: Option<&str> = Some("wakeups=200");
+const IPI: Option<&str> = Some("loops=20");
+const NET: Option<&str> = Some("pings=20");
+
+/// Every workload on every preset, the other VMM, and two repetitions.
+const JOBS: [Job; 11] = [
+    job("sbi", "timer", TIMER),
+    job("sstc", "timer", TIMER),
+    job("sbi", "ipi", IPI),
+    job("sstc", "ipi", IPI),
+    job("sbi", "boot", None),
+    job("sstc", "boot", None),
+    job("sbi", "net", NET),
+    job("sstc", "net", NET),
+    Job {
+        vmm: "qemu",
+        ..job("sstc", "boot", None)
+    },
+    Job {
+        watched: Watched::Plain,
+        ..job("sstc", "timer", TIMER)
+    },
+    Job {
+        watched: Watched::Trace,
+        ..job("sbi", "ipi", IPI)
+    },
+];
+
+/// Runs at a time: one for each core would starve whoever else uses the machine.
+const PARALLEL: usize = 2;
+
+/// A run that has ended.
+pub struct Run {
+    pub job: Job,
+    /// The ledger as text, and read.
+    pub json: String,
+    pub ledger: LedgerFile,
+    /// What the host and the guest printed; empty unless watched by [`Watched::Log`].
+    pub console: Console,
+    /// Every event; empty unless watched by [`Watched::Log`].
+    pub log: Log,
+}
+
+impl Run {
+    /// For messages: `timer on sbi`.
+    pub fn name(&self) -> String {
+        let Job {
+            machine,
+            workload,
+            vmm,
+            ..
+        } = self.job;
+        format!("{workload} on {machine} with VMM {vmm}")
+    }
+}
+
+/// The command, with its folder inside the project.
+pub fn trapless() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_trapless"));
+    command.stdin(Stdio::null());
+    command
+}
+
+/// All runs, in the order of [`JOBS`]. The first caller makes them.
+///
+/// # Panics
+/// If a run failed, with what it printed.
+pub fn runs() -> &'static [Run] {
+    static RUNS: OnceLock<Result<Vec<Run>, String>> = OnceLock::new();
+    match RUNS.get_or_init(make_all) {
+        Ok(runs) => runs,
+        Err(what) => panic!("{what}"),
+    }
+}
+
+/// The runs that have a log and dumps.
+pub fn logged() -> impl Iterator<Item = &'static Run> {
+    runs().iter().filter(|r| r.job.watched == Watched::Log)
+}
+
+/// A run with our VMM.
+pub fn run(machine: &str, workload: &str, watched: Watched) -> &'static Run {
+    let wanted = |r: &&Run| {
+        let j = r.job;
+        (j.machine, j.workload, j.vmm, j.watched) == (machine, workload, "trapless", watched)
+    };
+    runs().iter().find(wanted).expect("it is in JOBS")
+}
+
+fn make_all() -> Result<Vec<Run>, String> {
+    // Made first, so that the runs do not wait for each other's downloads.
+    let images = trapless()
+        .args(["images", "kernel", "opensbi", "host", "qemu-host"])
+        .output()
+        .map_err(|e| e.to_string())?;
+    if !images.status.success() {
+        return Err(String::from_utf8_lossy(&images.stderr).into_owned());
+    }
+    let queue: Mutex<VecDeque<Job>> = Mutex::new(JOBS.into());
+    let done = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..PARALLEL {
+            scope.spawn(|| {
+                loop {
+                    let Some(job) = queue.lock().unwrap().pop_front() else {
+                        return;
+                    };
+                    let run = make(job);
+                    done.lock().unwrap().push(run);
+                }
+            });
+        }
+    });
+    let runs: Result<Vec<Run>, String> = done.into_inner().unwrap().into_iter().collect();
+    let mut runs = runs?;
+    runs.sort_by_key(|r| JOBS.iter().position(|j| *j == r.job));
+    Ok(runs)
+}
+
+fn scratch(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+fn make(job: Job) -> Result<Run, String> {
+    let Job {
+        machine,
+        workload,
+        set,
+        vmm,
+        watched,
+    } = job;
+    let name = format!("{workload}-{machine}-{vmm}-{watched:?}");
+    let ledger_file = scratch(&format!("{name}.json"));
+    let log_file = scratch(&format!("{name}.log"));
+    let trace_file = scratch(&format!("{name}.pftrace"));
+    let mut command = trapless();
+    command
+        .args(["run", "--machine", machine, "--workload", workload])
+        .args(["--vmm", vmm, "--time-limit", "60", "--ledger"])
+        .arg(&ledger_file);
+    if let Some(set) = set {
+        command.args(["--set", set]);
+    }
+    match watched {
+        Watched::Log => {
+            command.arg("--console").arg("--log");
+            command.arg(format!("trap:{}", log_file.display()));
+        }
+        Watched::Trace => {
+            command.arg("--trace").arg(&trace_file);
+        }
+        Watched::Plain => {}
+    }
+    let output = command.output().map_err(|e| e.to_string())?;
+    let error = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        return Err(format!("{name}: {}\n{error}", output.status));
+    }
+    let read = |file: &Path| std::fs::read_to_string(file).map_err(|e| format!("{name}: {e}"));
+    let json = read(&ledger_file)?;
+    let ledger = LedgerFile::from_json(&json).map_err(|e| format!("{name}: {e}"))?;
+    let (console, log) = match watched {
+        Watched::Log => (Console::parse(&error), Log::parse(read(&log_file)?)),
+        _ => Default::default(),
+    };
+    // Megabytes that nobody needs any more.
+    for file in [log_file, trace_file] {
+        if file.exists() {
+            std::fs::remove_file(&file).map_err(|e| format!("{name}: {e}"))?;
+        }
+    }
+    Ok(Run {
+        job,
+        json,
+        ledger,
+        console,
+        log,
+    })
+}

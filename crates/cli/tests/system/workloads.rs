@@ -1,0 +1,73 @@
+//! Every workload ends well on every preset.
+
+use std::collections::BTreeSet;
+
+use crate::runs::{Watched, logged, run};
+
+/// Promise: `trapless run` brings all four workloads to a good end on both presets, in host and guest.
+#[test]
+fn all_workloads_end_well_on_all_presets() {
+    let mut seen = BTreeSet::new();
+    for run in logged() {
+        let name = run.name();
+        for side in ["host", "guest"] {
+            let key = format!("{side} {}", run.job.workload);
+            assert_eq!(
+                run.console.status.get(&key).map(String::as_str),
+                Some("0"),
+                "{name}"
+            );
+        }
+        assert_eq!(run.ledger.run.machine, run.job.machine, "{name}");
+        assert_eq!(run.ledger.run.workload, run.job.workload, "{name}");
+        assert!(
+            !run.ledger.run.measurements.is_empty(),
+            "{name} reports results"
+        );
+        assert!(
+            run.ledger.workload().cycles > 0,
+            "{name} has a measured part"
+        );
+        seen.insert((run.job.machine, run.job.workload));
+    }
+    assert_eq!(seen.len(), 8, "four workloads on two presets");
+}
+
+/// Promise: `ipi` runs two vCPUs on two harts, and they interrupt each other.
+#[test]
+fn ipi_uses_two_vcpus_on_two_harts() {
+    for machine in ["sbi", "sstc"] {
+        let run = run(machine, "ipi", Watched::Log);
+        let total = &run.ledger.total;
+        assert_eq!(run.ledger.vcpus.len(), 2);
+        assert!(run.ledger.vcpus.iter().all(|v| v.entries > 1000));
+        assert_eq!(total.harts.len(), 2);
+        assert!(total.harts.iter().all(|h| h.guest_entries > 1000));
+        assert!(run.ledger.workload().guest_interrupts.ipi_sends > 0);
+    }
+}
+
+/// Promise: another VMM than ours, Debian's QEMU with KVM, runs the same guest image on the machine.
+#[test]
+fn an_independent_vmm_runs_the_same_guest() {
+    let qemu: Vec<_> = logged().filter(|r| r.job.vmm == "qemu").collect();
+    assert_eq!(qemu.len(), 1);
+    for other in qemu {
+        let ours = run(other.job.machine, other.job.workload, Watched::Log);
+        let packages = |r: &crate::runs::Run| -> BTreeSet<String> {
+            let p = r.ledger.run.packages.iter();
+            p.map(|(name, version)| format!("{name} {version}"))
+                .collect()
+        };
+        let (others, ours_packages) = (packages(other), packages(ours));
+        assert!(
+            ours_packages.is_subset(&others),
+            "the same kernel and guest"
+        );
+        assert!(others.iter().any(|p| p.starts_with("qemu-system-riscv")));
+        // The guest cannot tell the VMMs apart by what it does for itself.
+        let sets = |r: &crate::runs::Run| r.ledger.total.guest_interrupts.timer_set_with_exit;
+        assert_eq!((sets(other), sets(ours)), (0, 0), "Sstc works in both");
+        assert!(other.ledger.total.guest_exits > 10_000);
+    }
+}
