@@ -75,6 +75,17 @@ impl<'m> Debugger<'m> {
         }
     }
 
+    /// Lets a hart go on elsewhere. If that ends a wait, the wait has taken until now.
+    fn set_pc(&mut self, tid: Tid, pc: u64) -> TargetResult<(), Self> {
+        let now = self.machine.now();
+        let hart = self.hart(tid)?;
+        if hart.waiting() && hart.pc() != pc {
+            hart.advance_to(now);
+        }
+        hart.set_pc(pc);
+        Ok(())
+    }
+
     /// Splits a range of `tid`'s addresses into physical pieces inside pages, as far as it is mapped.
     fn pieces(&mut self, tid: Tid, start: u64, len: usize) -> Vec<(u64, usize)> {
         let mut pieces = Vec::new();
@@ -138,8 +149,7 @@ impl MultiThreadBase for Debugger<'_> {
         for (i, value) in regs.x.iter().enumerate() {
             hart.set_x(i, *value);
         }
-        hart.set_pc(regs.pc);
-        Ok(())
+        self.set_pc(tid, regs.pc)
     }
 
     fn read_addrs(&mut self, start: u64, data: &mut [u8], tid: Tid) -> TargetResult<usize, Self> {
@@ -229,7 +239,7 @@ impl SingleRegisterAccess<Tid> for Debugger<'_> {
         match reg {
             Register::Standard(RiscvRegId::Gpr(i)) => hart.set_x(i.into(), value),
             Register::Standard(RiscvRegId::Fpr(i)) => hart.set_f(i.into(), value),
-            Register::Standard(RiscvRegId::Pc) => hart.set_pc(value),
+            Register::Standard(RiscvRegId::Pc) => self.set_pc(tid, value)?,
             Register::Standard(RiscvRegId::Csr(csr)) => {
                 if !self.machine.poke_csr(tid.get() - 1, csr, value) {
                     return Err(TargetError::NonFatal);

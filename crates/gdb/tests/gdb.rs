@@ -6,8 +6,8 @@ use common::asm::{
     A0, A1, FCVT_D_L_FA0_S1, RA, S0, S1, S2, T0, T1, addi, auipc, bne, csrr, csrs, csrw, jal, jalr,
     ld, lui, sd, sw,
 };
-use common::{debug, gdb, machine};
-use trapless_gdb::Ended;
+use common::{RECONNECT, debug, gdb, machine, session};
+use trapless_gdb::{Ended, Server};
 use trapless_machine::{Limits, Machine, Outcome};
 
 /// Hart 0 counts to `rounds` in memory with a function call in each round, then powers off; the others
@@ -185,6 +185,57 @@ fn changes_of_registers_memory_and_code_count() {
     let session = debug(gdb, &mut machine, &commands, false);
     assert_eq!(session.value("a0 210 "), "a1 1234 s1 10 sscratch 55");
     assert_eq!(session.value("pc "), "80000044");
+}
+
+#[test]
+fn waiting_harts_can_be_stepped_interrupted_and_found_again() {
+    let Some(gdb) = gdb() else { return };
+    // addi s2,s2,1; wfi; jump back: waits for ever, because no interrupt is enabled.
+    let mut machine = machine(1, &[addi(S2, S2, 1), 0x1050_0073, jal(0, -8)]);
+    let commands = [
+        "set osabi none",
+        "break *0x80000004",
+        "continue",
+        "stepi",
+        "printf \"behind wfi %lx\\n\", $pc",
+        "monitor harts",
+        "delete",
+        // Once more around, then nothing ever happens: only Ctrl-C ends this.
+        "set $pc = 0x80000000",
+        "continue",
+        "printf \"interrupted %lx s2 %ld\\n\", $pc, $s2",
+        "detach",
+        RECONNECT,
+        "printf \"again %lx\\n\", $pc",
+        "set $pc = 0x80000000",
+        "kill",
+    ];
+    let session = session(
+        gdb,
+        &mut machine,
+        &commands,
+        false,
+        Some(|m| m.harts()[0].x(18) == 2),
+    );
+    session.has("SIGINT");
+    assert_eq!(session.value("behind wfi "), "80000008");
+    session.has("hart 0 M-mode, waits in wfi, pc 0x80000008");
+    assert_eq!(session.value("interrupted "), "80000008 s2 2");
+    assert_eq!(session.value("again "), "80000008");
+    assert_eq!(session.notices.len(), 3, "{:?}", session.notices);
+    assert_eq!(session.ended, Ended::Killed);
+}
+
+#[test]
+fn unusable_addresses_are_explained() {
+    let server = Server::bind("127.0.0.1:0").unwrap();
+    for address in [&server.address().to_string(), ":99999", "nonsense"] {
+        let error = Server::bind(address).err().unwrap().to_string();
+        assert!(
+            error.contains(address) && error.contains("--gdb"),
+            "{error}"
+        );
+    }
 }
 
 /// A run that is only looked at is the same run.

@@ -198,9 +198,12 @@ impl Hart {
         self.pc
     }
 
-    /// Sets the program counter; for loaders and debuggers.
+    /// Sets the program counter; for loaders and debuggers. Elsewhere than in its `wfi` a hart does
+    /// not wait.
     pub fn set_pc(&mut self, pc: u64) {
-        self.pc = pc & self.pc_mask();
+        let pc = pc & self.pc_mask();
+        self.waiting &= pc == self.pc;
+        self.pc = pc;
     }
 
     /// Integer register `index` (0..=31).

@@ -113,10 +113,10 @@ impl Hart {
                 return Some(Stop::Wfi);
             }
             self.waiting = false;
-            if self.wait_reported {
-                self.wait_reported = false;
-                self.record_wait(plat, false);
-            }
+        }
+        if self.wait_reported {
+            self.wait_reported = false;
+            self.record_wait(plat, false);
         }
         if self.cycles >= until {
             return Some(Stop::Quantum);

@@ -2,6 +2,7 @@
 
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use trapless_gdb::{Ended, Host, Server};
 use trapless_machine::{Machine, MachineConfig, Payload, Peripherals};
@@ -26,12 +27,24 @@ pub fn gdb() -> Option<&'static str> {
 /// Ends the session when gdb is gone, unless the machine is to run to its own end.
 struct Watchdog {
     child: Child,
+    /// Press Ctrl-C in gdb when this says so.
+    interrupt: Option<fn(&Machine) -> bool>,
     run_on: bool,
+    start: Instant,
     notices: Vec<String>,
 }
 
 impl Host for Watchdog {
-    fn poll(&mut self, _: &mut Machine) -> bool {
+    fn poll(&mut self, machine: &mut Machine) -> bool {
+        if self.interrupt.take_if(|due| due(machine)).is_some() {
+            let pid = self.child.id().to_string();
+            let _ = Command::new("kill").args(["-INT", &pid]).status();
+        }
+        if self.start.elapsed() > PATIENCE {
+            // gdb waits for something that does not come: let the test see what it printed.
+            let _ = self.child.kill();
+            return false;
+        }
         self.run_on || matches!(self.child.try_wait(), Ok(None))
     }
 
@@ -39,6 +52,11 @@ impl Host for Watchdog {
         self.notices.push(text.into());
     }
 }
+
+/// A session takes seconds; one that hangs must not hang the tests.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// The command that connects again.
+pub const RECONNECT: &str = "RECONNECT";
 
 /// What a session came to.
 pub struct Session {
@@ -73,6 +91,18 @@ fn reader(mut pipe: impl Read + Send + 'static) -> std::thread::JoinHandle<Strin
 /// Lets `gdb` execute `commands` on `machine`; with `run_on` the machine runs to its end even when gdb
 /// has left.
 pub fn debug(gdb: &str, machine: &mut Machine, commands: &[&str], run_on: bool) -> Session {
+    session(gdb, machine, commands, run_on, None)
+}
+
+/// As [`debug`], with Ctrl-C once `interrupt` answers `true`. [`RECONNECT`] among the commands stands
+/// for the one that connects.
+pub fn session(
+    gdb: &str,
+    machine: &mut Machine,
+    commands: &[&str],
+    run_on: bool,
+    interrupt: Option<fn(&Machine) -> bool>,
+) -> Session {
     let server = Server::bind(":0").unwrap();
     let target = format!("target remote {}", server.address());
     let mut args = vec![
@@ -84,7 +114,16 @@ pub fn debug(gdb: &str, machine: &mut Machine, commands: &[&str], run_on: bool) 
         "set confirm off",
     ];
     args.extend(["-ex", "set architecture riscv:rv64", "-ex", &target]);
-    args.extend(commands.iter().flat_map(|command| ["-ex", command]));
+    for command in commands {
+        args.extend([
+            "-ex",
+            if *command == RECONNECT {
+                &target
+            } else {
+                command
+            },
+        ]);
+    }
     let mut child = Command::new(gdb)
         .args(args)
         .stdin(Stdio::null())
@@ -96,7 +135,9 @@ pub fn debug(gdb: &str, machine: &mut Machine, commands: &[&str], run_on: bool) 
     let err = reader(child.stderr.take().unwrap());
     let mut host = Watchdog {
         child,
+        interrupt,
         run_on,
+        start: Instant::now(),
         notices: Vec::new(),
     };
     let ended = trapless_gdb::serve(machine, &server, &mut host).unwrap();
