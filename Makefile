@@ -1,6 +1,8 @@
 # `make demo` and `make test` do everything on a fresh machine that has git, make and Rust.
 CARGO ?= cargo
 TRAPLESS = target/release/trapless
+# Programs of Debian's next release that do not run on this one, unpacked in the cache.
+TOOLS = $(CARGO) run --release --locked -q -p trapless-images --example tools --
 
 .PHONY: help demo test bench setup build lint fuzz
 
@@ -21,11 +23,14 @@ demo: build
 
 lint: setup
 	$(CARGO) fmt --all --check
+	cd vmm && $(CARGO) fmt --check
 	$(CARGO) clippy --release --locked --workspace --all-targets -- -D warnings
 
 test: build lint
 	$(CARGO) test --release --locked --workspace
 	cd vmm && $(CARGO) test --locked
+	tree=$$($(TOOLS) tree) && target/release/trapless-difftest run --seeds 0..300 \
+	    --subject trapless:$(TRAPLESS) --against qemu:$$tree/usr/bin/qemu-system-riscv64
 
 fuzz: setup
 	command -v cargo-fuzz >/dev/null || $(CARGO) install --locked cargo-fuzz
