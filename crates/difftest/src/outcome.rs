@@ -44,7 +44,7 @@ impl Entry {
     /// One line about it.
     pub fn summary(&self) -> String {
         if self.kind == kind::END {
-            return format!("end of step {}", self.step);
+            return "end of the step".into();
         }
         let cause = self.words[0];
         let name = trapless_isa::cause::name(cause).unwrap_or("unknown cause");

@@ -42,11 +42,13 @@ pub enum Feature {
     WritableMpv,
     /// A timer whose compare value lies in the past is pending at the next instruction.
     PreciseTimer,
+    /// Follows the specification in the corners where QEMU is known not to (docs/isa-differences.md).
+    Exact,
 }
 
 impl Feature {
     /// All of them.
-    pub const ALL: [Feature; 8] = [
+    pub const ALL: [Feature; 9] = [
         Feature::Zicond,
         Feature::Zicbo,
         Feature::Zawrs,
@@ -55,6 +57,7 @@ impl Feature {
         Feature::Sstc,
         Feature::WritableMpv,
         Feature::PreciseTimer,
+        Feature::Exact,
     ];
 }
 
@@ -166,6 +169,15 @@ impl Program {
             tables: Vec::new(),
             needs: BTreeSet::new(),
         }
+    }
+
+    /// Decides whether the program may enter the corners where QEMU errs.
+    pub fn exact(&mut self, rng: &Rng) -> bool {
+        let exact = rng.chance(1, 4);
+        if exact {
+            self.needs.insert(Feature::Exact);
+        }
+        exact
     }
 
     /// A step with the harness's defaults: all traps to M, everything allowed, no translation,

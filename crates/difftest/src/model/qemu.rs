@@ -56,7 +56,9 @@ impl Qemu {
         let mut cpu = String::from("rv64,h=true,pmp=on,svnapot=on,svpbmt=on,svinval=on,sstc=on");
         if self.version >= (10, 0) {
             cpu += ",zicond=on,zicbom=on,zicboz=on,zicbop=on,zawrs=on,smstateen=on";
-            // With both, menvcfg.ADUE chooses (Svade after reset).
+            // With Svade and Svadu, menvcfg.ADUE chooses (Svade after reset).
+            // Without AIA, QEMU takes the lowest pending number instead of the architected priority.
+            cpu += ",smaia=on,ssaia=on";
             cpu += ",svade=on,svadu=on,zfa=off,zimop=off,zcmop=off,sscofpmf=off,sv57=on";
         }
         cpu
