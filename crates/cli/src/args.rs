@@ -235,6 +235,9 @@ pub struct ExecArgs {
     /// Bytes in a line of the signature.
     #[arg(long, default_value = "4", value_parser = ["4", "8", "16"], value_name = "BYTES")]
     pub signature_granularity: String,
+    /// Write the ledger of the run to this file.
+    #[arg(long, value_name = "FILE")]
+    pub ledger: Option<PathBuf>,
     /// Machine preset.
     #[arg(long, short, default_value = "sstc", value_name = "NAME")]
     pub machine: String,

@@ -149,6 +149,8 @@ fn session(
         Some(Outcome::Idle) => bail!(
             "all harts wait for interrupts that nothing can raise, and there is no more input"
         ),
+        // Without a signal it was gdb's `kill`.
+        Some(Outcome::Stopped) if !interrupt::requested() => Ok(false),
         Some(Outcome::Stopped) => Err(interrupt::Interrupted.into()),
         Some(other) => bail!("the machine stopped unexpectedly: {other:?}"),
     }

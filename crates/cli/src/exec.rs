@@ -4,9 +4,11 @@ use std::fmt::Write;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
+use trapless_ledger::{Config, Ledger};
 use trapless_machine::{Outcome, Peripherals};
 
 use crate::args::ExecArgs;
+use crate::console::{Recorder, SharedRecorder};
 use crate::{interrupt, observe, setup};
 
 /// Virtual time between two looks at Ctrl-C, in cycles.
@@ -18,12 +20,20 @@ pub fn main(args: &ExecArgs) -> Result<ExitCode> {
     let config = setup::config(&args.machine, args.harts, &args.harts_options)?;
     let elf = setup::read(&args.file, "program")?;
     let mut observation = observe::Observation::new(&args.observe, None)?;
+    let ledger = Ledger::new(Config {
+        cycles_per_tick: config.hart.cycles_per_tick,
+        ..Config::new(config.harts)
+    });
+    let recorder = SharedRecorder::new(Recorder::new(ledger, String::new()));
     let mut machine = observation.exec(
-        config,
+        config.clone(),
         &elf,
         Peripherals::new(Box::new(std::io::stdout())),
         Box::new(std::io::stdout()),
     )?;
+    if args.ledger.is_some() {
+        machine.add_sink(Box::new(recorder.clone()));
+    }
     let mut interrupted = false;
     let outcome = observation.drive(&mut machine, SLICE, &mut |machine, idle| {
         interrupted = interrupt::requested();
@@ -33,6 +43,15 @@ pub fn main(args: &ExecArgs) -> Result<ExitCode> {
         return Err(interrupt::Interrupted.into());
     }
     observation.finish(machine.now())?;
+    if let Some(path) = &args.ledger {
+        let mut info = setup::run_info(&config);
+        info.workload = args.file.display().to_string();
+        info.counters
+            .insert("instructions".into(), machine.instret());
+        let ledger = &mut recorder.lock().ledger;
+        ledger.finish(machine.now());
+        setup::write(path, ledger.to_file(info, None).to_json())?;
+    }
     if let Some(path) = &args.signature {
         let width: usize = args.signature_granularity.parse()?;
         setup::write(path, signature(&machine.signature()?, width))?;
