@@ -102,25 +102,34 @@ impl Tools {
     /// # Errors
     /// If the mount points cannot be created, or namespaces are not allowed here.
     pub fn command(&self, program: &str, folders: &[&Path]) -> Result<Command> {
-        let mut script = String::from("set -e; t=$1; shift\n");
-        for folder in [Path::new("/dev"), Path::new("/proc"), Path::new("/tmp")]
-            .iter()
-            .chain(folders)
-        {
-            let point = self.tree.join(folder.strip_prefix("/").unwrap_or(folder));
-            fs::create_dir_all(&point).map_err(io("create", &point))?;
-            let quoted = folder.display().to_string().replace('\'', r"'\''");
-            script += &format!("mount --rbind '{quoted}' \"$t\"'{quoted}'\n");
-        }
         let cwd = std::env::current_dir().unwrap_or_default();
-        let cwd = if folders.iter().any(|f| cwd.starts_with(f)) {
-            cwd
-        } else {
-            PathBuf::from("/tmp")
-        };
-        let quoted = cwd.display().to_string().replace('\'', r"'\''");
+        let kept = folders.iter().any(|f| cwd.starts_with(f));
+        let cwd = if kept { cwd } else { PathBuf::from("/tmp") };
+        let places: Vec<_> = folders.iter().map(|&f| (f, f)).collect();
+        self.command_with(program, &places, &cwd)
+    }
+
+    /// As [`Tools::command`], with each (folder, place) visible at another place in the tree, and the current folder `cwd`
+    /// there.
+    pub(crate) fn command_with(
+        &self,
+        program: &str,
+        places: &[(&Path, &Path)],
+        cwd: &Path,
+    ) -> Result<Command> {
+        let quote =
+            |path: &Path| format!("'{}'", path.display().to_string().replace('\'', r"'\''"));
+        let mut script = String::from("set -e; t=$1; shift\n");
+        let system = ["/dev", "/proc", "/tmp"].map(|f| (Path::new(f), Path::new(f)));
+        for (folder, place) in system.iter().chain(places) {
+            let point = self.tree.join(place.strip_prefix("/").unwrap_or(place));
+            fs::create_dir_all(&point).map_err(io("create", &point))?;
+            script += &format!("mount --rbind {} \"$t\"{}\n", quote(folder), quote(place));
+        }
+        let enter = r#"cd "$0" && exec "$@""#;
         script += &format!(
-            "exec chroot \"$t\" /bin/sh -c 'cd \"$0\" && exec \"$@\"' '{quoted}' \"$@\"\n"
+            "exec chroot \"$t\" /bin/sh -c '{enter}' {} \"$@\"\n",
+            quote(cwd)
         );
 
         let mut probe = Command::new("unshare");

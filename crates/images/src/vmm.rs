@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const TARGET_GNU: &str = "riscv64gc-unknown-linux-gnu";
+/// Where the tool tree sees the project and the cache. Always the same, so that the program is the same wherever these are.
+const SOURCE: &str = "/trapless/source";
+const CACHE: &str = "/trapless/cache";
 const TARGET_MUSL: &str = "riscv64gc-unknown-linux-musl";
 
 /// Builds the VMM (`vmm/` of `project`) as a static riscv64 program and returns the path of the program.
@@ -23,25 +26,16 @@ pub fn build(project: &Path, cache: &Cache, apt: &Apt, progress: Progress) -> Re
     let _lock = cache.lock("vmm")?;
     let target_dir = cache.folder("vmm-target")?;
     let _task = progress.task("Building the VMM for riscv64", 0);
-    let compile = |command: &mut Command, target: &str| -> Result<i32> {
-        command
-            .arg("--target")
-            .arg(target)
-            .arg("--target-dir")
-            .arg(&target_dir);
-        for name in ["CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_TARGET"] {
-            command.env_remove(name);
-        }
-        Tools::status(command)
-    };
     let program = |target: &str| target_dir.join(target).join("release/trapless-vmm");
     if let Some(target) = host_target() {
-        if compile(&mut host_cargo(project, target), target)? == 0 {
+        let mut command = host_cargo(project, target);
+        command.arg("--target-dir").arg(&target_dir);
+        if Tools::status(&mut command)? == 0 {
             return Ok(program(target));
         }
         eprintln!("the machine's own cargo could not build the VMM; trying Debian's");
     }
-    let code = compile(&mut tree_cargo(project, cache, apt, progress)?, TARGET_GNU)?;
+    let code = Tools::status(&mut tree_cargo(project, cache, apt, progress)?)?;
     if code == 0 {
         return Ok(program(TARGET_GNU));
     }
@@ -50,6 +44,21 @@ pub fn build(project: &Path, cache: &Cache, apt: &Apt, progress: Progress) -> Re
         status: format!("exit status {code}"),
         output: "see the compiler's messages above".into(),
     })
+}
+
+/// What both ways of building have in common.
+fn compile(command: &mut Command, target: &str, flags: &[&str]) {
+    let mut all = vec!["-Ctarget-feature=+crt-static"];
+    all.extend(flags);
+    command
+        .args(["build", "--release", "--target", target])
+        .env("CARGO_ENCODED_RUSTFLAGS", all.join("\x1f"))
+        .env(
+            "CARGO_TARGET_RISCV64GC_UNKNOWN_LINUX_GNU_LINKER",
+            "riscv64-linux-gnu-gcc",
+        )
+        .env_remove("RUSTFLAGS")
+        .env_remove("CARGO_BUILD_TARGET");
 }
 
 /// The riscv64 target this machine's rustup and linkers can build a static program for.
@@ -73,20 +82,16 @@ fn host_target() -> Option<&'static str> {
 
 fn host_cargo(project: &Path, target: &str) -> Command {
     let mut command = Command::new("cargo");
+    // rustup's own linker and C library: no cross compiler needed.
+    let musl = ["-Clinker=rust-lld", "-Clink-self-contained=yes"];
+    compile(
+        &mut command,
+        target,
+        if target == TARGET_MUSL { &musl } else { &[] },
+    );
     command
-        .args(["build", "--release", "--manifest-path"])
+        .arg("--manifest-path")
         .arg(project.join("vmm/Cargo.toml"));
-    let flags = if target == TARGET_MUSL {
-        // rustup's own linker and C library: no cross compiler needed.
-        "-C target-feature=+crt-static -C linker=rust-lld -C link-self-contained=yes"
-    } else {
-        command.env(
-            "CARGO_TARGET_RISCV64GC_UNKNOWN_LINUX_GNU_LINKER",
-            "riscv64-linux-gnu-gcc",
-        );
-        "-C target-feature=+crt-static"
-    };
-    command.env("RUSTFLAGS", flags);
     command
 }
 
@@ -99,7 +104,7 @@ fn tree_cargo(project: &Path, cache: &Cache, apt: &Apt, progress: Progress) -> R
         let manifest = fs::read(&manifest).map_err(io("read", &manifest))?;
         Ok(sha256_parts([&manifest[..], &lock])[..24].to_owned())
     };
-    let folder = cache.folder("vendor")?;
+    let folder = cache.folder("crates")?;
     let mut vendor = folder.join(key()?);
     if !vendor.with_extension("toml").exists() {
         let _task = progress.task("Fetching the VMM's crates", 0);
@@ -115,28 +120,24 @@ fn tree_cargo(project: &Path, cache: &Cache, apt: &Apt, progress: Progress) -> R
         let _ = fs::remove_dir_all(&vendor);
         fs::rename(&arriving, &vendor).map_err(io("write", &vendor))?;
         let text = format!(
-            "[source.crates-io]\nreplace-with = \"beside\"\n[source.beside]\ndirectory = '{}'\n",
-            vendor.display()
+            "[source.crates-io]\nreplace-with = \"beside\"\n[source.beside]\ndirectory = \"{CACHE}/crates/{}\"\n",
+            key()?
         );
         let config = vendor.with_extension("toml");
         fs::write(&config, text).map_err(io("write", &config))?;
     }
-    let mut command = tools.command("cargo", &[project, cache.root()])?;
+    cache.folder("cargo-home")?;
+    let places = [
+        (project, Path::new(SOURCE)),
+        (cache.root(), Path::new(CACHE)),
+    ];
+    let mut command = tools.command_with("cargo", &places, Path::new(SOURCE))?;
+    compile(&mut command, TARGET_GNU, &[]);
     command
-        .args([
-            "build",
-            "--release",
-            "--offline",
-            "--locked",
-            "--manifest-path",
-        ])
-        .arg(&manifest);
-    command.arg("--config").arg(vendor.with_extension("toml"));
-    command.env("CARGO_HOME", cache.folder("cargo-home")?);
-    command.env("RUSTFLAGS", "-C target-feature=+crt-static");
-    command.env(
-        "CARGO_TARGET_RISCV64GC_UNKNOWN_LINUX_GNU_LINKER",
-        "riscv64-linux-gnu-gcc",
-    );
+        .args(["--offline", "--locked", "--manifest-path"])
+        .arg(format!("{SOURCE}/vmm/Cargo.toml"))
+        .args(["--config", &format!("{CACHE}/crates/{}.toml", key()?)])
+        .args(["--target-dir", &format!("{CACHE}/vmm-target")])
+        .env("CARGO_HOME", format!("{CACHE}/cargo-home"));
     Ok(command)
 }
