@@ -133,6 +133,19 @@ pub const FREEDOMS: &[Freedom] = &[
         },
     },
     Freedom {
+        id: "fs-unchanged",
+        section: "Privileged, \"Extension Context Status in mstatus Register\": whether an instruction \
+                  that leaves the floating-point state as it was makes FS dirty is open",
+        same: |f, a, b| {
+            let fields = csr::status::FS | csr::status::SD;
+            f.program.family == "csr"
+                && f.name.ends_with("status")
+                && (a ^ b) & !fields == 0
+                && a & csr::status::FS != 0
+                && b & csr::status::FS != 0
+        },
+    },
+    Freedom {
         id: "stateen-bits",
         section: "Smstateen: bits of extensions that are not implemented are read-only zero",
         same: |f, a, b| {
@@ -195,6 +208,12 @@ pub const ERRATA: &[Freedom] = &[
         id: "qemu-hvip",
         section: "H extension, hvip: only VSSIP, VSTIP and VSEIP; QEMU shows other bits of mip, too",
         same: |f, a, b| f.one_is("qemu") && f.name == "hvip" && (a ^ b) & 0x444 == 0,
+    },
+    Freedom {
+        id: "qemu-sip-stip",
+        section: "Privileged, sip: shows mip.STIP where mideleg delegates it; QEMU 10.0 with AIA and \
+                  Sstc reads it as 0",
+        same: |f, a, b| f.one_is("qemu-10") && f.name == "sip" && a ^ b == 0x20,
     },
     Freedom {
         id: "qemu-vsstatus-sd",

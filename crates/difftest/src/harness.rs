@@ -212,6 +212,9 @@ pub fn build() -> Harness {
     a.w(asm::csrw(csr::MCOUNTINHIBIT, ZERO));
     a.w(asm::csrw(0x3a0, ZERO));
     a.w(asm::csrw(0x3a2, ZERO));
+    // With menvcfg.STCE set, QEMU cannot clear hvip.VSTIP.
+    a.w(asm::csrw(csr::MENVCFG, ZERO));
+    a.w(asm::csrw(csr::HVIP, ZERO));
     // Bits that mstateen0 masks cannot be written below it, and keep what they were.
     a.w(asm::addi(T0, ZERO, -1));
     a.w(asm::csrw(csr::MSTATEEN0, T0));

@@ -241,10 +241,14 @@ pub fn hypervisor_access(rng: &Rng, p: &mut Program) {
         deleg_page_faults(rng, &mut s);
         set_envcfg(rng, &mut s, svadu);
         if svadu && !exact {
-            // As above; and QEMU lets menvcfg.ADUE decide for these instructions.
+            // As above.
             for e in [csr::MENVCFG, csr::HENVCFG] {
                 s.set(e, s.get(e) & !csr::envcfg::ADUE);
             }
+        }
+        if !exact {
+            // QEMU lets menvcfg decide for these instructions.
+            s.set(csr::HENVCFG, s.get(csr::MENVCFG));
         }
         set_stages(rng, &mut s, &stages);
         s.set(csr::HSTATUS, s.get(csr::HSTATUS) | rng.subset(hstatus::SPVP | hstatus::HU));

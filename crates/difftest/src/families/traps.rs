@@ -87,16 +87,23 @@ pub fn interrupts(rng: &Rng, p: &mut Program) {
         let sie = rng.subset(status::SIE);
         s.set(csr::MSTATUS, s.get(csr::MSTATUS) | sie);
         s.set(csr::VSSTATUS, s.get(csr::VSSTATUS) | rng.subset(status::SIE));
+        let mut hvip = 0x444;
         if timer && rng.chance(1, 2) {
             // Supervisor timers: pending at once or never.
             let m = rng.subset(csr::envcfg::STCE);
-            let h = rng.subset(csr::envcfg::STCE) & m;
+            let h = if exact { rng.subset(csr::envcfg::STCE) & m } else { 0 };
             s.set(csr::MENVCFG, m);
             s.set(csr::HENVCFG, h);
             // QEMU's comparators go on when they are disabled.
             let compare = |on: u64| if on != 0 && rng.chance(1, 2) { 0 } else { u64::MAX };
             s.set(csr::STIMECMP, compare(m));
-            s.set(csr::VSTIMECMP, compare(h));
+            if exact {
+                s.set(csr::VSTIMECMP, compare(h));
+            } else {
+                // QEMU's own VSTIP sticks, and with a comparator it loses hvip.VSTIP.
+                s.set(csr::HVIP, s.get(csr::HVIP) & 0x404);
+                hvip = 0x404;
+            }
         }
         if timer && rng.chance(1, 3) {
             s.pokes.push((layout::MTIMECMP, 0));
@@ -113,7 +120,7 @@ pub fn interrupts(rng: &Rng, p: &mut Program) {
                     let (csr, mask) = rng.pick(&[
                         (csr::SIE, 0x222),
                         (csr::SIP, 0x222),
-                        (csr::HVIP, 0x444),
+                        (csr::HVIP, hvip),
                         (csr::HIE, 0x1444),
                         (csr::VSIE, 0x222),
                         (csr::VSIP, 0x222),
@@ -141,9 +148,13 @@ pub fn privileged(rng: &Rng, p: &mut Program) {
         s.note = "privileged instructions".into();
         let mut m = rng.subset(status::TVM | status::TW | status::TSR);
         m |= rng.subset(status::SPP | status::SPIE | status::MPIE | status::SUM | status::MXR);
-        // QEMU applies TSR to VS-mode, too. Returns reach VS-mode from HS-mode only with SPV.
         if !exact {
+            // QEMU applies TSR to VS-mode, too.
             m &= !status::TSR;
+            // And lets hstatus.VTW and VU-mode win over TW.
+            if mode.v() {
+                m &= !status::TW;
+            }
         }
         if !s.by_sret {
             s.set(csr::MSTATUS, s.get(csr::MSTATUS) | m);

@@ -52,13 +52,16 @@ impl Qemu {
         Ok(Self { command, version })
     }
 
-    fn cpu(&self) -> String {
+    fn cpu(&self, program: &Program) -> String {
         let mut cpu = String::from("rv64,h=true,pmp=on,svnapot=on,svpbmt=on,svinval=on,sstc=on");
         if self.version >= (10, 0) {
             cpu += ",zicond=on,zicbom=on,zicboz=on,zicbop=on,zawrs=on,smstateen=on";
             // With Svade and Svadu, menvcfg.ADUE chooses (Svade after reset).
-            // Without AIA, QEMU takes the lowest pending number instead of the architected priority.
-            cpu += ",smaia=on,ssaia=on";
+            // Without AIA, QEMU takes the lowest pending number instead of the architected priority;
+            // with it, sip and vsip lose bits.
+            if program.family == "interrupt" {
+                cpu += ",smaia=on,ssaia=on";
+            }
             cpu += ",svade=on,svadu=on,zfa=off,zimop=off,zcmop=off,sscofpmf=off,sv57=on";
         }
         cpu
@@ -99,7 +102,7 @@ impl Model for Qemu {
                     "memory-backend-file,id=ram,size={size}B,share=on,mem-path={}",
                     ram.display()
                 ))
-                .args(["-cpu", &self.cpu(), "-bios"])
+                .args(["-cpu", &self.cpu(program), "-bios"])
                 .arg(&elf),
         )?;
         if !status.success() {
