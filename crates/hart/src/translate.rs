@@ -288,7 +288,8 @@ impl Hart {
                 }
             }
         };
-        match self.g_stage(first.addr, access, eff.hlvx) {
+        let mxr = self.csr.mstatus & status::MXR != 0;
+        match self.g_stage(first.addr, access, mxr, eff.hlvx) {
             Ok(second) => Ok(Leaf {
                 addr: second.addr,
                 span: first.span,
@@ -299,7 +300,13 @@ impl Hart {
         }
     }
 
-    fn g_stage(&mut self, gpa: u64, access: Access, hlvx: bool) -> Result<Leaf, WalkError> {
+    fn g_stage(
+        &mut self,
+        gpa: u64,
+        access: Access,
+        mxr: bool,
+        hlvx: bool,
+    ) -> Result<Leaf, WalkError> {
         let atp = self.csr.hgatp;
         let levels = levels(atp);
         if levels == 0 {
@@ -318,7 +325,7 @@ impl Hart {
             wide: 2,
             privilege: Priv::U,
             sum: false,
-            mxr: self.csr.mstatus & status::MXR != 0,
+            mxr,
             hardware_ad: self.csr.menvcfg & envcfg::ADUE != 0,
             pbmt: self.csr.menvcfg & envcfg::PBMTE != 0,
             nested: false,
@@ -441,7 +448,8 @@ impl Hart {
 
     /// Guest physical address of a VS-stage PTE -> physical address.
     fn implicit(&mut self, gpa: u64, access: Access) -> Result<u64, WalkError> {
-        match self.g_stage(gpa, access, false) {
+        // MXR is about explicit loads only.
+        match self.g_stage(gpa, access, false, false) {
             Ok(leaf) => Ok(leaf.addr),
             Err(WalkError::AccessFault) => Err(WalkError::AccessFault),
             Err(_) => Err(WalkError::Implicit {

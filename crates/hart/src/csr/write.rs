@@ -180,7 +180,8 @@ impl Hart {
             }
             csr::HSTATEEN0..=csr::HSTATEEN3 => {
                 let i = usize::from(addr & 3);
-                self.csr.hstateen[i] = value & self.stateen_mask(i) & self.csr.mstateen[i];
+                let mask = self.stateen_mask(i) & self.csr.mstateen[i];
+                self.csr.hstateen[i] = merge(self.csr.hstateen[i], value, mask);
             }
             csr::HTVAL => self.csr.htval = value,
             csr::HIP => self.write_hvip(value, 4),
