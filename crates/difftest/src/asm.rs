@@ -170,7 +170,12 @@ pub struct Asm {
 impl Asm {
     /// Starts at address `base`.
     pub fn new(base: u64) -> Self {
-        Self { base, bytes: Vec::new(), labels: Vec::new(), fixups: Vec::new() }
+        Self {
+            base,
+            bytes: Vec::new(),
+            labels: Vec::new(),
+            fixups: Vec::new(),
+        }
     }
 
     /// Address of the next instruction.
@@ -201,13 +206,21 @@ impl Asm {
 
     /// Branch to a label: `f3` selects beq/bne/blt/bge/bltu/bgeu = 0/1/4/5/6/7.
     pub fn branch(&mut self, f3: u32, rs1: Reg, rs2: Reg, to: Label) {
-        self.fixups.push(Fixup::Branch { at: self.bytes.len(), word: b(f3, rs1, rs2, 0), to });
+        self.fixups.push(Fixup::Branch {
+            at: self.bytes.len(),
+            word: b(f3, rs1, rs2, 0),
+            to,
+        });
         self.w(0);
     }
 
     /// `j label`.
     pub fn j(&mut self, to: Label) {
-        self.fixups.push(Fixup::Jump { at: self.bytes.len(), rd: 0, to });
+        self.fixups.push(Fixup::Jump {
+            at: self.bytes.len(),
+            rd: 0,
+            to,
+        });
         self.w(0);
     }
 

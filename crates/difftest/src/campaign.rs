@@ -82,7 +82,9 @@ fn outcome(model: &dyn Model, program: &Program, scratch: &Path) -> Result<Outco
         Failure::Timeout => model.run(program, scratch),
         Failure::Broken(_) => Err(f),
     });
-    bytes.map_err(|f| f.to_string()).and_then(|b| Outcome::decode(program, &b))
+    bytes
+        .map_err(|f| f.to_string())
+        .and_then(|b| Outcome::decode(program, &b))
 }
 
 impl Campaign {
@@ -94,7 +96,13 @@ impl Campaign {
         let ours = match outcome(&*self.subject, program, scratch) {
             Ok(o) => o,
             Err(why) => {
-                return (Verdict::NoOutcome { model: self.subject.name(), why }, None);
+                return (
+                    Verdict::NoOutcome {
+                        model: self.subject.name(),
+                        why,
+                    },
+                    None,
+                );
             }
         };
         let mut compared = false;
@@ -105,19 +113,35 @@ impl Campaign {
             let theirs = match outcome(&**reference, program, scratch) {
                 Ok(o) => o,
                 Err(why) => {
-                    return (Verdict::NoOutcome { model: reference.name(), why }, Some(ours));
+                    return (
+                        Verdict::NoOutcome {
+                            model: reference.name(),
+                            why,
+                        },
+                        Some(ours),
+                    );
                 }
             };
             compared = true;
             let sides = [Side::of(&*self.subject), Side::of(&**reference)];
             if let Some(d) = compare::first_difference(program, &sides, &ours, &theirs) {
                 return (
-                    Verdict::Differs { reference: n, difference: Box::new(d) },
+                    Verdict::Differs {
+                        reference: n,
+                        difference: Box::new(d),
+                    },
                     Some(ours),
                 );
             }
         }
-        (if compared { Verdict::Passed } else { Verdict::Skipped }, Some(ours))
+        (
+            if compared {
+                Verdict::Passed
+            } else {
+                Verdict::Skipped
+            },
+            Some(ours),
+        )
     }
 
     fn fail(&self, program: &Program, verdict: &Verdict, scratch: &Path) -> (String, String) {
@@ -203,7 +227,11 @@ pub enum Progress<'a> {
 /// A directory of our own, in memory if the host has such a file system.
 pub fn scratch_root() -> Result<PathBuf, String> {
     let shm = Path::new("/dev/shm");
-    let base = if shm.is_dir() { shm.to_path_buf() } else { std::env::temp_dir() };
+    let base = if shm.is_dir() {
+        shm.to_path_buf()
+    } else {
+        std::env::temp_dir()
+    };
     let dir = base.join(format!("trapless-difftest-{}", std::process::id()));
     std::fs::create_dir_all(&dir).map_err(|e| format!("cannot create {}: {e}", dir.display()))?;
     Ok(dir)

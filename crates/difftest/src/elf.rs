@@ -128,7 +128,11 @@ mod tests {
 
     #[test]
     fn another_reader_sees_segments_and_symbols() {
-        let segments = [Segment { addr: 0x8000_0000, data: b"abcd", memsz: 0x1000 }];
+        let segments = [Segment {
+            addr: 0x8000_0000,
+            data: b"abcd",
+            memsz: 0x1000,
+        }];
         let bytes = write(0x8000_0000, &segments, &[("tohost", 0x8000_1000)]);
         let file = object::File::parse(&*bytes).unwrap();
         assert_eq!(file.entry(), 0x8000_0000);

@@ -53,7 +53,13 @@ const HS: Level = Level {
     scratch: csr::SSCRATCH,
     cause: csr::SCAUSE,
     epc: csr::SEPC,
-    logged: &[csr::STVAL, csr::HTVAL, csr::HTINST, csr::SSTATUS, csr::HSTATUS],
+    logged: &[
+        csr::STVAL,
+        csr::HTVAL,
+        csr::HTINST,
+        csr::SSTATUS,
+        csr::HSTATUS,
+    ],
     ret: asm::SRET,
 };
 /// In VS-mode the supervisor CSR names reach the VS CSRs.
@@ -93,8 +99,14 @@ fn restore(a: &mut Asm, level: &Level) {
 ///
 /// Jumps to `end` with `sp` = context if the step is over. Leaves `t0` = epc, `t1` = cause.
 fn handle(a: &mut Asm, level: &Level, end: Label) {
-    let (count_ok, exception, resume, skip, len2, in_window) =
-        (a.label(), a.label(), a.label(), a.label(), a.label(), a.label());
+    let (count_ok, exception, resume, skip, len2, in_window) = (
+        a.label(),
+        a.label(),
+        a.label(),
+        a.label(),
+        a.label(),
+        a.label(),
+    );
     // An ecall with the magic number ends the step (causes 8..=11).
     let not_end = a.label();
     a.w(asm::addi(T2, T1, -8));
@@ -279,8 +291,8 @@ pub fn build() -> Harness {
     a.w(asm::sd(T0, S0, 0));
     a.w(asm::addi(S0, S0, 8));
     for r in 1..32 {
-        a.w(asm::ld(T0, SP, ctx::FRAME_M + 8 * r as i32));
-        a.w(asm::sd(T0, S0, 8 * (r as i32 - 1)));
+        a.w(asm::ld(T0, SP, ctx::FRAME_M + 8 * r));
+        a.w(asm::sd(T0, S0, 8 * (r - 1)));
     }
     a.w(asm::addi(S0, S0, 31 * 8));
     // mstatus first: turning the FPU on changes it.
@@ -411,8 +423,15 @@ pub fn build() -> Harness {
     // auipc covers the upper part, addi the signed rest.
     let hi = ((m_off + 0x800) >> 12) as u32;
     patch_addi(here, asm::u(0x17, T0, hi));
-    patch_addi(patch, asm::addi(T0, T0, (m_off as i64 - (i64::from(hi) << 12)) as i32));
+    patch_addi(
+        patch,
+        asm::addi(T0, T0, (m_off as i64 - (i64::from(hi) << 12)) as i32),
+    );
     patch_addi(exit_patch, asm::addi(T2, T2, (hs_exit_pc - exit_at) as i32));
     let _ = T5;
-    Harness { code, s_trap, vs_trap }
+    Harness {
+        code,
+        s_trap,
+        vs_trap,
+    }
 }

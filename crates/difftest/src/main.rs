@@ -108,7 +108,9 @@ fn seeds(text: &str, forever: bool) -> Result<std::ops::Range<u64>, String> {
 }
 
 fn model(spec: &str) -> Result<Box<dyn Model>, String> {
-    let (kind, path) = spec.split_once(':').map_or((spec, None), |(k, p)| (k, Some(p)));
+    let (kind, path) = spec
+        .split_once(':')
+        .map_or((spec, None), |(k, p)| (k, Some(p)));
     match kind {
         "qemu" => {
             let path = Path::new(path.unwrap_or("qemu-system-riscv64"));
@@ -121,10 +123,15 @@ fn model(spec: &str) -> Result<Box<dyn Model>, String> {
                 .ok()
                 .and_then(|p| Some(p.parent()?.join("trapless")))
                 .filter(|p| p.exists());
-            let path = path.map(PathBuf::from).or(beside).unwrap_or_else(|| "trapless".into());
+            let path = path
+                .map(PathBuf::from)
+                .or(beside)
+                .unwrap_or_else(|| "trapless".into());
             Ok(Box::new(Trapless::new(&path)))
         }
-        _ => Err(format!("there is no model `{kind}`; use trapless, qemu or spike")),
+        _ => Err(format!(
+            "there is no model `{kind}`; use trapless, qemu or spike"
+        )),
     }
 }
 
@@ -133,7 +140,11 @@ fn run(args: &Run) -> Result<Summary, String> {
         seeds: seeds(&args.seeds, args.forever)?,
         families: families(&args.families)?,
         subject: model(&args.subject)?,
-        references: args.against.split(',').map(model).collect::<Result<_, _>>()?,
+        references: args
+            .against
+            .split(',')
+            .map(model)
+            .collect::<Result<_, _>>()?,
         jobs: args
             .jobs
             .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()))
@@ -187,11 +198,20 @@ fn main() -> ExitCode {
             }
             return ExitCode::SUCCESS;
         }
-        Command::Gen { seed, output, families: names } => families(&names).and_then(|among| {
+        Command::Gen {
+            seed,
+            output,
+            families: names,
+        } => families(&names).and_then(|among| {
             let program = families::generate(seed, &among);
             std::fs::write(&output, program.elf())
                 .map_err(|e| format!("cannot write {}: {e}", output.display()))?;
-            println!("{}: {}, {} steps", output.display(), program.family, program.steps.len());
+            println!(
+                "{}: {}, {} steps",
+                output.display(),
+                program.family,
+                program.steps.len()
+            );
             Ok(None)
         }),
         Command::Run(args) => run(&args).map(Some),
@@ -200,10 +220,17 @@ fn main() -> ExitCode {
         Ok(None) => ExitCode::SUCCESS,
         Ok(Some(s)) => {
             // Skipped programs are told, not hidden; none compared is a failure.
-            let skipped =
-                if s.skipped > 0 { format!(", {} skipped", s.skipped) } else { String::new() };
+            let skipped = if s.skipped > 0 {
+                format!(", {} skipped", s.skipped)
+            } else {
+                String::new()
+            };
             println!("{} passed, {} failed{skipped}", s.passed, s.failed);
-            if s.failed == 0 && s.passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+            if s.failed == 0 && s.passed > 0 {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::FAILURE
+            }
         }
         Err(e) => {
             eprintln!("trapless-difftest: {e}");

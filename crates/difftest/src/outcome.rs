@@ -18,7 +18,9 @@ impl Entry {
     /// Name of word `n`.
     pub fn field(&self, n: usize) -> String {
         const M: [&str; 6] = ["mcause", "mepc", "mtval", "mtval2", "mtinst", "mstatus"];
-        const HS: [&str; 7] = ["scause", "sepc", "stval", "htval", "htinst", "sstatus", "hstatus"];
+        const HS: [&str; 7] = [
+            "scause", "sepc", "stval", "htval", "htinst", "sstatus", "hstatus",
+        ];
         const VS: [&str; 4] = ["vscause", "vsepc", "vstval", "vsstatus"];
         match (self.kind, n) {
             (kind::M, n) => M[n].into(),
@@ -101,8 +103,14 @@ impl Outcome {
                 0 => break,
                 k => return Err(format!("the log has an entry of unknown kind {k:#x}")),
             };
-            let body = words.get(pos + 1..pos + 1 + len).ok_or("the log is cut off")?;
-            log.push(Entry { kind, step, words: body.to_vec() });
+            let body = words
+                .get(pos + 1..pos + 1 + len)
+                .ok_or("the log is cut off")?;
+            log.push(Entry {
+                kind,
+                step,
+                words: body.to_vec(),
+            });
             if kind == kind::END {
                 step += 1;
             }

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-use trapless_isa::csr::{self, hstatus, status};
 use trapless_isa::Mode;
+use trapless_isa::csr::{self, hstatus, status};
 
 use crate::asm::{self, Asm};
 use crate::elf::{self, Segment};
@@ -42,13 +42,15 @@ pub enum Feature {
     WritableMpv,
     /// A timer whose compare value lies in the past is pending at the next instruction.
     PreciseTimer,
+    /// Privileged behaviour close enough to the ratified specifications (QEMU 7.2 is not).
+    Privileged,
     /// Follows the specification in the corners where QEMU is known not to (docs/isa-differences.md).
     Exact,
 }
 
 impl Feature {
     /// All of them.
-    pub const ALL: [Feature; 9] = [
+    pub const ALL: [Feature; 10] = [
         Feature::Zicond,
         Feature::Zicbo,
         Feature::Zawrs,
@@ -57,6 +59,7 @@ impl Feature {
         Feature::Sstc,
         Feature::WritableMpv,
         Feature::PreciseTimer,
+        Feature::Privileged,
         Feature::Exact,
     ];
 }
@@ -119,14 +122,21 @@ impl Step {
 
     /// Sets the interrupt enable of the starting mode (and the SIE of a mode below).
     pub fn interrupts(&mut self, on: bool) {
-        let bit = if self.by_sret { status::SPIE } else { status::MPIE };
+        let bit = if self.by_sret {
+            status::SPIE
+        } else {
+            status::MPIE
+        };
         let m = self.get(csr::MSTATUS) & !bit;
         self.set(csr::MSTATUS, if on { m | bit } else { m });
     }
 }
 
 fn index(csr: u16) -> usize {
-    layout::SETUP.iter().position(|c| *c == csr).expect("CSR is in SETUP")
+    layout::SETUP
+        .iter()
+        .position(|c| *c == csr)
+        .expect("CSR is in SETUP")
 }
 
 /// A complete program.
@@ -220,7 +230,11 @@ impl Program {
         s.set(csr::VSSTATUS, status::FS | status::UXL_64);
         s.set(csr::MSTATUS, status::FS | status::UXL_64 | status::SXL_64);
         // Not every model lets M-mode write MPV; sret serves as well.
-        let by_sret = if mode.v() { !self.needs.contains(&Feature::WritableMpv) } else { rng.chance(1, 3) };
+        let by_sret = if mode.v() {
+            !self.needs.contains(&Feature::WritableMpv)
+        } else {
+            rng.chance(1, 3)
+        };
         s.enter(mode, by_sret);
         s
     }
@@ -237,7 +251,10 @@ impl Program {
         assert_eq!(at, block.base);
         self.code.resize((at - layout::CODE) as usize, 0);
         self.code.extend_from_slice(&block.bytes);
-        assert!(self.code.len() as u64 <= layout::CODE_SIZE, "code fits its window");
+        assert!(
+            self.code.len() as u64 <= layout::CODE_SIZE,
+            "code fits its window"
+        );
         at
     }
 
@@ -260,7 +277,11 @@ impl Program {
 
     /// A block that starts where the next one will be placed.
     pub fn block(&self) -> Block {
-        Block { base: self.next_code(), bytes: Vec::new(), instructions: Vec::new() }
+        Block {
+            base: self.next_code(),
+            bytes: Vec::new(),
+            instructions: Vec::new(),
+        }
     }
 
     /// Layout of the signature.
@@ -269,7 +290,10 @@ impl Program {
         let n = self.steps.len() as u64;
         let traps = (n * layout::MAX_TRAPS * 8 * layout::TRAP_WORDS as u64).min(0x2_0000);
         let end = log + n * 8 * layout::END_WORDS as u64 + traps + 64;
-        Signature { log, end: end.next_multiple_of(64) }
+        Signature {
+            log,
+            end: end.next_multiple_of(64),
+        }
     }
 
     /// The executable.
@@ -284,7 +308,10 @@ impl Program {
             context[off as usize..off as usize + 8].copy_from_slice(&v.to_le_bytes());
         };
         put(ctx::LOG, sig.log);
-        put(ctx::LOG_END, sig.end - n * 8 * layout::END_WORDS as u64 - 64);
+        put(
+            ctx::LOG_END,
+            sig.end - n * 8 * layout::END_WORDS as u64 - 64,
+        );
         put(ctx::STEP, layout::STEPS);
         put(ctx::STEPS_END, steps_end);
 
@@ -308,12 +335,36 @@ impl Program {
 
         let low = [0u8; 64];
         let segments = [
-            Segment { addr: layout::RAM, data: &harness().code, memsz: 0 },
-            Segment { addr: layout::TOHOST, data: &low, memsz: 64 },
-            Segment { addr: layout::CTX, data: &context, memsz: 4096 },
-            Segment { addr: layout::CODE, data: &self.code, memsz: 0 },
-            Segment { addr: layout::STEPS, data: &records, memsz: 0 },
-            Segment { addr: layout::DATA, data: &self.data, memsz: 0 },
+            Segment {
+                addr: layout::RAM,
+                data: &harness().code,
+                memsz: 0,
+            },
+            Segment {
+                addr: layout::TOHOST,
+                data: &low,
+                memsz: 64,
+            },
+            Segment {
+                addr: layout::CTX,
+                data: &context,
+                memsz: 4096,
+            },
+            Segment {
+                addr: layout::CODE,
+                data: &self.code,
+                memsz: 0,
+            },
+            Segment {
+                addr: layout::STEPS,
+                data: &records,
+                memsz: 0,
+            },
+            Segment {
+                addr: layout::DATA,
+                data: &self.data,
+                memsz: 0,
+            },
             Segment {
                 addr: layout::TABLES,
                 data: &self.tables,
@@ -385,7 +436,10 @@ impl Block {
 
     /// Appends the ecall that ends the step; not listed, so that shrinking keeps it.
     fn end(&mut self) {
-        for word in [asm::addi(asm::reg::A7, 0, layout::END_MAGIC as i32), asm::ECALL] {
+        for word in [
+            asm::addi(asm::reg::A7, 0, layout::END_MAGIC as i32),
+            asm::ECALL,
+        ] {
             self.bytes.extend_from_slice(&word.to_le_bytes());
         }
     }

@@ -16,7 +16,10 @@ pub fn one_line(c: &Campaign, verdict: &Verdict) -> String {
         Verdict::Passed => "passed".into(),
         Verdict::Skipped => "skipped".into(),
         Verdict::NoOutcome { model, why } => format!("{model}: {why}"),
-        Verdict::Differs { reference, difference: d } => format!(
+        Verdict::Differs {
+            reference,
+            difference: d,
+        } => format!(
             "{}: {} {}, {} {}",
             d.what,
             c.subject.name(),
@@ -31,8 +34,7 @@ fn listing(out: &mut String, program: &Program, step: &Step, mark: Option<u64>) 
     for (off, len) in &step.instructions {
         let pc = layout::CODE + u64::from(*off);
         let raw = word(&program.code, *off as usize, *len);
-        let text =
-            trapless_isa::disasm::disasm(trapless_isa::decode::decode(raw), pc);
+        let text = trapless_isa::disasm::disasm(trapless_isa::decode::decode(raw), pc);
         let here = mark.is_some_and(|m| m & 0xf_ffff == pc & 0xf_ffff);
         let arrow = if here { "=>" } else { "  " };
         let width = usize::from(*len) * 2;
@@ -41,7 +43,13 @@ fn listing(out: &mut String, program: &Program, step: &Step, mark: Option<u64>) 
 }
 
 fn start_state(out: &mut String, step: &Step) {
-    let _ = writeln!(out, "  starts in {} at {:#x} by {}", step.mode, step.get(0x341), if step.by_sret { "sret" } else { "mret" });
+    let _ = writeln!(
+        out,
+        "  starts in {} at {:#x} by {}",
+        step.mode,
+        step.get(0x341),
+        if step.by_sret { "sret" } else { "mret" }
+    );
     let mut line = String::from("   ");
     for (csr, v) in SETUP.iter().zip(&step.csrs) {
         if *v != 0 {
@@ -63,7 +71,11 @@ pub fn failure(c: &Campaign, program: &Program, verdict: &Verdict, scratch: &Pat
     let mut out = String::new();
     let _ = writeln!(out, "== {} seed {}", program.family, program.seed);
     let _ = writeln!(out, "{}", one_line(c, verdict));
-    let Verdict::Differs { reference, difference } = verdict else {
+    let Verdict::Differs {
+        reference,
+        difference,
+    } = verdict
+    else {
         for s in program.steps.iter().take(4) {
             let _ = writeln!(out, "step: {}", s.note);
             start_state(&mut out, s);
@@ -78,7 +90,9 @@ pub fn failure(c: &Campaign, program: &Program, verdict: &Verdict, scratch: &Pat
     let models = [&*c.subject, &*c.references[*reference]];
     let outcomes = models.map(run);
     let n = difference.step.unwrap_or(0);
-    let Some(step) = program.steps.get(n) else { return out };
+    let Some(step) = program.steps.get(n) else {
+        return out;
+    };
     let _ = writeln!(out, "step {n}: {}", step.note);
     start_state(&mut out, step);
     let mut mark = None;
@@ -86,13 +100,22 @@ pub fn failure(c: &Campaign, program: &Program, verdict: &Verdict, scratch: &Pat
         let Some(o) = outcome else { continue };
         let _ = writeln!(out, "  log of {}:", model.name());
         let at = difference.entry.unwrap_or(o.log.len());
-        for (i, e) in o.log.iter().enumerate().filter(|(i, e)| e.step == n && *i <= at + 1) {
+        for (i, e) in o
+            .log
+            .iter()
+            .enumerate()
+            .filter(|(i, e)| e.step == n && *i <= at + 1)
+        {
             let here = if i == at { "=>" } else { "  " };
             let _ = writeln!(out, "  {here} {}", e.summary());
             if i == at && e.kind != kind::END {
                 mark = Some(e.words[1]);
-                let fields: Vec<String> =
-                    e.words.iter().enumerate().map(|(w, v)| format!("{}={v:#x}", e.field(w))).collect();
+                let fields: Vec<String> = e
+                    .words
+                    .iter()
+                    .enumerate()
+                    .map(|(w, v)| format!("{}={v:#x}", e.field(w)))
+                    .collect();
                 let _ = writeln!(out, "       {}", fields.join(" "));
             }
         }
@@ -105,11 +128,10 @@ pub fn failure(c: &Campaign, program: &Program, verdict: &Verdict, scratch: &Pat
             }
             if let Some(o) = run(&**r) {
                 let sides = [Side::of(&*c.subject), Side::of(&**r)];
-                let verdict =
-                    match crate::compare::first_difference(program, &sides, ours, &o) {
-                        None => "agrees".to_string(),
-                        Some(d) => format!("{}: {} here, {} there", d.what, d.left, d.right),
-                    };
+                let verdict = match crate::compare::first_difference(program, &sides, ours, &o) {
+                    None => "agrees".to_string(),
+                    Some(d) => format!("{}: {} here, {} there", d.what, d.left, d.right),
+                };
                 let _ = writeln!(out, "  {} and {}: {verdict}", sides[0].name, sides[1].name);
             }
         }

@@ -1,8 +1,8 @@
 //! CSR accesses: every named CSR from every mode, legality and WARL results.
 
+use trapless_isa::Mode;
 use trapless_isa::cause::exception as exc;
 use trapless_isa::csr::{self, envcfg, hstatus, stateen0, status};
-use trapless_isa::Mode;
 
 use super::ops;
 use crate::asm::{self, Reg, reg};
@@ -58,9 +58,7 @@ const SSTATUS: u64 =
 
 fn envcfg_value(rng: &Rng) -> u64 {
     let cbie = rng.pick(&[0, 1, 3]) << 4;
-    cbie | rng.subset(
-        envcfg::CBCFE | envcfg::CBZE | envcfg::PBMTE | envcfg::STCE | envcfg::ADUE,
-    )
+    cbie | rng.subset(envcfg::CBCFE | envcfg::CBZE | envcfg::PBMTE | envcfg::STCE | envcfg::ADUE)
 }
 
 fn senvcfg_value(rng: &Rng) -> u64 {
@@ -132,15 +130,30 @@ const ALL: u64 = u64::MAX;
 const INTS: u64 = 0x1eee;
 
 const fn c(addr: u16, read: bool, write: Write) -> Csr {
-    Csr { addr, read, write, group: Group::Plain }
+    Csr {
+        addr,
+        read,
+        write,
+        group: Group::Plain,
+    }
 }
 
 const fn v(addr: u16, write: Write) -> Csr {
-    Csr { addr, read: true, write, group: Group::Vector }
+    Csr {
+        addr,
+        read: true,
+        write,
+        group: Group::Vector,
+    }
 }
 
 const fn i(addr: u16, mask: u64) -> Csr {
-    Csr { addr, read: true, write: Write::Bits(mask), group: Group::Interrupt }
+    Csr {
+        addr,
+        read: true,
+        write: Write::Bits(mask),
+        group: Group::Interrupt,
+    }
 }
 
 use Write::{Bits, Never, Whole};
@@ -223,13 +236,31 @@ const CSRS: &[Csr] = &[
 ];
 
 const SSTC: &[Csr] = &[
-    Csr { addr: csr::STIMECMP, read: true, write: Whole(compare_value), group: Group::Interrupt },
-    Csr { addr: csr::VSTIMECMP, read: true, write: Whole(compare_value), group: Group::Interrupt },
+    Csr {
+        addr: csr::STIMECMP,
+        read: true,
+        write: Whole(compare_value),
+        group: Group::Interrupt,
+    },
+    Csr {
+        addr: csr::VSTIMECMP,
+        read: true,
+        write: Whole(compare_value),
+        group: Group::Interrupt,
+    },
 ];
 
 const STATEEN: &[Csr] = &[
-    c(csr::MSTATEEN0, false, Bits(stateen0::SE0 | stateen0::ENVCFG)),
-    c(csr::HSTATEEN0, false, Bits(stateen0::SE0 | stateen0::ENVCFG)),
+    c(
+        csr::MSTATEEN0,
+        false,
+        Bits(stateen0::SE0 | stateen0::ENVCFG),
+    ),
+    c(
+        csr::HSTATEEN0,
+        false,
+        Bits(stateen0::SE0 | stateen0::ENVCFG),
+    ),
     c(csr::SSTATEEN0, false, Bits(0)),
 ];
 
@@ -256,8 +287,17 @@ fn access(rng: &Rng, b: &mut Block, csr: &Csr, mode: Mode, exact: bool) {
         Write::Never if mode == Mode::M => b.w(asm::csrr(rd, csr.addr)),
         Write::Never => {
             let name = csr.addr >> 8 & 3;
-            let f3 = if u64::from(name) > mode.privilege() as u64 { rng.range(1, 3) } else { 2 };
-            b.w(asm::csr_op(f3 as u32, rd, csr.addr, if f3 == 2 { 0 } else { reg::A0 }));
+            let f3 = if u64::from(name) > mode.privilege() as u64 {
+                rng.range(1, 3)
+            } else {
+                2
+            };
+            b.w(asm::csr_op(
+                f3 as u32,
+                rd,
+                csr.addr,
+                if f3 == 2 { 0 } else { reg::A0 },
+            ));
         }
         Write::Bits(mask) => {
             // QEMU lets other bits leak into the VS-level ones, and loses VSTIP under Sstc.
@@ -317,8 +357,14 @@ pub fn csrs(rng: &Rng, p: &mut Program) {
         let mut s = p.step(rng, mode);
         let group = rng.pick(&[Group::Vector, Group::Interrupt]);
         s.note = "CSR accesses".into();
-        s.set(csr::MSTATUS, s.get(csr::MSTATUS) | rng.subset(status::TVM | status::TW | status::TSR));
-        s.set(csr::HSTATUS, s.get(csr::HSTATUS) | rng.subset(hstatus::VTVM | hstatus::HU));
+        s.set(
+            csr::MSTATUS,
+            s.get(csr::MSTATUS) | rng.subset(status::TVM | status::TW | status::TSR),
+        );
+        s.set(
+            csr::HSTATUS,
+            s.get(csr::HSTATUS) | rng.subset(hstatus::VTVM | hstatus::HU),
+        );
         for e in [csr::MCOUNTEREN, csr::HCOUNTEREN, csr::SCOUNTEREN] {
             s.set(e, rng.subset(7));
         }

@@ -1,7 +1,7 @@
 //! Families of physical memory: PMP, cache-block operations, self-modifying code.
 
-use trapless_isa::csr::{self, envcfg, status};
 use trapless_isa::Mode;
+use trapless_isa::csr::{self, envcfg, status};
 
 use super::{ops, user};
 use crate::asm::{self, reg};
@@ -43,8 +43,14 @@ pub fn pmp(rng: &Rng, p: &mut Program) {
         }
         cfg[15] = 0x1f;
         s.set(csr::PMPADDR0 + 15, (1 << 54) - 1);
-        s.set(csr::PMPCFG0, u64::from_le_bytes(cfg[..8].try_into().expect("eight")));
-        s.set(csr::PMPCFG0 + 2, u64::from_le_bytes(cfg[8..].try_into().expect("eight")));
+        s.set(
+            csr::PMPCFG0,
+            u64::from_le_bytes(cfg[..8].try_into().expect("eight")),
+        );
+        s.set(
+            csr::PMPCFG0 + 2,
+            u64::from_le_bytes(cfg[8..].try_into().expect("eight")),
+        );
         let mut b = p.block();
         for _ in 0..20 {
             // Near the edge of an entry, or anywhere.
@@ -59,7 +65,11 @@ pub fn pmp(rng: &Rng, p: &mut Program) {
             b.li(reg::A0, addr);
             if rng.chance(1, 2) {
                 let f3 = rng.below(7) as u32;
-                let off = if f3 & 3 == 3 { 0 } else { rng.below(2) as i32 * 4 };
+                let off = if f3 & 3 == 3 {
+                    0
+                } else {
+                    rng.below(2) as i32 * 4
+                };
                 b.w(asm::i(0x03, f3, ops::dst(rng), reg::A0, off));
             } else {
                 let f3 = rng.below(4) as u32;
@@ -74,9 +84,8 @@ pub fn pmp(rng: &Rng, p: &mut Program) {
 /// `cbo.*` and prefetches under the enables of `menvcfg`, `henvcfg`, `senvcfg`.
 pub fn cache_blocks(rng: &Rng, p: &mut Program) {
     p.needs.insert(Feature::Zicbo);
-    let value = |rng: &Rng| {
-        rng.pick(&[0, 1, 1, 3, 3]) << 4 | rng.subset(envcfg::CBCFE | envcfg::CBZE)
-    };
+    let value =
+        |rng: &Rng| rng.pick(&[0, 1, 1, 3, 3]) << 4 | rng.subset(envcfg::CBCFE | envcfg::CBZE);
     for _ in 0..12 {
         let mode = rng.pick(&Mode::ALL);
         let mut s = p.step(rng, mode);

@@ -8,7 +8,7 @@ pub mod translation;
 pub mod traps;
 pub mod user;
 
-use crate::program::Program;
+use crate::program::{Feature, Program};
 use crate::rng::Rng;
 
 /// A family of programs.
@@ -19,6 +19,8 @@ pub struct Family {
     pub about: &'static str,
     /// Relative frequency.
     pub weight: u64,
+    /// About more than user-level instructions.
+    privileged: bool,
     generate: fn(&Rng, &mut Program),
 }
 
@@ -28,84 +30,98 @@ pub const FAMILIES: &[Family] = &[
         name: "integer",
         about: "RV64IMC, Zba, Zbb, Zbs, Zicond in every mode",
         weight: 3,
+        privileged: false,
         generate: user::integer,
     },
     Family {
         name: "atomic",
         about: "LR/SC with fixed outcome, AMOs",
         weight: 1,
+        privileged: false,
         generate: user::atomic,
     },
     Family {
         name: "float",
         about: "F and D: all operations, rounding modes, operand classes, flags",
         weight: 4,
+        privileged: false,
         generate: user::float,
     },
     Family {
         name: "misaligned",
         about: "loads and stores at any address, misaligned AMO and LR/SC",
         weight: 1,
+        privileged: false,
         generate: user::misaligned,
     },
     Family {
         name: "csr",
         about: "CSR instructions on all named CSRs from every mode: legality and WARL results",
         weight: 5,
+        privileged: true,
         generate: csrs::csrs,
     },
     Family {
         name: "delegation",
         about: "every exception from every mode under random medeleg and hedeleg",
         weight: 3,
+        privileged: true,
         generate: traps::delegation,
     },
     Family {
         name: "interrupt",
         about: "interrupts of all levels under random delegation and enables, Sstc",
         weight: 4,
+        privileged: true,
         generate: traps::interrupts,
     },
     Family {
         name: "privileged",
         about: "fences, WFI, SRET, MRET under TVM, TW, TSR, VTVM, VTW, VTSR, HU",
         weight: 3,
+        privileged: true,
         generate: traps::privileged,
     },
     Family {
         name: "one-stage",
         about: "Sv39/48/57 with random tables, A/D updates, Svnapot, Svpbmt, fences",
         weight: 4,
+        privileged: true,
         generate: translation::single_stage,
     },
     Family {
         name: "two-stage",
         about: "vsatp x hgatp with random tables, seen from VS and VU",
         weight: 5,
+        privileged: true,
         generate: translation::two_stage,
     },
     Family {
         name: "hypervisor",
         about: "hlv, hlvx, hsv, MPRV with MPV, hfence, from M, HS and U",
         weight: 4,
+        privileged: true,
         generate: translation::hypervisor_access,
     },
     Family {
         name: "pmp",
         about: "16 PMP entries, NA4, NAPOT, TOR, locked",
         weight: 2,
+        privileged: true,
         generate: memory::pmp,
     },
     Family {
         name: "cbo",
         about: "Zicbom, Zicboz, Zicbop under menvcfg, henvcfg, senvcfg",
         weight: 2,
+        privileged: true,
         generate: memory::cache_blocks,
     },
     Family {
         name: "fence-i",
         about: "self-modifying code",
         weight: 1,
+        privileged: false,
         generate: memory::self_modifying,
     },
 ];
@@ -137,6 +153,9 @@ pub fn generate(seed: u64, among: &[&'static Family]) -> Program {
 pub fn generate_family(seed: u64, family: &'static Family) -> Program {
     let rng = Rng::new(seed ^ 0x7261_6e64);
     let mut p = Program::new(seed, family.name);
+    if family.privileged {
+        p.needs.insert(Feature::Privileged);
+    }
     (family.generate)(&rng, &mut p);
     p
 }

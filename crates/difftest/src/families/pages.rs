@@ -85,6 +85,8 @@ pub struct Kind {
     pub g_stage: bool,
     /// Leave A and D clear now and then only if this is set (they fault without Svadu).
     pub clear_ad: bool,
+    /// Reserved uses of N, which QEMU marks as accessed before it faults.
+    pub exact: bool,
 }
 
 impl Kind {
@@ -130,9 +132,9 @@ fn random_leaf(rng: &Rng, kind: Kind, level: u32, page: u64) -> u64 {
         0 => v &= !V,
         1 if level > 0 => v |= 1 << (10 + rng.below(u64::from(9 * level))), // misaligned
         2 if level < 3 => v = leaf(NOWHERE, v & 0x3ff),
-        3 => v |= 1 << rng.range(54, 60),  // reserved
+        3 => v |= 1 << rng.range(54, 60),    // reserved
         4 | 5 => v |= rng.range(1, 3) << 61, // PBMT
-        6 => v |= N,                       // a NAPOT encoding only at level 0
+        6 if kind.exact => v |= N,           // a NAPOT encoding only at level 0
         7 => v = v & 0x3ff | (rng.next() & ((1 << 54) - 1)) & !0x3ff,
         _ => {}
     }
@@ -157,7 +159,12 @@ pub fn build(rng: &Rng, p: &mut Program, kind: Kind, next_stage: &[u64]) -> Spac
     } else {
         alloc(p, 1)
     };
-    let mut space = Space { mode: kind.mode(), root, spots: Vec::new(), table_pages: Vec::new() };
+    let mut space = Space {
+        mode: kind.mode(),
+        root,
+        spots: Vec::new(),
+        table_pages: Vec::new(),
+    };
     // Down to the table of gigabyte pages.
     let mut giga = root;
     for level in (3..kind.levels).rev() {
@@ -174,7 +181,12 @@ pub fn build(rng: &Rng, p: &mut Program, kind: Kind, next_stage: &[u64]) -> Spac
             if !kind.g_stage && top {
                 addr = sign_extend(addr, kind.levels);
             }
-            space.spots.push(Spot { addr, entry, level, lone: true });
+            space.spots.push(Spot {
+                addr,
+                entry,
+                level,
+                lone: true,
+            });
         }
         giga = next;
     }
@@ -186,10 +198,19 @@ pub fn build(rng: &Rng, p: &mut Program, kind: Kind, next_stage: &[u64]) -> Spac
     for index in [3, 4] {
         let page = data_page(rng);
         let entry = put(p, giga, index, random_leaf(rng, kind, 2, page));
-        space.spots.push(Spot { addr: index << 30 | data_offset(2, page), entry, level: 2, lone: true });
+        space.spots.push(Spot {
+            addr: index << 30 | data_offset(2, page),
+            entry,
+            level: 2,
+            lone: true,
+        });
     }
     // A subtree with megapages and small pages.
-    let index = if !kind.g_stage && top { rng.pick(&[5, 255, 256, 511]) } else { 5 };
+    let index = if !kind.g_stage && top {
+        rng.pick(&[5, 255, 256, 511])
+    } else {
+        5
+    };
     let mega = alloc(p, 1);
     let mut ptr = pointer(mega);
     if rng.chance(1, 16) {
@@ -197,12 +218,26 @@ pub fn build(rng: &Rng, p: &mut Program, kind: Kind, next_stage: &[u64]) -> Spac
     }
     let entry = put(p, giga, index, ptr);
     let base = index << 30;
-    let base = if kind.g_stage || !top { base } else { sign_extend(base, 3) };
-    space.spots.push(Spot { addr: base, entry, level: 2, lone: false });
+    let base = if kind.g_stage || !top {
+        base
+    } else {
+        sign_extend(base, 3)
+    };
+    space.spots.push(Spot {
+        addr: base,
+        entry,
+        level: 2,
+        lone: false,
+    });
     for i in 0..3 {
         let page = data_page(rng);
         let entry = put(p, mega, i, random_leaf(rng, kind, 1, page));
-        space.spots.push(Spot { addr: base | i << 21 | data_offset(1, page), entry, level: 1, lone: true });
+        space.spots.push(Spot {
+            addr: base | i << 21 | data_offset(1, page),
+            entry,
+            level: 1,
+            lone: true,
+        });
     }
     for i in 3..5 {
         let small = alloc(p, 1);
@@ -211,19 +246,29 @@ pub fn build(rng: &Rng, p: &mut Program, kind: Kind, next_stage: &[u64]) -> Spac
             let page = data_page(rng);
             let index = n * 17 % 512;
             let entry = put(p, small, index, random_leaf(rng, kind, 0, page));
-            space.spots.push(Spot { addr: base | i << 21 | index << 12, entry, level: 0, lone: true });
+            space.spots.push(Spot {
+                addr: base | i << 21 | index << 12,
+                entry,
+                level: 0,
+                lone: true,
+            });
         }
         // A naturally aligned 64 KiB region: all sixteen entries alike.
         let mut v = leaf(layout::DATA, flags(rng, kind)) | N;
         v |= match rng.below(6) {
-            0 => rng.below(16) << 10, // mostly a reserved size
+            0 if kind.exact => rng.below(16) << 10, // mostly a reserved size
             _ => 8 << 10,
         };
         for n in 0..16 {
             let entry = put(p, small, 160 + n, v);
             if n % 5 == 0 {
                 let addr = base | i << 21 | (160 + n) << 12;
-                space.spots.push(Spot { addr, entry, level: 0, lone: false });
+                space.spots.push(Spot {
+                    addr,
+                    entry,
+                    level: 0,
+                    lone: false,
+                });
             }
         }
         // Tables of the other stage under another address.
@@ -233,7 +278,17 @@ pub fn build(rng: &Rng, p: &mut Program, kind: Kind, next_stage: &[u64]) -> Spac
                 bits &= !rng.pick(&[R | W, W, U, V]);
             }
             let index = 256 + n as u64;
-            put(p, small, index, leaf(*page, bits) ^ if bits & V == 0 && rng.chance(1, 12) { V } else { 0 });
+            put(
+                p,
+                small,
+                index,
+                leaf(*page, bits)
+                    ^ if bits & V == 0 && rng.chance(1, 12) {
+                        V
+                    } else {
+                        0
+                    },
+            );
             let addr = base | i << 21 | index << 12;
             // Not a spot: stores there would change tables without a fence.
             space.table_pages.push((addr, *page));
@@ -278,6 +333,10 @@ impl Space {
 
 /// All of `menvcfg` that the page-table families want on.
 pub fn envcfg(rng: &Rng, adue: bool) -> u64 {
-    let pbmte = if rng.chance(2, 3) { csr::envcfg::PBMTE } else { 0 };
+    let pbmte = if rng.chance(2, 3) {
+        csr::envcfg::PBMTE
+    } else {
+        0
+    };
     pbmte | if adue { csr::envcfg::ADUE } else { 0 }
 }

@@ -1,7 +1,7 @@
 //! Families of address translation: one stage, two stages, hypervisor loads and stores, MPRV.
 
-use trapless_isa::csr::{self, hstatus, status};
 use trapless_isa::Mode;
+use trapless_isa::csr::{self, hstatus, status};
 
 use super::pages::{self, Kind, Space, Spot};
 use super::{ops, user};
@@ -62,13 +62,22 @@ fn change_entry(rng: &Rng, b: &mut Block, spot: Spot) {
         1 => {
             let size = 1u64 << (12 + 9 * spot.level);
             let page = pages::data_page(rng) & !(size - 1);
-            b.li(reg::T1, pages::leaf(page, rng.next() & 0xff | pages::pte::R));
+            b.li(
+                reg::T1,
+                pages::leaf(page, rng.next() & 0xff | pages::pte::R),
+            );
             b.w(asm::sd(reg::T1, reg::T0, 0));
         }
         _ => {
             // Toggle permission bits.
             b.w(asm::ld(reg::T1, reg::T0, 0));
-            b.w(asm::i(0x13, 4, reg::T1, reg::T1, rng.pick(&[2, 4, 6, 8, 16, 64, 128, 192])));
+            b.w(asm::i(
+                0x13,
+                4,
+                reg::T1,
+                reg::T1,
+                rng.pick(&[2, 4, 6, 8, 16, 64, 128, 192]),
+            ));
             b.w(asm::sd(reg::T1, reg::T0, 0));
         }
     }
@@ -103,7 +112,12 @@ pub fn single_stage(rng: &Rng, p: &mut Program) {
     let svadu = want_svadu(rng, p);
     let exact = p.exact(rng);
     data(rng, p);
-    let kind = Kind { levels: rng.range(3, 5) as u32, g_stage: false, clear_ad: true };
+    let kind = Kind {
+        levels: rng.range(3, 5) as u32,
+        g_stage: false,
+        clear_ad: true,
+        exact,
+    };
     let space = pages::build(rng, p, kind, &[]);
     for _ in 0..12 {
         let mode = rng.pick(&[Mode::HS, Mode::HS, Mode::U]);
@@ -143,15 +157,30 @@ struct Stages {
     g: Option<Space>,
 }
 
-fn stages(rng: &Rng, p: &mut Program, indirect: bool) -> Stages {
-    let vs_kind = Kind { levels: rng.range(3, 5) as u32, g_stage: false, clear_ad: true };
-    let g_kind = Kind { levels: rng.range(3, 5) as u32, g_stage: true, clear_ad: true };
+fn stages(rng: &Rng, p: &mut Program, exact: bool, indirect: bool) -> Stages {
+    let vs_kind = Kind {
+        levels: rng.range(3, 5) as u32,
+        g_stage: false,
+        clear_ad: true,
+        exact,
+    };
+    let g_kind = Kind {
+        levels: rng.range(3, 5) as u32,
+        g_stage: true,
+        clear_ad: true,
+        exact,
+    };
     let vs = rng.chance(5, 6).then(|| pages::build(rng, p, vs_kind, &[]));
     // Tables of VS that only the G-stage's random part maps.
-    let n = if indirect { p.tables.len() as u64 / 4096 } else { 0 };
-    let vs_pages: Vec<u64> =
-        (0..n).map(|n| layout::TABLES + 4096 * n).collect();
-    let g = rng.chance(5, 6).then(|| pages::build(rng, p, g_kind, &vs_pages));
+    let n = if indirect {
+        p.tables.len() as u64 / 4096
+    } else {
+        0
+    };
+    let vs_pages: Vec<u64> = (0..n).map(|n| layout::TABLES + 4096 * n).collect();
+    let g = rng
+        .chance(5, 6)
+        .then(|| pages::build(rng, p, g_kind, &vs_pages));
     let mut stages = Stages { vs, g };
     if let (Some(vs), Some(g)) = (&mut stages.vs, &stages.g) {
         // Some small pages of VS point at guest addresses that only the G-stage knows, and some
@@ -162,7 +191,10 @@ fn stages(rng: &Rng, p: &mut Program, indirect: bool) -> Stages {
             let is_pointer = raw & 0xf == 1;
             let new = if is_pointer {
                 let to = raw >> 10 << 12;
-                g.table_pages.iter().find(|(_, pa)| *pa == to && rng.chance(1, 2)).map(|(ga, _)| *ga)
+                g.table_pages
+                    .iter()
+                    .find(|(_, pa)| *pa == to && rng.chance(1, 2))
+                    .map(|(ga, _)| *ga)
             } else if spot.level == 0 && raw >> 63 == 0 && rng.chance(1, 2) {
                 Some(rng.pick(&g.spots).addr & !0xfff)
             } else {
@@ -201,7 +233,7 @@ pub fn two_stage(rng: &Rng, p: &mut Program) {
     let svadu = want_svadu(rng, p);
     let exact = p.exact(rng);
     data(rng, p);
-    let stages = stages(rng, p, exact || svadu);
+    let stages = stages(rng, p, exact, exact || svadu);
     for _ in 0..12 {
         let mode = rng.pick(&[Mode::VS, Mode::VS, Mode::VU]);
         let mut s = p.step(rng, mode);
@@ -233,7 +265,7 @@ pub fn hypervisor_access(rng: &Rng, p: &mut Program) {
     }
     let exact = p.exact(rng);
     data(rng, p);
-    let stages = stages(rng, p, exact || svadu);
+    let stages = stages(rng, p, exact, exact || svadu);
     for _ in 0..10 {
         let mode = rng.pick(&[Mode::M, Mode::HS, Mode::HS, Mode::U, Mode::VS]);
         let mut s = p.step(rng, mode);
@@ -251,12 +283,21 @@ pub fn hypervisor_access(rng: &Rng, p: &mut Program) {
             s.set(csr::HENVCFG, s.get(csr::MENVCFG));
         }
         set_stages(rng, &mut s, &stages);
-        s.set(csr::HSTATUS, s.get(csr::HSTATUS) | rng.subset(hstatus::SPVP | hstatus::HU));
+        s.set(
+            csr::HSTATUS,
+            s.get(csr::HSTATUS) | rng.subset(hstatus::SPVP | hstatus::HU),
+        );
         let mut b = p.block();
         for _ in 0..10 {
-            let Some(space) = outer(rng, &stages) else { break };
+            let Some(space) = outer(rng, &stages) else {
+                break;
+            };
             if mode == Mode::HS && rng.chance(1, 5) {
-                let stage = if rng.chance(1, 2) { &stages.vs } else { &stages.g };
+                let stage = if rng.chance(1, 2) {
+                    &stages.vs
+                } else {
+                    &stages.g
+                };
                 let Some(stage) = stage else { continue };
                 let spot = rng.pick(&stage.spots);
                 change_entry(rng, &mut b, spot);

@@ -1,7 +1,7 @@
 //! Families of traps: delegation, interrupts, privileged instructions and their gates.
 
-use trapless_isa::csr::{self, hstatus, status};
 use trapless_isa::Mode;
+use trapless_isa::csr::{self, hstatus, status};
 
 use super::{ops, pages};
 use crate::asm::{self, reg};
@@ -33,9 +33,18 @@ fn exception(rng: &Rng, b: &mut Block) {
             b.w(asm::jalr(reg::RA, reg::A0, 0));
         }
         // No misaligned AMO: which of its two causes it raises is open, and with it the handler.
-        9 => b.w(asm::csrw(rng.pick(&[csr::STVAL, csr::MTVAL, csr::MCYCLE]), 0)),
-        10 => b.w(asm::csrr(0, rng.pick(&[csr::MSTATUS, csr::HSTATUS, csr::VSSTATUS, csr::SATP]))),
-        11 => b.w(asm::csrw(rng.pick(&[csr::CYCLE, csr::HTVAL, csr::VSTVAL, csr::MHARTID]), 0)),
+        9 => b.w(asm::csrw(
+            rng.pick(&[csr::STVAL, csr::MTVAL, csr::MCYCLE]),
+            0,
+        )),
+        10 => b.w(asm::csrr(
+            0,
+            rng.pick(&[csr::MSTATUS, csr::HSTATUS, csr::VSSTATUS, csr::SATP]),
+        )),
+        11 => b.w(asm::csrw(
+            rng.pick(&[csr::CYCLE, csr::HTVAL, csr::VSTVAL, csr::MHARTID]),
+            0,
+        )),
         12 => {
             b.li(reg::A0, layout::DATA);
             b.w(asm::r(0x73, 4, 0x36, ops::dst(rng), reg::A0, 0)); // hlv.d
@@ -86,16 +95,29 @@ pub fn interrupts(rng: &Rng, p: &mut Program) {
         s.interrupts(rng.chance(2, 3));
         let sie = rng.subset(status::SIE);
         s.set(csr::MSTATUS, s.get(csr::MSTATUS) | sie);
-        s.set(csr::VSSTATUS, s.get(csr::VSSTATUS) | rng.subset(status::SIE));
+        s.set(
+            csr::VSSTATUS,
+            s.get(csr::VSSTATUS) | rng.subset(status::SIE),
+        );
         let mut hvip = 0x444;
         if timer && rng.chance(1, 2) {
             // Supervisor timers: pending at once or never.
             let m = rng.subset(csr::envcfg::STCE);
-            let h = if exact { rng.subset(csr::envcfg::STCE) & m } else { 0 };
+            let h = if exact {
+                rng.subset(csr::envcfg::STCE) & m
+            } else {
+                0
+            };
             s.set(csr::MENVCFG, m);
             s.set(csr::HENVCFG, h);
             // QEMU's comparators go on when they are disabled.
-            let compare = |on: u64| if on != 0 && rng.chance(1, 2) { 0 } else { u64::MAX };
+            let compare = |on: u64| {
+                if on != 0 && rng.chance(1, 2) {
+                    0
+                } else {
+                    u64::MAX
+                }
+            };
             s.set(csr::STIMECMP, compare(m));
             if exact {
                 s.set(csr::VSTIMECMP, compare(h));
@@ -114,7 +136,12 @@ pub fn interrupts(rng: &Rng, p: &mut Program) {
                 0 | 1 => b.w(ops::arithmetic(rng, false)),
                 2 => {
                     b.li(reg::A0, rng.subset(status::SIE | status::SPIE));
-                    b.w(asm::csr_op(rng.range(2, 3) as u32, 0, csr::SSTATUS, reg::A0));
+                    b.w(asm::csr_op(
+                        rng.range(2, 3) as u32,
+                        0,
+                        csr::SSTATUS,
+                        reg::A0,
+                    ));
                 }
                 _ => {
                     let (csr, mask) = rng.pick(&[
@@ -163,7 +190,10 @@ pub fn privileged(rng: &Rng, p: &mut Program) {
         }
         let h = hstatus::VTVM | hstatus::VTW | hstatus::VTSR | hstatus::HU | hstatus::SPVP;
         s.set(csr::HSTATUS, s.get(csr::HSTATUS) | rng.subset(h));
-        s.set(csr::VSSTATUS, s.get(csr::VSSTATUS) | rng.subset(status::SPP | status::SPIE));
+        s.set(
+            csr::VSSTATUS,
+            s.get(csr::VSSTATUS) | rng.subset(status::SPP | status::SPIE),
+        );
         // WFI must find something pending that is not taken.
         let wfi = match mode {
             Mode::M | Mode::HS => {

@@ -17,7 +17,10 @@ pub fn run(command: &mut Command) -> Result<(ExitStatus, String), Failure> {
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|e| {
-            Failure::Broken(format!("cannot start {}: {e}", command.get_program().display()))
+            Failure::Broken(format!(
+                "cannot start {}: {e}",
+                command.get_program().to_string_lossy()
+            ))
         })?;
     let start = Instant::now();
     let mut pause = Duration::from_millis(2);

@@ -38,7 +38,10 @@ impl Qemu {
             .arg("--version")
             .output()
             .map_err(|e| {
-                format!("cannot run {}: {e}; install Debian's qemu-system-misc", path.display())
+                format!(
+                    "cannot run {}: {e}; install Debian's qemu-system-misc",
+                    path.display()
+                )
             })?;
         let text = String::from_utf8_lossy(&out.stdout).into_owned();
         let version = text
@@ -77,7 +80,7 @@ impl Model for Qemu {
         let mut has = BTreeSet::from([Feature::Sstc, Feature::PreciseTimer]);
         if self.version >= (10, 0) {
             has.extend([Feature::Zicond, Feature::Zicbo, Feature::Zawrs]);
-            has.extend([Feature::Svadu, Feature::Smstateen]);
+            has.extend([Feature::Svadu, Feature::Smstateen, Feature::Privileged]);
         }
         if self.version.0 != 10 {
             has.insert(Feature::WritableMpv);
@@ -96,7 +99,14 @@ impl Model for Qemu {
             Command::new(&self.command[0])
                 .args(&self.command[1..])
                 .args(["-M", "virt,memory-backend=ram", "-nographic", "-nodefaults"])
-                .args(["-serial", "none", "-monitor", "none", "-m", &format!("{size}B")])
+                .args([
+                    "-serial",
+                    "none",
+                    "-monitor",
+                    "none",
+                    "-m",
+                    &format!("{size}B"),
+                ])
                 .arg("-object")
                 .arg(format!(
                     "memory-backend-file,id=ram,size={size}B,share=on,mem-path={}",

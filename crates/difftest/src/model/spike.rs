@@ -20,7 +20,9 @@ const ISA: &str = "rv64imafdch_zicsr_zifencei_zicntr_zihpm_zba_zbb_zbs_zicbom_zi
 impl Spike {
     /// The Spike binary at `path`.
     pub fn new(path: &Path) -> Self {
-        Self { path: path.to_path_buf() }
+        Self {
+            path: path.to_path_buf(),
+        }
     }
 }
 

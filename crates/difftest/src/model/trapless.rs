@@ -15,7 +15,9 @@ pub struct Trapless {
 impl Trapless {
     /// The `trapless` binary at `path`.
     pub fn new(path: &Path) -> Self {
-        Self { path: path.to_path_buf() }
+        Self {
+            path: path.to_path_buf(),
+        }
     }
 }
 
@@ -34,14 +36,19 @@ impl Model for Trapless {
         std::fs::write(&elf, program.elf()).map_err(|e| Failure::Broken(e.to_string()))?;
         let _ = std::fs::remove_file(&signature);
         let (status, said) = process::run(
-            Command::new(&self.path).arg("exec").arg(&elf).arg("--signature").arg(&signature).args([
-                "--signature-granularity",
-                "16",
-                "--ram",
-                "16M",
-                "--max-instructions",
-                "20000000",
-            ]),
+            Command::new(&self.path)
+                .arg("exec")
+                .arg(&elf)
+                .arg("--signature")
+                .arg(&signature)
+                .args([
+                    "--signature-granularity",
+                    "16",
+                    "--ram",
+                    "16M",
+                    "--max-instructions",
+                    "20000000",
+                ]),
         )?;
         if !status.success() {
             return Err(Failure::Broken(format!("{status}: {}", said.trim())));
