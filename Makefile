@@ -4,11 +4,12 @@ TRAPLESS = target/release/trapless
 # Programs of Debian's next release that do not run on this one, unpacked in the cache.
 TOOLS = $(CARGO) run --release --locked -q -p trapless-images --example tools --
 
-.PHONY: help demo test bench setup build lint fuzz
+.PHONY: help demo test test-long bench setup build lint fuzz
 
 help:
 	@echo 'make demo   build, fetch Debian packages, make images, compare timer interrupts on sbi and sstc'
 	@echo 'make test   lints, unit tests, differential ISA tests, system tests on real kernels'
+	@echo 'make test-long  the same and what takes an hour: thousands of programs, selftests on QEMU'
 	@echo 'make bench  speed of the interpreter'
 	@echo 'make fuzz   each fuzz target for SECONDS=60 (needs a nightly toolchain and cargo-fuzz)'
 
@@ -30,6 +31,12 @@ test: build lint
 	$(CARGO) test --release --locked --workspace
 	cd vmm && $(CARGO) test --locked
 	tree=$$($(TOOLS) tree) && target/release/trapless-difftest run --seeds 0..300 \
+	    --subject trapless:$(TRAPLESS) --against qemu:$$tree/usr/bin/qemu-system-riscv64
+
+# What takes too long for every change: the peers' side of comparisons, thousands of programs.
+test-long: test
+	$(CARGO) test --release --locked --workspace -- --ignored
+	tree=$$($(TOOLS) tree) && target/release/trapless-difftest run --seeds 300..5000 \
 	    --subject trapless:$(TRAPLESS) --against qemu:$$tree/usr/bin/qemu-system-riscv64
 
 fuzz: setup
