@@ -103,8 +103,12 @@ fn vector_value(rng: &Rng) -> u64 {
     rng.next() & 0xffff_ffc0 | rng.below(2)
 }
 
-fn compare_value(rng: &Rng) -> u64 {
+fn now_or_never(rng: &Rng) -> u64 {
     if rng.chance(1, 2) { 0 } else { u64::MAX }
+}
+
+fn never(_: &Rng) -> u64 {
+    u64::MAX
 }
 
 /// Supported modes only, PPN and ASID at random.
@@ -239,13 +243,13 @@ const SSTC: &[Csr] = &[
     Csr {
         addr: csr::STIMECMP,
         read: true,
-        write: Whole(compare_value),
+        write: Whole(never),
         group: Group::Interrupt,
     },
     Csr {
         addr: csr::VSTIMECMP,
         read: true,
-        write: Whole(compare_value),
+        write: Whole(never),
         group: Group::Interrupt,
     },
 ];
@@ -264,7 +268,7 @@ const STATEEN: &[Csr] = &[
     c(csr::SSTATEEN0, false, Bits(0)),
 ];
 
-fn access(rng: &Rng, b: &mut Block, csr: &Csr, mode: Mode, exact: bool) {
+fn access(rng: &Rng, b: &mut Block, csr: &Csr, mode: Mode, exact: bool, timer: bool) {
     // QEMU shows foreign bits in hvip, and QEMU 10 a GVA in mstatus that nothing can clear.
     let read = csr.read && (exact || !matches!(csr.addr, csr::HVIP | csr::MSTATUS));
     let rd: Reg = if read {
@@ -319,6 +323,11 @@ fn access(rng: &Rng, b: &mut Block, csr: &Csr, mode: Mode, exact: bool) {
             }
         }
         Write::Whole(value) => {
+            let value = if timer && SSTC.iter().any(|s| s.addr == csr.addr) {
+                now_or_never
+            } else {
+                value
+            };
             b.li(reg::A0, value(rng));
             b.w(asm::csr_op(1, rd, csr.addr, reg::A0));
         }
@@ -388,7 +397,7 @@ pub fn csrs(rng: &Rng, p: &mut Program) {
         let mut b = p.block();
         while b.len() < 60 {
             let csr = match rng.below(20) {
-                0 if timer => &SSTC[rng.below(2) as usize],
+                0 => &SSTC[rng.below(2) as usize],
                 1 | 2 if stateen => &STATEEN[rng.below(3) as usize],
                 _ => &CSRS[rng.below(CSRS.len() as u64) as usize],
             };
@@ -402,7 +411,7 @@ pub fn csrs(rng: &Rng, p: &mut Program) {
                 continue;
             }
             if csr.group == Group::Plain || csr.group == group {
-                access(rng, &mut b, csr, mode, exact);
+                access(rng, &mut b, csr, mode, exact, timer);
             }
         }
         p.add(s, b, false);

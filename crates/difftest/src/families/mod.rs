@@ -1,6 +1,7 @@
 //! Program families: what the steps of a program are about.
 
 pub mod csrs;
+pub mod encoding;
 pub mod memory;
 pub mod ops;
 pub mod pages;
@@ -53,6 +54,20 @@ pub const FAMILIES: &[Family] = &[
         weight: 1,
         privileged: false,
         generate: user::misaligned,
+    },
+    Family {
+        name: "counter",
+        about: "instructions retired between reads of instret, writes to minstret, mcountinhibit",
+        weight: 1,
+        privileged: true,
+        generate: user::counters,
+    },
+    Family {
+        name: "encoding",
+        about: "reserved encodings: valid instructions with bits flipped, random compressed ones",
+        weight: 3,
+        privileged: true,
+        generate: encoding::encodings,
     },
     Family {
         name: "csr",

@@ -319,6 +319,13 @@ impl Space {
         self.mode << 60 | vmid << 44 | self.root >> 12
     }
 
+    /// An entry that may be changed: its own address is all that it affects, and a leaf in its
+    /// place shows the data area.
+    pub fn changeable(&self, rng: &Rng) -> Spot {
+        let spots: Vec<Spot> = self.spots.iter().filter(|s| s.lone).copied().collect();
+        rng.pick(&spots)
+    }
+
     /// An input address worth probing; `offset` within its page.
     pub fn probe(&self, rng: &Rng, offset: u64) -> u64 {
         let s = rng.pick(&self.spots);

@@ -25,13 +25,29 @@ fn data_offset(rng: &Rng) -> u64 {
     rng.below(0xf00 / 8) * 8
 }
 
+/// Straddles two pages: the second one is the next input address.
+fn crossing_offset(rng: &Rng) -> u64 {
+    0x1000 - rng.range(1, 7)
+}
+
 fn code_offset(rng: &Rng) -> u64 {
     0xf80 + rng.below(0x40) * 2
 }
 
-/// A load, store, AMO or call at a random address of `space`; clobbers `a0` and `ra`.
-fn access(rng: &Rng, b: &mut Block, space: &Space, amo: bool) {
+/// A load, store or call at a random address of `space`, AMOs and page-crossing loads if `exact`;
+/// clobbers `a0` and `ra`.
+fn access(rng: &Rng, b: &mut Block, space: &Space, exact: bool) {
     match rng.below(10) {
+        3 if exact => {
+            b.li(reg::A0, space.probe(rng, crossing_offset(rng)));
+            b.w(asm::i(
+                0x03,
+                rng.pick(&[3, 3, 2, 6]),
+                ops::dst(rng),
+                reg::A0,
+                0,
+            ));
+        }
         0..=3 => {
             let f3 = rng.below(7) as u32;
             b.li(reg::A0, space.probe(rng, data_offset(rng)));
@@ -42,7 +58,7 @@ fn access(rng: &Rng, b: &mut Block, space: &Space, amo: bool) {
             b.w(asm::s(0x23, rng.below(4) as u32, reg::A0, ops::src(rng), 0));
         }
         // QEMU translates an AMO as a load first.
-        7 if amo => {
+        7 if exact => {
             b.li(reg::A0, space.probe(rng, data_offset(rng)));
             let (f5, rs2) = rng.pick(&[(0, 5), (1, 6), (8, 7), (2, 0)]);
             b.w(asm::r(0x2f, 3, f5 << 2, ops::dst(rng), reg::A0, rs2));
@@ -130,13 +146,13 @@ pub fn single_stage(rng: &Rng, p: &mut Program) {
         let mut b = p.block();
         for _ in 0..10 {
             if mode == Mode::HS && rng.chance(1, 5) {
-                let spot = rng.pick(&space.spots);
+                let spot = space.changeable(rng);
                 change_entry(rng, &mut b, spot);
                 // Every form of fence orders the store before the walk of this address.
                 b.li(reg::A0, spot.addr);
                 match rng.below(4) {
-                    0 if spot.lone => b.w(asm::sfence_vma(reg::A0, 0)),
-                    1 if spot.lone => {
+                    0 => b.w(asm::sfence_vma(reg::A0, 0)),
+                    1 => {
                         b.w(0x1800_0073); // sfence.w.inval
                         b.w(asm::r(0x73, 0, 0x0b, 0, reg::A0, 0)); // sinval.vma a0, x0
                         b.w(0x1810_0073); // sfence.inval.ir
@@ -299,7 +315,7 @@ pub fn hypervisor_access(rng: &Rng, p: &mut Program) {
                     &stages.g
                 };
                 let Some(stage) = stage else { continue };
-                let spot = rng.pick(&stage.spots);
+                let spot = stage.changeable(rng);
                 change_entry(rng, &mut b, spot);
                 if rng.chance(1, 2) {
                     b.w(asm::hfence_gvma(0, 0));

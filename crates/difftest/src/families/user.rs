@@ -47,8 +47,67 @@ pub fn integer(rng: &Rng, p: &mut Program) {
     }
 }
 
+/// Instructions retired between reads of the counter, from every mode, under `mcountinhibit`.
+pub fn counters(rng: &Rng, p: &mut Program) {
+    // QEMU's instret counts host time.
+    p.needs.insert(Feature::Exact);
+    for _ in 0..8 {
+        let mode = any_mode(rng);
+        let mut s = p.step(rng, mode);
+        s.note = "counters".into();
+        with_data(rng, p, &mut s);
+        let counter = if mode == Mode::M {
+            csr::MINSTRET
+        } else {
+            csr::INSTRET
+        };
+        let mut b = p.block();
+        while b.len() < 60 {
+            if mode == Mode::M && rng.chance(1, 4) {
+                // Write, then read back: the write itself is not counted in.
+                b.li(reg::A0, rng.operand());
+                b.w(asm::csrw(csr::MINSTRET, reg::A0));
+                b.w(asm::csrr(ops::dst(rng), csr::MINSTRET));
+            }
+            if mode == Mode::M && rng.chance(1, 4) {
+                b.w(asm::csr_op(
+                    rng.range(6, 7) as u32,
+                    0,
+                    csr::MCOUNTINHIBIT,
+                    4,
+                ));
+            }
+            // Kept in memory: the instructions between may write any register.
+            let slot = rng.below(200) as i32 * 8;
+            b.w(asm::csrr(reg::T0, counter));
+            b.w(asm::sd(reg::T0, reg::S0, slot));
+            b.w(asm::addi(reg::T0, 0, 0));
+            for _ in 0..rng.below(6) {
+                match rng.below(3) {
+                    0 => ops::forward_branch(rng, &mut b, false),
+                    1 => b.h(ops::compressed(rng)),
+                    _ => b.w(ops::arithmetic(rng, false)),
+                }
+            }
+            // The difference must not depend on the absolute value.
+            b.w(asm::csrr(reg::T2, counter));
+            b.w(asm::ld(reg::T0, reg::S0, slot));
+            b.w(asm::r(0x33, 0, 0x20, reg::A0, reg::T2, reg::T0)); // sub
+            b.w(asm::sd(reg::A0, reg::S0, slot));
+            for r in [reg::T0, reg::T2, reg::A0] {
+                b.w(asm::addi(r, 0, 0));
+            }
+        }
+        p.add(s, b, false);
+    }
+}
+
 /// A: LR/SC with fixed outcome, AMOs.
 pub fn atomic(rng: &Rng, p: &mut Program) {
+    let zawrs = rng.chance(1, 3);
+    if zawrs {
+        p.needs.insert(Feature::Zawrs);
+    }
     for _ in 0..6 {
         let mut s = p.step(rng, any_mode(rng));
         s.note = "atomic".into();
@@ -57,6 +116,8 @@ pub fn atomic(rng: &Rng, p: &mut Program) {
         while b.len() < 100 {
             match rng.below(4) {
                 0 => ops::lr_sc(rng, &mut b),
+                // Without a reservation, wrs.nto and wrs.sto do not wait.
+                1 if zawrs => b.w(rng.pick(&[0x00d0_0073, 0x01d0_0073])),
                 1 => b.w(ops::arithmetic(rng, false)),
                 _ => ops::amo(rng, &mut b),
             }

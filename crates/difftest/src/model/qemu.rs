@@ -65,7 +65,7 @@ impl Qemu {
             if program.family == "interrupt" {
                 cpu += ",smaia=on,ssaia=on";
             }
-            cpu += ",svade=on,svadu=on,zfa=off,zimop=off,zcmop=off,sscofpmf=off,sv57=on";
+            cpu += ",svade=on,svadu=on,zfa=off,zimop=off,zcmop=off,zbc=off,sscofpmf=off,sv57=on";
         }
         cpu
     }
