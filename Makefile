@@ -30,13 +30,13 @@ lint: setup
 test: build lint
 	$(CARGO) test --release --locked --workspace
 	cd vmm && $(CARGO) test --locked
-	tree=$$($(TOOLS) tree) && target/release/trapless-difftest run --seeds 0..300 \
+	tree=$$($(TOOLS) tree) && target/release/trapless-difftest run --seeds 0..400 \
 	    --subject trapless:$(TRAPLESS) --against qemu:$$tree/usr/bin/qemu-system-riscv64
 
 # What takes too long for every change: the peers' side of comparisons, thousands of programs.
 test-long: test
 	$(CARGO) test --release --locked --workspace -- --ignored
-	tree=$$($(TOOLS) tree) && target/release/trapless-difftest run --seeds 300..5000 \
+	tree=$$($(TOOLS) tree) && target/release/trapless-difftest run --seeds 400..5000 \
 	    --subject trapless:$(TRAPLESS) --against qemu:$$tree/usr/bin/qemu-system-riscv64
 
 fuzz: setup
