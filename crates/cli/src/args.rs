@@ -155,7 +155,7 @@ pub struct WorkloadArgs {
     #[arg(long = "set", short = 's', value_name = "NAME=N", value_parser = parameter)]
     pub parameters: Vec<(String, u64)>,
     /// Number of vCPUs [default: what the workload says].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=512))]
     pub guest_harts: Option<u32>,
     /// Number of harts of the machine [default: what the workload says].
     #[arg(long, value_name = "N")]

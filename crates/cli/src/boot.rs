@@ -42,6 +42,10 @@ impl DeviceEvents for Complain {
 pub fn main(args: &BootArgs) -> Result<ExitCode> {
     interrupt::catch()?;
     let config = setup::config(&args.machine, args.harts, &args.harts_options)?;
+    observe::check(&args.observe)?;
+    if let Some(path) = &args.ledger {
+        setup::check_output(path)?;
+    }
     let payload = payload(args)?;
     if let Some(path) = &args.dump_dtb {
         let machine = Machine::boot(

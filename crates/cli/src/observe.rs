@@ -78,6 +78,15 @@ fn create(path: &Path) -> Result<BufWriter<File>> {
     Ok(BufWriter::with_capacity(1 << 20, file))
 }
 
+/// Refuses options that [`Observation::new`] would, without opening anything.
+pub fn check(args: &ObserveArgs) -> Result<()> {
+    args.log
+        .as_deref()
+        .map(str::parse::<LogOptions>)
+        .transpose()?;
+    Ok(())
+}
+
 impl Observation {
     /// Notes the files that the options name; they are created when the machine is built.
     pub fn new(args: &ObserveArgs, trace: Option<&Path>) -> Result<Self> {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use trapless_images::{Experiment, Images};
 use trapless_ledger::file::{HostInfo, LedgerFile, Measurement, Work};
@@ -215,9 +215,7 @@ impl<'a> Plan<'a> {
                 .dumps
                 .iter()
                 .find(|(k, _)| k.ends_with(".output"));
-            let tail = output
-                .map(|(_, lines)| lines.join("\n"))
-                .unwrap_or_default();
+            let tail = output.map_or_else(|| last.clone(), |(_, lines)| lines.join("\n"));
             fail!("{title} failed: {side} ended with status {status}; its last output:\n{tail}");
         }
         if host.is_none() {
@@ -266,17 +264,32 @@ impl<'a> Plan<'a> {
     }
 }
 
+/// Refuses what cannot work before it costs the time of images and runs.
+fn check(args: &WorkloadArgs, machine: &str) -> Result<()> {
+    let harts = args.host_harts.unwrap_or(1) as usize;
+    let config = setup::config(machine, harts, &args.harts_options)?;
+    if !config.hart.extensions.h {
+        bail!(
+            "workloads run in a guest, for which the machine needs the hypervisor extension; leave out --isa -h"
+        );
+    }
+    Ok(())
+}
+
 /// `trapless run`.
 pub fn run(args: &RunArgs) -> Result<ExitCode> {
     interrupt::catch()?;
-    let plan = Plan::new(&args.workload)?;
-    let ledger = plan.run(&args.machine, args.trace.as_deref(), &args.observe)?;
     let path = args.ledger.clone().unwrap_or_else(|| {
         PathBuf::from(format!(
             "out/{}-{}.json",
             args.workload.workload, args.machine
         ))
     });
+    check(&args.workload, &args.machine)?;
+    setup::check_output(&path)?;
+    observe::check(&args.observe)?;
+    let plan = Plan::new(&args.workload)?;
+    let ledger = plan.run(&args.machine, args.trace.as_deref(), &args.observe)?;
     setup::write(&path, ledger.to_json())?;
     if args.json {
         print!("{}", ledger.to_json());
@@ -291,8 +304,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
 pub fn compare(args: &CompareArgs) -> Result<ExitCode> {
     interrupt::catch()?;
     for machine in &args.machines {
-        // A misspelt name must not cost the time of the first run.
-        setup::config(machine, 1, &args.workload.harts_options)?;
+        check(&args.workload, machine)?;
     }
     let plan = Plan::new(&args.workload)?;
     let ledgers = args

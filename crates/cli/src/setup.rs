@@ -120,11 +120,16 @@ pub fn make_parent(path: &Path) -> Result<()> {
     }
 }
 
-/// Writes a result file.
-pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
+/// Whether a result file can be written later.
+pub fn check_output(path: &Path) -> Result<()> {
     if path.is_dir() {
         bail!("{} is a folder; name a file", path.display());
     }
-    make_parent(path)?;
+    make_parent(path)
+}
+
+/// Writes a result file.
+pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
+    check_output(path)?;
     std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }

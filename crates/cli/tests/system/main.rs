@@ -8,10 +8,12 @@
 //! | [`kvm`] | the ledger agrees with KVM's statistics in the host |
 //! | [`interrupts`] | the ledger agrees with `/proc/interrupts` of host and guest |
 //! | [`timer`] | what the timer comparison claims |
+//! | [`broken`] | broken kernels and initrds do no harm |
 //!
 //! The runs are made once and shared ([`runs`]); [`log`] and [`console`] read what they wrote.
 //! `docs/ledger-agreement.md` explains which counter equals which figure, and why.
 
+mod broken;
 mod console;
 mod determinism;
 mod interrupts;
