@@ -22,8 +22,8 @@ pub mod pte {
 
 use pte::{A, D, G, N, R, U, V, W, X};
 
-/// A gigabyte with no memory and no device on any model.
-pub const NOWHERE: u64 = 0x1_0000_0000;
+/// A gigabyte with no memory and no device on any model, and that no G-stage maps.
+pub const NOWHERE: u64 = 0xc_0000_0000;
 
 /// A leaf, or something in its place, and how to reach it.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +49,8 @@ pub struct Space {
     pub spots: Vec<Spot>,
     /// Input addresses and physical addresses of pages that hold tables for the next stage.
     pub table_pages: Vec<(u64, u64)>,
+    /// Physical pages of tables that no handler depends on.
+    pub side_tables: Vec<u64>,
 }
 
 /// Allocates `n` zeroed table pages.
@@ -164,6 +166,7 @@ pub fn build(rng: &Rng, p: &mut Program, kind: Kind, next_stage: &[u64]) -> Spac
         root,
         spots: Vec::new(),
         table_pages: Vec::new(),
+        side_tables: Vec::new(),
     };
     // Down to the table of gigabyte pages.
     let mut giga = root;
@@ -212,6 +215,7 @@ pub fn build(rng: &Rng, p: &mut Program, kind: Kind, next_stage: &[u64]) -> Spac
         5
     };
     let mega = alloc(p, 1);
+    space.side_tables.push(mega);
     let mut ptr = pointer(mega);
     if rng.chance(1, 16) {
         ptr |= rng.pick(&[A, D, U, N, 1 << 61, 1 << 54]); // reserved in a pointer
@@ -223,15 +227,20 @@ pub fn build(rng: &Rng, p: &mut Program, kind: Kind, next_stage: &[u64]) -> Spac
     } else {
         sign_extend(base, 3)
     };
-    space.spots.push(Spot {
-        addr: base,
-        entry,
-        level: 2,
-        lone: false,
-    });
+    let pointer_entry = entry;
     for i in 0..3 {
         let page = data_page(rng);
         let entry = put(p, mega, i, random_leaf(rng, kind, 1, page));
+        if i == 0 {
+            // Reached through the pointer, which may be broken.
+            let addr = base | data_offset(1, page);
+            space.spots.push(Spot {
+                addr,
+                entry: pointer_entry,
+                level: 2,
+                lone: false,
+            });
+        }
         space.spots.push(Spot {
             addr: base | i << 21 | data_offset(1, page),
             entry,
@@ -241,6 +250,7 @@ pub fn build(rng: &Rng, p: &mut Program, kind: Kind, next_stage: &[u64]) -> Spac
     }
     for i in 3..5 {
         let small = alloc(p, 1);
+        space.side_tables.push(small);
         put(p, mega, i, pointer(small));
         for n in 0..8 {
             let page = data_page(rng);

@@ -108,6 +108,18 @@ fn deleg_page_faults(rng: &Rng, s: &mut Step) {
     s.set(csr::HEDELEG, rng.subset(0xb1fe));
 }
 
+/// Now and then PMP forbids walks to read or write a table.
+fn protect_table(rng: &Rng, s: &mut Step, spaces: &[Option<&Space>]) {
+    let spaces: Vec<&Space> = spaces.iter().flatten().copied().collect();
+    if spaces.is_empty() || rng.chance(2, 3) {
+        return;
+    }
+    let table = rng.pick(&rng.pick(&spaces).side_tables);
+    s.set(csr::PMPADDR0, table >> 2 | 0x1ff); // NAPOT, 4 KiB
+    s.set(csr::PMPADDR0 + 1, (1 << 54) - 1);
+    s.set(csr::PMPCFG0, 0x1f18 | rng.pick(&[0, 0, 1, 4]));
+}
+
 fn want_svadu(rng: &Rng, p: &mut Program) -> bool {
     let svadu = rng.chance(1, 2);
     if svadu {
@@ -142,6 +154,7 @@ pub fn single_stage(rng: &Rng, p: &mut Program) {
         deleg_page_faults(rng, &mut s);
         set_envcfg(rng, &mut s, svadu);
         s.set(csr::SATP, space.satp(rng.below(4)));
+        protect_table(rng, &mut s, &[Some(&space)]);
         s.set(csr::MSTATUS, s.get(csr::MSTATUS) | random_status(rng));
         let mut b = p.block();
         for _ in 0..10 {
@@ -225,12 +238,16 @@ fn stages(rng: &Rng, p: &mut Program, exact: bool, indirect: bool) -> Stages {
     stages
 }
 
-fn set_stages(rng: &Rng, s: &mut Step, stages: &Stages) {
+fn set_stages(rng: &Rng, s: &mut Step, stages: &Stages, exact: bool) {
     if let Some(vs) = &stages.vs {
         s.set(csr::VSATP, vs.satp(rng.below(4)));
     }
     if let Some(g) = &stages.g {
         s.set(csr::HGATP, g.hgatp(rng.below(4)));
+    }
+    // QEMU makes a guest-page fault of what PMP refuses to a walk.
+    if exact {
+        protect_table(rng, s, &[stages.vs.as_ref(), stages.g.as_ref()]);
     }
     s.set(csr::VSSTATUS, status::UXL_64 | random_status(rng));
     s.set(csr::MSTATUS, s.get(csr::MSTATUS) | random_status(rng));
@@ -260,7 +277,7 @@ pub fn two_stage(rng: &Rng, p: &mut Program) {
             // QEMU updates VS-stage entries without asking the G-stage for write permission.
             s.set(csr::HENVCFG, s.get(csr::HENVCFG) & !csr::envcfg::ADUE);
         }
-        set_stages(rng, &mut s, &stages);
+        set_stages(rng, &mut s, &stages, exact);
         let mut b = p.block();
         for _ in 0..10 {
             if let Some(space) = outer(rng, &stages) {
@@ -275,11 +292,11 @@ pub fn two_stage(rng: &Rng, p: &mut Program) {
 /// `hlv`, `hlvx`, `hsv`, and MPRV with MPV, from M, HS and U.
 pub fn hypervisor_access(rng: &Rng, p: &mut Program) {
     let svadu = want_svadu(rng, p);
-    let mpv = rng.chance(1, 3);
+    let exact = p.exact(rng);
+    let mpv = exact && rng.chance(1, 2);
     if mpv {
         p.needs.insert(Feature::WritableMpv);
     }
-    let exact = p.exact(rng);
     data(rng, p);
     let stages = stages(rng, p, exact, exact || svadu);
     for _ in 0..10 {
@@ -298,7 +315,7 @@ pub fn hypervisor_access(rng: &Rng, p: &mut Program) {
             // QEMU lets menvcfg decide for these instructions.
             s.set(csr::HENVCFG, s.get(csr::MENVCFG));
         }
-        set_stages(rng, &mut s, &stages);
+        set_stages(rng, &mut s, &stages, exact);
         s.set(
             csr::HSTATUS,
             s.get(csr::HSTATUS) | rng.subset(hstatus::SPVP | hstatus::HU),

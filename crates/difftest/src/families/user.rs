@@ -85,7 +85,13 @@ pub fn counters(rng: &Rng, p: &mut Program) {
             for _ in 0..rng.below(6) {
                 match rng.below(3) {
                     0 => ops::forward_branch(rng, &mut b, false),
-                    1 => b.h(ops::compressed(rng)),
+                    // No loads or stores: the slots hold absolute values.
+                    1 => b.h(loop {
+                        let half = ops::compressed(rng);
+                        if half & 3 != 0 || half >> 13 == 0 {
+                            break half;
+                        }
+                    }),
                     _ => b.w(ops::arithmetic(rng, false)),
                 }
             }
