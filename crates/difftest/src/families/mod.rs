@@ -174,3 +174,66 @@ pub fn generate_family(seed: u64, family: &'static Family) -> Program {
     (family.generate)(&rng, &mut p);
     p
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::{self, Side};
+    use crate::layout;
+    use crate::outcome::Outcome;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn a_seed_is_one_program() {
+        for f in FAMILIES {
+            let (a, b) = (generate_family(7, f), generate_family(7, f));
+            assert_eq!(a.elf(), b.elf(), "{}", f.name);
+            assert!(
+                !a.steps.is_empty() && a.elf() != generate_family(8, f).elf(),
+                "{}",
+                f.name
+            );
+        }
+    }
+
+    /// A signature as a model without any trap would leave it.
+    fn signature(p: &Program) -> Vec<u8> {
+        let sig = p.signature();
+        let mut bytes = vec![0; (sig.end - layout::DATA) as usize];
+        for n in 0..p.steps.len() {
+            let at = (sig.log - layout::DATA) as usize + n * 8 * layout::END_WORDS;
+            bytes[at] = layout::kind::END as u8;
+        }
+        bytes
+    }
+
+    #[test]
+    fn one_flipped_bit_is_a_difference() {
+        let p = generate_family(1, by_name("two-stage").unwrap());
+        let side = || Side {
+            name: "model".into(),
+            features: BTreeSet::from(Feature::ALL),
+        };
+        let clean = signature(&p);
+        let a = Outcome::decode(&p, &clean).unwrap();
+        let differs = |at: usize| {
+            let mut bytes = clean.clone();
+            bytes[at] ^= 1;
+            let b = Outcome::decode(&p, &bytes).unwrap();
+            compare::first_difference(&p, &[side(), side()], &a, &b)
+        };
+        assert!(compare::first_difference(&p, &[side(), side()], &a, &a).is_none());
+        let log = (p.signature().log - layout::DATA) as usize;
+        assert_eq!(differs(log + 8).unwrap().what, "x1 of final state");
+        assert_eq!(differs(log + 8 * 32).unwrap().what, "f0 of final state");
+        assert_eq!(
+            differs(16).unwrap().what,
+            format!("memory at {:#x}", layout::DATA + 16)
+        );
+        let table = (layout::TABLES - layout::DATA) as usize;
+        assert_eq!(
+            differs(table).unwrap().what,
+            format!("memory at {:#x}", layout::TABLES)
+        );
+    }
+}

@@ -285,7 +285,12 @@ pub fn build(rng: &Rng, p: &mut Program, kind: Kind, next_stage: &[u64]) -> Spac
         for (n, page) in next_stage.iter().enumerate().take(64) {
             let mut bits = flags(rng, kind) | R | W;
             if rng.chance(1, 5) {
-                bits &= !rng.pick(&[R | W, W, U, V]);
+                // QEMU lets MXR make an execute-only page readable even for walks.
+                bits &= !rng.pick(if kind.exact {
+                    &[R | W, W, U, V]
+                } else {
+                    &[W, W, U, V]
+                });
             }
             let index = 256 + n as u64;
             put(

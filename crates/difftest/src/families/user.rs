@@ -166,6 +166,7 @@ pub fn float(rng: &Rng, p: &mut Program) {
 
 /// Loads and stores at any address; AMOs and LR/SC at misaligned ones.
 pub fn misaligned(rng: &Rng, p: &mut Program) {
+    let exact = p.exact(rng);
     for _ in 0..4 {
         let mut s = p.step(rng, any_mode(rng));
         s.note = "misaligned".into();
@@ -173,7 +174,7 @@ pub fn misaligned(rng: &Rng, p: &mut Program) {
         let mut b = p.block();
         while b.len() < 60 {
             if rng.chance(1, 8) {
-                misaligned_amo(rng, &mut b);
+                misaligned_amo(rng, &mut b, exact);
             } else {
                 b.w(ops::memory(rng, true));
             }
@@ -182,12 +183,16 @@ pub fn misaligned(rng: &Rng, p: &mut Program) {
     }
 }
 
-fn misaligned_amo(rng: &Rng, b: &mut Block) {
+fn misaligned_amo(rng: &Rng, b: &mut Block, exact: bool) {
     let f3: u32 = rng.pick(&[2, 3]);
     let off = rng.range(1, (1 << f3) - 1) as i32;
     b.w(asm::addi(reg::A0, reg::S0, off));
-    // No SC: QEMU lets one without reservation fail before it looks at the address.
-    let f5 = rng.pick(&[0x01, 0x00, 0x04, 0x0c, 0x02, 0x1c]);
+    // QEMU lets an SC without reservation fail before it looks at the address.
+    let f5 = if exact && rng.chance(1, 4) {
+        0x03
+    } else {
+        rng.pick(&[0x01, 0x00, 0x04, 0x0c, 0x02, 0x1c])
+    };
     let rs2 = if f5 == 2 { 0 } else { ops::src(rng) };
     b.w(asm::r(0x2f, f3, f5 << 2, ops::dst(rng), reg::A0, rs2));
 }
