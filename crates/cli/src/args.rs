@@ -130,6 +130,10 @@ pub struct BootArgs {
     /// Write the machine's device tree to this file and stop.
     #[arg(long, value_name = "FILE")]
     pub dump_dtb: Option<PathBuf>,
+    /// Device that the terminal is connected to; output of the other is shown, too. Linux calls them
+    /// ttyS0 and hvc0.
+    #[arg(long, default_value = "uart", value_parser = ["uart", "virtio"], value_name = "DEVICE")]
+    pub console: String,
     /// Number of harts.
     #[arg(long, default_value_t = 2, value_name = "N")]
     pub harts: usize,

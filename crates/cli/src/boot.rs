@@ -112,6 +112,9 @@ fn peripherals(args: &BootArgs, recorder: &SharedRecorder) -> Result<Peripherals
     let peer = Peer::new([0x52, 0x54, 0, 0, 0, 2], [10, 0, 2, 2].into());
     let net = Net::new(Box::new(peer), [0x52, 0x54, 0, 0, 0, 1]);
     peripherals.plug(net, Box::new(Complain))?;
+    if args.console == "virtio" {
+        peripherals.plug_console(Box::new(std::io::stdout()), Box::new(Complain))?;
+    }
     let seed = args.harts_options.seed.unwrap_or(0);
     let rng = Rng::new(Box::new(SeededEntropy::new(seed)));
     peripherals.plug(rng, Box::new(Complain))?;

@@ -33,6 +33,8 @@ pub struct Machine {
     /// Console input to come, by time and order of arrival.
     pub(crate) inputs: BTreeMap<(u64, u64), Vec<u8>>,
     pub(crate) console: ConsoleInput,
+    /// Device that console input goes to.
+    pub(crate) console_slot: usize,
     input_count: u64,
     symbols: Symbols,
     placement: Placement,
@@ -88,6 +90,7 @@ impl Machine {
 
         let (wires, clock) = (Arc::new(Wires::default()), VirtualClock::default());
         let (power, console) = (PowerLatch::default(), ConsoleInput::default());
+        let console_slot = peripherals.console_slot();
         let slots = peripherals.build(&Wiring {
             config: &config,
             ram: ram.guest_memory(),
@@ -120,6 +123,7 @@ impl Machine {
             clock: crate::schedule::Progress::default(),
             inputs: BTreeMap::new(),
             console,
+            console_slot,
             input_count: 0,
             symbols: loaded.symbols,
             placement,

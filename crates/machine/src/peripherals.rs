@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use trapless_devices::virtio::console::Console;
 use trapless_devices::virtio::{EmptySlot, VirtioDevice, VirtioMmio};
 use trapless_devices::{
     DeviceEvents, GoldfishRtc, GuestRam, IrqLine, MmioDevice, PowerLatch, Syscon, Uart,
@@ -13,13 +14,23 @@ use crate::bus::{Slot, VirtualClock, Wire, Wires};
 use crate::preset::MachineConfig;
 use crate::{Error, map};
 
-type Plug =
-    Box<dyn FnOnce(Arc<GuestRam>, Box<dyn IrqLine>, Box<dyn DeviceEvents>) -> Box<dyn MmioDevice>>;
+/// Makes a device for its slot.
+type Plug = Box<dyn FnOnce(Socket) -> Box<dyn MmioDevice>>;
+
+/// What a virtio device finds in its slot.
+struct Socket {
+    ram: Arc<GuestRam>,
+    irq: Box<dyn IrqLine>,
+    events: Box<dyn DeviceEvents>,
+    input: ConsoleInput,
+}
 
 /// Devices beside those every machine has.
 pub struct Peripherals {
     console: Box<dyn Write + Send>,
     virtio: Vec<(Plug, Box<dyn DeviceEvents>)>,
+    /// Virtio slot of the console that gets the input instead of the UART.
+    virtio_console: Option<usize>,
 }
 
 impl Peripherals {
@@ -30,6 +41,7 @@ impl Peripherals {
         Self {
             console,
             virtio: Vec::new(),
+            virtio_console: None,
         }
     }
 
@@ -42,16 +54,48 @@ impl Peripherals {
         device: D,
         events: Box<dyn DeviceEvents>,
     ) -> Result<(), Error> {
+        self.take_slot(
+            Box::new(|at: Socket| Box::new(VirtioMmio::new(device, at.ram, at.irq, at.events))),
+            events,
+        )
+    }
+
+    /// Puts a virtio console into the next free slot. It writes to `out`, and console input goes to
+    /// it instead of the UART.
+    ///
+    /// # Errors
+    /// As [`plug`](Self::plug).
+    pub fn plug_console(
+        &mut self,
+        out: Box<dyn Write + Send>,
+        events: Box<dyn DeviceEvents>,
+    ) -> Result<(), Error> {
+        self.virtio_console = Some(self.virtio.len());
+        let plug = |at: Socket| {
+            let device = VirtioMmio::new(Console::new(out), at.ram, at.irq, at.events);
+            Box::new(VirtioConsole {
+                device,
+                input: at.input,
+            }) as Box<dyn MmioDevice>
+        };
+        self.take_slot(Box::new(plug), events)
+    }
+
+    fn take_slot(&mut self, plug: Plug, events: Box<dyn DeviceEvents>) -> Result<(), Error> {
         if self.virtio.len() == map::VIRTIO_SLOTS {
             return Err(Error::Invalid(format!(
                 "a machine has {} virtio devices at most; leave some out",
                 map::VIRTIO_SLOTS
             )));
         }
-        let plug: Plug =
-            Box::new(|ram, irq, events| Box::new(VirtioMmio::new(device, ram, irq, events)));
         self.virtio.push((plug, events));
         Ok(())
+    }
+
+    /// Index among the slots of the device that console input goes to.
+    pub(crate) fn console_slot(&self) -> usize {
+        self.virtio_console
+            .map_or(UART_SLOT, |slot| FIRST_VIRTIO + slot)
     }
 
     /// Builds all devices in their windows.
@@ -66,7 +110,11 @@ impl Peripherals {
         } = wiring;
         let uart = ConsoleUart {
             uart: Uart::new(self.console, Wire::line(wires, map::UART_IRQ)),
-            input: (*input).clone(),
+            input: if self.virtio_console.is_some() {
+                ConsoleInput::default()
+            } else {
+                (*input).clone()
+            },
         };
         let rtc = GoldfishRtc::new(
             Box::new((*clock).clone()),
@@ -91,7 +139,12 @@ impl Peripherals {
         for index in 0..map::VIRTIO_SLOTS {
             let wire = Wire::line(wires, map::VIRTIO_IRQ + index as u32);
             let device = match plugs.next() {
-                Some((plug, events)) => plug((*ram).clone(), wire, events),
+                Some((plug, events)) => plug(Socket {
+                    ram: (*ram).clone(),
+                    irq: wire,
+                    events,
+                    input: (*input).clone(),
+                }),
                 None => Box::new(EmptySlot),
             };
             slots.push(slot(
@@ -105,7 +158,9 @@ impl Peripherals {
 }
 
 /// Index of the UART among the slots.
-pub(crate) const UART_SLOT: usize = 0;
+const UART_SLOT: usize = 0;
+/// Index of the first virtio device among the slots.
+const FIRST_VIRTIO: usize = 3;
 
 /// What devices are connected to.
 pub(crate) struct Wiring<'a> {
@@ -132,6 +187,18 @@ impl ConsoleInput {
     }
 }
 
+impl ConsoleInput {
+    /// Offers up to `room` waiting bytes to a device; those it takes are gone.
+    fn pass_on(&self, room: usize, take: impl FnOnce(&[u8]) -> usize) {
+        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = room.min(queue.len());
+        if room > 0 {
+            let taken = take(&queue.make_contiguous()[..room]);
+            queue.drain(..taken);
+        }
+    }
+}
+
 /// The UART with its input line: whenever the guest makes room, waiting input follows.
 struct ConsoleUart {
     uart: Uart,
@@ -150,12 +217,35 @@ impl MmioDevice for ConsoleUart {
     }
 
     fn poll(&mut self) {
-        let mut queue = self.input.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let room = self.uart.input_capacity().min(queue.len());
-        if room > 0 {
-            let bytes: Vec<u8> = queue.iter().take(room).copied().collect();
-            let taken = self.uart.enqueue(&bytes);
-            queue.drain(..taken);
-        }
+        let room = self.uart.input_capacity();
+        self.input.pass_on(room, |bytes| self.uart.enqueue(bytes));
+    }
+}
+
+/// A virtio console with its input line.
+struct VirtioConsole {
+    device: VirtioMmio<Console>,
+    input: ConsoleInput,
+}
+
+impl MmioDevice for VirtioConsole {
+    fn read(&mut self, offset: u64, data: &mut [u8]) {
+        self.device.read(offset, data);
+    }
+
+    fn write(&mut self, offset: u64, data: &[u8]) {
+        self.device.write(offset, data);
+        self.poll();
+    }
+
+    fn poll(&mut self) {
+        let console = self.device.device_mut();
+        self.input
+            .pass_on(MAX_INPUT, |bytes| console.enqueue(bytes));
+        self.device.poll();
+    }
+
+    fn needs_poll(&self) -> bool {
+        self.device.needs_poll()
     }
 }

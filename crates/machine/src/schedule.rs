@@ -15,7 +15,6 @@ use trapless_devices::PowerRequest;
 use trapless_hart::{Observer, Stop};
 
 use crate::Machine;
-use crate::peripherals::UART_SLOT;
 
 /// How much longer the turn of the only hart is: nobody waits for it.
 const SINGLE_HART_TURNS: u64 = 16;
@@ -172,7 +171,8 @@ impl Machine {
                 break;
             }
             self.console.push(&entry.remove());
-            self.bus.with_device(UART_SLOT, now, |uart| uart.poll());
+            self.bus
+                .with_device(self.console_slot, now, |device| device.poll());
         }
         if self.bus.touched || self.clock.device_deadline <= now {
             self.attend_devices(now);

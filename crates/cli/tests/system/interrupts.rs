@@ -223,6 +223,7 @@ fn interrupts_are_those_that_linux_counts() {
             }
         }
     }
+    println!("{exact} of {all} counts have equal bounds");
     // Where an interrupt fell into the call itself, the bounds differ by it. That is rare, or the
     // comparison would say little.
     assert!(
