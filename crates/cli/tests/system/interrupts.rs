@@ -159,29 +159,30 @@ fn ipi(side: Side, processor: Processor, e: &Event) -> bool {
     base == u64::MAX || bit.is_some_and(|bit| mask >> bit & 1 == 1)
 }
 
-/// Times at which the kernel was asked for the table, and at which it had surely written it.
+/// Times at which the kernel was asked for the table, and at which it had returned it.
 fn moments(run: &Run, side: Side) -> [(u64, u64); 2] {
-    let step = match side {
-        Side::Host => "U>HS",
-        Side::Guest => "VU>VS",
+    let (step, back) = match side {
+        Side::Host => ("U>HS", "HS>U"),
+        Side::Guest => ("VU>VS", "VS>VU"),
     };
-    let calls: Vec<u64> = run
-        .log
-        .events
-        .iter()
-        .filter(|e| e.kind == Kind::Trap && e.step == step && e.hex("a7") == Some(SENDFILE))
-        .map(|e| e.time)
-        .collect();
+    let events = &run.log.events;
+    let called =
+        |e: &Event| e.kind == Kind::Trap && e.step == step && e.hex("a7") == Some(SENDFILE);
+    let calls: Vec<usize> = (0..events.len()).filter(|i| called(&events[*i])).collect();
     // `cat` calls twice: for the file, and to see that it has ended. The table of the beginning is the
     // first file read; that of the end is read before the dumps are printed, of which KVM's is earlier.
     let prefix = format!("{side:?}.").to_lowercase();
-    let dumps = run
-        .console
-        .dumps
-        .keys()
-        .filter(|k| k.starts_with(&prefix) && *k != "host.kvm");
-    let end = calls.len() - 2 * dumps.count() - 2;
-    [0, end].map(|at| (calls[at], calls[at + 1]))
+    let own = |label: &&String| label.starts_with(&prefix) && *label != "host.kvm";
+    let dumps = run.console.dumps.keys().filter(own).count();
+    let end = calls.len() - 2 * dumps - 2;
+    [calls[0], calls[end]].map(|call| {
+        // Behind the four bytes of the call.
+        let next = events[call].hex("epc").map(|epc| epc + 4);
+        let mut later = events[call + 1..].iter();
+        let returned =
+            later.find(|e| e.kind == Kind::Return && e.step == back && e.hex("pc") == next);
+        (events[call].time, returned.expect("the call returns").time)
+    })
 }
 
 /// Promise: each processor's timer interrupts, device interrupts and IPIs in the ledger are those that

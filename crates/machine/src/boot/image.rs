@@ -20,6 +20,8 @@ pub enum Kernel<'a> {
     Elf(Elf<'a>),
 }
 
+/// Length of the header.
+const HEADER: usize = 64;
 const MAGIC_AT: usize = 56;
 const MAGIC: &[u8] = b"RSC\x05";
 /// Larger offsets are refused: no kernel has one, and the sum must not wrap.
@@ -61,6 +63,12 @@ fn image(bytes: std::borrow::Cow<'_, [u8]>) -> Result<Kernel<'_>, String> {
              can be started with --firmware"
         };
         return Err(hint.into());
+    }
+    if bytes.len() < HEADER {
+        return Err(format!(
+            "the Linux Image is truncated: it has {} bytes of at least {HEADER}",
+            bytes.len()
+        ));
     }
     let word = |at: usize| -> u64 {
         bytes
@@ -147,6 +155,7 @@ pub(crate) mod tests {
             (b"", 1 << 20, "empty"),
             (b"#!/bin/sh", 1 << 20, "neither"),
             (&linux_image(5000, u64::MAX), 1 << 20, "header"),
+            (&linux_image(63, 64), 1 << 20, "truncated"),
             (b"\x7fELF", 1 << 20, "truncated"),
         ] {
             let error = parse(file, limit).unwrap_err();
