@@ -11,7 +11,7 @@ use trapless_devices::virtio::block::{Block, Overlay, RawDisk};
 use trapless_devices::virtio::net::{Net, Peer};
 use trapless_devices::virtio::rng::{Rng, SeededEntropy};
 use trapless_ledger::{Config, Ledger};
-use trapless_machine::{Machine, MachineConfig, Outcome, Payload, Peripherals};
+use trapless_machine::{Limits, Machine, MachineConfig, Outcome, Payload, Peripherals};
 
 use crate::args::BootArgs;
 use crate::console::{ConsoleTap, Recorder, SharedRecorder};
@@ -104,7 +104,8 @@ fn peripherals(args: &BootArgs, recorder: &SharedRecorder) -> Result<Peripherals
     let out: Box<dyn Write + Send> = Box::new(std::io::stdout());
     let mut peripherals = Peripherals::new(Box::new(ConsoleTap::new(recorder.clone(), Some(out))));
     for (index, path) in args.disk.iter().enumerate() {
-        let base = RawDisk::open(path, false)?;
+        // The sentence already contains its cause.
+        let base = RawDisk::open(path, false).map_err(|e| anyhow::anyhow!("{e}"))?;
         let overlay = Overlay::new(Box::new(base), Some(OVERLAY));
         let disk = Block::new(Box::new(overlay), &format!("trapless{index}"));
         peripherals.plug(disk, Box::new(Complain))?;
@@ -183,7 +184,7 @@ fn interact(
     // Somebody who types should not see idle hours fly by.
     let paced = std::io::stdin().is_terminal();
     let clock = Instant::now();
-    let outcome = observation.drive(machine, SLICE, &mut |machine, idle| {
+    let outcome = observation.drive(machine, Limits::default(), SLICE, &mut |machine, idle| {
         let ahead = Duration::from_nanos(machine.now()).saturating_sub(clock.elapsed());
         loop {
             if interrupt::requested() {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use trapless_ledger::{Config, Ledger};
-use trapless_machine::{Outcome, Peripherals};
+use trapless_machine::{Limits, Outcome, Peripherals};
 
 use crate::args::ExecArgs;
 use crate::console::{Recorder, SharedRecorder};
@@ -34,8 +34,12 @@ pub fn main(args: &ExecArgs) -> Result<ExitCode> {
     if args.ledger.is_some() {
         machine.add_sink(Box::new(recorder.clone()));
     }
+    let limits = Limits {
+        instret: args.max_instructions,
+        ..Limits::default()
+    };
     let mut interrupted = false;
-    let outcome = observation.drive(&mut machine, SLICE, &mut |machine, idle| {
+    let outcome = observation.drive(&mut machine, limits, SLICE, &mut |machine, idle| {
         interrupted = interrupt::requested();
         !idle && !interrupted && machine.instret() < args.max_instructions
     })?;

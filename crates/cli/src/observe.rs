@@ -148,13 +148,14 @@ impl Observation {
         Ok(machine)
     }
 
-    /// Runs the machine to its end, in slices of `slice` cycles of virtual time or at gdb's command.
+    /// Runs the machine to its end, in slices of `slice` cycles of virtual time or at gdb's command; `limits.instret` ends a slice early.
     ///
     /// `poll` is called between slices, with `true` if the machine is idle and only input can wake it.
     /// If it answers `false` the run is over: with [`Outcome::Idle`] if it was, else with `None`.
     pub fn drive(
         &mut self,
         machine: &mut Machine,
+        limits: Limits,
         slice: u64,
         poll: &mut dyn FnMut(&mut Machine, bool) -> bool,
     ) -> Result<Option<Outcome>> {
@@ -170,10 +171,7 @@ impl Observation {
         }
         loop {
             let until = machine.now().saturating_add(slice);
-            let limits = Limits {
-                until,
-                ..Limits::default()
-            };
+            let limits = Limits { until, ..limits };
             let outcome = machine.run_observed(&limits, self.log.as_mut().and_then(Log::observer));
             let idle = outcome == Outcome::Idle;
             if !idle && outcome != Outcome::Limit {

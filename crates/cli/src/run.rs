@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use trapless_images::{Experiment, Images};
 use trapless_ledger::file::{HostInfo, LedgerFile, Measurement, Work};
 use trapless_ledger::{Config, Ledger};
-use trapless_machine::{Machine, MachineConfig, Outcome, Payload, Peripherals};
+use trapless_machine::{Limits, Machine, MachineConfig, Outcome, Payload, Peripherals};
 
 use crate::args::{CompareArgs, ObserveArgs, RunArgs, WorkloadArgs};
 use crate::console::{ConsoleTap, Recorder, SharedRecorder, Transcript};
@@ -169,16 +169,17 @@ impl<'a> Plan<'a> {
         bar.enable_steady_tick(Duration::from_millis(120));
         let clock = Instant::now();
         let mut interrupted = false;
-        let outcome = observation.drive(machine, SLICE, &mut |machine, idle| {
-            let rate = machine.instret() as f64 / clock.elapsed().as_secs_f64() / 1e6;
-            bar.set_prefix(format!(
-                "{title}: {:.2} s of virtual time, {rate:.0} M instructions/s",
-                machine.now() as f64 / 1e9
-            ));
-            bar.set_message(recorder.lock().transcript.last_line.clone());
-            interrupted = interrupt::requested();
-            !idle && !interrupted && machine.now() < limit
-        })?;
+        let outcome =
+            observation.drive(machine, Limits::default(), SLICE, &mut |machine, idle| {
+                let rate = machine.instret() as f64 / clock.elapsed().as_secs_f64() / 1e6;
+                bar.set_prefix(format!(
+                    "{title}: {:.2} s of virtual time, {rate:.0} M instructions/s",
+                    machine.now() as f64 / 1e9
+                ));
+                bar.set_message(recorder.lock().transcript.last_line.clone());
+                interrupted = interrupt::requested();
+                !idle && !interrupted && machine.now() < limit
+            })?;
         bar.finish_and_clear();
         if interrupted {
             return Err(interrupt::Interrupted.into());

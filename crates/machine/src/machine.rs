@@ -145,6 +145,8 @@ impl Machine {
         if !boot::elf::is_elf(elf) {
             return Err(Error::Invalid("the program is not an ELF file".into()));
         }
+        boot::elf::Elf::parse(elf)
+            .map_err(|e| Error::Invalid(format!("cannot load the program: {e}")))?;
         let payload = Payload {
             firmware: Some(elf.into()),
             ..Payload::default()

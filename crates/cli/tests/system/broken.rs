@@ -45,7 +45,7 @@ fn find(json: &serde_json::Value) -> Option<&str> {
 #[test]
 fn cut_kernels_are_refused() {
     let whole = std::fs::read(kernel()).expect("the kernel can be read");
-    for len in [63, 1000, 1 << 20, whole.len() / 2, whole.len() - 1] {
+    for len in [63, 64, 200, 1000, 1 << 20, whole.len() / 2, whole.len() - 1] {
         let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kernel-{len}"));
         std::fs::write(&file, &whole[..len]).expect("the scratch folder can be written");
         let mut command = trapless();

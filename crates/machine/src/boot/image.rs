@@ -79,6 +79,10 @@ fn image(bytes: std::borrow::Cow<'_, [u8]>) -> Result<Kernel<'_>, String> {
     if text_offset > MAX_TEXT_OFFSET || memory_size > 1 << 40 {
         return Err("the header of the Linux Image is damaged".into());
     }
+    // Images with an EFI stub begin with `MZ`, and say where their sections end.
+    if bytes.starts_with(b"MZ") && pe_file_size(&bytes).is_none() {
+        return Err("the Linux Image is truncated: it ends inside its EFI header".into());
+    }
     if let Some(expected) = pe_file_size(&bytes).filter(|&size| size > bytes.len() as u64) {
         return Err(format!(
             "the Linux Image is truncated: it has {} bytes of at least {expected}",
