@@ -198,7 +198,7 @@ impl Tlb {
             .contexts
             .iter()
             .enumerate()
-            .filter(|(i, _)| i * ENTRIES != self.fetch)
+            .filter(|(i, _)| ![self.fetch, self.data].contains(&(i * ENTRIES)))
             .min_by_key(|(_, c)| c.used)
             .expect("more than one context");
         self.contexts[i] = context;

@@ -21,8 +21,8 @@ const PTE_N: u64 = 1 << 63;
 /// Bits 60:54, reserved for standard extensions.
 const PTE_RESERVED: u64 = 0x7F << 54;
 
-/// `htinst` pseudoinstructions for implicit accesses of VS-stage walks (table 18.? "Values for guest
-/// page faults on implicit memory accesses"), RV64.
+/// `htinst` pseudoinstructions for implicit accesses of VS-stage walks (H extension, "Transformed
+/// Instruction or Pseudoinstruction for mtinst or htinst"), RV64.
 const PSEUDO_READ: u64 = 0x3000;
 const PSEUDO_WRITE: u64 = 0x3020;
 

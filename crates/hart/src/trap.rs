@@ -11,7 +11,7 @@ use crate::platform::Platform;
 use crate::state::HpmEvent;
 use crate::{Fault, Hart, Syndrome};
 
-/// Interrupts in order of decreasing priority (section 3.1.9 and 18.2.? "priority order").
+/// Interrupts in order of decreasing priority (section 3.1.9, with the H extension's).
 const PRIORITY: [u64; 11] = [
     interrupt::MEI,
     interrupt::MSI,
