@@ -16,7 +16,7 @@ pub mod aclint_plic;
 pub mod plic;
 
 use trapless_isa::Mode;
-pub use trapless_isa::port::{CsrAccess, CsrFault, CsrOp, Lines};
+pub use trapless_isa::port::{CsrAccess, CsrFault, CsrOp, Lines, StepKind, VirtualStep};
 
 /// Phandle for the node that devices name as `interrupt-parent`. The machine numbers its own nodes
 /// below it, an architecture may use any number from here on.
@@ -36,6 +36,16 @@ pub struct Window {
 /// A MMIO access no register answers (wrong address, width or alignment).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoRegister;
+
+/// Physical memory, for architectures that keep tables in it. Accesses are naturally aligned words
+/// of 8 bytes; as harts and architecture take turns, each is atomic.
+pub trait Memory: Send {
+    /// Loads a word; `None` outside RAM.
+    fn load(&self, addr: u64) -> Option<u64>;
+
+    /// Stores a word; `None` outside RAM.
+    fn store(&self, addr: u64, value: u64) -> Option<()>;
+}
 
 /// One interrupt architecture of a machine.
 ///
@@ -100,6 +110,38 @@ pub trait InterruptArchitecture: Send {
     /// `hart` entered `mode` with `hgatp.VMID` = `vmid`.
     fn mode_changed(&mut self, hart: usize, now: u64, mode: Mode, vmid: u16) {
         let _ = (hart, now, mode, vmid);
+    }
+
+    /// Gives the architecture its way to memory, once, before anything else is called.
+    fn attach_memory(&mut self, memory: Box<dyn Memory>) {
+        let _ = memory;
+    }
+
+    /// Interrupt numbers from 16 up (bits as in `mip`) that belong to supervisor mode without
+    /// firmware's help: read-only one in `mideleg`.
+    fn supervisor_interrupts(&self) -> u64 {
+        0
+    }
+
+    /// Names of ISA extensions that the architecture brings, as in ISA strings.
+    fn isa_extensions(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Set of harts that run another vCPU since the last call: changes of VS-level inputs that are
+    /// still on their way to them were meant for the previous one and are forgotten.
+    fn take_switched(&mut self) -> u64 {
+        0
+    }
+
+    /// Whether steps are to be kept for [`take_steps`](Self::take_steps); at first they are not.
+    fn record_steps(&mut self, on: bool) {
+        let _ = on;
+    }
+
+    /// Steps since the last call, in the order they happened.
+    fn take_steps(&mut self) -> Vec<VirtualStep> {
+        Vec::new()
     }
 
     /// Adds the architecture's nodes below `/soc` (two address cells, two size cells) of the

@@ -21,6 +21,7 @@ pub mod mode;
 mod op_table;
 pub mod port;
 pub mod sbi;
+pub mod xtrapless;
 
 pub use decode::decode;
 pub use disasm::disasm;

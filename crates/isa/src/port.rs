@@ -13,6 +13,12 @@ pub struct Lines {
     pub level: u64,
     /// Bits of `mip` that an edge sets once; software clears them (ACLINT SSWI sets SSIP).
     pub pulse: u64,
+    /// VS-level bits (2, 10) for which an interrupt has arrived since the last report; handed over
+    /// once. Meaningful with [`split`](Self::split) only: at V=0 the hart makes them pending in `hip`.
+    pub arrived: u64,
+    /// Xtrapless `htlcfg.EN`: pending and enable bits of VS-level interrupts are separate for guest
+    /// (`vsip`, `vsie`) and host (`hip`, `hie`), and the host takes its own at V=0 even if delegated.
+    pub split: bool,
     /// `hgeip`: guest external interrupts 1..=GEILEN (0 without AIA).
     pub hgeip: u64,
     /// Earliest virtual time in cycles at which these inputs change by time alone;
@@ -25,6 +31,8 @@ impl Default for Lines {
         Self {
             level: 0,
             pulse: 0,
+            arrived: 0,
+            split: false,
             hgeip: 0,
             deadline: u64::MAX,
         }
@@ -73,4 +81,113 @@ pub enum CsrFault {
     Illegal,
     /// Exists for HS-mode but not from V=1: virtual-instruction exception.
     Virtual,
+}
+
+/// One step of an interrupt architecture that delivers virtual interrupts by itself, for the ledger.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct VirtualStep {
+    /// Virtual time in cycles at the hart that caused it.
+    pub time: u64,
+    /// Hart whose access caused it.
+    pub hart: usize,
+    /// Mode of that access.
+    pub mode: Mode,
+    /// Interrupt domain.
+    pub domain: u16,
+    /// What happened.
+    pub kind: StepKind,
+    /// Words of memory the step read and wrote.
+    pub memory: u16,
+}
+
+/// Kinds of [`VirtualStep`]; `vhart` and `source` are numbers of the step's domain.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StepKind {
+    /// A software interrupt was made pending for a vhart.
+    PostSoft {
+        /// Target.
+        vhart: u16,
+        /// It was pending already.
+        merged: bool,
+    },
+    /// A source was made pending for a vhart.
+    PostSource {
+        /// Target.
+        vhart: u16,
+        /// Source.
+        source: u16,
+        /// It was pending already.
+        merged: bool,
+    },
+    /// The lookup found the vhart on a hart, which is told.
+    Hit {
+        /// Target.
+        vhart: u16,
+        /// Hart it is loaded on.
+        on: usize,
+    },
+    /// The lookup found no hart, and a notification was queued.
+    Notified {
+        /// Target.
+        vhart: u16,
+        /// Hart whose queue got it.
+        to: usize,
+        /// `KIND` of the notification.
+        kind: u8,
+    },
+    /// The lookup found no hart, and nobody is told: one is outstanding, or the state wants none.
+    Silent {
+        /// Target.
+        vhart: u16,
+    },
+    /// A source's line went low.
+    Lowered {
+        /// Source.
+        source: u16,
+    },
+    /// The vhart claimed a source (0: none was pending).
+    Claimed {
+        /// Claiming vhart.
+        vhart: u16,
+        /// Source.
+        source: u16,
+    },
+    /// The vhart completed a source.
+    Completed {
+        /// Completing vhart.
+        vhart: u16,
+        /// Source.
+        source: u16,
+        /// Its line was still high: pending again.
+        again: bool,
+    },
+    /// A hart's slot became valid.
+    Attached {
+        /// Vhart now on the hart.
+        vhart: u16,
+    },
+    /// A hart's slot became invalid.
+    Detached {
+        /// Vhart that was on the hart.
+        vhart: u16,
+        /// State it was left in (`hifmap.STATE`).
+        state: u8,
+    },
+    /// A software interrupt was sent to a hart by HS- or M-mode, without firmware.
+    HartIpi {
+        /// Target hart.
+        to: usize,
+    },
+    /// The host took a notification from its queue.
+    Fetched {
+        /// Vhart or source.
+        id: u16,
+        /// `KIND` of the notification.
+        kind: u8,
+    },
+    /// A notification was dropped because its queue was full.
+    Overflow {
+        /// Hart whose queue was full.
+        on: usize,
+    },
 }

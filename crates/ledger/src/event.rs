@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use trapless_isa::Mode;
+pub use trapless_isa::port::{StepKind, VirtualStep};
 
 /// Identity of the guest context a hart runs, as hardware sees it.
 ///
@@ -119,6 +120,8 @@ pub enum Event {
     TimerSet(TimerSet),
     /// See [`DeviceAccess`].
     DeviceAccess(DeviceAccess),
+    /// A step of an architecture that delivers virtual interrupts by itself.
+    Virtual(VirtualStep),
     /// A hart starts (`true`) or ends waiting in WFI.
     Wait {
         /// Time.
