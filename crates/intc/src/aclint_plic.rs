@@ -205,8 +205,8 @@ impl InterruptArchitecture for AclintPlic {
         Lines {
             level,
             pulse,
-            hgeip: 0,
             deadline,
+            ..Lines::default()
         }
     }
 

@@ -554,6 +554,7 @@ impl Sink for Ledger {
             Event::Raise(r) => self.raised(r),
             Event::TimerSet(t) => self.timer_set(t),
             Event::DeviceAccess(d) => self.device_access(d),
+            Event::Virtual(_) => {}
             Event::Wait {
                 time, hart, begin, ..
             } => self.wait(*time, *hart, *begin),

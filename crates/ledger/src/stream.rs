@@ -86,6 +86,10 @@ fn describe(event: &Event) -> Value {
             "event": "device", "time": d.time, "hart": d.hart, "mode": d.mode.name(),
             "addr": hex(d.addr), "write": d.write,
         }),
+        Event::Virtual(s) => json!({
+            "event": "virtual", "time": s.time, "hart": s.hart, "mode": s.mode.name(),
+            "domain": s.domain, "step": format!("{:?}", s.kind), "memory": s.memory,
+        }),
         Event::Wait {
             time,
             hart,

@@ -64,6 +64,15 @@ pub fn line(event: &Event) -> String {
                 guest(t.mode, t.mode, t.guest)
             )
         }
+        Event::Virtual(s) => {
+            format!(
+                "{} virtual {} domain={} {:?}",
+                start(s.time, s.hart),
+                s.mode,
+                s.domain,
+                s.kind
+            )
+        }
         Event::DeviceAccess(d) => {
             let what = if d.write { "write" } else { "read" };
             format!(

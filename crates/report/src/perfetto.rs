@@ -287,6 +287,12 @@ impl<W: Write> Sink for PerfettoTrace<W> {
                 }
                 self.event(t.hart, t.time, INSTANT, rest);
             }
+            Event::Virtual(s) => {
+                self.begin(s.hart, s.time, s.mode);
+                let rest = named("virtual interrupt", "virtual");
+                let rest = annotated(rest, "step", &format!("{:?}", s.kind));
+                self.event(s.hart, s.time, INSTANT, rest);
+            }
             Event::DeviceAccess(d) => {
                 self.begin(d.hart, d.time, d.mode);
                 let what = if d.write { "write" } else { "read" };
