@@ -135,6 +135,9 @@ pub struct HartConfig {
     pub extensions: Extensions,
     /// Whether misaligned loads and stores to RAM work; otherwise they trap.
     pub misaligned: bool,
+    /// Interrupt numbers from 16 up (bits as in `mip`) that are always delegated: read-only one in
+    /// `mideleg`.
+    pub supervisor_interrupts: u64,
     /// Cycles per tick of `time`.
     pub cycles_per_tick: u64,
     /// Price list.
@@ -148,6 +151,7 @@ impl Default for HartConfig {
         Self {
             extensions: Extensions::default(),
             misaligned: true,
+            supervisor_interrupts: 0,
             cycles_per_tick: 100,
             cost: CostModel::default(),
             reset_pc: 0x1000,

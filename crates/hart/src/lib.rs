@@ -95,6 +95,8 @@ pub struct Hart {
     pub(crate) lines: Lines,
     pub(crate) lines_stale: bool,
     pub(crate) mip: u64,
+    /// The guest's own pending bits at `hip` positions, if they are separate from `mip`; else 0.
+    pub(crate) vsip: u64,
     /// Virtual time in cycles at which `stimecmp` and `vstimecmp` fire; 0 if that is past, and
     /// `u64::MAX` if they are off or never do.
     pub(crate) timer_at: [u64; 2],
@@ -136,6 +138,7 @@ impl Hart {
             lines: Lines::default(),
             lines_stale: true,
             mip: 0,
+            vsip: 0,
             timer_at: [u64::MAX; 2],
             waiting: false,
             wait_reported: false,
@@ -255,9 +258,15 @@ impl Hart {
     /// Makes the hart look up at the end of the current block if an interrupt can be taken now.
     #[inline]
     pub(crate) fn recheck(&mut self) {
-        if self.mip & self.csr.mie != 0 && self.pending_interrupt().is_some() {
+        if self.enabled_pending() && self.pending_interrupt().is_some() {
             self.attention();
         }
+    }
+
+    /// Whether something pending is enabled, whatever the mode: what ends WFI (section 3.3.3).
+    #[inline]
+    pub(crate) fn enabled_pending(&self) -> bool {
+        self.mip & self.csr.mie | self.vsip & self.csr.vsie != 0
     }
 
     /// The platform may have changed this hart's interrupt inputs.

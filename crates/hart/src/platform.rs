@@ -50,6 +50,13 @@ pub trait Platform {
         Err(CsrFault::Illegal)
     }
 
+    /// Whether [`csr`](Self::csr) would answer HS-mode at this address: decides between illegal- and
+    /// virtual-instruction exceptions for V=1.
+    fn has_csr(&self, csr: u16) -> bool {
+        let _ = csr;
+        false
+    }
+
     /// Interrupt inputs of `hart` at time `now`. The hart calls this at the start of a run, after
     /// each of its own [`store`](Self::store), [`load`](Self::load) and [`csr`](Self::csr) calls and
     /// when `now` reaches the deadline it was given last. `pulse` bits are handed over once.

@@ -105,7 +105,7 @@ impl Hart {
             return Some(Stop::Requested);
         }
         if self.waiting {
-            if self.mip & self.csr.mie == 0 {
+            if !self.enabled_pending() {
                 if !self.wait_reported {
                     self.wait_reported = true;
                     self.record_wait(plat, true);
@@ -136,10 +136,18 @@ impl Hart {
             self.lines_stale = false;
             self.lines = plat.lines(self.id, self.cycles);
             self.csr.mip |= self.lines.pulse;
+            if self.lines.split && !self.mode.v() {
+                self.csr.host_pending |= self.lines.arrived & csr::interrupts::VS_BITS;
+            }
         }
-        let mip = self.mip_value();
-        let mut rising = mip & !self.mip;
+        let (mip, seen) = (self.mip_value(), self.raised());
         self.mip = mip;
+        self.vsip = if self.lines.split {
+            self.vsip_value()
+        } else {
+            0
+        };
+        let mut rising = self.raised() & !seen;
         while rising != 0 {
             let irq = rising.trailing_zeros() as u8;
             rising &= rising - 1;
@@ -149,6 +157,15 @@ impl Hart {
                 irq,
                 guest: self.guest(),
             }));
+        }
+    }
+
+    /// What is pending, with the guest's view of VS-level interrupts.
+    fn raised(&self) -> u64 {
+        if self.lines.split {
+            self.mip & !csr::interrupts::VS_BITS | self.vsip
+        } else {
+            self.mip
         }
     }
 
@@ -163,7 +180,7 @@ impl Hart {
 
     /// VS-level bits of `mip`, for tests of interrupt architectures.
     pub fn hip(&self) -> u64 {
-        self.mip & csr::interrupts::VS_BITS
+        self.raised() & csr::interrupts::VS_BITS
     }
 }
 

@@ -57,6 +57,10 @@ pub(crate) struct Csrs {
     /// The bits of `mip` that software keeps: SSIP, STIP (without Sstc), SEIP.
     pub mip: u64,
     pub hvip: u64,
+    /// With [`Lines::split`](trapless_isa::port::Lines::split): `vsie` at `hip` positions, and the
+    /// bits of `hip` that arrivals at V=0 set.
+    pub vsie: u64,
+    pub host_pending: u64,
     pub mtvec: u64,
     pub mscratch: u64,
     pub mepc: u64,
@@ -111,6 +115,8 @@ impl Csrs {
             mie: 0,
             mip: 0,
             hvip: 0,
+            vsie: 0,
+            host_pending: 0,
             mtvec: 0,
             mscratch: 0,
             mepc: 0,

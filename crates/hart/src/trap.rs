@@ -37,11 +37,11 @@ fn first(pending: u64) -> Option<u64> {
 impl Hart {
     /// The interrupt to take now, and the mode that takes it.
     pub(crate) fn pending_interrupt(&self) -> Option<(u64, Mode)> {
-        let pending = self.mip & self.csr.mie;
-        if pending == 0 {
+        if !self.enabled_pending() {
             return None;
         }
         let c = &self.csr;
+        let mut pending = self.mip & c.mie;
         let mideleg = self.mideleg();
         let m = pending & !mideleg;
         if m != 0 && (self.mode != Mode::M || c.mstatus & status::MIE != 0) {
@@ -50,18 +50,27 @@ impl Hart {
         if self.mode == Mode::M {
             return None;
         }
-        let hs = pending & mideleg & !c.hideleg;
+        // With separate bits the host takes its own VS-level interrupts at V=0, delegated or not,
+        // and the guest's come from registers of their own.
+        let (mut hideleg, mut guest) = (c.hideleg, pending & mideleg & c.hideleg);
+        if self.lines.split {
+            hideleg &= !VS_BITS;
+            if self.mode.v() {
+                pending &= !VS_BITS;
+            }
+            guest = self.vsip & c.vsie & c.hideleg;
+        }
+        let hs = pending & mideleg & !hideleg;
         if hs != 0 && (self.mode != Mode::HS || c.mstatus & status::SIE != 0) {
             return first(hs).map(|irq| (irq, Mode::HS));
         }
-        let vs = pending & mideleg & c.hideleg;
         let vs_enabled = match self.mode {
             Mode::VU => true,
             Mode::VS => c.vsstatus & status::SIE != 0,
             _ => false,
         };
-        if vs != 0 && vs_enabled {
-            return first(vs).map(|irq| (irq, Mode::VS));
+        if guest != 0 && vs_enabled {
+            return first(guest).map(|irq| (irq, Mode::VS));
         }
         None
     }
@@ -257,6 +266,10 @@ impl Hart {
 
     /// Changes mode; everything that depends on it follows.
     pub(crate) fn set_mode(&mut self, mode: Mode, plat: &mut dyn Platform) {
+        if mode.v() && !self.mode.v() {
+            // What arrived meanwhile is pending for the guest as well.
+            self.csr.host_pending = 0;
+        }
         self.mode = mode;
         self.select_contexts();
         self.recheck();

@@ -88,6 +88,12 @@ pub trait InterruptArchitecture: Send {
         Err(CsrFault::Illegal)
     }
 
+    /// Whether [`csr`](Self::csr) answers HS-mode at this address.
+    fn has_csr(&self, csr: u16) -> bool {
+        let _ = csr;
+        false
+    }
+
     /// A device drives its wire (`source` >= 1) high or low at time `now`.
     fn set_source(&mut self, now: u64, source: u32, level: bool);
 

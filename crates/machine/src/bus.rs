@@ -13,6 +13,9 @@ use trapless_ledger::event::{DeviceAccess, Event, Sink};
 use crate::feed::Feed;
 use crate::map;
 
+/// VS-level software and external interrupts in `mip`: inputs that belong to a vCPU, not to the hart.
+const VS_INPUTS: u64 = 1 << 2 | 1 << 10;
+
 /// Levels of all device wires, bit per interrupt number (below 64).
 #[derive(Default)]
 pub(crate) struct Wires(AtomicU64);
@@ -216,6 +219,16 @@ impl Bus {
         }
     }
 
+    /// Hands what the interrupt architecture did to the sinks.
+    fn record_steps(&mut self) {
+        if self.sinks.is_empty() {
+            return;
+        }
+        for step in self.intc.take_steps() {
+            self.record(&Event::Virtual(step));
+        }
+    }
+
     fn device_access(&mut self, hart: usize, time: u64, mode: Mode, addr: u64, write: bool) {
         if !self.sinks.is_empty() {
             self.record(&Event::DeviceAccess(DeviceAccess {
@@ -301,8 +314,21 @@ impl Platform for Bus {
 
     fn csr(&mut self, access: &CsrAccess) -> Result<u64, CsrFault> {
         let result = self.intc.csr(access);
+        let mut switched = self.intc.take_switched();
+        while switched != 0 {
+            let hart = switched.trailing_zeros() as usize;
+            switched &= switched - 1;
+            if let Some(feed) = self.feeds.get_mut(hart) {
+                feed.forget(VS_INPUTS);
+            }
+        }
         self.propagate(access.now, Some(access.hart));
+        self.record_steps();
         result
+    }
+
+    fn has_csr(&self, csr: u16) -> bool {
+        self.intc.has_csr(csr)
     }
 
     fn lines(&mut self, hart: usize, now: u64) -> Lines {

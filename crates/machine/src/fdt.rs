@@ -90,7 +90,7 @@ pub fn build(
     let node = fdt.begin_node("aliases")?;
     fdt.property_string("serial0", &format!("/soc/serial@{:x}", map::UART))?;
     fdt.end_node(node)?;
-    cpus(&mut fdt, config)?;
+    cpus(&mut fdt, config, interrupts.isa_extensions())?;
     let node = fdt.begin_node(&format!("memory@{:x}", map::RAM))?;
     fdt.property_string("device_type", "memory")?;
     fdt.property_array_u64("reg", &[map::RAM, config.ram])?;
@@ -136,10 +136,17 @@ fn chosen(
     fdt.end_node(node)
 }
 
-fn cpus(fdt: &mut FdtWriter, config: &MachineConfig) -> Result<(), Error> {
+fn cpus(fdt: &mut FdtWriter, config: &MachineConfig, more: &[&str]) -> Result<(), Error> {
     let extensions = &config.hart.extensions;
-    let isa = isa_string(extensions);
-    let names: Vec<String> = isa_names(extensions).into_iter().map(Into::into).collect();
+    let mut isa = isa_string(extensions);
+    for name in more {
+        isa.push('_');
+        isa.push_str(name);
+    }
+    let names = isa_names(extensions)
+        .into_iter()
+        .chain(more.iter().copied());
+    let names: Vec<String> = names.map(Into::into).collect();
     let node = fdt.begin_node("cpus")?;
     fdt.property_u32("#address-cells", 1)?;
     fdt.property_u32("#size-cells", 0)?;

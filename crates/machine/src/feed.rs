@@ -46,6 +46,7 @@ struct Change {
     changed: Inputs,
     before: Inputs,
     pulse: u64,
+    arrived: u64,
 }
 
 /// The inputs of one hart.
@@ -68,7 +69,7 @@ impl Feed {
         let lines = intc.lines(hart, self.seen_at);
         let inputs = Inputs::of(&lines);
         let changed = inputs.xor(self.seen);
-        if changed == Inputs::default() && lines.pulse == 0 {
+        if changed == Inputs::default() && lines.pulse | lines.arrived == 0 {
             // Perhaps a deadline moved: the hart must ask again.
             self.dirty = true;
             return;
@@ -78,6 +79,7 @@ impl Feed {
             changed,
             before: self.seen,
             pulse: lines.pulse,
+            arrived: lines.arrived,
         });
         self.seen = inputs;
         self.dirty = true;
@@ -95,6 +97,7 @@ impl Feed {
         self.queue.retain(|change| {
             if change.time <= now {
                 lines.pulse |= change.pulse;
+                lines.arrived |= change.arrived;
             }
             change.time > now
         });
@@ -106,6 +109,14 @@ impl Feed {
         lines.level = inputs.level;
         lines.hgeip = inputs.hgeip;
         lines
+    }
+
+    /// Forgets what is on its way on the level inputs of `mask`: they mean something else now.
+    pub fn forget(&mut self, mask: u64) {
+        for change in &mut self.queue {
+            change.changed.level &= !mask;
+            change.arrived &= !mask;
+        }
     }
 
     /// Earliest time at which a waiting hart has to look at its inputs again because of somebody

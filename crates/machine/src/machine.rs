@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicBool;
 
 use trapless_devices::PowerLatch;
 use trapless_hart::{CodeCache, Hart, Ram};
-use trapless_intc::InterruptArchitecture;
 use trapless_intc::aclint_plic::{AclintPlic, Config};
+use trapless_intc::{InterruptArchitecture, Memory};
 use trapless_ledger::event::Sink;
 use vm_memory::{Bytes, GuestAddress};
 
@@ -39,6 +39,19 @@ pub struct Machine {
     symbols: Symbols,
     placement: Placement,
     fdt: Vec<u8>,
+}
+
+/// RAM as interrupt architectures see it.
+struct Tables(Ram);
+
+impl Memory for Tables {
+    fn load(&self, addr: u64) -> Option<u64> {
+        self.0.load(addr, 8)
+    }
+
+    fn store(&self, addr: u64, value: u64) -> Option<()> {
+        self.0.store(addr, 8, value)
+    }
 }
 
 impl Machine {
@@ -100,7 +113,7 @@ impl Machine {
             input: &console,
         });
         let harts = config.harts;
-        let bus = Bus::new(Parts {
+        let mut bus = Bus::new(Parts {
             rom,
             intc,
             slots,
@@ -110,8 +123,10 @@ impl Machine {
             power,
         })
         .map_err(Error::Invalid)?;
+        bus.intc.attach_memory(Box::new(Tables(ram.clone())));
         let mut hart_config = config.hart.clone();
         hart_config.reset_pc = map::ROM;
+        hart_config.supervisor_interrupts = bus.intc.supervisor_interrupts();
         let new_hart = |id| Hart::new(id, hart_config.clone(), ram.clone());
         Ok(Self {
             harts: (0..config.harts).map(new_hart).collect(),
@@ -259,6 +274,7 @@ impl Machine {
     /// Adds a receiver of events. Several receive in the order in which they were added.
     pub fn add_sink(&mut self, sink: Box<dyn Sink + Send>) {
         self.bus.sinks.push(sink);
+        self.bus.intc.record_steps(true);
     }
 
     /// Puts something around the interrupt architecture: a log. It must answer as the inner one does.

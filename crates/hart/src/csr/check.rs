@@ -5,6 +5,7 @@ use trapless_isa::port::CsrFault;
 use trapless_isa::{Mode, Priv};
 
 use crate::Hart;
+use crate::platform::Platform;
 use CsrFault::{Illegal, Virtual};
 
 /// Lowest privilege an address encodes: 0 U, 1 S, 2 HS (hypervisor and VS CSRs), 3 M.
@@ -15,7 +16,12 @@ fn level(addr: u16) -> u16 {
 impl Hart {
     /// Whether the current mode may access a CSR (sections 2.1, 8.2 and 8.6.1 of the privileged
     /// specification, "Virtual-instruction exception").
-    pub(super) fn csr_check(&self, addr: u16, write: bool) -> Result<(), CsrFault> {
+    pub(super) fn csr_check(
+        &self,
+        addr: u16,
+        write: bool,
+        plat: &dyn Platform,
+    ) -> Result<(), CsrFault> {
         if write && addr >> 10 == 3 {
             return Err(Illegal);
         }
@@ -31,7 +37,7 @@ impl Hart {
             return if v
                 && level(addr) != 3
                 && self.supervisor_gate(addr).is_ok()
-                && self.exists(addr)
+                && (self.exists(addr) || plat.has_csr(addr))
             {
                 Err(Virtual)
             } else {

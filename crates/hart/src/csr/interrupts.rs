@@ -3,7 +3,11 @@
 use trapless_isa::cause::interrupt::{SEI, SGEI, SSI, STI, VSEI, VSSI, VSTI};
 use trapless_isa::csr::envcfg;
 
+use trapless_isa::csr;
+use trapless_isa::port::{CsrAccess, CsrOp};
+
 use crate::Hart;
+use crate::platform::Platform;
 
 const fn bit(irq: u64) -> u64 {
     1 << irq
@@ -29,7 +33,11 @@ impl Hart {
     /// Value of `mip` at the hart's present time.
     pub(crate) fn mip_value(&self) -> u64 {
         let c = &self.csr;
+        let split = self.lines.split;
         let mut mip = c.mip | self.lines.level;
+        if split {
+            mip = mip & !VS_BITS | c.host_pending;
+        }
         if self.sstc(c.menvcfg) {
             mip &= !bit(STI);
             if self.cycles >= self.timer_at[0] {
@@ -37,19 +45,36 @@ impl Hart {
             }
         }
         if self.config.extensions.h {
-            mip |= c.hvip;
             if self.cycles >= self.timer_at[1] {
                 mip |= bit(VSTI);
             }
-            let vgein = c.hstatus >> 12 & 0x3F;
-            if vgein != 0 && self.lines.hgeip >> vgein & 1 != 0 {
-                mip |= bit(VSEI);
+            if !split {
+                mip |= self.guest_only();
             }
             if self.lines.hgeip & c.hgeie != 0 {
                 mip |= bit(SGEI);
             }
         }
         mip
+    }
+
+    /// VS-level interrupts that only the guest is to see: what the host injects through `hvip`, and
+    /// the selected guest external interrupt.
+    fn guest_only(&self) -> u64 {
+        let c = &self.csr;
+        let vgein = c.hstatus >> 12 & 0x3F;
+        let external = vgein != 0 && self.lines.hgeip >> vgein & 1 != 0;
+        c.hvip | u64::from(external) << VSEI
+    }
+
+    /// `vsip` at `hip` positions, before `hideleg` (Xtrapless, "Separation of pending bits": the
+    /// guest's bits do not depend on V; the host's are latches).
+    pub(crate) fn vsip_value(&self) -> u64 {
+        if !self.lines.split {
+            return self.mip_value() & VS_BITS;
+        }
+        let timer = u64::from(self.cycles >= self.timer_at[1]) << VSTI;
+        self.lines.level & (bit(VSSI) | bit(VSEI)) | self.guest_only() | timer
     }
 
     fn sstc(&self, env: u64) -> bool {
@@ -91,7 +116,8 @@ impl Hart {
 
     /// `mideleg` as read: VS-level and guest external interrupts are always delegated.
     pub(crate) fn mideleg(&self) -> u64 {
-        self.csr.mideleg | if self.config.extensions.h { H_BITS } else { 0 }
+        let h = if self.config.extensions.h { H_BITS } else { 0 };
+        self.csr.mideleg | self.config.supervisor_interrupts | h
     }
 
     /// Bits of `mie` and `mip` that exist.
@@ -101,7 +127,7 @@ impl Hart {
 
     /// Bits that `sie` and `sip` show.
     pub(super) fn s_view(&self) -> u64 {
-        self.csr.mideleg & (S_BITS | CUSTOM_BITS)
+        self.mideleg() & (S_BITS | CUSTOM_BITS)
     }
 
     /// VS-level bits that `vsie` and `vsip` show, at their `hip` positions.
@@ -115,8 +141,59 @@ impl Hart {
             mask |= bit(STI);
         }
         self.csr.mip = self.csr.mip & !mask | value & mask;
-        self.write_hvip(value, bit(VSSI));
+        self.write_hip(value);
         self.attention();
+    }
+
+    /// `hip`: VSSIP is an alias of `hvip`'s. If pending bits are separate, arrivals can be cleared.
+    pub(super) fn write_hip(&mut self, value: u64) {
+        if self.lines.split {
+            self.csr.host_pending &= value;
+            self.attention();
+        } else {
+            self.write_hvip(value, bit(VSSI));
+        }
+    }
+
+    /// `vsip` (at `hip` positions): only VSSIP is writable. If pending bits are separate, it lives in
+    /// the interrupt architecture.
+    pub(super) fn write_vsip(&mut self, value: u64, plat: &mut dyn Platform) {
+        let mask = self.vs_view() & bit(VSSI);
+        self.write_hvip(value, mask);
+        if self.lines.split && mask != 0 {
+            let access = CsrAccess {
+                hart: self.id,
+                csr: csr::VSIP,
+                mode: self.mode,
+                vmid: self.vmid(),
+                now: self.cycles,
+                op: CsrOp::Write((value & mask) >> 1),
+            };
+            // An architecture without vCPU on this hart has nothing to write: `hvip` has it all.
+            let _ = plat.csr(&access);
+            self.lines_changed();
+        }
+    }
+
+    /// `vsie` (at `hip` positions): an alias of `hie`, unless enable bits are separate.
+    pub(super) fn write_vsie(&mut self, value: u64) {
+        let mask = self.vs_view();
+        if self.lines.split {
+            self.csr.vsie = self.csr.vsie & !mask | value & mask;
+            self.recheck();
+        } else {
+            self.write_mie(value, mask);
+        }
+    }
+
+    /// `vsie` at `hip` positions.
+    pub(super) fn vsie_value(&self) -> u64 {
+        let all = if self.lines.split {
+            self.csr.vsie
+        } else {
+            self.csr.mie
+        };
+        all & self.vs_view()
     }
 
     pub(super) fn write_hvip(&mut self, value: u64, mask: u64) {

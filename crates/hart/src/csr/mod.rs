@@ -59,7 +59,7 @@ impl Hart {
         plat: &mut dyn Platform,
     ) -> Result<u64, CsrFault> {
         let writes = op != CsrOp::Read;
-        self.csr_check(addr, writes)?;
+        self.csr_check(addr, writes, plat)?;
         let target = self.csr_alias(addr);
         let Some(old) = self.csr_read(target) else {
             return self.foreign_csr(addr, op, plat);
@@ -118,6 +118,8 @@ impl Hart {
             op,
         };
         let value = plat.csr(&access)?;
+        // It lives in the interrupt architecture, as far away as a device.
+        self.cycles += u64::from(self.config.cost.device);
         self.lines_changed();
         Ok(value)
     }

@@ -121,13 +121,13 @@ impl Hart {
         let e = &self.config.extensions;
         Some(match addr {
             csr::VSSTATUS => with_sd(c.vsstatus),
-            csr::VSIE => (c.mie & self.vs_view()) >> 1,
+            csr::VSIE => self.vsie_value() >> 1,
             csr::VSTVEC => c.s[1].tvec,
             csr::VSSCRATCH => c.s[1].scratch,
             csr::VSEPC => c.s[1].epc,
             csr::VSCAUSE => c.s[1].cause,
             csr::VSTVAL => c.s[1].tval,
-            csr::VSIP => (self.mip_value() & self.vs_view()) >> 1,
+            csr::VSIP => (self.vsip_value() & self.vs_view()) >> 1,
             csr::VSTIMECMP if e.sstc => c.s[1].timecmp,
             csr::VSATP => c.s[1].atp,
             csr::HSTATUS => c.hstatus,

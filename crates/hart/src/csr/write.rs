@@ -148,13 +148,13 @@ impl Hart {
                 self.select_contexts();
                 self.recheck();
             }
-            csr::VSIE => self.write_mie(value << 1, self.vs_view()),
+            csr::VSIE => self.write_vsie(value << 1),
             csr::VSTVEC => self.csr.s[1].tvec = tvec(self.csr.s[1].tvec, value),
             csr::VSSCRATCH => self.csr.s[1].scratch = value,
             csr::VSEPC => self.csr.s[1].epc = value & self.pc_mask(),
             csr::VSCAUSE => self.csr.s[1].cause = value,
             csr::VSTVAL => self.csr.s[1].tval = value,
-            csr::VSIP => self.write_hvip(value << 1, self.vs_view() & 4),
+            csr::VSIP => self.write_vsip(value << 1, plat),
             csr::VSTIMECMP => self.write_timecmp(1, value, plat),
             csr::VSATP => {
                 self.csr.s[1].atp = atp(self.csr.s[1].atp, value, u64::MAX);
@@ -184,7 +184,7 @@ impl Hart {
                 self.csr.hstateen[i] = merge(self.csr.hstateen[i], value, mask);
             }
             csr::HTVAL => self.csr.htval = value,
-            csr::HIP => self.write_hvip(value, 4),
+            csr::HIP => self.write_hip(value),
             csr::HVIP => self.write_hvip(value, VS_BITS),
             csr::HTINST => self.csr.htinst = value,
             csr::HGATP => {

@@ -1,6 +1,9 @@
 //! `intc` lines: an interrupt architecture that tells what happens to it.
 
-use trapless_intc::{CsrAccess, CsrFault, CsrOp, InterruptArchitecture, Lines, NoRegister, Window};
+use trapless_intc::{
+    CsrAccess, CsrFault, CsrOp, InterruptArchitecture, Lines, Memory, NoRegister, VirtualStep,
+    Window,
+};
 use trapless_isa::{Mode, csr};
 use vm_fdt::FdtWriter;
 
@@ -151,6 +154,34 @@ impl InterruptArchitecture for Logged {
             access.mode
         ));
         result
+    }
+
+    fn has_csr(&self, csr: u16) -> bool {
+        self.inner.has_csr(csr)
+    }
+
+    fn attach_memory(&mut self, memory: Box<dyn Memory>) {
+        self.inner.attach_memory(memory);
+    }
+
+    fn supervisor_interrupts(&self) -> u64 {
+        self.inner.supervisor_interrupts()
+    }
+
+    fn isa_extensions(&self) -> &'static [&'static str] {
+        self.inner.isa_extensions()
+    }
+
+    fn take_switched(&mut self) -> u64 {
+        self.inner.take_switched()
+    }
+
+    fn record_steps(&mut self, on: bool) {
+        self.inner.record_steps(on);
+    }
+
+    fn take_steps(&mut self) -> Vec<VirtualStep> {
+        self.inner.take_steps()
     }
 
     fn set_source(&mut self, now: u64, source: u32, level: bool) {
