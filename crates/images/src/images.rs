@@ -6,8 +6,9 @@ use crate::error::{Error, Result, io};
 use crate::experiment::Experiment;
 use crate::files::{PackageFiles, merged_usr};
 use crate::initramfs::{self, files_of};
+use crate::kmod;
 use crate::progress::Progress;
-use crate::recipe::{Recipe, Side};
+use crate::recipe::{Build, Recipe, Side};
 use crate::selftests;
 use crate::vmm;
 use serde::{Deserialize, Serialize};
@@ -192,19 +193,36 @@ impl Images {
         let kernel = self.resolve(&recipe)?.pop().ok_or(Error::NoMirror)?;
         let (cache, progress) = (self.cache.clone(), self.progress);
         let (path, source) = selftests::build(&cache, self.apt()?, &kernel, progress)?;
-        let mut hashes = Vec::new();
-        let mut size = 0;
-        for file in files_of(&path)? {
-            hashes.push(sha256_file(&file)?);
-            size += fs::metadata(&file).map_err(io("read", &file))?.len();
-        }
-        let sha256 = sha256_parts(hashes.iter().map(String::as_bytes));
-        Ok(Prepared {
-            path,
-            sha256,
-            size,
-            packages: vec![(&source).into()],
-        })
+        folder(path, vec![(&source).into()])
+    }
+
+    /// A folder of kernel modules.
+    fn prepare_modules(&mut self, recipe: &Recipe, build: &Build) -> Result<Prepared> {
+        let kernel = self.resolve(recipe)?.pop().ok_or(Error::NoMirror)?;
+        let (project, cache, progress) = (self.project.clone(), self.cache.clone(), self.progress);
+        let inputs = kmod::Inputs {
+            project: &project,
+            cache: &cache,
+            apt: self.apt()?,
+            progress,
+            kernel: &kernel,
+        };
+        let built = kmod::build(&recipe.name, build, &inputs)?;
+        folder(built.folder, built.packages)
+    }
+
+    /// What a recipe puts into an image: another image, or one file of a folder.
+    fn artefact(&mut self, name: &str) -> Result<Prepared> {
+        let Some((image, file)) = name.split_once('/') else {
+            return self.prepare(name);
+        };
+        let mut prepared = self.prepare(image)?;
+        prepared.path.push(file);
+        let path = &prepared.path;
+        let metadata = fs::metadata(path).map_err(io("find", path))?;
+        prepared.size = metadata.len();
+        prepared.sha256 = sha256_file(path)?;
+        Ok(prepared)
     }
 
     fn recipe(&self, name: &str) -> Result<Recipe> {
@@ -228,8 +246,11 @@ impl Images {
     fn prepare_recipe(&mut self, name: &str) -> Result<Prepared> {
         let recipe = self.recipe(name)?;
         let mut inside = BTreeMap::new();
+        if let Some(build) = &recipe.build {
+            return self.prepare_modules(&recipe, build);
+        }
         for (path, artefact) in &recipe.artefacts {
-            inside.insert(merged_usr(path), self.prepare(artefact)?);
+            inside.insert(merged_usr(path), self.artefact(artefact)?);
         }
         let packages = self.resolve(&recipe)?;
         let own = self.own_files(&recipe)?;
@@ -340,6 +361,23 @@ impl Images {
     }
 }
 
+/// A folder as an image; the names of its files count.
+fn folder(path: PathBuf, packages: Vec<PackageVersion>) -> Result<Prepared> {
+    let mut parts = Vec::new();
+    let mut size = 0;
+    for file in files_of(&path)? {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        parts.extend([name.into_owned(), sha256_file(&file)?]);
+        size += fs::metadata(&file).map_err(io("read", &file))?.len();
+    }
+    Ok(Prepared {
+        sha256: sha256_parts(parts.iter().map(String::as_bytes)),
+        path,
+        size,
+        packages,
+    })
+}
+
 /// The finished image of a folder, if its content is what was written.
 fn load_intact(folder: &Path) -> Option<Prepared> {
     let text = fs::read(folder.join("manifest.json")).ok()?;
@@ -350,7 +388,7 @@ fn load_intact(folder: &Path) -> Option<Prepared> {
 }
 
 /// Removes all but the newest versions of an image; `folder` holds the one just made.
-fn remove_old(folder: &Path, name: &str) {
+pub(crate) fn remove_old(folder: &Path, name: &str) {
     let key_of = |path: &Path| {
         let file = path.file_name()?.to_str()?;
         let key = file.strip_prefix(name)?.strip_prefix('-')?;

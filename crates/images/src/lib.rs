@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! mirror -> Apt (private lists, exact versions) -> Store (files by SHA-256) -> tree (unpacked) -> images
-//!                                                                               Tools -> the VMM for riscv64
+//!                                                                               Tools -> the VMM, kernel modules
 //! ```
 
 pub mod apt;
@@ -14,6 +14,7 @@ pub mod experiment;
 pub mod files;
 pub mod images;
 mod initramfs;
+mod kmod;
 pub mod mirror;
 pub mod modules;
 pub mod progress;

@@ -16,6 +16,19 @@ pub enum Side {
     Host,
 }
 
+/// How kernel modules are built. Paths are relative to the project folder.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Build {
+    /// Script that builds them; see the module `kmod` for how it is called.
+    pub script: String,
+    /// Files and folders that decide the result, besides the script.
+    pub inputs: Vec<String>,
+    /// Parts of Debian's kernel source that the script wants, e.g. `virt/kvm`.
+    #[serde(default)]
+    pub source: Vec<String>,
+}
+
 /// One image. Paths in an image are absolute.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -35,6 +48,8 @@ pub struct Recipe {
     pub packages: Vec<String>,
     /// The image is this one file of the packages; `*` stands for a version. Without it the image is an initial RAM file system.
     pub extract: Option<String>,
+    /// The image is a folder of kernel modules for `kernel`, built by a script of the project.
+    pub build: Option<Build>,
     /// Programs and libraries of the packages, with the shared libraries they need.
     #[serde(default)]
     pub programs: Vec<String>,
@@ -47,7 +62,7 @@ pub struct Recipe {
     /// Path in the image = file beside the recipe.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
-    /// Path in the image = another image, or `vmm`, or `kvm-selftests`.
+    /// Path in the image = another image, or `vmm`, or `kvm-selftests`; or one file of one that is a folder: `NAME/FILE`.
     #[serde(default)]
     pub artefacts: BTreeMap<String, String>,
     /// Path of a symbolic link = its target.
@@ -83,6 +98,30 @@ impl Recipe {
             return Err(bad(
                 "`modules` needs `kernel`, the package they come from".into()
             ));
+        }
+        if let Some(build) = &recipe.build {
+            let others = recipe.extract.is_some()
+                || !(recipe.packages.is_empty()
+                    && recipe.programs.is_empty()
+                    && recipe.data.is_empty()
+                    && recipe.modules.is_empty()
+                    && recipe.files.is_empty()
+                    && recipe.artefacts.is_empty()
+                    && recipe.links.is_empty());
+            if recipe.kernel.is_none() || others {
+                return Err(bad(
+                    "`build` makes the image a folder of kernel modules: besides it only `kernel` \
+                     (required) and `explanation` have a meaning"
+                        .into(),
+                ));
+            }
+            for path in build.inputs.iter().chain([&build.script]) {
+                if Path::new(path).is_absolute() || path.contains("..") {
+                    return Err(bad(format!(
+                        "build: `{path}` is not a path within the project folder"
+                    )));
+                }
+            }
         }
         recipe.text = text;
         Ok(recipe)
@@ -145,6 +184,19 @@ mod tests {
     }
 
     #[test]
+    fn a_build_is_alone_and_stays_in_the_project() {
+        let build = "explanation = \"x\"\nkernel = \"k\"\n";
+        let error = |text: &str| load(&format!("{build}{text}")).unwrap_err().to_string();
+        let alone = error("programs = [\"/a\"]\n[build]\nscript = \"b\"\ninputs = []\n");
+        assert!(alone.contains("besides it only `kernel`"), "{alone}");
+        for path in ["/etc/passwd", "../b"] {
+            let outside = error(&format!("[build]\nscript = \"b\"\ninputs = [\"{path}\"]\n"));
+            assert!(outside.contains(path), "{outside}");
+        }
+        load(&format!("{build}[build]\nscript = \"b\"\ninputs = []\n")).unwrap();
+    }
+
+    #[test]
     fn recipes_of_the_project_are_valid() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../images");
         let recipes = Recipe::load_all(&folder).unwrap();
@@ -153,8 +205,9 @@ mod tests {
                 assert!(folder.join(file).exists(), "{}: {file}", recipe.name);
             }
             for artefact in recipe.artefacts.values() {
-                let known = ["vmm", "kvm-selftests"].contains(&artefact.as_str())
-                    || recipes.iter().any(|r| r.name == *artefact);
+                let name = artefact.split('/').next().unwrap_or_default();
+                let known = ["vmm", "kvm-selftests"].contains(&name)
+                    || recipes.iter().any(|r| r.name == name);
                 assert!(known, "{}: {artefact}", recipe.name);
             }
         }

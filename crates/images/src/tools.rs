@@ -63,13 +63,7 @@ impl Tools {
     /// # Errors
     /// If packages cannot be fetched or unpacked.
     pub fn prepare(cache: &Cache, apt: &Apt, progress: Progress) -> Result<Self> {
-        let request = Request {
-            arch: apt.native().to_owned(),
-            closure: TOOLS.iter().map(|&t| t.to_owned()).collect(),
-            // The riscv64 standard library of rustc and nothing it would pull in for running.
-            alone: vec!["libstd-rust-dev:riscv64".into()],
-        };
-        let packages = apt.resolve(&request)?;
+        let packages = Self::resolve(apt)?;
         let tree = tree::unpack(cache, apt, &packages, "the tools", progress)?;
         // Names that packages only make when they are installed, not when they are unpacked.
         for (link, target) in [("awk", "gawk"), ("cc", "gcc"), ("c++", "g++")] {
@@ -79,6 +73,16 @@ impl Tools {
             }
         }
         Ok(Self { tree, packages })
+    }
+
+    /// The packages that [`Tools::prepare`] would use.
+    pub(crate) fn resolve(apt: &Apt) -> Result<Vec<Package>> {
+        apt.resolve(&Request {
+            arch: apt.native().to_owned(),
+            closure: TOOLS.iter().map(|&t| t.to_owned()).collect(),
+            // The riscv64 standard library of rustc and nothing it would pull in for running.
+            alone: vec!["libstd-rust-dev:riscv64".into()],
+        })
     }
 
     /// Root folder of the tree.

@@ -1,0 +1,361 @@
+//! Kernel modules of the project (`linux/`), built against Debian's headers of exactly the kernel in the images.
+//!
+//! A script of the project builds them inside the tool tree. It is called with up to three folders:
+//!
+//! ```text
+//! SCRIPT [SOURCE] HEADERS OUT     run in an empty folder it may fill
+//!   SOURCE    parts of Debian's kernel source, if the recipe names any; a copy that may be changed
+//!   HEADERS   what `make -C` wants for modules: /usr/src/linux-headers-RELEASE
+//!   OUT       where the script leaves its `*.ko`
+//! ```
+//!
+//! `KCFLAGS`, `KAFLAGS` and `MAKEFLAGS` are set: no debugging information, as many jobs as processors. All folders have
+//! fixed names in the tree, so that the same sources give the same modules wherever the project and its cache are.
+
+use crate::apt::{Apt, Package, Request};
+use crate::cache::{Cache, sha256_file, sha256_parts};
+use crate::command::{run, spawn_output};
+use crate::error::{Error, Result, io};
+use crate::files::PackageFiles;
+use crate::images::{PackageVersion, remove_old};
+use crate::initramfs::files_of;
+use crate::progress::Progress;
+use crate::recipe::Build;
+use crate::tools::Tools;
+use crate::tree;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+/// Changes when this code would make other modules from the same inputs.
+const FORMAT: &str = "1";
+/// Where the tool tree sees things.
+const PROJECT: &str = "/trapless/source";
+const BUILD: &str = "/trapless/modules";
+/// Lines of the compiler that an error repeats.
+const LINES: usize = 15;
+
+/// What a build needs besides the project.
+pub(crate) struct Inputs<'a> {
+    pub(crate) project: &'a Path,
+    pub(crate) cache: &'a Cache,
+    pub(crate) apt: &'a Apt,
+    pub(crate) progress: Progress,
+    /// The `linux-image` package the modules are for.
+    pub(crate) kernel: &'a Package,
+}
+
+/// Modules that were built or found.
+pub(crate) struct Built {
+    /// Folder with `*.ko` and nothing else.
+    pub(crate) folder: PathBuf,
+    /// Packages that what is in the modules comes from.
+    pub(crate) packages: Vec<PackageVersion>,
+}
+
+/// Builds the modules of recipe `name`, or finds them in the cache.
+///
+/// # Errors
+/// If packages cannot be had, an input is missing, or the script fails or leaves no module.
+pub(crate) fn build(name: &str, build: &Build, inputs: &Inputs<'_>) -> Result<Built> {
+    let Inputs {
+        project,
+        cache,
+        apt,
+        progress,
+        kernel,
+    } = *inputs;
+    let headers = headers_of(apt, kernel)?;
+    let source = if build.source.is_empty() {
+        None
+    } else {
+        Some(source_of(apt, kernel)?)
+    };
+    let mut used: Vec<PackageVersion> = source.iter().map(Into::into).collect();
+    used.extend(headers.iter().map(Into::into));
+
+    let mut parts = vec![FORMAT.to_owned(), name.to_owned(), build.source.join(" ")];
+    for input in build.inputs.iter().chain([&build.script]) {
+        hash_input(&project.join(input), input, &mut parts)?;
+    }
+    let compilers = Tools::resolve(apt)?;
+    for package in headers.iter().chain(&source).chain(&compilers) {
+        parts.push(package.sha256.clone());
+    }
+    let key = sha256_parts(parts.iter().map(String::as_bytes));
+    let folder = cache
+        .folder("modules")?
+        .join(format!("{name}-{}", &key[..16]));
+    let _lock = cache.lock("modules")?;
+    let done = folder.join("modules");
+    let built = Built {
+        folder: done.clone(),
+        packages: used,
+    };
+    if done.exists() {
+        return Ok(built);
+    }
+
+    let tools = Tools::prepare(cache, apt, progress)?;
+    let files = tree::unpack(cache, apt, &headers, "the kernel headers", progress)?;
+    let release = release_of(&files)?;
+    let _ = fs::remove_dir_all(&folder);
+    let out = folder.join("out");
+    for path in [&out, &folder.join("work")] {
+        fs::create_dir_all(path).map_err(io("create", path))?;
+    }
+    let mut arguments = vec![
+        format!("/usr/src/linux-headers-{release}"),
+        format!("{BUILD}/out"),
+    ];
+    if let Some(source) = &source {
+        let parts = unpack_source(cache, apt, source, &build.source, progress)?;
+        let copy = folder.join("source");
+        let mut command = std::process::Command::new("cp");
+        run(
+            command.arg("-a").arg(&parts).arg(&copy),
+            "copying the kernel source",
+            "coreutils",
+        )?;
+        arguments.insert(0, format!("{BUILD}/source"));
+    }
+    let _task = progress.task(
+        &format!("Building the kernel modules {name} for {release}"),
+        0,
+    );
+    let usr = files.join("usr");
+    let mut places = vec![
+        (project.to_owned(), PathBuf::from(PROJECT)),
+        (folder.clone(), PathBuf::from(BUILD)),
+        (usr.join("src"), PathBuf::from("/usr/src")),
+    ];
+    for entry in fs::read_dir(usr.join("lib"))
+        .map_err(io("list", &usr))?
+        .flatten()
+    {
+        let place = Path::new("/usr/lib").join(entry.file_name());
+        if entry
+            .file_name()
+            .to_string_lossy()
+            .starts_with("linux-kbuild-")
+        {
+            places.push((entry.path(), place));
+        }
+    }
+    let places: Vec<_> = places
+        .iter()
+        .map(|(f, p)| (f.as_path(), p.as_path()))
+        .collect();
+    let work = format!("{BUILD}/work");
+    let mut command = tools.command_with(
+        &format!("{PROJECT}/{}", build.script),
+        &places,
+        Path::new(&work),
+    )?;
+    command
+        .args(&arguments)
+        .env("KCFLAGS", "-g0")
+        .env("KAFLAGS", "-g0")
+        .env("MAKEFLAGS", format!("-j{}", jobs()));
+    let output = spawn_output(&mut command, "util-linux")?;
+    let log = keep_log(cache, name, &output)?;
+    let failed = |status: String, output: String| Error::Command {
+        what: format!(
+            "building the kernel modules {name} ({}, log: {})",
+            build.script,
+            log.display()
+        ),
+        status,
+        output,
+    };
+    if !output.status.success() {
+        return Err(failed(output.status.to_string(), last_lines(&output)));
+    }
+    let modules: Vec<PathBuf> = files_of(&out)?
+        .into_iter()
+        .filter(|f| f.extension().is_some_and(|e| e == "ko"))
+        .collect();
+    if modules.is_empty() {
+        return Err(failed(
+            "no error".into(),
+            "it left no *.ko in its last argument".into(),
+        ));
+    }
+    let unfinished = folder.join("unfinished");
+    fs::create_dir_all(&unfinished).map_err(io("create", &unfinished))?;
+    for module in modules {
+        let target = unfinished.join(module.file_name().unwrap_or_default());
+        fs::rename(&module, &target).map_err(io("write", &target))?;
+    }
+    fs::rename(&unfinished, &done).map_err(io("write", &done))?;
+    // Only the modules are needed again.
+    for rest in ["out", "work", "source"] {
+        let _ = fs::remove_dir_all(folder.join(rest));
+    }
+    remove_old(&folder, name);
+    Ok(built)
+}
+
+/// Headers of the very kernel, and kbuild's programs for this machine.
+fn headers_of(apt: &Apt, kernel: &Package) -> Result<Vec<Package>> {
+    let unknown = |reason: String| Error::Resolve {
+        packages: kernel.name.clone(),
+        reason,
+    };
+    let release = kernel.name.strip_prefix("linux-image-");
+    let (version, _) = release
+        .and_then(|r| r.rsplit_once('-'))
+        .ok_or_else(|| unknown("not named linux-image-VERSION-FLAVOUR".into()))?;
+    let exact = &kernel.version;
+    let packages = apt.resolve(&Request {
+        arch: apt.native().to_owned(),
+        closure: Vec::new(),
+        alone: vec![
+            format!(
+                "linux-headers-{}:{}={exact}",
+                release.unwrap_or_default(),
+                kernel.arch
+            ),
+            format!("linux-headers-{version}-common={exact}"),
+            format!("linux-kbuild-{version}={exact}"),
+        ],
+    })?;
+    if packages.len() == 3 {
+        Ok(packages)
+    } else {
+        Err(unknown(format!(
+            "of 3 packages with its headers the archive has {}",
+            packages.len()
+        )))
+    }
+}
+
+/// The source package of the very kernel.
+fn source_of(apt: &Apt, kernel: &Package) -> Result<Package> {
+    let mut numbers = kernel.version.split('.');
+    let mut next = || numbers.next().unwrap_or_default();
+    let name = format!("linux-source-{}.{}={}", next(), next(), kernel.version);
+    let found = apt.resolve(&Request {
+        arch: kernel.arch.clone(),
+        closure: Vec::new(),
+        alone: vec![name.clone()],
+    })?;
+    found.into_iter().next().ok_or_else(|| Error::Resolve {
+        packages: name,
+        reason: "no such package".into(),
+    })
+}
+
+/// RELEASE of the only `/usr/lib/modules/RELEASE` of the headers.
+fn release_of(headers: &Path) -> Result<String> {
+    let modules = headers.join("usr/lib/modules");
+    let found = files_of(&modules)?;
+    let name = found.first().and_then(|f| f.file_name());
+    name.map(|n| n.to_string_lossy().into_owned())
+        .ok_or_else(|| Error::Data {
+            path: modules,
+            message: "the headers package names no kernel release".into(),
+        })
+}
+
+/// Unpacks `parts` of the source package into a folder of the cache and returns it.
+fn unpack_source(
+    cache: &Cache,
+    apt: &Apt,
+    source: &Package,
+    parts: &[String],
+    progress: Progress,
+) -> Result<PathBuf> {
+    let key = sha256_parts([source.sha256.as_bytes(), parts.join(" ").as_bytes()]);
+    let folder = cache.folder("sources")?.join(&key[..24]);
+    if folder.exists() {
+        return Ok(folder);
+    }
+    let files = PackageFiles::unpack(cache, apt, std::slice::from_ref(source), progress)?;
+    let (_, archive) = files.find_pattern("/usr/src/linux-source-*.tar.xz")?;
+    let unfinished = folder.with_extension("unfinished");
+    let _ = fs::remove_dir_all(&unfinished);
+    fs::create_dir_all(&unfinished).map_err(io("create", &unfinished))?;
+    let _task = progress.task("Unpacking the kernel source", 0);
+    let mut tar = std::process::Command::new("tar");
+    tar.arg("-xJf").arg(&archive).arg("-C").arg(&unfinished);
+    tar.args(["--strip-components=1", "--wildcards"]);
+    tar.args(parts.iter().map(|part| format!("linux-source-*/{part}")));
+    run(&mut tar, "unpacking the kernel source", "tar and xz-utils")?;
+    fs::rename(&unfinished, &folder).map_err(io("write", &folder))?;
+    Ok(folder)
+}
+
+/// Adds names, modes and content of a file or of all files below a folder.
+fn hash_input(path: &Path, name: &str, parts: &mut Vec<String>) -> Result<()> {
+    if path.is_dir() {
+        for file in files_of(path)? {
+            let below = file.file_name().unwrap_or_default().to_string_lossy();
+            hash_input(&file, &format!("{name}/{below}"), parts)?;
+        }
+        return Ok(());
+    }
+    let metadata = fs::metadata(path).map_err(io("read", path))?;
+    let executable = std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o100;
+    parts.push(format!("{name} {executable}"));
+    parts.push(sha256_file(path)?);
+    Ok(())
+}
+
+/// Writes what the script printed beside the modules, where a user can read all of it.
+fn keep_log(cache: &Cache, name: &str, output: &Output) -> Result<PathBuf> {
+    let path = cache.folder("modules")?.join(format!("{name}.log"));
+    let text = [&output.stdout[..], &output.stderr].concat();
+    fs::write(&path, text).map_err(io("write", &path))?;
+    Ok(path)
+}
+
+/// The last lines of a compiler's messages, or of what was printed if there are none.
+fn last_lines(output: &Output) -> String {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let text = if errors.trim().is_empty() {
+        String::from_utf8_lossy(&output.stdout)
+    } else {
+        errors
+    };
+    let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
+    format!(
+        "\n{}",
+        lines[lines.len().saturating_sub(LINES)..].join("\n")
+    )
+}
+
+fn jobs() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn key(folder: &Path) -> Vec<String> {
+        let mut parts = Vec::new();
+        hash_input(folder, "linux", &mut parts).unwrap();
+        parts
+    }
+
+    #[test]
+    fn every_change_below_an_input_changes_the_key() {
+        let temp = tempfile::tempdir().unwrap();
+        let file = temp.path().join("patches/series");
+        fs::create_dir(temp.path().join("patches")).unwrap();
+        fs::write(&file, "a.patch\n").unwrap();
+        let mut keys = vec![key(temp.path())];
+        fs::write(&file, "b.patch\n").unwrap();
+        keys.push(key(temp.path()));
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        keys.push(key(temp.path()));
+        fs::rename(&file, temp.path().join("patches/serie")).unwrap();
+        keys.push(key(temp.path()));
+        let mut different = keys.clone();
+        different.sort();
+        different.dedup();
+        assert_eq!(different.len(), keys.len());
+    }
+}
