@@ -8,12 +8,14 @@
 //! | [`plic`] | register model of the PLIC, usable on its own by a VMM |
 //! | [`aclint`] | MSWI, MTIMER, SSWI |
 //! | [`aclint_plic`] | both together as an [`InterruptArchitecture`] |
+//! | [`trapless`] | the same with Xtrapless: interrupts reach vCPUs without traps |
 //!
 //! `examples/doorbell.rs` is a small complete controller to start an own one from.
 
 pub mod aclint;
 pub mod aclint_plic;
 pub mod plic;
+pub mod trapless;
 
 use trapless_isa::Mode;
 pub use trapless_isa::port::{CsrAccess, CsrFault, CsrOp, Lines, StepKind, VirtualStep};

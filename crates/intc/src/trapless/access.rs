@@ -1,0 +1,58 @@
+//! Who may access which CSR: the `modes` of `spec/registers.toml`.
+
+use trapless_isa::Mode;
+use trapless_isa::xtrapless::csr;
+
+/// What an access from one mode does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Access {
+    /// Illegal-instruction exception.
+    Illegal,
+    /// Virtual-instruction exception.
+    Virtual,
+    /// Reads and writes.
+    ReadWrite,
+    /// Writes act, reads return zero.
+    WriteOnly,
+    /// Works while the slot is valid, else virtual-instruction exception.
+    Slot,
+    /// A write inside the grant works, else illegal-instruction exception.
+    Grant,
+}
+
+use Access::{Grant, Illegal, ReadWrite, Slot, Virtual, WriteOnly};
+
+/// Rights of an address in M, HS, U, VS, VU; `None` if it is no CSR of the extension.
+fn rights(addr: u16) -> Option<[Access; 5]> {
+    Some(match addr {
+        csr::UGENVSEI => [Grant, Grant, Grant, Virtual, Virtual],
+        csr::SGENIPI => [WriteOnly, WriteOnly, Illegal, Slot, Virtual],
+        csr::VSCLAIM | csr::VSENABLE | csr::VSTHRESHOLD => {
+            [Illegal, Illegal, Illegal, Slot, Virtual]
+        }
+        csr::HGENVSI => [WriteOnly, WriteOnly, Illegal, Virtual, Virtual],
+        csr::HIFMAP
+        | csr::HTLCFG
+        | csr::HNOTIFY
+        | csr::HGRANT
+        | csr::HNQBASE
+        | csr::HVTABLEBASE => [ReadWrite, ReadWrite, Illegal, Virtual, Virtual],
+        _ => return None,
+    })
+}
+
+/// What an access to `addr` from `mode` does; `None` if that is no CSR of the extension. `h`: the
+/// hart has the H extension; without it `sgenipi` is all there is.
+pub(super) fn access(addr: u16, mode: Mode, h: bool) -> Option<Access> {
+    let rights = rights(addr)?;
+    if !h && addr != csr::SGENIPI {
+        return Some(Illegal);
+    }
+    Some(match mode {
+        Mode::M => rights[0],
+        Mode::HS => rights[1],
+        Mode::U => rights[2],
+        Mode::VS => rights[3],
+        Mode::VU => rights[4],
+    })
+}

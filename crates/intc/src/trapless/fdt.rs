@@ -1,0 +1,22 @@
+//! What the device tree of the host says about the extension.
+
+use trapless_isa::xtrapless::limits;
+use vm_fdt::{Error, FdtWriter};
+
+/// Adds the nodes: who gets the notification interrupts (`h` only), and that `sgenipi` takes hart
+/// numbers.
+pub(super) fn nodes(fdt: &mut FdtWriter, cpu_intc: &[u32], h: bool) -> Result<(), Error> {
+    if h {
+        let wires: Vec<u32> = cpu_intc
+            .iter()
+            .flat_map(|&cpu| [cpu, limits::NOTIFY_IRQ as u32])
+            .collect();
+        let node = fdt.begin_node("virtual-interrupts")?;
+        fdt.property_string("compatible", "trapless,virtual-interrupts")?;
+        fdt.property_array_u32("interrupts-extended", &wires)?;
+        fdt.end_node(node)?;
+    }
+    let node = fdt.begin_node("ipi")?;
+    fdt.property_string("compatible", "trapless,ipi")?;
+    fdt.end_node(node)
+}

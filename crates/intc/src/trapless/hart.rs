@@ -1,0 +1,68 @@
+//! What the controller keeps for each hart.
+
+use serde::{Deserialize, Serialize};
+use trapless_isa::xtrapless::{hgrant, htlcfg, hvtablebase, limits};
+
+use super::queue::Queue;
+use super::slot::Slot;
+use super::{SSI_HS, field};
+use crate::Lines;
+
+/// Registers of one hart, and what is on its way to it.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Hart {
+    /// `htlcfg`.
+    pub config: u64,
+    /// `hgrant`.
+    pub grant: u64,
+    /// `hvtablebase`.
+    pub tables: u64,
+    pub slot: Option<Slot>,
+    pub queue: Queue,
+    /// VS-level interrupts that arrived since the hart was last told.
+    pub arrived: u64,
+    /// A software interrupt for HS-mode, likewise.
+    pub ipi: bool,
+}
+
+impl Hart {
+    /// The extension is on.
+    pub fn enabled(&self) -> bool {
+        self.config & htlcfg::EN != 0
+    }
+
+    /// Adds this hart's inputs to `lines`, handing over what is handed over once.
+    pub fn drive(&mut self, lines: &mut Lines) {
+        lines.level |= self.slot.map_or(0, |slot| slot.lines);
+        lines.level |= u64::from(self.queue.raised()) << limits::NOTIFY_IRQ;
+        lines.pulse |= u64::from(std::mem::take(&mut self.ipi)) << SSI_HS;
+        lines.arrived |= std::mem::take(&mut self.arrived);
+        lines.split = self.enabled();
+    }
+
+    /// Writes `hgrant`.
+    pub fn set_grant(&mut self, value: u64) {
+        self.grant = value & (hgrant::V | hgrant::DOM | hgrant::COUNT | hgrant::FIRST);
+    }
+
+    /// Writes `hvtablebase`; sizes above the largest become that.
+    pub fn set_tables(&mut self, value: u64) {
+        let size = field(value, hvtablebase::SIZE, hvtablebase::SIZE_SHIFT).min(MAX_DOMAINS);
+        self.tables = value & (hvtablebase::V | hvtablebase::PPN) | size << hvtablebase::SIZE_SHIFT;
+    }
+
+    /// Whether a restored hart can have come from this controller.
+    pub fn is_sound(&self) -> bool {
+        let mut same = self.clone();
+        same.set_grant(self.grant);
+        same.set_tables(self.tables);
+        same == *self
+            && self.config & !(htlcfg::EN | htlcfg::ANY | htlcfg::ERR) == 0
+            && (self.enabled() || self.slot.is_none())
+            && self.slot.is_none_or(Slot::is_sound)
+            && self.queue.is_sound()
+    }
+}
+
+/// Most entries of the domain table as a power of two.
+const MAX_DOMAINS: u64 = 16;

@@ -1,0 +1,203 @@
+//! Posts: make something pending in memory first, then look for the hart that runs the vhart.
+
+use trapless_isa::xtrapless::{htlcfg, kind, op, state};
+
+use super::file::File;
+use super::queue::Notification;
+use super::tables::Domain;
+use super::{Actor, StepKind, Trapless};
+
+/// What a post made pending.
+enum Posted {
+    Soft,
+    Source(u16, u8),
+    /// Nothing new: look at all there is.
+    Whatever,
+}
+
+impl Trapless {
+    /// Makes a software interrupt pending for a vhart.
+    pub(super) fn post_soft(&mut self, by: Actor, domain: &Domain, vhart: u16) {
+        let Some(file) = domain.file(&self.words, vhart) else {
+            return;
+        };
+        let Some(old) = file.update(&self.words, |ctl| ctl.with_soft(true)) else {
+            return;
+        };
+        let merged = old.soft();
+        self.step(by, domain.id, StepKind::PostSoft { vhart, merged });
+        self.deliver(by, domain, vhart, file, &Posted::Soft);
+    }
+
+    /// EDGE, ASSERT or DEASSERT of a source of `domain`; other operations do nothing.
+    pub(super) fn drive_source(&mut self, by: Actor, domain: &Domain, operation: u64, source: u16) {
+        match operation {
+            op::EDGE => self.post_source(by, domain, source),
+            op::ASSERT => self.raise_source(by, domain, source),
+            op::DEASSERT => self.lower_source(by, domain, source),
+            _ => {}
+        }
+    }
+
+    fn post_source(&mut self, by: Actor, domain: &Domain, number: u16) {
+        let Some(source) = domain.source(&self.words, number) else {
+            return;
+        };
+        let vhart = source.vhart;
+        let Some(file) = domain.file(&self.words, vhart) else {
+            return;
+        };
+        let Some(merged) = file.set_pending(&self.words, number, true) else {
+            return;
+        };
+        let step = StepKind::PostSource {
+            vhart,
+            source: number,
+            merged,
+        };
+        self.step(by, domain.id, step);
+        let posted = Posted::Source(number, source.priority);
+        self.deliver(by, domain, vhart, file, &posted);
+    }
+
+    fn raise_source(&mut self, by: Actor, domain: &Domain, number: u16) {
+        let exists = domain.source(&self.words, number).is_some();
+        if exists && domain.set_line(&self.words, number, true) == Some(false) {
+            self.post_source(by, domain, number);
+        }
+    }
+
+    fn lower_source(&mut self, by: Actor, domain: &Domain, number: u16) {
+        let Some(source) = domain.source(&self.words, number) else {
+            return;
+        };
+        domain.set_line(&self.words, number, false);
+        if let Some(file) = domain.file(&self.words, source.vhart) {
+            if file.set_pending(&self.words, number, false) == Some(true) {
+                if let Some(hart) = self.lookup(by, domain.id, source.vhart) {
+                    self.poke(hart);
+                }
+            }
+        }
+        self.step(by, domain.id, StepKind::Lowered { source: number });
+    }
+
+    /// As if what is pending for a vhart had just been posted.
+    pub(super) fn evaluate(&mut self, by: Actor, domain: &Domain, vhart: u16) {
+        if let Some(file) = domain.file(&self.words, vhart) {
+            self.deliver(by, domain, vhart, file, &Posted::Whatever);
+        }
+    }
+
+    /// Lookup, and what follows from a hit or a miss.
+    fn deliver(&mut self, by: Actor, domain: &Domain, vhart: u16, file: File, posted: &Posted) {
+        if let Some(on) = self.lookup(by, domain.id, vhart) {
+            self.poke(on);
+            self.step(by, domain.id, StepKind::Hit { vhart, on });
+            return;
+        }
+        let words = &self.words;
+        let deliverable = match *posted {
+            Posted::Soft => true,
+            Posted::Source(source, priority) => {
+                file.enabled(words, source) == Some(true)
+                    && file.threshold(words).is_some_and(|floor| priority > floor)
+            }
+            Posted::Whatever => file.lines(words, domain) != 0,
+        };
+        let notified = deliverable && self.notify(by, domain, vhart, file);
+        if !notified {
+            self.step(by, domain.id, StepKind::Silent { vhart });
+        }
+    }
+
+    /// Queues a notification for a vhart that no hart runs, unless one is outstanding or its state
+    /// wants none; `false` if nobody is told.
+    fn notify(&mut self, by: Actor, domain: &Domain, vhart: u16, file: File) -> bool {
+        let wanted = |state| matches!(state, state::HALTED | state::PREEMPTED);
+        let old = file.update(&self.words, |ctl| {
+            if wanted(ctl.state()) {
+                ctl.with_on(true)
+            } else {
+                ctl
+            }
+        });
+        let Some(old) = old.filter(|ctl| !ctl.on() && wanted(ctl.state())) else {
+            return false;
+        };
+        let (kind, preferred) = if old.state() == state::HALTED {
+            (kind::WAKE, old.hart())
+        } else {
+            (kind::YIELD, by.hart)
+        };
+        let to = if self.state.harts[by.hart].config & htlcfg::ANY == 0 {
+            self.queue_near(preferred)
+        } else {
+            self.next_queue()
+        };
+        let Some(to) = to else {
+            file.update(&self.words, |ctl| ctl.with_on(false));
+            return false;
+        };
+        let notification = Notification {
+            kind,
+            domain: domain.id,
+            id: vhart,
+        };
+        self.enqueue(by, to, vhart, notification);
+        true
+    }
+
+    /// Tells the host that a vhart completed a RESAMPLE source.
+    pub(super) fn notify_resample(&mut self, by: Actor, domain: &Domain, vhart: u16, source: u16) {
+        if domain.set_resample(&self.words, source, true) != Some(false) {
+            return;
+        }
+        let Some(to) = self.queue_near(by.hart) else {
+            domain.set_resample(&self.words, source, false);
+            return;
+        };
+        let notification = Notification {
+            kind: kind::RESAMPLE,
+            domain: domain.id,
+            id: source,
+        };
+        self.enqueue(by, to, vhart, notification);
+    }
+
+    fn enqueue(&mut self, by: Actor, to: usize, vhart: u16, notification: Notification) {
+        let queue = &mut self.state.harts[to].queue;
+        let step = if queue.push(&self.words, notification) {
+            StepKind::Notified {
+                vhart,
+                to,
+                kind: notification.kind as u8,
+            }
+        } else {
+            StepKind::Overflow { on: to }
+        };
+        self.changed |= 1 << to;
+        self.step(by, notification.domain, step);
+    }
+
+    /// `preferred` if its queue takes notifications, else the lowest hart whose queue does.
+    fn queue_near(&self, preferred: usize) -> Option<usize> {
+        let takes = |hart: usize| {
+            let hart = self.state.harts.get(hart);
+            hart.is_some_and(|hart| hart.queue.enabled())
+        };
+        std::iter::once(preferred)
+            .chain(0..self.state.harts.len())
+            .find(|&hart| takes(hart))
+    }
+
+    /// The next hart in turn whose queue takes notifications.
+    fn next_queue(&mut self) -> Option<usize> {
+        let harts = self.state.harts.len();
+        let to = (0..harts)
+            .map(|i| (self.state.next + i) % harts)
+            .find(|&hart| self.state.harts[hart].queue.enabled())?;
+        self.state.next = (to + 1) % harts;
+        Some(to)
+    }
+}

@@ -1,0 +1,58 @@
+//! The controller's accesses to memory: 64-bit words, counted.
+
+use std::cell::Cell;
+
+use crate::Memory;
+
+/// Physical memory as the controller sees it; without a machine around it there is none.
+#[derive(Default)]
+pub(super) struct Words {
+    memory: Option<Box<dyn Memory>>,
+    touched: Cell<u16>,
+}
+
+impl Words {
+    pub fn attach(&mut self, memory: Box<dyn Memory>) {
+        self.memory = Some(memory);
+    }
+
+    /// The word at `base + offset`; `None` outside RAM.
+    pub fn load(&self, base: u64, offset: u64) -> Option<u64> {
+        self.touch();
+        self.memory.as_ref()?.load(address(base, offset)?)
+    }
+
+    /// Stores a word; `None` outside RAM.
+    pub fn store(&self, base: u64, offset: u64, value: u64) -> Option<()> {
+        self.touch();
+        self.memory.as_ref()?.store(address(base, offset)?, value)
+    }
+
+    /// Replaces the word at `base + offset` by `new` of it in one atomic operation and returns the
+    /// old value; `None` outside RAM.
+    pub fn update(&self, base: u64, offset: u64, new: impl FnOnce(u64) -> u64) -> Option<u64> {
+        self.touch();
+        let memory = self.memory.as_ref()?;
+        let addr = address(base, offset)?;
+        let old = memory.load(addr)?;
+        let value = new(old);
+        if value != old {
+            memory.store(addr, value)?;
+        }
+        Some(old)
+    }
+
+    /// Number of words accessed since the last call.
+    pub fn take_touched(&self) -> u16 {
+        self.touched.take()
+    }
+
+    fn touch(&self) {
+        self.touched.set(self.touched.get().saturating_add(1));
+    }
+}
+
+/// Table addresses come from the host unchecked: they are aligned here and must not wrap around.
+fn address(base: u64, offset: u64) -> Option<u64> {
+    (base & !7).checked_add(offset)
+}
