@@ -203,7 +203,8 @@ fn short(name: &str) -> &str {
     if name == "xtrapless" { "XTL" } else { name }
 }
 
-fn capital(name: &str) -> String {
+/// The name with a capital letter, as text has it.
+pub fn capital(name: &str) -> String {
     let mut chars = name.chars();
     chars
         .next()

@@ -3,12 +3,21 @@
 
 mod constants;
 mod data;
+mod rules;
+mod tables;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let check = std::env::args().any(|arg| arg == "--check");
+    let mut check = false;
+    for arg in std::env::args().skip(1) {
+        if arg != "--check" {
+            eprintln!("error: unknown argument {arg}; the only one is --check");
+            return ExitCode::FAILURE;
+        }
+        check = true;
+    }
     match run(check) {
         Ok(()) => ExitCode::SUCCESS,
         Err(text) => {
@@ -18,18 +27,37 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(check: bool) -> Result<(), String> {
+/// The folder of the project.
+fn root() -> PathBuf {
     let spec = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let root = spec
-        .parent()
-        .ok_or("the specification has no project around it")?;
-    let text = std::fs::read_to_string(spec.join("registers.toml")).map_err(|e| e.to_string())?;
-    let data: data::Data = toml::from_str(&text).map_err(|e| e.to_string())?;
-    for (path, text) in [
-        ("crates/isa/src/xtrapless.rs", constants::rust(&data)),
-        ("linux/include/asm/xtrapless.h", constants::c(&data)),
-    ] {
-        let file = root.join(path);
+    spec.parent().unwrap_or(spec).into()
+}
+
+/// The register data, if it obeys its rules.
+fn load() -> Result<data::Data, String> {
+    let path = root().join("spec/registers.toml");
+    let text = std::fs::read_to_string(path).map_err(|e| e.to_string())?;
+    let data = toml::from_str(&text).map_err(|e| e.to_string())?;
+    rules::check(&data)?;
+    Ok(data)
+}
+
+/// Every generated file: path in the project and text.
+fn files(data: &data::Data) -> [(&'static str, String); 7] {
+    [
+        ("crates/isa/src/xtrapless.rs", constants::rust(data)),
+        ("linux/include/asm/xtrapless.h", constants::c(data)),
+        ("spec/generated/attributes.adoc", tables::attributes(data)),
+        ("spec/generated/csrs.adoc", tables::csrs(data)),
+        ("spec/generated/access.adoc", tables::access(data)),
+        ("spec/generated/encodings.adoc", tables::encodings(data)),
+        ("spec/generated/structures.adoc", tables::structures(data)),
+    ]
+}
+
+fn run(check: bool) -> Result<(), String> {
+    for (path, text) in files(&load()?) {
+        let file = root().join(path);
         if std::fs::read_to_string(&file).is_ok_and(|old| old == text) {
             continue;
         }
@@ -38,7 +66,18 @@ fn run(check: bool) -> Result<(), String> {
                 "{path} does not fit spec/registers.toml; run `cargo run -p trapless-spec`"
             ));
         }
+        if let Some(folder) = file.parent() {
+            std::fs::create_dir_all(folder).map_err(|e| format!("cannot make {folder:?}: {e}"))?;
+        }
         std::fs::write(&file, text).map_err(|e| format!("cannot write {path}: {e}"))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn generated_files_fit_the_register_data() {
+        super::run(true).unwrap();
+    }
 }

@@ -103,12 +103,12 @@ pub mod hifmap {
 
 /// Fields of `htlcfg`.
 pub mod htlcfg {
-    /// Opt-in: separates VS-level pending and enable bits and opens the other CSRs.
-    pub const EN: u64 = 0x1;
+    /// Sticky: a lookup of this hart matched more than one slot.
+    pub const ERR: u64 = 0x100;
     /// Notifications go to any hart, as in the 2020 design, instead of where the vhart's state says.
     pub const ANY: u64 = 0x2;
-    /// Sticky: a lookup matched more than one slot.
-    pub const ERR: u64 = 0x100;
+    /// Opt-in: separates VS-level pending and enable bits and opens the other CSRs.
+    pub const EN: u64 = 0x1;
 }
 
 /// Fields of `hgenvsi`.
@@ -167,7 +167,7 @@ pub mod hgrant {
 
 /// Fields of `hnqbase`.
 pub mod hnqbase {
-    /// The queue takes notifications.
+    /// The queue takes notifications; written 0: takes no more, but what it holds can still be read.
     pub const EN: u64 = 0x8000_0000_0000_0000;
     /// Page number of its first entry; the memory is naturally aligned.
     pub const PPN: u64 = 0xff_ffff_ffff_f000;
@@ -209,7 +209,7 @@ pub mod op {
     pub const EDGE: u64 = 0;
     /// The source's line goes high; it becomes pending if it was low.
     pub const ASSERT: u64 = 1;
-    /// The source's line goes low; it is pending no more.
+    /// The source's line goes low; a level-sensitive source is pending no more.
     pub const DEASSERT: u64 = 2;
     /// Software interrupt for a vhart (hgenvsi only).
     pub const SOFT: u64 = 3;
