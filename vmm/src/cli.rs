@@ -1,6 +1,7 @@
 //! Command line.
 
 use crate::error::{Error, Result};
+use crate::trapless::Way;
 use clap::{Parser, ValueEnum};
 use std::path::PathBuf;
 
@@ -10,6 +11,8 @@ Examples:
   trapless-vmm --kernel Image --initrd initrd.img --cpus 2 --memory 1G --disk root.img --append 'root=/dev/vda'
   trapless-vmm --kernel Image --initrd initrd.img --tap tap0 --disk data.img --disk tools.img,ro
   trapless-vmm --kernel Image --initrd initrd.img --disable-ext sstc --stats exits.json --no-reboot
+  trapless-vmm --kernel Image --initrd initrd.img --irqchip trapless --cpus 2 --pin 0,1 --wfi native
+  trapless-vmm --kernel Image --initrd initrd.img --irqchip trapless --inject irqfd --test-device 8,mixed
 
 On a terminal, Ctrl-A x leaves, Ctrl-A Ctrl-A sends Ctrl-A, Ctrl-A h lists the keys.
 
@@ -64,6 +67,22 @@ pub struct Cli {
     #[arg(long, value_name = "CPU,...", value_delimiter = ',')]
     pub pin: Vec<u16>,
 
+    /// Interrupt controller of the guest
+    #[arg(long, value_enum, default_value_t = IrqchipChoice::Auto)]
+    pub irqchip: IrqchipChoice,
+
+    /// How devices interrupt a guest with Xtrapless
+    #[arg(long, value_enum, default_value_t = Way::Ugenvsei)]
+    pub inject: Way,
+
+    /// What WFI of a guest with Xtrapless does
+    #[arg(long, value_enum, default_value_t = Wfi::Trap)]
+    pub wfi: Wfi,
+
+    /// Add a device with N interrupt sources (1..32) that tests delivery; its guest driver is `trapless_seq`
+    #[arg(long, value_name = "N[,ugenvsei|irqfd|mixed]", value_parser = parse_test_device)]
+    pub test_device: Option<TestDevice>,
+
     /// ISA extensions to hide from the guest, for instance `sstc`
     #[arg(long, value_name = "EXT,...", value_delimiter = ',')]
     pub disable_ext: Vec<String>,
@@ -109,6 +128,64 @@ impl Console {
             Self::None => None,
         }
     }
+}
+
+/// `--irqchip`.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IrqchipChoice {
+    /// PLIC in user space, interprocessor interrupts by SBI; any guest, any host
+    Plic,
+    /// Xtrapless; the guest needs the drivers of this project and has no UART before they are loaded
+    Trapless,
+    /// Xtrapless if KVM offers it
+    Auto,
+}
+
+/// `--wfi`.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wfi {
+    /// Exits to KVM, which gives the host CPU to others
+    Trap,
+    /// Waits on the host CPU, without an exit
+    Native,
+}
+
+/// `--test-device`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TestDevice {
+    /// Number of sources.
+    pub sources: u8,
+    /// How they interrupt.
+    pub inject: TestInject,
+}
+
+/// The ways that interrupts of the test device take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TestInject {
+    /// As the other devices (`--inject`).
+    AsOthers,
+    /// One for all.
+    All(Way),
+    /// Both, so that each kind of source takes each way.
+    Mixed,
+}
+
+fn parse_test_device(text: &str) -> std::result::Result<TestDevice, String> {
+    let (sources, inject) = match text.split_once(',') {
+        Some((sources, "ugenvsei")) => (sources, TestInject::All(Way::Ugenvsei)),
+        Some((sources, "irqfd")) => (sources, TestInject::All(Way::Irqfd)),
+        Some((sources, "mixed")) => (sources, TestInject::Mixed),
+        Some((_, other)) => {
+            return Err(format!("`{other}` is none of ugenvsei, irqfd and mixed"));
+        }
+        None => (text, TestInject::AsOthers),
+    };
+    let sources = sources
+        .parse()
+        .ok()
+        .filter(|n| (1..=crate::map::TEST_SOURCES).contains(n))
+        .ok_or("the test device has 1 to 32 sources")?;
+    Ok(TestDevice { sources, inject })
 }
 
 /// One `--disk`.
@@ -169,19 +246,26 @@ fn parse_tap(text: &str) -> std::result::Result<String, String> {
 }
 
 impl Cli {
-    /// The kernel command line: `--append` and the console.
-    pub fn command_line(&self) -> String {
-        let mut line = self.append.trim().to_string();
-        let names_one = line
-            .split_whitespace()
-            .any(|word| word.starts_with("console="));
-        if let (Some(name), false) = (self.console.linux_name(), names_one) {
-            if !line.is_empty() {
-                line.insert(0, ' ');
-            }
-            line.insert_str(0, &format!("console={name}"));
+    /// The kernel command line: `--append` and the console. With Xtrapless no console device works before its
+    /// driver is loaded, so the kernel prints by SBI until then.
+    pub fn command_line(&self, trapless: bool) -> String {
+        let append = self.append.trim();
+        let names = |what: &str| {
+            append
+                .split_whitespace()
+                .any(|word| word == what || word.starts_with(&format!("{what}=")))
+        };
+        let mut words = Vec::new();
+        if let (Some(name), false) = (self.console.linux_name(), names("console")) {
+            words.push(format!("console={name}"));
         }
-        line
+        if trapless && self.console != Console::None && !names("earlycon") {
+            words.push("earlycon=sbi".into());
+        }
+        if !append.is_empty() {
+            words.push(append.into());
+        }
+        words.join(" ")
     }
 
     /// Checks that do not fit into one option.
@@ -209,7 +293,7 @@ impl Cli {
                 "--disable-ext {name}: KVM knows no such extension; write it in lower case as in the ISA string"
             )));
         }
-        if self.command_line().len() > 1023 {
+        if self.command_line(true).len() > 1023 {
             return Err(Error::user(
                 "the kernel command line is longer than 1023 bytes; shorten --append",
             ));
@@ -268,18 +352,47 @@ mod tests {
     #[test]
     fn console_is_appended_unless_named() {
         assert_eq!(
-            parse(&["--append", "quiet"]).unwrap().command_line(),
+            parse(&["--append", "quiet"]).unwrap().command_line(false),
             "console=ttyS0 quiet"
         );
         assert_eq!(
-            parse(&["--append", "console=tty0"]).unwrap().command_line(),
+            parse(&["--append", "console=tty0"])
+                .unwrap()
+                .command_line(false),
             "console=tty0"
         );
         assert_eq!(
-            parse(&["--console", "virtio"]).unwrap().command_line(),
+            parse(&["--console", "virtio"]).unwrap().command_line(false),
             "console=hvc0"
         );
-        assert_eq!(parse(&["--console", "none"]).unwrap().command_line(), "");
+        assert_eq!(
+            parse(&["--console", "none"]).unwrap().command_line(false),
+            ""
+        );
+    }
+
+    #[test]
+    fn xtrapless_adds_an_early_console_unless_named() {
+        let line = |args: &[&str]| parse(args).unwrap().command_line(true);
+        assert_eq!(
+            line(&["--append", "quiet"]),
+            "console=ttyS0 earlycon=sbi quiet"
+        );
+        assert_eq!(line(&["--append", "earlycon"]), "console=ttyS0 earlycon");
+        assert_eq!(line(&["--console", "none"]), "");
+    }
+
+    #[test]
+    fn test_device_has_a_number_of_sources_and_a_way() {
+        let parsed = |text| parse(&["--test-device", text]).map(|cli| cli.test_device);
+        let expected = TestDevice {
+            sources: 32,
+            inject: TestInject::Mixed,
+        };
+        assert_eq!(parsed("32,mixed").unwrap(), Some(expected));
+        for bad in ["0", "33", "8,plic", "", ",irqfd"] {
+            assert!(parsed(bad).is_err(), "{bad} was accepted");
+        }
     }
 
     #[test]
@@ -316,6 +429,8 @@ mod tests {
             &["--tap", "a/b"],
             &["--console", "vga"],
             &["--pin", "x"],
+            &["--irqchip", "aia"],
+            &["--wfi", "0"],
         ] {
             assert!(parse(args).is_err(), "{args:?} was accepted");
         }

@@ -71,6 +71,50 @@ impl Counts {
     }
 }
 
+/// How the VMM interrupted a guest with Xtrapless.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Injections {
+    /// Executions of `ugenvsei`, without a system call.
+    pub ugenvsei: u64,
+    /// Writes of irqfds, one system call each.
+    pub irqfd: u64,
+    /// Calls of `KVM_IRQ_LINE` by threads without a grant.
+    pub ioctl: u64,
+    /// Resample notifications read, one system call each.
+    pub resampled: u64,
+    /// Sources routed for the guest, one system call each.
+    pub routed: u64,
+    /// Grants taken, one system call each.
+    pub grants: u64,
+    /// Injections that the system refused.
+    pub failed: u64,
+}
+
+impl Injections {
+    /// Adds those of another run.
+    pub fn add(&mut self, more: &Self) {
+        self.ugenvsei += more.ugenvsei;
+        self.irqfd += more.irqfd;
+        self.ioctl += more.ioctl;
+        self.resampled += more.resampled;
+        self.routed += more.routed;
+        self.grants += more.grants;
+        self.failed += more.failed;
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "ugenvsei": self.ugenvsei,
+            "irqfd": self.irqfd,
+            "ioctl": self.ioctl,
+            "resampled": self.resampled,
+            "routed": self.routed,
+            "grants": self.grants,
+            "failed": self.failed,
+        })
+    }
+}
+
 /// Everything `--stats` writes.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
@@ -80,6 +124,8 @@ pub struct Stats {
     pub slots: Vec<String>,
     /// External-interrupt lines raised and lowered by `KVM_INTERRUPT`.
     pub lines: (u64, u64),
+    /// What was done for interrupts of a guest with Xtrapless.
+    pub injections: Injections,
     /// How often the guest was started again.
     pub reboots: u64,
 }
@@ -96,6 +142,13 @@ impl Stats {
             "schema": "trapless-vmm-stats-1",
             "vcpus": vcpus,
             "external_interrupts": { "raised": self.lines.0, "lowered": self.lines.1 },
+            "injections": self.injections.json(),
+            "interrupt_system_calls": {
+                "inject": self.lines.0 + self.lines.1 + self.injections.irqfd + self.injections.ioctl,
+                "resample": self.injections.resampled,
+                "route": self.injections.routed,
+                "grant": self.injections.grants,
+            },
             "reboots": self.reboots,
         });
         format!("{value:#}\n")

@@ -2,6 +2,7 @@
 
 use crate::isa::Isa;
 use crate::map;
+use crate::trapless::{Kind, SOURCES};
 use vm_fdt::{Error, FdtWriter};
 
 /// Everything the tree depends on.
@@ -23,13 +24,27 @@ pub struct Description {
     pub virtio: usize,
     /// Whether the real-time clock exists.
     pub rtc: bool,
+    /// The interrupt controller.
+    pub irqchip: Irqchip,
+    /// Kinds of the test device's sources; empty without it.
+    pub test_device: Vec<Kind>,
 }
 
-const PLIC_PHANDLE: u32 = 1;
+/// Interrupt controller of the guest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Irqchip {
+    /// `riscv,plic0`; interprocessor interrupts by SBI.
+    #[default]
+    Plic,
+    /// `trapless,irqchip` and `trapless,ipi`.
+    Trapless,
+}
+
+const IRQCHIP_PHANDLE: u32 = 1;
 const IRQ_S_EXTERNAL: u32 = 9;
 
 fn cpu_intc_phandle(cpu: u32) -> u32 {
-    PLIC_PHANDLE + 1 + cpu
+    IRQCHIP_PHANDLE + 1 + cpu
 }
 
 /// Builds the flattened device tree.
@@ -58,10 +73,14 @@ pub fn build(machine: &Description) -> Result<Vec<u8>, Error> {
     fdt.property_u32("#size-cells", 2)?;
     fdt.property_string("compatible", "simple-bus")?;
     fdt.property_null("ranges")?;
-    plic(&mut fdt, machine.cpus)?;
+    match machine.irqchip {
+        Irqchip::Plic => plic(&mut fdt, machine.cpus)?,
+        Irqchip::Trapless => trapless(&mut fdt, machine.cpus)?,
+    }
     if machine.uart {
         let node = device(
             &mut fdt,
+            machine.irqchip,
             "serial",
             "ns16550a",
             map::UART_BASE,
@@ -74,6 +93,7 @@ pub fn build(machine: &Description) -> Result<Vec<u8>, Error> {
     if machine.rtc {
         let node = device(
             &mut fdt,
+            machine.irqchip,
             "rtc",
             "google,goldfish-rtc",
             map::RTC_BASE,
@@ -86,6 +106,7 @@ pub fn build(machine: &Description) -> Result<Vec<u8>, Error> {
         let (base, irq) = map::virtio_slot(slot);
         let node = device(
             &mut fdt,
+            machine.irqchip,
             "virtio_mmio",
             "virtio,mmio",
             base,
@@ -93,6 +114,9 @@ pub fn build(machine: &Description) -> Result<Vec<u8>, Error> {
             irq,
         )?;
         fdt.end_node(node)?;
+    }
+    if !machine.test_device.is_empty() {
+        test_device(&mut fdt, machine)?;
     }
     fdt.end_node(soc)?;
     fdt.end_node(root)?;
@@ -147,7 +171,13 @@ fn cpus(fdt: &mut FdtWriter, machine: &Description) -> Result<(), Error> {
     fdt.end_node(cpus)
 }
 
-/// One S-mode context per hart: a guest has no M-mode.
+/// S-external interrupt of every hart. One S-mode context per hart: a guest has no M-mode.
+fn external_interrupts(cpus: u32) -> Vec<u32> {
+    (0..cpus)
+        .flat_map(|cpu| [cpu_intc_phandle(cpu), IRQ_S_EXTERNAL])
+        .collect()
+}
+
 fn plic(fdt: &mut FdtWriter, cpus: u32) -> Result<(), Error> {
     let node = fdt.begin_node(&format!("plic@{:x}", map::PLIC_BASE))?;
     fdt.property_string_list(
@@ -158,17 +188,39 @@ fn plic(fdt: &mut FdtWriter, cpus: u32) -> Result<(), Error> {
     fdt.property_u32("#interrupt-cells", 1)?;
     fdt.property_u32("#address-cells", 0)?;
     fdt.property_null("interrupt-controller")?;
-    let contexts: Vec<u32> = (0..cpus)
-        .flat_map(|cpu| [cpu_intc_phandle(cpu), IRQ_S_EXTERNAL])
-        .collect();
-    fdt.property_array_u32("interrupts-extended", &contexts)?;
+    fdt.property_array_u32("interrupts-extended", &external_interrupts(cpus))?;
     fdt.property_u32("riscv,ndev", map::PLIC_SOURCES)?;
-    fdt.property_phandle(PLIC_PHANDLE)?;
+    fdt.property_phandle(IRQCHIP_PHANDLE)?;
     fdt.end_node(node)
+}
+
+/// Xtrapless has CSRs only, so its nodes have no registers.
+fn trapless(fdt: &mut FdtWriter, cpus: u32) -> Result<(), Error> {
+    let node = fdt.begin_node("interrupt-controller")?;
+    fdt.property_string("compatible", "trapless,irqchip")?;
+    fdt.property_u32("#interrupt-cells", 2)?;
+    fdt.property_u32("#address-cells", 0)?;
+    fdt.property_null("interrupt-controller")?;
+    fdt.property_array_u32("interrupts-extended", &external_interrupts(cpus))?;
+    fdt.property_u32("trapless,num-sources", SOURCES.into())?;
+    fdt.property_phandle(IRQCHIP_PHANDLE)?;
+    fdt.end_node(node)?;
+    let node = fdt.begin_node("ipi")?;
+    fdt.property_string("compatible", "trapless,ipi")?;
+    fdt.end_node(node)
+}
+
+/// Cells of `interrupts` for one source.
+fn cells(irqchip: Irqchip, irq: u32, kind: Kind) -> Vec<u32> {
+    match irqchip {
+        Irqchip::Plic => vec![irq],
+        Irqchip::Trapless => vec![irq, kind.trigger_cell()],
+    }
 }
 
 fn device(
     fdt: &mut FdtWriter,
+    irqchip: Irqchip,
     name: &str,
     compatible: &str,
     base: u64,
@@ -178,9 +230,25 @@ fn device(
     let node = fdt.begin_node(&format!("{name}@{base:x}"))?;
     fdt.property_string("compatible", compatible)?;
     fdt.property_array_u64("reg", &[base, len])?;
-    fdt.property_u32("interrupt-parent", PLIC_PHANDLE)?;
-    fdt.property_u32("interrupts", irq)?;
+    fdt.property_u32("interrupt-parent", IRQCHIP_PHANDLE)?;
+    fdt.property_array_u32("interrupts", &cells(irqchip, irq, Kind::Level))?;
     Ok(node)
+}
+
+fn test_device(fdt: &mut FdtWriter, machine: &Description) -> Result<(), Error> {
+    let node = fdt.begin_node(&format!("test-device@{:x}", map::TEST_BASE))?;
+    fdt.property_string("compatible", "trapless,test-device")?;
+    fdt.property_array_u64("reg", &[map::TEST_BASE, map::TEST_LEN])?;
+    fdt.property_u32("interrupt-parent", IRQCHIP_PHANDLE)?;
+    let kinds = machine.test_device.iter();
+    let interrupts: Vec<u32> = (map::TEST_IRQ..)
+        .zip(kinds.clone())
+        .flat_map(|(irq, &kind)| cells(machine.irqchip, irq, kind))
+        .collect();
+    fdt.property_array_u32("interrupts", &interrupts)?;
+    let kinds: Vec<u32> = kinds.map(|&kind| kind as u32).collect();
+    fdt.property_array_u32("trapless,kinds", &kinds)?;
+    fdt.end_node(node)
 }
 
 #[cfg(test)]
@@ -209,7 +277,7 @@ mod tests {
             initrd: Some((0x8300_0000, 0x8300_1234)),
             uart: true,
             virtio: 2,
-            rtc: false,
+            ..Description::default()
         };
         let blob = build(&machine).unwrap();
         assert_eq!(blob[..4], [0xd0, 0x0d, 0xfe, 0xed]);
@@ -225,6 +293,27 @@ mod tests {
             .flat_map(|cell| cell.to_be_bytes())
             .collect();
         assert_eq!(count(&blob, &contexts), 1);
+    }
+
+    #[test]
+    fn xtrapless_replaces_the_plic_and_adds_a_cell() {
+        let machine = Description {
+            cpus: 2,
+            uart: true,
+            irqchip: Irqchip::Trapless,
+            test_device: vec![Kind::Edge, Kind::Level, Kind::Resample],
+            ..Description::default()
+        };
+        let blob = build(&machine).unwrap();
+        assert_eq!(count(&blob, b"riscv,plic0\0"), 0);
+        assert_eq!(count(&blob, b"trapless,irqchip\0"), 1);
+        assert_eq!(count(&blob, b"trapless,ipi\0"), 1);
+        let cells = |cells: &[u32]| -> Vec<u8> {
+            cells.iter().flat_map(|cell| cell.to_be_bytes()).collect()
+        };
+        assert_eq!(count(&blob, &cells(&[map::UART_IRQ, 4])), 1);
+        assert_eq!(count(&blob, &cells(&[32, 1, 33, 4, 34, 4])), 1);
+        assert_eq!(count(&blob, &cells(&[0, 1, 2])), 1, "kinds");
     }
 
     #[test]

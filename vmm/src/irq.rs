@@ -1,4 +1,6 @@
-//! The user-space PLIC and its way into the vCPUs.
+//! The interrupt controller of a guest, and the user-space PLIC with its way into the vCPUs.
+//!
+//! With `--irqchip trapless` devices hang on [`crate::trapless`] instead of the PLIC.
 //!
 //! ```text
 //! device thread or vCPU thread -- set_source --> [ Mutex: Plic, line levels ] -- KVM_INTERRUPT --> vCPU
@@ -7,8 +9,51 @@
 //! A change of a context's output is passed on to KVM while the mutex is held. Two threads that change
 //! the PLIC at once therefore tell KVM in the same order, and the line KVM holds is the line the PLIC drives.
 
+use crate::error::{Error, Result};
+use crate::trapless::{Chip, Kind, Way};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use trapless_devices::IrqLine;
 use trapless_intc::plic::Plic;
+
+/// What the devices of a guest hang on.
+#[derive(Clone)]
+pub enum Controller {
+    /// PLIC in user space.
+    Plic(Arc<Interrupts>),
+    /// Xtrapless, with the way that interrupts of devices take.
+    Trapless(Arc<Chip>, Way),
+}
+
+impl Controller {
+    /// Xtrapless, if that is what the guest has.
+    pub fn chip(&self) -> Option<&Arc<Chip>> {
+        match self {
+            Self::Plic(_) => None,
+            Self::Trapless(chip, _) => Some(chip),
+        }
+    }
+
+    /// The level-triggered wire of a device to `source`.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] if KVM refuses the source.
+    pub fn line(&self, source: u32) -> Result<Box<dyn IrqLine>> {
+        match self {
+            Self::Plic(interrupts) => Ok(Box::new(Wire::new(interrupts, source))),
+            Self::Trapless(chip, way) => {
+                let kind = match way {
+                    Way::Ugenvsei => Kind::Level,
+                    // An irqfd cannot lower the line: completion has to.
+                    Way::Irqfd => Kind::Resample,
+                };
+                let line = chip
+                    .add(source as u16, kind, *way)
+                    .map_err(|e| Error::failed("KVM refuses an interrupt source", e))?;
+                Ok(Box::new(line))
+            }
+        }
+    }
+}
 
 /// The external-interrupt input of one vCPU.
 pub trait ExternalLine: Send {

@@ -8,9 +8,10 @@
 //!                            |
 //!                            v
 //!                    user-space PLIC (trapless-intc) -- KVM_INTERRUPT --> vCPUs
+//!                    or Xtrapless -- ugenvsei, irqfd --> vCPUs
 //! ```
 //!
-//! Only `vm` and `vcpu` speak to KVM and exist on riscv64 alone; everything else builds and is tested on any host.
+//! Only `vm`, `vcpu` and `trapless_kvm` speak to KVM and exist on riscv64 alone; everything else builds and is tested on any host.
 
 pub mod boot;
 pub mod cli;
@@ -24,6 +25,9 @@ pub mod irq;
 pub mod isa;
 pub mod map;
 pub mod sbi;
+pub mod trapless;
+#[cfg(target_arch = "riscv64")]
+pub mod trapless_kvm;
 #[cfg(target_arch = "riscv64")]
 pub mod vcpu;
 pub mod virtio;

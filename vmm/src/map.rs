@@ -13,7 +13,7 @@ pub const PLIC_SOURCES: u32 = 95;
 pub const UART_BASE: u64 = 0x1000_0000;
 /// Length of the UART's window.
 pub const UART_LEN: u64 = 0x100;
-/// PLIC source of the UART.
+/// Interrupt source of the UART.
 pub const UART_IRQ: u32 = 10;
 /// Input clock of the UART in Hz; only the divisor that the guest computes depends on it.
 pub const UART_CLOCK: u32 = 3_686_400;
@@ -24,20 +24,29 @@ pub const VIRTIO_BASE: u64 = 0x1000_1000;
 pub const VIRTIO_STEP: u64 = 0x1000;
 /// Length of the window of a virtio-mmio slot.
 pub const VIRTIO_LEN: u64 = 0x1000;
-/// Number of virtio-mmio slots; slot `n` uses PLIC source `n + 1`.
+/// Number of virtio-mmio slots; slot `n` uses interrupt source `n + 1`.
 pub const VIRTIO_SLOTS: usize = 8;
 
 /// Goldfish real-time clock.
 pub const RTC_BASE: u64 = 0x0010_1000;
 /// Length of the clock's window.
 pub const RTC_LEN: u64 = 0x1000;
-/// PLIC source of the clock.
+/// Interrupt source of the clock.
 pub const RTC_IRQ: u32 = 11;
+
+/// Test device.
+pub const TEST_BASE: u64 = 0x1000_9000;
+/// Length of the test device's window.
+pub const TEST_LEN: u64 = 0x1000;
+/// First source of the test device.
+pub const TEST_IRQ: u32 = 32;
+/// Most sources of the test device.
+pub const TEST_SOURCES: u8 = 32;
 
 /// Start of guest RAM.
 pub const RAM_BASE: u64 = 0x8000_0000;
 
-/// Base address and PLIC source of virtio-mmio slot `slot`.
+/// Base address and interrupt source of virtio-mmio slot `slot`.
 pub fn virtio_slot(slot: usize) -> (u64, u32) {
     (VIRTIO_BASE + VIRTIO_STEP * slot as u64, slot as u32 + 1)
 }

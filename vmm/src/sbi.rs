@@ -1,6 +1,7 @@
-//! SBI calls that KVM forwards to user space: the debug console and the legacy console.
+//! SBI calls that KVM forwards to user space: the debug console, the legacy console, and those of Xtrapless.
 
 use crate::devices::{InputSink, TYPE_AHEAD};
+use crate::trapless::uapi;
 use std::collections::VecDeque;
 use std::io::Write;
 use std::sync::{Mutex, PoisonError};
@@ -12,6 +13,10 @@ pub const EXT_DBCN: u64 = 0x4442_434e;
 pub const EXT_PUTCHAR: u64 = 1;
 /// Legacy extension: read a character.
 pub const EXT_GETCHAR: u64 = 2;
+
+/// Base extension; KVM forwards only its probe of vendor extensions.
+const EXT_BASE: u64 = 0x10;
+const BASE_PROBE: u64 = 3;
 
 const SUCCESS: i64 = 0;
 const ERR_NOT_SUPPORTED: i64 = -2;
@@ -62,6 +67,8 @@ impl SbiConsole {
                 let _ = out.write_all(&[args[0] as u8]);
                 (SUCCESS, 0)
             }
+            // Vendor extensions that are not there.
+            (EXT_BASE, BASE_PROBE) => (SUCCESS, 0),
             _ => (ERR_NOT_SUPPORTED, 0),
         }
     }
@@ -77,6 +84,22 @@ impl SbiConsole {
         }
         input.drain(..bytes.len());
         (SUCCESS, bytes.len() as u64)
+    }
+}
+
+/// The vendor extension of Xtrapless and the probe for it; `None` for other calls. `route` routes a source to a vhart
+/// and says whether both exist.
+pub fn trapless_call(
+    extension: u64,
+    function: u64,
+    args: &[u64; 6],
+    route: impl FnOnce(u64, u64) -> bool,
+) -> Option<(i64, u64)> {
+    match (extension, function) {
+        (EXT_BASE, BASE_PROBE) if args[0] == uapi::SBI_EXT => Some((SUCCESS, 1)),
+        (uapi::SBI_EXT, 0) if route(args[0], args[1]) => Some((SUCCESS, 0)),
+        (uapi::SBI_EXT, 0) => Some((ERR_INVALID_PARAM, 0)),
+        _ => None,
     }
 }
 
@@ -146,6 +169,24 @@ mod tests {
             console.call(&memory, &mut out, EXT_GETCHAR, 0, &[0; 6]),
             (-1, 0)
         );
+    }
+
+    #[test]
+    fn routing_is_found_by_probing_and_checks_its_arguments() {
+        let call = |extension, function, args: [u64; 2]| {
+            let args = [args[0], args[1], 0, 0, 0, 0];
+            trapless_call(extension, function, &args, |source, vhart| {
+                (source, vhart) == (32, 1)
+            })
+        };
+        assert_eq!(call(EXT_BASE, BASE_PROBE, [uapi::SBI_EXT, 0]), Some((0, 1)));
+        assert_eq!(call(uapi::SBI_EXT, 0, [32, 1]), Some((SUCCESS, 0)));
+        assert_eq!(
+            call(uapi::SBI_EXT, 0, [32, 2]),
+            Some((ERR_INVALID_PARAM, 0))
+        );
+        assert_eq!(call(uapi::SBI_EXT, 1, [32, 1]), None);
+        assert_eq!(call(EXT_BASE, BASE_PROBE, [0x0900_0000, 0]), None);
     }
 
     #[test]

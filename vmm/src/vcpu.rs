@@ -6,7 +6,8 @@ use crate::error::{Error, Result};
 use crate::exit::{Counts, Outcome, Reason};
 use crate::irq::ExternalLine;
 use crate::isa::{Isa, KVM_EXTENSIONS};
-use crate::sbi::SbiConsole;
+use crate::sbi::{self, SbiConsole};
+use crate::trapless::Chip;
 use kvm_bindings::{
     KVM_EXIT_RISCV_CSR, KVM_EXIT_RISCV_SBI, KVM_INTERRUPT_SET, KVM_INTERRUPT_UNSET,
     KVM_MP_STATE_STOPPED, KVM_REG_RISCV, KVM_REG_RISCV_CONFIG, KVM_REG_RISCV_CORE,
@@ -239,6 +240,8 @@ pub struct Context {
     pub memory: GuestMemoryMmap,
     /// Console of the SBI calls.
     pub sbi: Arc<SbiConsole>,
+    /// Xtrapless, if the guest has it.
+    pub chip: Option<Arc<Chip>>,
     /// Set before the vCPUs are told to stop.
     pub stopping: Arc<AtomicBool>,
 }
@@ -246,6 +249,8 @@ pub struct Context {
 impl Context {
     /// Runs the vCPU until the guest ends, something fails, or it is told to stop (`None`).
     pub fn run(&self, vcpu: &mut VcpuFd, counts: &mut Counts) -> Option<Outcome> {
+        // Devices interrupt from here when the guest accesses them.
+        let _grant = self.chip.as_ref().map(Chip::grant);
         loop {
             let number = match vcpu.run() {
                 Ok(VcpuExit::MmioRead(addr, data)) => {
@@ -320,13 +325,16 @@ impl Context {
     fn sbi_call(&self, vcpu: &mut VcpuFd) -> u64 {
         // SAFETY: the exit reason says that this member of the union is valid, and any bits are valid integers.
         let call = unsafe { &mut vcpu.get_kvm_run().__bindgen_anon_1.riscv_sbi };
-        let (error, value) = self.sbi.call(
-            &self.memory,
-            &mut Output,
-            call.extension_id,
-            call.function_id,
-            &call.args,
-        );
+        let (extension, function) = (call.extension_id, call.function_id);
+        let routing = self.chip.as_ref().and_then(|chip| {
+            sbi::trapless_call(extension, function, &call.args, |source, vhart| {
+                chip.route(source, vhart)
+            })
+        });
+        let (error, value) = routing.unwrap_or_else(|| {
+            let console = &self.sbi;
+            console.call(&self.memory, &mut Output, extension, function, &call.args)
+        });
         call.ret = [error as u64, value];
         call.extension_id
     }

@@ -5,7 +5,7 @@ use crate::console::{self, Output};
 use crate::devices::{Bus, BusDevice, HostClock, InputSink, Locked, Served, TYPE_AHEAD};
 use crate::error::{Error, Result};
 use crate::events::EventLoop;
-use crate::irq::{Interrupts, Wire};
+use crate::irq::Controller;
 use crate::map;
 use std::collections::VecDeque;
 use std::os::fd::AsRawFd;
@@ -97,8 +97,8 @@ pub struct Parts<'a> {
     pub cli: &'a Cli,
     /// Guest RAM.
     pub ram: &'a Arc<GuestRam>,
-    /// The PLIC.
-    pub interrupts: &'a Arc<Interrupts>,
+    /// What interrupts go to.
+    pub controller: &'a Controller,
     /// Wakes the event loop.
     pub wake: &'a Arc<EventFd>,
     /// Time for devices.
@@ -126,16 +126,16 @@ impl<'a> Slots<'a> {
         events: &mut EventLoop,
         name: &str,
         device: D,
-    ) -> Arc<Locked<VirtioMmio<D>>> {
+    ) -> Result<Arc<Locked<VirtioMmio<D>>>> {
         let (base, irq) = map::virtio_slot(self.slots.len());
-        let wire = Box::new(Wire::new(self.parts.interrupts, irq));
+        let wire = self.parts.controller.line(irq)?;
         let ram = Arc::clone(self.parts.ram);
         let device = VirtioMmio::new(device, ram, wire, Box::new(FirstError(false)));
         let device = Arc::new(Locked::new(device, self.parts.wake, self.parts.clock));
         bus.add(name, base, map::VIRTIO_LEN, device.clone());
         events.serve(device.clone());
         self.slots.push(device.clone());
-        device
+        Ok(device)
     }
 
     /// Fills the slots: disks first, so that the first one is `vda`, then network, console and entropy.
@@ -158,7 +158,7 @@ impl<'a> Slots<'a> {
                 .map_err(|e| Error::user(e.to_string()))?;
             let serial = format!("disk{number}");
             let block = Block::new(Box::new(raw), &serial);
-            slots.add(bus, events, &format!("virtio-blk{number}"), block);
+            slots.add(bus, events, &format!("virtio-blk{number}"), block)?;
         }
         if let Some(tap) = tap {
             let fd = tap
@@ -167,7 +167,7 @@ impl<'a> Slots<'a> {
                 .unwrap_or_else(PoisonError::into_inner)
                 .as_raw_fd();
             let mac = mac_address(cli.tap.as_deref().unwrap_or_default());
-            let net = slots.add(bus, events, "virtio-net", Net::new(Box::new(tap), mac));
+            let net = slots.add(bus, events, "virtio-net", Net::new(Box::new(tap), mac))?;
             events.add(fd, Box::new(move || net.poll()))?;
         }
         let mut input: Option<Arc<dyn InputSink>> = None;
@@ -176,7 +176,7 @@ impl<'a> Slots<'a> {
             if let Some((columns, rows)) = console::window_size() {
                 model.set_size(columns, rows);
             }
-            let device = slots.add(bus, events, "virtio-console", model);
+            let device = slots.add(bus, events, "virtio-console", model)?;
             input = Some(Arc::new(ConsoleInput {
                 device,
                 ahead: Mutex::default(),
@@ -184,7 +184,7 @@ impl<'a> Slots<'a> {
         }
         let entropy =
             HostEntropy::open().map_err(|e| Error::failed("cannot open /dev/urandom", e))?;
-        slots.add(bus, events, "virtio-rng", Rng::new(Box::new(entropy)));
+        slots.add(bus, events, "virtio-rng", Rng::new(Box::new(entropy)))?;
         Ok(Filled {
             slots: slots.slots,
             input,
@@ -230,6 +230,7 @@ impl InputSink for ConsoleInput {
 mod tests {
     use super::*;
     use crate::devices::value;
+    use crate::irq::Interrupts;
     use clap::Parser;
     use std::io::Write;
     use vm_memory::{GuestAddress, GuestMemoryMmap};
@@ -238,14 +239,15 @@ mod tests {
         let cli = Cli::try_parse_from(["x", "--kernel", "k"].iter().chain(args)).unwrap();
         let range = [(GuestAddress(map::RAM_BASE), 1 << 20)];
         let ram = Arc::new(GuestMemoryMmap::from_ranges(&range).unwrap());
-        let interrupts = Arc::new(Interrupts::new(map::PLIC_SOURCES, Vec::new()));
+        let interrupts = Interrupts::new(map::PLIC_SOURCES, Vec::new());
+        let controller = Controller::Plic(Arc::new(interrupts));
         let wake = Arc::new(EventFd::new(libc::EFD_NONBLOCK).unwrap());
         let (mut bus, mut events) = (Bus::default(), EventLoop::new(&wake).unwrap());
         let clock = HostClock::start();
         let parts = Parts {
             cli: &cli,
             ram: &ram,
-            interrupts: &interrupts,
+            controller: &controller,
             wake: &wake,
             clock,
         };

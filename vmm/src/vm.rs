@@ -1,16 +1,18 @@
 //! A guest from its files to its end.
 
 use crate::boot::{self, Input};
-use crate::cli::{Cli, Console};
+use crate::cli::{Cli, Console, IrqchipChoice, Wfi};
 use crate::console::{Output, RawTerminal};
 use crate::devices::{Bus, ClaimWindow, HostClock, InputSink, Locked, SerialPort};
 use crate::error::{Error, Result};
 use crate::events::{EventLoop, Signals, Stop};
 use crate::exit::{Counts, Outcome, Stats};
-use crate::fdt::{self, Description};
-use crate::irq::{Interrupts, Wire};
+use crate::fdt::{self, Description, Irqchip};
+use crate::irq::{Controller, Interrupts};
 use crate::map;
 use crate::sbi::SbiConsole;
+use crate::trapless::Chip;
+use crate::trapless_kvm;
 use crate::vcpu::{self, Context, Kicker, KvmLine};
 use crate::virtio::{Filled, Parts, QUEUE_NOTIFY, SharedTap, Slot, Slots};
 use kvm_bindings::kvm_userspace_memory_region;
@@ -22,6 +24,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{SystemTime, UNIX_EPOCH};
 use trapless_devices::{GoldfishRtc, Uart};
+use trapless_isa::xtrapless;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 use vmm_sys_util::eventfd::EventFd;
 use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler};
@@ -161,14 +164,14 @@ fn check_memory(bytes: u64) -> Result<()> {
 struct Machine {
     vcpus: Vec<VcpuFd>,
     memory: GuestMemoryMmap,
-    interrupts: Arc<Interrupts>,
+    controller: Controller,
     bus: Arc<Bus>,
     sbi: Arc<SbiConsole>,
     input: Arc<dyn InputSink>,
     events: EventLoop,
     stop: Arc<Stop>,
     /// Closed last: the vCPUs belong to it.
-    _vm: VmFd,
+    _vm: Arc<VmFd>,
 }
 
 impl Machine {
@@ -186,6 +189,7 @@ impl Machine {
         let vm = kvm
             .create_vm()
             .map_err(|e| Error::failed("KVM cannot create a VM", e))?;
+        let vm = Arc::new(vm);
         let memory = guest_memory(&vm, cli.memory)?;
         let vcpus = (0..u64::from(cli.cpus))
             .map(|index| {
@@ -202,13 +206,11 @@ impl Machine {
             vcpu::enable_debug_console(fd);
             vcpu::set_start(fd, index as u32, layout.entry, layout.fdt)?;
         }
-        let isa = vcpu::probe_isa(&vcpus[0], &hidden)?;
-
-        let lines = vcpus
-            .iter()
-            .map(|fd| Ok(Box::new(KvmLine::new(fd)?) as _))
-            .collect::<Result<Vec<_>>>()?;
-        let interrupts = Arc::new(Interrupts::new(map::PLIC_SOURCES, lines));
+        let mut isa = vcpu::probe_isa(&vcpus[0], &hidden)?;
+        let controller = controller(cli, &vm, &vcpus)?;
+        if controller.chip().is_some() {
+            isa.extensions.push(xtrapless::ISA_NAME.into());
+        }
         let wake = EventFd::new(libc::EFD_NONBLOCK | libc::EFD_CLOEXEC)
             .map_err(|e| Error::failed("eventfd", e))?;
         let wake = Arc::new(wake);
@@ -217,24 +219,12 @@ impl Machine {
         let sbi = Arc::new(SbiConsole::default());
 
         let mut bus = Bus::default();
-        bus.add(
-            "plic-setup",
-            map::PLIC_BASE,
-            map::PLIC_CONTEXTS,
-            interrupts.clone(),
-        );
-        bus.add(
-            "plic-claim",
-            map::PLIC_BASE + map::PLIC_CONTEXTS,
-            map::PLIC_LEN - map::PLIC_CONTEXTS,
-            Arc::new(ClaimWindow(Arc::clone(&interrupts))),
-        );
+        if let Controller::Plic(plic) = &controller {
+            add_plic(&mut bus, plic);
+        }
         let mut input: Arc<dyn InputSink> = sbi.clone();
         if cli.console == Console::Uart {
-            let uart = Uart::new(
-                Box::new(Output),
-                Box::new(Wire::new(&interrupts, map::UART_IRQ)),
-            );
+            let uart = Uart::new(Box::new(Output), controller.line(map::UART_IRQ)?);
             let port = Arc::new(SerialPort::new(uart));
             bus.add("uart", map::UART_BASE, map::UART_LEN, port.clone());
             input = port;
@@ -243,8 +233,7 @@ impl Machine {
         let epoch = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| since.as_nanos() as u64);
-        let rtc_wire = Box::new(Wire::new(&interrupts, map::RTC_IRQ));
-        let rtc = GoldfishRtc::new(Box::new(clock), epoch, rtc_wire);
+        let rtc = GoldfishRtc::new(Box::new(clock), epoch, controller.line(map::RTC_IRQ)?);
         let rtc = Arc::new(Locked::new(rtc, &wake, clock));
         bus.add("rtc", map::RTC_BASE, map::RTC_LEN, rtc.clone());
         events.serve(rtc);
@@ -253,7 +242,7 @@ impl Machine {
         let parts = Parts {
             cli,
             ram: &ram,
-            interrupts: &interrupts,
+            controller: &controller,
             wake: &wake,
             clock,
         };
@@ -262,6 +251,9 @@ impl Machine {
             input: console,
         } = Slots::fill(parts, tap, &mut bus, &mut events)?;
         input = console.unwrap_or(input);
+        if let Some(chip) = controller.chip() {
+            watch_resamples(chip, &mut events)?;
+        }
         if cli.ioeventfd {
             notify_by_eventfd(&vm, &slots, &mut events)?;
         }
@@ -272,11 +264,16 @@ impl Machine {
                 isa,
                 cpus: cli.cpus.into(),
                 memory: cli.memory,
-                command_line: cli.command_line(),
+                command_line: cli.command_line(controller.chip().is_some()),
                 initrd: layout.initrd,
                 uart: cli.console == Console::Uart,
                 virtio: slots.len(),
                 rtc: true,
+                irqchip: match controller {
+                    Controller::Plic(_) => Irqchip::Plic,
+                    Controller::Trapless(..) => Irqchip::Trapless,
+                },
+                test_device: Vec::new(),
             })
             .map_err(|e| Error::user(format!("cannot build the device tree: {e}")))?,
         };
@@ -297,7 +294,7 @@ impl Machine {
         Ok(Self {
             vcpus,
             memory,
-            interrupts,
+            controller,
             bus: Arc::new(bus),
             sbi,
             input,
@@ -318,7 +315,7 @@ impl Machine {
         let Self {
             vcpus,
             memory,
-            interrupts,
+            controller,
             bus,
             sbi,
             input,
@@ -336,6 +333,7 @@ impl Machine {
                 bus: Arc::clone(&bus),
                 memory: memory.clone(),
                 sbi: Arc::clone(&sbi),
+                chip: controller.chip().cloned(),
                 stopping: Arc::clone(&stop.stopping),
             };
             let pin = (!cli.pin.is_empty()).then(|| usize::from(cli.pin[index % cli.pin.len()]));
@@ -350,7 +348,9 @@ impl Machine {
                 }
             }
         }
+        let grant = controller.chip().map(Chip::grant);
         let outcome = events.run(&stop, signals);
+        drop(grant);
         if let Err(e) = &outcome {
             stop.request(Outcome::Failure(e.to_string()));
         }
@@ -368,10 +368,65 @@ impl Machine {
                 counts.merge(&more);
             }
         }
-        let (raised, lowered) = interrupts.line_changes();
-        stats.lines = (stats.lines.0 + raised, stats.lines.1 + lowered);
+        match &controller {
+            Controller::Plic(plic) => {
+                let (raised, lowered) = plic.line_changes();
+                stats.lines = (stats.lines.0 + raised, stats.lines.1 + lowered);
+            }
+            Controller::Trapless(chip, _) => stats.injections.add(&chip.counters.totals()),
+        }
         outcome
     }
+}
+
+/// The interrupt controller that the user chose, or the best there is.
+fn controller(cli: &Cli, vm: &Arc<VmFd>, vcpus: &[VcpuFd]) -> Result<Controller> {
+    let trapless = match cli.irqchip {
+        IrqchipChoice::Plic => false,
+        IrqchipChoice::Trapless => true,
+        IrqchipChoice::Auto => trapless_kvm::supported(vm),
+    };
+    if trapless {
+        let options = trapless_kvm::Options {
+            vcpus: cli.cpus,
+            native_wfi: cli.wfi == Wfi::Native,
+        };
+        let chip = trapless_kvm::create(vm, options)?;
+        return Ok(Controller::Trapless(chip, cli.inject));
+    }
+    if cli.wfi == Wfi::Native {
+        return Err(Error::user(
+            "--wfi native needs Xtrapless, which this guest does not have",
+        ));
+    }
+    let lines = vcpus
+        .iter()
+        .map(|fd| Ok(Box::new(KvmLine::new(fd)?) as _))
+        .collect::<Result<Vec<_>>>()?;
+    let plic = Interrupts::new(map::PLIC_SOURCES, lines);
+    Ok(Controller::Plic(Arc::new(plic)))
+}
+
+fn add_plic(bus: &mut Bus, plic: &Arc<Interrupts>) {
+    let contexts = map::PLIC_CONTEXTS;
+    bus.add("plic-setup", map::PLIC_BASE, contexts, plic.clone());
+    bus.add(
+        "plic-claim",
+        map::PLIC_BASE + contexts,
+        map::PLIC_LEN - contexts,
+        Arc::new(ClaimWindow(Arc::clone(plic))),
+    );
+}
+
+/// Has the event loop ask devices for the level of their line when the guest has completed a resampled source.
+fn watch_resamples(chip: &Arc<Chip>, events: &mut EventLoop) -> Result<()> {
+    for number in chip.numbers() {
+        if let Some(fd) = chip.resample_fd(number) {
+            let chip = Arc::clone(chip);
+            events.add(fd, Box::new(move || chip.resampled(number)))?;
+        }
+    }
+    Ok(())
 }
 
 fn spawn(

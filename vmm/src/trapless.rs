@@ -1,0 +1,387 @@
+//! Xtrapless for one guest: its interrupt sources, and the ways an interrupt takes into the guest.
+//!
+//! ```text
+//! device, in any thread --- SourceLine::set --> ugenvsei          no system call; the thread holds a grant
+//!                                           \-> write of an irqfd one system call; KVM injects
+//!                                           \-> KVM_IRQ_LINE      one system call; a thread without a grant
+//! completion by the guest, controller lowers the line --> resample irqfd --> Chip::resampled
+//! guest's SBI call --> Chip::route --> KVM device attribute --> source table
+//! ```
+//!
+//! The names are those of the specification (`spec/`) and of `linux/include/uapi/linux/kvm_trapless.h`. This module
+//! knows no system call, so that it is tested on any host; [`Port`] is what it needs of KVM.
+
+use crate::exit::Injections;
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use trapless_devices::IrqLine;
+use trapless_isa::xtrapless;
+
+/// Numbers of the KVM interface (`linux/include/uapi/linux/kvm_trapless.h`).
+pub mod uapi {
+    /// `KVM_CHECK_EXTENSION`: number of interrupt domains.
+    pub const CAP: u64 = 29_808;
+    /// `KVM_CREATE_DEVICE`: type of the device.
+    pub const DEVICE_TYPE: u32 = 31;
+    /// Group: configuration before [`CTRL_INIT`].
+    pub const GRP_CONFIG: u32 = 0;
+    /// Highest source, u32.
+    pub const CONFIG_NR_SOURCES: u64 = 0;
+    /// WFI waits on the hart, u32.
+    pub const CONFIG_NATIVE_WFI: u64 = 1;
+    /// Group: actions.
+    pub const GRP_CTRL: u32 = 1;
+    /// Allocates the domain.
+    pub const CTRL_INIT: u64 = 0;
+    /// Group: entry of the source table, u64.
+    pub const GRP_SOURCE: u32 = 2;
+    /// Group: level of a line, u32.
+    pub const GRP_LINE: u32 = 3;
+    /// Group: word of a vCPU's file, u64.
+    pub const GRP_VCPU: u32 = 4;
+    /// Group: the thread's grant, u64.
+    pub const GRP_GRANT: u32 = 5;
+    /// [`GRP_VCPU`]: pending and enable words.
+    pub const VCPU_WORDS: u64 = 32;
+    /// [`GRP_VCPU`]: software interrupt pending.
+    pub const VCPU_SOFT: u64 = 64;
+    /// [`GRP_VCPU`]: threshold.
+    pub const VCPU_THRESHOLD: u64 = 65;
+    /// SBI extension: function 0 routes source `a0` to vhart `a1`.
+    pub const SBI_EXT: u64 = 0x0954_5250;
+}
+
+/// Sources of a guest: enough for all devices and 32 of the test device.
+pub const SOURCES: u16 = 63;
+
+/// Priority of every source; a guest that wants to order them has `vsthreshold` for it.
+const PRIORITY: u64 = 1;
+
+/// How a source interrupts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Each event makes it pending once.
+    Edge,
+    /// Pending again at completion while the line is high.
+    Level,
+    /// Completion lowers the line and asks the device whether it should be high.
+    Resample,
+}
+
+impl Kind {
+    /// Entry of the source table for KVM: priority, kind and vhart.
+    pub fn entry(self, vhart: u16) -> u64 {
+        use xtrapless::source as entry;
+        let kind = match self {
+            Self::Edge => 0,
+            Self::Level => entry::ENTRY_LEVEL,
+            Self::Resample => entry::ENTRY_LEVEL | entry::ENTRY_RESAMPLE,
+        };
+        kind | PRIORITY << entry::ENTRY_PRIO_SHIFT | u64::from(vhart) << entry::ENTRY_VHART_SHIFT
+    }
+
+    /// Second cell of `interrupts` in the device tree (`IRQ_TYPE_EDGE_RISING`, `IRQ_TYPE_LEVEL_HIGH`).
+    pub fn trigger_cell(self) -> u32 {
+        match self {
+            Self::Edge => 1,
+            Self::Level | Self::Resample => 4,
+        }
+    }
+}
+
+/// How the VMM injects.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// By the instruction, without a system call
+    Ugenvsei,
+    /// By writing an eventfd that KVM turns into an interrupt, level lines with resampling
+    Irqfd,
+}
+
+/// Operations on a source.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Op {
+    /// Make an edge source pending.
+    Edge,
+    /// Drive a level line high.
+    Assert,
+    /// Drive a level line low.
+    Deassert,
+}
+
+impl Op {
+    /// Operand of `ugenvsei`.
+    pub fn operand(self, source: u16) -> u64 {
+        let op = match self {
+            Self::Edge => xtrapless::op::EDGE,
+            Self::Assert => xtrapless::op::ASSERT,
+            Self::Deassert => xtrapless::op::DEASSERT,
+        };
+        op << xtrapless::ugenvsei::OP_SHIFT | u64::from(source) << xtrapless::ugenvsei::ID_SHIFT
+    }
+}
+
+/// The system's side of a [`Chip`].
+pub trait Port: Send + Sync {
+    /// Lets the calling thread execute `ugenvsei` for all sources of this guest; `false` if KVM refuses.
+    fn take_grant(&self) -> bool;
+    /// Gives the calling thread's grant back.
+    fn return_grant(&self);
+    /// Whether the calling thread may execute `ugenvsei` for this guest.
+    fn granted(&self) -> bool;
+    /// Executes `ugenvsei`. Only called if [`Port::granted`].
+    fn ugenvsei(&self, operand: u64);
+    /// `KVM_IRQ_LINE`.
+    fn irq_line(&self, source: u16, high: bool) -> io::Result<()>;
+    /// Creates the eventfds of a source and hands them to KVM.
+    fn add_irqfd(&self, source: u16, resample: bool) -> io::Result<()>;
+    /// Writes the eventfd of a source.
+    fn write_irqfd(&self, source: u16) -> io::Result<()>;
+    /// Descriptor that becomes readable when a [`Kind::Resample`] source was completed.
+    fn resample_fd(&self, source: u16) -> Option<RawFd>;
+    /// Takes the notification off that descriptor; `false` if there is none.
+    fn take_resample(&self, source: u16) -> bool;
+    /// Sets an attribute of the KVM device.
+    fn set(&self, group: u32, attribute: u64, value: u64) -> io::Result<()>;
+    /// Reads an attribute of the KVM device.
+    fn get(&self, group: u32, attribute: u64) -> io::Result<u64>;
+}
+
+/// What the VMM did for interrupts, since the guest's start.
+#[derive(Default, Debug)]
+pub struct Counters {
+    /// Executions of `ugenvsei`.
+    pub ugenvsei: AtomicU64,
+    /// Writes of an irqfd.
+    pub irqfd: AtomicU64,
+    /// Calls of `KVM_IRQ_LINE`.
+    pub ioctl: AtomicU64,
+    /// Threads that took a grant.
+    pub grants: AtomicU64,
+    /// Resample notifications received; reading one is a system call.
+    pub resampled: AtomicU64,
+    /// Sources routed for the guest.
+    pub routed: AtomicU64,
+    /// Injections that the system refused.
+    pub failed: AtomicU64,
+}
+
+impl Counters {
+    /// The numbers now.
+    pub fn totals(&self) -> Injections {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Injections {
+            ugenvsei: load(&self.ugenvsei),
+            irqfd: load(&self.irqfd),
+            ioctl: load(&self.ioctl),
+            resampled: load(&self.resampled),
+            routed: load(&self.routed),
+            grants: load(&self.grants),
+            failed: load(&self.failed),
+        }
+    }
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Configured {
+    kind: Kind,
+    way: Way,
+}
+
+struct Source {
+    configured: OnceLock<Configured>,
+    /// The level the device drives, whatever way it takes to the guest.
+    level: AtomicBool,
+}
+
+/// The controller of one guest.
+pub struct Chip {
+    port: Box<dyn Port>,
+    vharts: u16,
+    /// By number; entry 0 is not used.
+    sources: Vec<Source>,
+    /// While set, lines only remember their level: their state in the controller is being restored.
+    quiet: AtomicBool,
+    /// What was done.
+    pub counters: Counters,
+}
+
+impl Chip {
+    /// A controller for `vharts` vCPUs without any source.
+    pub fn new(port: Box<dyn Port>, vharts: u16) -> Self {
+        let source = || Source {
+            configured: OnceLock::new(),
+            level: AtomicBool::new(false),
+        };
+        Self {
+            port,
+            vharts,
+            sources: (0..=SOURCES).map(|_| source()).collect(),
+            quiet: AtomicBool::new(false),
+            counters: Counters::default(),
+        }
+    }
+
+    fn source(&self, number: u16) -> Option<(&Source, Configured)> {
+        let source = self.sources.get(usize::from(number))?;
+        Some((source, *source.configured.get()?))
+    }
+
+    /// Adds a source, routed to vhart 0.
+    ///
+    /// # Errors
+    /// What KVM said.
+    ///
+    /// # Panics
+    /// If the number is not in 1..=[`SOURCES`] or taken: the numbers are fixed, so this is a bug of the VMM.
+    pub fn add(self: &Arc<Self>, number: u16, kind: Kind, way: Way) -> io::Result<SourceLine> {
+        assert!((1..=SOURCES).contains(&number), "source {number}");
+        let configured = Configured { kind, way };
+        let fresh = self.sources[usize::from(number)].configured.set(configured);
+        assert!(fresh.is_ok(), "source {number} is taken");
+        self.port
+            .set(uapi::GRP_SOURCE, number.into(), kind.entry(0))?;
+        // Resample notifications need an irqfd even if it is never written.
+        if way == Way::Irqfd || kind == Kind::Resample {
+            self.port.add_irqfd(number, kind == Kind::Resample)?;
+        }
+        Ok(SourceLine {
+            chip: Arc::clone(self),
+            number,
+        })
+    }
+
+    /// Numbers of all sources there are.
+    pub fn numbers(&self) -> impl Iterator<Item = u16> + '_ {
+        (1..=SOURCES).filter(|&number| self.source(number).is_some())
+    }
+
+    /// Kind of a source, if there is one.
+    pub fn kind(&self, number: u16) -> Option<Kind> {
+        self.source(number).map(|(_, configured)| configured.kind)
+    }
+
+    /// Routes a source to a vhart; `false` if there is no such source or vhart, or KVM refuses.
+    pub fn route(&self, source: u64, vhart: u64) -> bool {
+        let known = u16::try_from(source)
+            .ok()
+            .and_then(|number| self.source(number));
+        let (Some((_, configured)), Ok(vhart)) = (known, u16::try_from(vhart)) else {
+            return false;
+        };
+        let entry = configured.kind.entry(vhart);
+        let done = vhart < self.vharts && self.port.set(uapi::GRP_SOURCE, source, entry).is_ok();
+        if done {
+            count(&self.counters.routed);
+        }
+        done
+    }
+
+    /// One operation by the way of the source, or by `KVM_IRQ_LINE` if the thread lacks a grant.
+    fn inject(&self, number: u16, way: Way, op: Op) {
+        let done = match (way, op) {
+            // An irqfd only raises; completion lowers the line.
+            (Way::Irqfd, Op::Deassert) => Ok(()),
+            (Way::Irqfd, _) => {
+                count(&self.counters.irqfd);
+                self.port.write_irqfd(number)
+            }
+            (Way::Ugenvsei, _) if self.port.granted() => {
+                count(&self.counters.ugenvsei);
+                self.port.ugenvsei(op.operand(number));
+                Ok(())
+            }
+            (Way::Ugenvsei, _) => {
+                count(&self.counters.ioctl);
+                self.port.irq_line(number, op != Op::Deassert)
+            }
+        };
+        if done.is_err() {
+            count(&self.counters.failed);
+        }
+    }
+
+    /// Lets the calling thread inject without system calls until the result is dropped.
+    pub fn grant(self: &Arc<Self>) -> Grant {
+        if self.port.take_grant() {
+            count(&self.counters.grants);
+        }
+        Grant {
+            chip: Arc::clone(self),
+            thread: PhantomData,
+        }
+    }
+
+    /// Descriptor to watch for a [`Kind::Resample`] source.
+    pub fn resample_fd(&self, number: u16) -> Option<RawFd> {
+        self.port.resample_fd(number)
+    }
+
+    /// To be called when the descriptor of [`Chip::resample_fd`] is readable: the guest has completed the source,
+    /// which lowered its line.
+    pub fn resampled(&self, number: u16) {
+        if !self.port.take_resample(number) {
+            return;
+        }
+        count(&self.counters.resampled);
+        if let Some((source, configured)) = self.source(number) {
+            if source.level.load(Ordering::SeqCst) {
+                self.inject(number, configured.way, Op::Assert);
+            }
+        }
+    }
+}
+
+/// A thread's right to execute `ugenvsei`. Stays in its thread.
+pub struct Grant {
+    chip: Arc<Chip>,
+    thread: PhantomData<*const ()>,
+}
+
+impl Drop for Grant {
+    fn drop(&mut self) {
+        let _ = self.thread;
+        self.chip.port.return_grant();
+    }
+}
+
+/// The wire of a device to its source. One device drives it, under the device's lock.
+pub struct SourceLine {
+    chip: Arc<Chip>,
+    number: u16,
+}
+
+impl SourceLine {
+    /// Its kind.
+    pub fn kind(&self) -> Kind {
+        self.chip.kind(self.number).unwrap_or(Kind::Level)
+    }
+
+    /// Makes an edge source pending.
+    pub fn pulse(&self) {
+        if let Some((_, configured)) = self.chip.source(self.number) {
+            self.chip.inject(self.number, configured.way, Op::Edge);
+        }
+    }
+}
+
+impl IrqLine for SourceLine {
+    fn set(&self, high: bool) {
+        let Some((source, configured)) = self.chip.source(self.number) else {
+            return;
+        };
+        // Devices repeat levels; only changes are worth an instruction.
+        let changed = source.level.swap(high, Ordering::SeqCst) != high;
+        if changed && !self.chip.quiet.load(Ordering::SeqCst) {
+            let op = if high { Op::Assert } else { Op::Deassert };
+            self.chip.inject(self.number, configured.way, op);
+        }
+    }
+}
