@@ -16,7 +16,8 @@ pub(super) enum Access {
     WriteOnly,
     /// Works while the slot is valid, else virtual-instruction exception.
     Slot,
-    /// A write inside the grant works, else illegal-instruction exception.
+    /// A write inside the grant works, else illegal-instruction exception; from U-mode also while
+    /// `htlcfg.EN` is 0.
     Grant,
 }
 

@@ -3,7 +3,7 @@
 use trapless_isa::Mode;
 use trapless_isa::csr::VSIP;
 use trapless_isa::xtrapless::{
-    csr, hgenvsi, hgrant, htlcfg, op, sgenipi, ugenvsei, vsclaim, vsenable,
+    csr, hgenvsi, hgrant, htlcfg, op, sgenipi, state, ugenvsei, vsclaim, vsenable,
 };
 
 use super::access::{Access, access};
@@ -21,6 +21,17 @@ fn written(op: CsrOp, old: u64) -> Option<u64> {
     }
 }
 
+/// The value written to a CSR that only takes writes: single bits of an operation make no sense.
+fn commanded(op: CsrOp) -> Result<Option<u64>, NoSuchAccess> {
+    match op {
+        CsrOp::Set(_) | CsrOp::Clear(_) => Err(NoSuchAccess),
+        _ => Ok(written(op, 0)),
+    }
+}
+
+/// Setting or clearing bits of a CSR that has none.
+struct NoSuchAccess;
+
 impl Trapless {
     /// A CSR access of a hart.
     pub(super) fn access_csr(&mut self, request: &CsrAccess) -> Result<u64, CsrFault> {
@@ -34,14 +45,13 @@ impl Trapless {
         let Some(right) = access(request.csr, by.mode, self.state.h) else {
             return self.inner.csr(request);
         };
-        self.words.take_touched();
         let op = request.op;
         match right {
             Access::Illegal => Err(CsrFault::Illegal),
             Access::Virtual => Err(CsrFault::Virtual),
             Access::ReadWrite => Ok(self.access_register(by, request.csr, op)),
             Access::WriteOnly => {
-                if let Some(value) = written(op, 0) {
+                if let Some(value) = commanded(op).map_err(|_| CsrFault::Illegal)? {
                     match request.csr {
                         csr::SGENIPI => self.send_to_harts(by, value),
                         _ => self.generate(by, value),
@@ -49,17 +59,18 @@ impl Trapless {
                 }
                 Ok(0)
             }
-            Access::Slot => match hart.slot {
-                Some(slot) => self.access_guest(by, slot, request.csr, op),
-                None => Err(CsrFault::Virtual),
-            },
+            Access::Slot => {
+                let slot = hart.slot.ok_or(CsrFault::Virtual)?;
+                self.access_guest(by, slot, request.csr, op)
+                    .map_err(|_| CsrFault::Virtual)
+            }
             Access::Grant => {
                 let closed = by.mode == Mode::U && !hart.enabled();
                 if closed || hart.grant & hgrant::V == 0 {
                     return Err(CsrFault::Illegal);
                 }
                 let grant = hart.grant;
-                if let Some(value) = written(op, 0) {
+                if let Some(value) = commanded(op).map_err(|_| CsrFault::Illegal)? {
                     self.generate_granted(by, grant, value)?;
                 }
                 Ok(0)
@@ -95,7 +106,7 @@ impl Trapless {
 
     fn write_config(&mut self, by: Actor, value: u64) {
         if value & htlcfg::EN == 0 {
-            self.detach(by, trapless_isa::xtrapless::state::STOPPED);
+            self.detach(by, state::PREEMPTED);
         }
         let hart = &mut self.state.harts[by.hart];
         // Only a lookup sets ERR; writing 1 leaves it as it is.
@@ -127,17 +138,27 @@ impl Trapless {
         slot: Slot,
         addr: u16,
         op: CsrOp,
-    ) -> Result<u64, CsrFault> {
+    ) -> Result<u64, NoSuchAccess> {
         match addr {
             csr::SGENIPI => {
-                if let Some(value) = written(op, 0) {
+                if let Some(value) = commanded(op)? {
                     self.send_to_vharts(by, slot, value);
                 }
                 Ok(0)
             }
-            csr::VSCLAIM => self.claim_or_complete(by, slot, op),
+            csr::VSCLAIM => {
+                if let Some(value) = commanded(op)? {
+                    let source = field(value, vsclaim::ID, vsclaim::ID_SHIFT) as u16;
+                    self.complete(by, slot, source);
+                }
+                // A plain write must not claim.
+                Ok(match op {
+                    CsrOp::Write(_) => 0,
+                    _ => self.claim(by, slot),
+                })
+            }
             csr::VSENABLE => {
-                if let Some(value) = written(op, 0) {
+                if let Some(value) = commanded(op)? {
                     self.enable(by, slot, value);
                 }
                 Ok(0)
@@ -165,21 +186,7 @@ impl Trapless {
         }
     }
 
-    fn claim_or_complete(&mut self, by: Actor, slot: Slot, op: CsrOp) -> Result<u64, CsrFault> {
-        let (completed, claims) = match op {
-            CsrOp::Read => (None, true),
-            CsrOp::Write(value) => (Some(value), false),
-            CsrOp::Swap(value) => (Some(value), true),
-            // Neither a claim nor a completion makes sense of single bits.
-            CsrOp::Set(_) | CsrOp::Clear(_) => return Err(CsrFault::Virtual),
-        };
-        if let Some(value) = completed {
-            let source = field(value, vsclaim::ID, vsclaim::ID_SHIFT) as u16;
-            self.complete(by, slot, source);
-        }
-        if !claims {
-            return Ok(0);
-        }
+    fn claim(&mut self, by: Actor, slot: Slot) -> u64 {
         let source = self
             .slot_file(by.hart, slot)
             .and_then(|(domain, file)| file.claim(&self.words, &domain))
@@ -187,36 +194,35 @@ impl Trapless {
         self.refresh(by.hart);
         let vhart = slot.vhart;
         self.step(by, slot.domain, StepKind::Claimed { vhart, source });
-        Ok(u64::from(source))
+        u64::from(source)
     }
 
+    /// Completes a source of the own domain. It need not be the vhart's any more: the host may have
+    /// moved it between claim and completion.
     fn complete(&mut self, by: Actor, slot: Slot, number: u16) {
-        let vhart = slot.vhart;
-        let Some((domain, file)) = self.slot_file(by.hart, slot) else {
+        let Some(domain) = self.domain(by.hart, slot.domain) else {
             return;
         };
         let Some(source) = domain.source(&self.words, number) else {
             return;
         };
-        if source.vhart != vhart {
-            return;
-        }
-        let mut again = false;
-        if source.resample {
+        let again = if source.resample {
             domain.set_line(&self.words, number, false);
-        } else if source.level && domain.line(&self.words, number) == Some(true) {
-            again = true;
-            file.set_pending(&self.words, number, true);
-            self.refresh(by.hart);
-        }
+            false
+        } else {
+            source.level && domain.line(&self.words, number) == Some(true)
+        };
         let step = StepKind::Completed {
-            vhart,
+            vhart: slot.vhart,
             source: number,
             again,
         };
         self.step(by, domain.id, step);
+        if again {
+            self.post_source(by, &domain, number);
+        }
         if source.resample {
-            self.notify_resample(by, &domain, vhart, number);
+            self.notify_resample(by, &domain, slot.vhart, number);
         }
     }
 
@@ -279,7 +285,6 @@ impl Trapless {
 
     /// `vsip.SSIP` of a loaded vhart, which the hart hands on: it lives in the file.
     fn access_ssip(&mut self, by: Actor, op: CsrOp) -> u64 {
-        self.words.take_touched();
         let slot = self.state.harts[by.hart].slot;
         let Some((_, file)) = slot.and_then(|slot| self.slot_file(by.hart, slot)) else {
             return 0;

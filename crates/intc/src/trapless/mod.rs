@@ -28,10 +28,11 @@
 //! Registers, fields and structures are those of [`trapless_isa::xtrapless`]. Choices where the
 //! specification leaves one (WARL fields and the like):
 //!
-//! * An invalid slot reads as zero. `hifmap.V` stays 0 while `htlcfg.EN` is 0. Detaching with the
-//!   state LOADED leaves the vhart PREEMPTED.
+//! * An invalid slot reads as zero. `hifmap.V` stays 0 while `htlcfg.EN` is 0. Clearing EN detaches
+//!   as PREEMPTED; so does the state LOADED, which only the controller writes.
 //! * Registers that only take writes read as zero; reserved operations of `hgenvsi` do nothing.
 //! * A queue or table larger than allowed has the largest size; a queue's address is aligned to it.
+//!   Closing a queue changes nothing but `hnqbase.EN`.
 //! * What lies outside RAM does not exist: posts vanish, an attach leaves the slot invalid, a
 //!   notification counts as overflow.
 //! * Nothing is cached but the inputs a slot drives: each access reads the tables as they are.
@@ -166,7 +167,15 @@ impl InterruptArchitecture for Trapless {
     }
 
     fn csr(&mut self, access: &CsrAccess) -> Result<u64, CsrFault> {
-        self.access_csr(access)
+        self.words.take_touched();
+        let steps = self.steps.as_ref().map_or(0, Vec::len);
+        let result = self.access_csr(access);
+        // What an access touches after its last step belongs to that step.
+        let rest = self.words.take_touched();
+        if let Some(last) = self.steps.as_mut().and_then(|all| all[steps..].last_mut()) {
+            last.memory = last.memory.saturating_add(rest);
+        }
+        result
     }
 
     fn set_source(&mut self, now: u64, source: u32, level: bool) {

@@ -7,14 +7,6 @@ use super::queue::Notification;
 use super::tables::Domain;
 use super::{Actor, StepKind, Trapless};
 
-/// What a post made pending.
-enum Posted {
-    Soft,
-    Source(u16, u8),
-    /// Nothing new: look at all there is.
-    Whatever,
-}
-
 impl Trapless {
     /// Makes a software interrupt pending for a vhart.
     pub(super) fn post_soft(&mut self, by: Actor, domain: &Domain, vhart: u16) {
@@ -26,7 +18,7 @@ impl Trapless {
         };
         let merged = old.soft();
         self.step(by, domain.id, StepKind::PostSoft { vhart, merged });
-        self.deliver(by, domain, vhart, file, &Posted::Soft);
+        self.deliver(by, domain, vhart, file, None);
     }
 
     /// EDGE, ASSERT or DEASSERT of a source of `domain`; other operations do nothing.
@@ -39,7 +31,8 @@ impl Trapless {
         }
     }
 
-    fn post_source(&mut self, by: Actor, domain: &Domain, number: u16) {
+    /// Makes a source pending for the vhart that the source table names.
+    pub(super) fn post_source(&mut self, by: Actor, domain: &Domain, number: u16) {
         let Some(source) = domain.source(&self.words, number) else {
             return;
         };
@@ -56,8 +49,8 @@ impl Trapless {
             merged,
         };
         self.step(by, domain.id, step);
-        let posted = Posted::Source(number, source.priority);
-        self.deliver(by, domain, vhart, file, &posted);
+        let posted = Some((number, source.priority));
+        self.deliver(by, domain, vhart, file, posted);
     }
 
     fn raise_source(&mut self, by: Actor, domain: &Domain, number: u16) {
@@ -72,7 +65,9 @@ impl Trapless {
             return;
         };
         domain.set_line(&self.words, number, false);
-        if let Some(file) = domain.file(&self.words, source.vhart) {
+        let file = domain.file(&self.words, source.vhart);
+        // An edge that came stays, whatever its line does afterwards.
+        if let Some(file) = file.filter(|_| source.level) {
             if file.set_pending(&self.words, number, false) == Some(true) {
                 if let Some(hart) = self.lookup(by, domain.id, source.vhart) {
                     self.poke(hart);
@@ -82,29 +77,47 @@ impl Trapless {
         self.step(by, domain.id, StepKind::Lowered { source: number });
     }
 
-    /// As if what is pending for a vhart had just been posted.
+    /// As if what is pending for a vhart had just been posted, if that can be delivered. A hart that
+    /// runs the vhart looks at the file in any case.
     pub(super) fn evaluate(&mut self, by: Actor, domain: &Domain, vhart: u16) {
-        if let Some(file) = domain.file(&self.words, vhart) {
-            self.deliver(by, domain, vhart, file, &Posted::Whatever);
+        let Some(file) = domain.file(&self.words, vhart) else {
+            return;
+        };
+        if let Some(on) = self.lookup(by, domain.id, vhart) {
+            self.hit(by, domain, vhart, on);
+        } else if file.lines(&self.words, domain) != 0 {
+            self.miss(by, domain, vhart, file, true);
         }
     }
 
-    /// Lookup, and what follows from a hit or a miss.
-    fn deliver(&mut self, by: Actor, domain: &Domain, vhart: u16, file: File, posted: &Posted) {
+    /// Lookup after a post, and what follows. `posted`: source and its priority, `None` for a
+    /// software interrupt.
+    fn deliver(
+        &mut self,
+        by: Actor,
+        domain: &Domain,
+        vhart: u16,
+        file: File,
+        posted: Option<(u16, u8)>,
+    ) {
         if let Some(on) = self.lookup(by, domain.id, vhart) {
-            self.poke(on);
-            self.step(by, domain.id, StepKind::Hit { vhart, on });
+            self.hit(by, domain, vhart, on);
             return;
         }
         let words = &self.words;
-        let deliverable = match *posted {
-            Posted::Soft => true,
-            Posted::Source(source, priority) => {
-                file.enabled(words, source) == Some(true)
-                    && file.threshold(words).is_some_and(|floor| priority > floor)
-            }
-            Posted::Whatever => file.lines(words, domain) != 0,
-        };
+        let deliverable = posted.is_none_or(|(source, priority)| {
+            file.enabled(words, source) == Some(true)
+                && file.threshold(words).is_some_and(|floor| priority > floor)
+        });
+        self.miss(by, domain, vhart, file, deliverable);
+    }
+
+    fn hit(&mut self, by: Actor, domain: &Domain, vhart: u16, on: usize) {
+        self.poke(on);
+        self.step(by, domain.id, StepKind::Hit { vhart, on });
+    }
+
+    fn miss(&mut self, by: Actor, domain: &Domain, vhart: u16, file: File, deliverable: bool) {
         let notified = deliverable && self.notify(by, domain, vhart, file);
         if !notified {
             self.step(by, domain.id, StepKind::Silent { vhart });

@@ -55,13 +55,18 @@ impl Queue {
         self.base
     }
 
-    /// Writes `hnqbase`: the ring is empty afterwards. Sizes above the largest become that, and the
-    /// address is aligned to the size.
+    /// Writes `hnqbase`. With EN it names a new, empty ring: sizes above the largest become that,
+    /// and the address is aligned to the size. Without EN it closes the ring, which can still be
+    /// emptied.
     pub fn set_base(&mut self, value: u64) {
+        if value & hnqbase::EN == 0 {
+            self.base &= !hnqbase::EN;
+            return;
+        }
         let size = field(value, hnqbase::SIZE, hnqbase::SIZE_SHIFT).min(MAX_SIZE);
         let align = !((ENTRY << size) - 1);
         *self = Self {
-            base: value & hnqbase::EN | value & hnqbase::PPN & align | size << hnqbase::SIZE_SHIFT,
+            base: hnqbase::EN | value & hnqbase::PPN & align | size << hnqbase::SIZE_SHIFT,
             ..Self::default()
         };
     }
@@ -112,9 +117,10 @@ impl Queue {
 
     /// Whether a restored queue can have come from this controller.
     pub fn is_sound(&self) -> bool {
-        let mut same = *self;
-        same.set_base(self.base);
-        same.base == self.base && self.tail.wrapping_sub(self.head) <= self.entries()
+        let mut open = Self::default();
+        open.set_base(self.base | hnqbase::EN);
+        open.base & !hnqbase::EN == self.base & !hnqbase::EN
+            && self.tail.wrapping_sub(self.head) <= self.entries()
     }
 
     fn store(&self, words: &Words, value: u64) -> Option<()> {
