@@ -80,7 +80,7 @@ pub struct Cli {
     pub wfi: Wfi,
 
     /// Add a device with N interrupt sources (1..32) that tests delivery; its guest driver is `trapless_seq`
-    #[arg(long, value_name = "N[,ugenvsei|irqfd|mixed]", value_parser = parse_test_device)]
+    #[arg(long, value_name = "N[,ugenvsei|irqfd|ioctl|mixed]", value_parser = parse_test_device)]
     pub test_device: Option<TestDevice>,
 
     /// ISA extensions to hide from the guest, for instance `sstc`
@@ -166,17 +166,20 @@ pub enum TestInject {
     AsOthers,
     /// One for all.
     All(Way),
-    /// Both, so that each kind of source takes each way.
+    /// All, so that each kind of source takes each way it can.
     Mixed,
 }
 
 fn parse_test_device(text: &str) -> std::result::Result<TestDevice, String> {
     let (sources, inject) = match text.split_once(',') {
         Some((sources, "ugenvsei")) => (sources, TestInject::All(Way::Ugenvsei)),
+        Some((sources, "ioctl")) => (sources, TestInject::All(Way::Ioctl)),
         Some((sources, "irqfd")) => (sources, TestInject::All(Way::Irqfd)),
         Some((sources, "mixed")) => (sources, TestInject::Mixed),
         Some((_, other)) => {
-            return Err(format!("`{other}` is none of ugenvsei, irqfd and mixed"));
+            return Err(format!(
+                "`{other}` is none of ugenvsei, irqfd, ioctl and mixed"
+            ));
         }
         None => (text, TestInject::AsOthers),
     };

@@ -9,8 +9,11 @@
 //! A change of a context's output is passed on to KVM while the mutex is held. Two threads that change
 //! the PLIC at once therefore tell KVM in the same order, and the line KVM holds is the line the PLIC drives.
 
+use crate::cli::{TestDevice, TestInject};
 use crate::error::{Error, Result};
-use crate::trapless::{Chip, Kind, Way};
+use crate::map;
+use crate::testdev;
+use crate::trapless::{Chip, Kind, SourceLine, Way};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use trapless_devices::IrqLine;
 use trapless_intc::plic::Plic;
@@ -33,6 +36,34 @@ impl Controller {
         }
     }
 
+    /// The wires of the test device: of all kinds with Xtrapless, level-triggered ones with a PLIC.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] if KVM refuses a source.
+    pub fn test_wires(&self, device: TestDevice) -> Result<Vec<testdev::Wire>> {
+        let wire = |index: u8| {
+            let number = map::TEST_IRQ + u32::from(index);
+            let Self::Trapless(chip, way) = self else {
+                return self.line(number).map(testdev::Wire::Level);
+            };
+            let kind = [Kind::Edge, Kind::Level, Kind::Resample][usize::from(index) % 3];
+            let way = match (device.inject, index / 3 % 3) {
+                (TestInject::AsOthers, _) => *way,
+                (TestInject::All(way), _) => way,
+                (TestInject::Mixed, 0) => Way::Ugenvsei,
+                (TestInject::Mixed, 1) => Way::Irqfd,
+                (TestInject::Mixed, _) => Way::Ioctl,
+            };
+            let way = match (kind, way) {
+                // Nothing would lower the line.
+                (Kind::Level, Way::Irqfd) => Way::Ioctl,
+                _ => way,
+            };
+            add(chip, number, kind, way).map(testdev::Wire::Source)
+        };
+        (0..device.sources).map(wire).collect()
+    }
+
     /// The level-triggered wire of a device to `source`.
     ///
     /// # Errors
@@ -42,17 +73,19 @@ impl Controller {
             Self::Plic(interrupts) => Ok(Box::new(Wire::new(interrupts, source))),
             Self::Trapless(chip, way) => {
                 let kind = match way {
-                    Way::Ugenvsei => Kind::Level,
+                    Way::Ugenvsei | Way::Ioctl => Kind::Level,
                     // An irqfd cannot lower the line: completion has to.
                     Way::Irqfd => Kind::Resample,
                 };
-                let line = chip
-                    .add(source as u16, kind, *way)
-                    .map_err(|e| Error::failed("KVM refuses an interrupt source", e))?;
-                Ok(Box::new(line))
+                Ok(Box::new(add(chip, source, kind, *way)?))
             }
         }
     }
+}
+
+fn add(chip: &Arc<Chip>, source: u32, kind: Kind, way: Way) -> Result<SourceLine> {
+    chip.add(source as u16, kind, way)
+        .map_err(|e| Error::failed("KVM refuses an interrupt source", e))
 }
 
 /// The external-interrupt input of one vCPU.

@@ -25,6 +25,7 @@ pub mod irq;
 pub mod isa;
 pub mod map;
 pub mod sbi;
+pub mod testdev;
 pub mod trapless;
 #[cfg(target_arch = "riscv64")]
 pub mod trapless_kvm;

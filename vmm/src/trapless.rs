@@ -99,6 +99,8 @@ pub enum Way {
     Ugenvsei,
     /// By writing an eventfd that KVM turns into an interrupt, level lines with resampling
     Irqfd,
+    /// By KVM_IRQ_LINE
+    Ioctl,
 }
 
 /// Operations on a source.
@@ -199,6 +201,8 @@ struct Source {
     configured: OnceLock<Configured>,
     /// The level the device drives, whatever way it takes to the guest.
     level: AtomicBool,
+    /// What its device does when the guest has completed it; without: the level the device drives is asserted again.
+    on_resample: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 /// The controller of one guest.
@@ -219,6 +223,7 @@ impl Chip {
         let source = || Source {
             configured: OnceLock::new(),
             level: AtomicBool::new(false),
+            on_resample: OnceLock::new(),
         };
         Self {
             port,
@@ -298,7 +303,7 @@ impl Chip {
                 self.port.ugenvsei(op.operand(number));
                 Ok(())
             }
-            (Way::Ugenvsei, _) => {
+            (Way::Ugenvsei | Way::Ioctl, _) => {
                 count(&self.counters.ioctl);
                 self.port.irq_line(number, op != Op::Deassert)
             }
@@ -332,7 +337,9 @@ impl Chip {
         }
         count(&self.counters.resampled);
         if let Some((source, configured)) = self.source(number) {
-            if source.level.load(Ordering::SeqCst) {
+            if let Some(device) = source.on_resample.get() {
+                device();
+            } else if source.level.load(Ordering::SeqCst) {
                 self.inject(number, configured.way, Op::Assert);
             }
         }
@@ -369,6 +376,26 @@ impl SourceLine {
         if let Some((_, configured)) = self.chip.source(self.number) {
             self.chip.inject(self.number, configured.way, Op::Edge);
         }
+    }
+
+    /// Calls `device` when the guest has completed the source; its line is low then.
+    pub fn on_resample(&self, device: Box<dyn Fn() + Send + Sync>) {
+        if let Some((source, _)) = self.chip.source(self.number) {
+            let _ = source.on_resample.set(device);
+        }
+    }
+
+    /// Notes that the controller has lowered the line.
+    pub fn lowered(&self) {
+        if let Some((source, _)) = self.chip.source(self.number) {
+            source.level.store(false, Ordering::SeqCst);
+        }
+    }
+
+    /// Lowers the line in the controller even if its way cannot.
+    pub fn force_low(&self) {
+        self.lowered();
+        self.chip.inject(self.number, Way::Ugenvsei, Op::Deassert);
     }
 }
 

@@ -11,6 +11,7 @@ use crate::fdt::{self, Description, Irqchip};
 use crate::irq::{Controller, Interrupts};
 use crate::map;
 use crate::sbi::SbiConsole;
+use crate::testdev::TestDevice;
 use crate::trapless::Chip;
 use crate::trapless_kvm;
 use crate::vcpu::{self, Context, Kicker, KvmLine};
@@ -168,6 +169,7 @@ struct Machine {
     bus: Arc<Bus>,
     sbi: Arc<SbiConsole>,
     input: Arc<dyn InputSink>,
+    test_device: Option<Arc<TestDevice>>,
     events: EventLoop,
     stop: Arc<Stop>,
     /// Closed last: the vCPUs belong to it.
@@ -251,6 +253,16 @@ impl Machine {
             input: console,
         } = Slots::fill(parts, tap, &mut bus, &mut events)?;
         input = console.unwrap_or(input);
+        let test_device = cli
+            .test_device
+            .map(|options| -> Result<_> {
+                let wires = controller.test_wires(options)?;
+                let device = TestDevice::start(&ram, wires, controller.chip())
+                    .map_err(|e| Error::failed("cannot start the test device's thread", e))?;
+                bus.add("test-device", map::TEST_BASE, map::TEST_LEN, device.clone());
+                Ok(device)
+            })
+            .transpose()?;
         if let Some(chip) = controller.chip() {
             watch_resamples(chip, &mut events)?;
         }
@@ -273,7 +285,7 @@ impl Machine {
                     Controller::Plic(_) => Irqchip::Plic,
                     Controller::Trapless(..) => Irqchip::Trapless,
                 },
-                test_device: Vec::new(),
+                test_device: test_device.as_ref().map_or(Vec::new(), |d| d.kinds()),
             })
             .map_err(|e| Error::user(format!("cannot build the device tree: {e}")))?,
         };
@@ -298,6 +310,7 @@ impl Machine {
             bus: Arc::new(bus),
             sbi,
             input,
+            test_device,
             events,
             stop,
             _vm: vm,
@@ -319,6 +332,7 @@ impl Machine {
             bus,
             sbi,
             input,
+            test_device,
             mut events,
             stop,
             _vm,
@@ -367,6 +381,9 @@ impl Machine {
             if let Ok(more) = thread.join() {
                 counts.merge(&more);
             }
+        }
+        if let Some(device) = test_device {
+            device.quit();
         }
         match &controller {
             Controller::Plic(plic) => {
