@@ -4,13 +4,14 @@ TRAPLESS = target/release/trapless
 # Programs of Debian's next release that do not run on this one, unpacked in the cache.
 TOOLS = $(CARGO) run --release --locked -q -p trapless-images --example tools --
 
-.PHONY: help demo test test-long bench setup build lint fuzz
+.PHONY: help demo test test-long bench setup build lint fuzz spec
 
 help:
 	@echo 'make demo   build, fetch Debian packages, make images, compare timer interrupts on sbi and sstc'
 	@echo 'make test   lints, unit tests, differential ISA tests, system tests on real kernels'
 	@echo 'make test-long  the same and what takes an hour: thousands of programs, selftests on QEMU'
 	@echo 'make bench  speed of the interpreter'
+	@echo 'make spec   the specification of the interrupt extension as HTML: out/spec/xtrapless.html'
 	@echo 'make fuzz   each fuzz target for SECONDS=60 (needs a nightly toolchain and cargo-fuzz)'
 
 setup:
@@ -46,3 +47,10 @@ fuzz: setup
 
 bench: build
 	$(CARGO) run --release -p trapless-hart --example speed
+
+# Its tables are generated and committed; a test compares them with spec/registers.toml.
+spec:
+	@scripts/install packages-spec
+	$(CARGO) run --release --locked -q -p trapless-spec -- --check
+	asciidoctor -w --failure-level=INFO -o out/spec/xtrapless.html spec/xtrapless.adoc
+	@echo out/spec/xtrapless.html
