@@ -7,9 +7,9 @@
  * hypervisor (an SBI call), because the routing table belongs to the host.
  *
  * A source is enabled in the file of the vhart it is routed to and nowhere
- * else, and a completion counts only there.  Both can be done on that CPU
- * only, so a request from another CPU is left in bitmaps of the target CPU,
- * which works them off in an asynchronous function call.
+ * else.  Only that CPU can do it, so a request from another CPU is left in a
+ * bitmap of the target CPU, which works it off in an asynchronous function
+ * call.
  */
 
 #define pr_fmt(fmt) "riscv-trapless: " fmt
@@ -53,17 +53,15 @@ struct trapless_source {
 /**
  * struct trapless_cpu - requests of other CPUs to this one
  * @lock:	serializes the use of @csd
- * @csd:	call that works the bitmaps off
+ * @csd:	call that works the bitmap off
  * @vhart:	hart id, which is the vhart's number
  * @sync:	sources whose enable bit is to be brought in line
- * @complete:	sources to complete
  */
 struct trapless_cpu {
 	raw_spinlock_t lock;
 	call_single_data_t csd;
 	unsigned long vhart;
 	DECLARE_BITMAP(sync, XTRAPLESS_MAX_SOURCES + 1);
-	DECLARE_BITMAP(complete, XTRAPLESS_MAX_SOURCES + 1);
 };
 
 static DEFINE_PER_CPU(struct trapless_cpu, trapless_cpus);
@@ -84,11 +82,6 @@ static void trapless_sync_source(unsigned long hwirq)
 	csr_write(CSR_VSENABLE, value);
 }
 
-static void trapless_complete(unsigned long hwirq)
-{
-	csr_write(CSR_VSCLAIM, FIELD_PREP(XTL_VSCLAIM_ID, hwirq));
-}
-
 /* Runs on the CPU that @info belongs to, with interrupts off. */
 static void trapless_work_off(void *info)
 {
@@ -97,25 +90,27 @@ static void trapless_work_off(void *info)
 
 	/*
 	 * The call's lock is free again: whoever finds it taken must have left
-	 * the request where the loops below find it.  Pairs with the barrier in
+	 * the request where the loop below finds it.  Pairs with the barrier in
 	 * trapless_request().
 	 */
 	smp_mb();
 	for_each_set_bit(hwirq, tcpu->sync, trapless_nr_sources + 1)
 		if (test_and_clear_bit(hwirq, tcpu->sync))
 			trapless_sync_source(hwirq);
-	for_each_set_bit(hwirq, tcpu->complete, trapless_nr_sources + 1)
-		if (test_and_clear_bit(hwirq, tcpu->complete))
-			trapless_complete(hwirq);
 }
 
-static void trapless_request(unsigned int cpu, unsigned long *bitmap,
-			     unsigned long hwirq)
+/* Brings the enable bit of one source in the file of any CPU in line. */
+static void trapless_sync_on(unsigned int cpu, unsigned long hwirq)
 {
 	struct trapless_cpu *tcpu = per_cpu_ptr(&trapless_cpus, cpu);
 	unsigned long flags;
 
-	set_bit(hwirq, bitmap);
+	if (cpu == smp_processor_id()) {
+		trapless_sync_source(hwirq);
+		return;
+	}
+
+	set_bit(hwirq, tcpu->sync);
 	/* Pairs with the barrier in trapless_work_off(). */
 	smp_mb__after_atomic();
 	/*
@@ -125,16 +120,6 @@ static void trapless_request(unsigned int cpu, unsigned long *bitmap,
 	raw_spin_lock_irqsave(&tcpu->lock, flags);
 	smp_call_function_single_async(cpu, &tcpu->csd);
 	raw_spin_unlock_irqrestore(&tcpu->lock, flags);
-}
-
-/* Brings the enable bit of one source in the file of any CPU in line. */
-static void trapless_sync_on(unsigned int cpu, unsigned long hwirq)
-{
-	if (cpu == smp_processor_id())
-		trapless_sync_source(hwirq);
-	else
-		trapless_request(cpu, per_cpu_ptr(&trapless_cpus, cpu)->sync,
-				 hwirq);
 }
 
 static void trapless_irq_mask(struct irq_data *d)
@@ -158,22 +143,13 @@ static void trapless_irq_ack(struct irq_data *d)
 {
 }
 
+/*
+ * Also right on a CPU the source has left meanwhile: if its line is still high
+ * it becomes pending where it is routed to now.
+ */
 static void trapless_irq_eoi(struct irq_data *d)
 {
-	struct trapless_source *source = irq_data_get_irq_chip_data(d);
-	unsigned long hwirq = irqd_to_hwirq(d);
-	unsigned int cpu = source->cpu;
-
-	/*
-	 * Completed by a vhart it is not routed to, a source that is still high
-	 * would not become pending again.
-	 */
-	if (likely(cpu == smp_processor_id()))
-		trapless_complete(hwirq);
-	else
-		trapless_request(cpu,
-				 per_cpu_ptr(&trapless_cpus, cpu)->complete,
-				 hwirq);
+	csr_write(CSR_VSCLAIM, FIELD_PREP(XTL_VSCLAIM_ID, irqd_to_hwirq(d)));
 }
 
 static int trapless_irq_set_affinity(struct irq_data *d,

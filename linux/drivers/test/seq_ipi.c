@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * IPIs: on each CPU a thread sends one numbered function call to every other
+ * CPU and one irq_work to its own, waits until all have come, and begins
+ * again.  It waits half of the times awake and half of the times asleep, so
+ * that targets are found busy and halted.
+ */
+
+#include <linux/interrupt.h>
+#include <linux/irq_work.h>
+#include <linux/kthread.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/smp.h>
+
+#include "seq.h"
+
+/* Awake, a sender gives its CPU away every so many looks. */
+#define LOOKS_PER_YIELD	64
+
+/* From one CPU to one CPU. */
+struct seq_pair {
+	call_single_data_t csd;
+	struct irq_work work;
+	struct seq_sender *sender;
+	unsigned int to;
+	u64 sent;
+	u64 handled;
+	bool lost;
+	struct seq_watch watch;
+};
+
+struct seq_sender {
+	struct task_struct *thread;
+	unsigned int from;
+	bool finished;
+	struct seq_pair *pairs;
+};
+
+static struct seq_sender *senders;
+static unsigned int nr_senders;
+
+static void handle(struct seq_pair *pair)
+{
+	unsigned int cpu = smp_processor_id();
+	u64 sent = READ_ONCE(pair->sent);
+
+	if (cpu != pair->to)
+		seq_error(SEQ_MISDELIVERED, "IPI %u -> %u on CPU %u",
+			  pair->sender->from, pair->to, cpu);
+	if (sent != pair->handled + 1)
+		seq_error(SEQ_DUPLICATE, "IPI %u -> %u, %llu sent, %llu handled before",
+			  pair->sender->from, pair->to, sent, pair->handled);
+	/* The sender reuses the call as soon as it sees this. */
+	smp_store_release(&pair->handled, pair->handled + 1);
+	wake_up_process(pair->sender->thread);
+}
+
+static void handle_call(void *info)
+{
+	handle(info);
+}
+
+static void handle_work(struct irq_work *work)
+{
+	handle(container_of(work, struct seq_pair, work));
+}
+
+static bool arrived(struct seq_sender *sender)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr_senders; i++) {
+		struct seq_pair *pair = &sender->pairs[i];
+
+		/* The call may be used again after this. */
+		if (!READ_ONCE(pair->lost) &&
+		    smp_load_acquire(&pair->handled) != pair->sent)
+			return false;
+	}
+	return true;
+}
+
+static void send(struct seq_sender *sender, struct seq_pair *pair)
+{
+	int ret = 0;
+
+	if (READ_ONCE(pair->lost))
+		return;
+	WRITE_ONCE(pair->sent, pair->sent + 1);
+	if (pair->to == sender->from)
+		ret = irq_work_queue(&pair->work) ? 0 : -EBUSY;
+	else
+		ret = smp_call_function_single_async(pair->to, &pair->csd);
+	if (ret) {
+		seq_error(SEQ_FAILED, "IPI %u -> %u cannot be sent: error %d",
+			  sender->from, pair->to, ret);
+		WRITE_ONCE(pair->lost, true);
+	}
+}
+
+static void wait_awake(struct seq_sender *sender)
+{
+	unsigned int looks = 0;
+
+	while (!arrived(sender)) {
+		cpu_relax();
+		if (++looks % LOOKS_PER_YIELD == 0)
+			cond_resched();
+	}
+}
+
+static void wait_asleep(struct seq_sender *sender)
+{
+	for (;;) {
+		set_current_state(TASK_INTERRUPTIBLE);
+		if (arrived(sender))
+			break;
+		schedule();
+	}
+	__set_current_state(TASK_RUNNING);
+}
+
+static int sender_function(void *data)
+{
+	struct seq_sender *sender = data;
+	unsigned long round;
+	unsigned int i;
+
+	for (round = 0; round < seq_ipis && !seq_should_stop(); round++) {
+		for (i = 0; i < nr_senders; i++)
+			send(sender, &sender->pairs[(sender->from + i + round) %
+						    nr_senders]);
+		if (round & 1)
+			wait_awake(sender);
+		else
+			wait_asleep(sender);
+		cond_resched();
+	}
+	WRITE_ONCE(sender->finished, true);
+	seq_wake_main();
+	while (!kthread_should_stop()) {
+		set_current_state(TASK_INTERRUPTIBLE);
+		if (!kthread_should_stop())
+			schedule();
+	}
+	__set_current_state(TASK_RUNNING);
+	return 0;
+}
+
+static int init_sender(struct seq_sender *sender, unsigned int from)
+{
+	struct seq_pair *pair;
+	unsigned int to, i = 0;
+
+	sender->from = from;
+	sender->pairs = kcalloc(nr_senders, sizeof(*pair), GFP_KERNEL);
+	if (!sender->pairs)
+		return -ENOMEM;
+	for_each_cpu(to, &seq_cpus) {
+		pair = &sender->pairs[i++];
+		pair->sender = sender;
+		pair->to = to;
+		INIT_CSD(&pair->csd, handle_call, pair);
+		pair->work = IRQ_WORK_INIT_HARD(handle_work);
+	}
+	sender->thread = kthread_create_on_cpu(sender_function, sender, from,
+					       "trapless_ipi/%u");
+	if (IS_ERR(sender->thread)) {
+		kfree(sender->pairs);
+		return PTR_ERR(sender->thread);
+	}
+	return 0;
+}
+
+int seq_ipi_start(void)
+{
+	unsigned int cpu, ready = 0;
+	int ret = 0;
+
+	if (!seq_ipis)
+		return 0;
+	nr_senders = cpumask_weight(&seq_cpus);
+	senders = kcalloc(nr_senders, sizeof(*senders), GFP_KERNEL);
+	if (!senders)
+		return -ENOMEM;
+	for_each_cpu(cpu, &seq_cpus) {
+		ret = init_sender(&senders[ready], cpu);
+		if (ret)
+			break;
+		ready++;
+	}
+	if (ret) {
+		while (ready--) {
+			kthread_stop(senders[ready].thread);
+			kfree(senders[ready].pairs);
+		}
+		kfree(senders);
+		senders = NULL;
+		return ret;
+	}
+	while (ready--)
+		wake_up_process(senders[ready].thread);
+	return 0;
+}
+
+bool seq_ipi_busy(void)
+{
+	bool busy = false;
+	unsigned int i, j;
+
+	for (i = 0; senders && i < nr_senders; i++) {
+		for (j = 0; j < nr_senders; j++) {
+			struct seq_pair *pair = &senders[i].pairs[j];
+			u64 handled = READ_ONCE(pair->handled);
+			bool owed = handled != READ_ONCE(pair->sent);
+
+			if (pair->lost || !seq_watch(&pair->watch, handled, owed))
+				continue;
+			seq_error(SEQ_LOST, "IPI %u -> %u, number %llu",
+				  senders[i].from, pair->to, handled + 1);
+			WRITE_ONCE(pair->lost, true);
+			wake_up_process(senders[i].thread);
+		}
+		busy |= !READ_ONCE(senders[i].finished);
+	}
+	return busy;
+}
+
+bool seq_ipi_stop(void)
+{
+	bool all = true;
+	unsigned int i, j;
+
+	for (i = 0; senders && i < nr_senders; i++) {
+		for (j = 0; j < nr_senders; j++)
+			all &= !senders[i].pairs[j].lost;
+		/* A sender that waits for something lost gives up with busy(). */
+		while (!READ_ONCE(senders[i].finished)) {
+			seq_ipi_busy();
+			schedule_timeout_uninterruptible(HZ / 10);
+		}
+		/* The handler may wake the thread a last time. */
+		get_task_struct(senders[i].thread);
+		kthread_stop(senders[i].thread);
+	}
+	return all;
+}
+
+void seq_ipi_free(void)
+{
+	unsigned int i, j;
+
+	if (!senders)
+		return;
+	/* A handler may still be on its way out of wake_up_process(). */
+	synchronize_rcu();
+	for (i = 0; i < nr_senders; i++) {
+		for (j = 0; j < nr_senders; j++)
+			irq_work_sync(&senders[i].pairs[j].work);
+		put_task_struct(senders[i].thread);
+		kfree(senders[i].pairs);
+	}
+	kfree(senders);
+	senders = NULL;
+}
+
+void seq_ipi_show(struct seq_file *m)
+{
+	unsigned int i, j;
+
+	for (i = 0; senders && i < nr_senders; i++)
+		for (j = 0; j < nr_senders; j++) {
+			struct seq_pair *pair = &senders[i].pairs[j];
+
+			seq_printf(m, "ipi from=%u to=%u sent=%llu handled=%llu\n",
+				   senders[i].from, pair->to,
+				   READ_ONCE(pair->sent),
+				   READ_ONCE(pair->handled));
+		}
+}
+
+u64 seq_ipi_total(void)
+{
+	unsigned int i, j;
+	u64 sum = 0;
+
+	for (i = 0; senders && i < nr_senders; i++)
+		for (j = 0; j < nr_senders; j++)
+			sum += READ_ONCE(senders[i].pairs[j].handled);
+	return sum;
+}
