@@ -7,20 +7,27 @@ use trapless_isa::sbi::eid;
 use trapless_isa::{Mode, Priv};
 
 use crate::chain::{Chains, Steps, leads_to};
+use crate::class::{Class, State};
 use crate::config::Config;
+use crate::delivery::{Call, Charged};
 use crate::event::{DeviceAccess, Event, Guest, Raise, Return, Sink, TimerSet, Trap};
 use crate::reason::{Reason, cause_index};
 use crate::totals::{HartTotals, IDLE, IRQS, Totals};
 use crate::vcpu::{NEVER, Vcpus};
+use crate::vhart::Vharts;
 
 /// Phases kept apart; marks beyond that are counted in the last one.
 const PHASES: usize = 64;
 
 /// An exit that has not been followed by a guest entry yet.
 #[derive(Clone, Debug)]
-struct OpenExit {
-    reason: usize,
+pub(crate) struct OpenExit {
+    pub reason: usize,
     steps: Steps,
+    /// Interrupt class by the reason alone.
+    pub class: Option<Class>,
+    /// What it has led to, for exits whose class only the next entry tells.
+    pub charged: Charged,
 }
 
 /// M-mode traps taken straight from V=1 whose consequence is not known yet.
@@ -35,16 +42,26 @@ struct Direct {
 }
 
 #[derive(Clone, Debug)]
-struct Hart {
-    mode: Mode,
+pub(crate) struct Hart {
+    pub mode: Mode,
     waiting: bool,
     since: u64,
     guest: Guest,
     vcpu: Option<usize>,
-    exit: Option<OpenExit>,
+    pub exit: Option<OpenExit>,
     direct: Option<Direct>,
     /// Interrupts raised here and neither taken nor handed to a vCPU; [`NEVER`] if none.
-    raised: [u64; IRQS],
+    pub raised: [u64; IRQS],
+    /// vCPU that is running or paused here.
+    pub loaded: Option<usize>,
+    /// Vhart in the slot.
+    pub slot: Option<usize>,
+    /// System call that the host serves.
+    pub call: Option<Call>,
+    /// File descriptor of the last `KVM_RUN` since the host last did something else.
+    pub run_fd: Option<u64>,
+    /// Time and class of the last post, to which the steps of its lookup belong.
+    pub posted: Option<(u64, Class)>,
 }
 
 impl Hart {
@@ -58,6 +75,11 @@ impl Hart {
             exit: None,
             direct: None,
             raised: [NEVER; IRQS],
+            loaded: None,
+            slot: None,
+            call: None,
+            run_fd: None,
+            posted: None,
         }
     }
 }
@@ -87,12 +109,13 @@ pub struct Ledger {
     pub(crate) config: Config,
     pub(crate) chains: Chains,
     pub(crate) vcpus: Vcpus,
+    pub(crate) vharts: Vharts,
     pub(crate) phases: Vec<Phase>,
     /// Phase being counted.
-    current: usize,
+    pub(crate) current: usize,
     /// When it began, or was begun again.
     current_since: u64,
-    harts: Vec<Hart>,
+    pub(crate) harts: Vec<Hart>,
 }
 
 impl Ledger {
@@ -104,6 +127,7 @@ impl Ledger {
             harts: vec![Hart::new(0); config.harts],
             chains: Chains::default(),
             vcpus: Vcpus::default(),
+            vharts: Vharts::default(),
             phases: Vec::new(),
             current: 0,
             current_since: 0,
@@ -205,11 +229,13 @@ impl Ledger {
         }
     }
 
-    fn at(&mut self, hart: usize, now: u64) {
+    /// Brings `hart` up to `now`, with the mode it was in.
+    pub(crate) fn at(&mut self, hart: usize, now: u64) {
         if hart >= self.harts.len() {
             self.grow(hart, now);
         }
         self.charge(hart, now);
+        self.timer_arrival(hart, now);
     }
 
     fn vcpu_of(&mut self, hart: usize, guest: Guest) -> usize {
@@ -270,6 +296,8 @@ impl Ledger {
             vcpu.timer_noticed = true;
         }
         self.note_sbi(why, index, reason);
+        let firmware_traps = direct.map_or(0, |d| d.traps);
+        let (class, charged) = self.charge_exit(why, reason, firmware_traps);
         let totals = &mut self.phases[self.current].totals;
         totals.harts[trap.hart].guest_exits += 1;
         let entry = &mut totals.exits[reason.index()];
@@ -283,6 +311,8 @@ impl Ledger {
         let opened = OpenExit {
             reason: reason.index(),
             steps,
+            class,
+            charged,
         };
         if let Some(old) = self.harts[trap.hart].exit.replace(opened) {
             // Only if entries were not reported; the sums hold all the same.
@@ -293,7 +323,7 @@ impl Ledger {
     /// Books what an SBI call of the guest says about its timer and its IPIs.
     fn note_sbi(&mut self, t: &Trap, vcpu: usize, reason: Reason) {
         let totals = &mut self.phases[self.current].totals;
-        let [a0, a1, _, extension] = t.args;
+        let [a0, _, _, extension] = t.args;
         match reason {
             Reason::TimerSet => {
                 totals.timer_set_with_exit += 1;
@@ -304,9 +334,7 @@ impl Ledger {
                         host_ticks.saturating_mul(self.config.cycles_per_tick)
                     }
                 };
-                self.vcpus
-                    .get_mut(vcpu)
-                    .program_timer(t.time, deadline, true);
+                self.timer_programmed(vcpu, t.time, deadline, true);
             }
             Reason::IpiSend => {
                 totals.ipi_sends += 1;
@@ -314,19 +342,12 @@ impl Ledger {
                     // The mask lies in guest memory.
                     totals.ipi_targets += 1;
                     totals.ipi_unmatched += 1;
+                    let class = self.class(Class::Ipi);
+                    class.sent += 1;
+                    class.arrived[State::Unknown as usize] += 1;
                     return;
                 }
-                let mut coalesced = 0;
-                let (named, unknown) = self.vcpus.for_targets(t.guest.vmid, a0, a1, |target| {
-                    if target.ipi_sent == NEVER {
-                        target.ipi_sent = t.time;
-                    } else {
-                        coalesced += 1;
-                    }
-                });
-                totals.ipi_targets += named;
-                totals.ipi_unmatched += unknown;
-                totals.ipi_coalesced += coalesced;
+                self.ipi_sent(t, vcpu);
             }
             Reason::SbiOther(_) => self.vcpus.note_ecall(t),
             _ => {}
@@ -369,25 +390,20 @@ impl Ledger {
         let vcpu = self.vcpus.get_mut(index);
         let totals = &mut self.phases[self.current].totals;
         let code = vs_irq(t.cause & !INTERRUPT);
-        match code {
-            interrupt::VSTI => {
-                vcpu.timer_noticed = true;
-                if vcpu.timer_taken || vcpu.timer_due > t.time {
-                    totals.timer_unmatched += 1;
-                } else {
-                    vcpu.timer_taken = true;
-                    totals.timer_latency.record(t.time - vcpu.timer_due);
-                }
+        if code == interrupt::VSTI {
+            vcpu.timer_noticed = true;
+            if vcpu.timer_taken || vcpu.timer_due > t.time {
+                totals.timer_unmatched += 1;
+            } else {
+                vcpu.timer_taken = true;
+                let waited = t.time - vcpu.timer_due;
+                totals.timer_latency.record(waited);
+                self.timer_taken(index, waited);
             }
-            interrupt::VSSI if vcpu.ipi_sent != NEVER => {
-                // Harts run ahead of each other by up to a quantum: never below zero.
-                totals
-                    .ipi_latency
-                    .record(t.time.saturating_sub(vcpu.ipi_sent));
-                vcpu.ipi_sent = NEVER;
-            }
-            _ => {}
         }
+        self.guest_takes(t, index, code);
+        let vcpu = self.vcpus.get_mut(index);
+        let totals = &mut self.phases[self.current].totals;
         if let Some(raised) = vcpu.raised.get_mut(code as usize) {
             if *raised != NEVER {
                 let waited = t.time.saturating_sub(*raised);
@@ -418,8 +434,10 @@ impl Ledger {
         } else if let Some(open) = &mut state.exit {
             totals.exits[open.reason].firmware_traps += 1;
             open.steps.push(t);
+            self.charge_firmware(t.hart);
         } else {
             totals.host_firmware += 1;
+            self.charge_firmware(t.hart);
         }
     }
 
@@ -431,6 +449,7 @@ impl Ledger {
             entry.syscalls += u64::from(t.cause == exception::ECALL_U);
             open.steps.push(t);
         }
+        self.charge_host(t);
     }
 
     fn returned(&mut self, r: &Return) {
@@ -442,6 +461,13 @@ impl Ledger {
         if r.from.v() {
             return;
         }
+        if matches!(r.to, Mode::U | Mode::HS) && r.from == Mode::HS {
+            self.call_returns(r.hart, r.to);
+            if r.to == Mode::U {
+                self.host_moved_on(r.hart);
+            }
+        }
+        let state = &mut self.harts[r.hart];
         let direct_active = state.direct.as_ref().is_some_and(|d| d.resumed.is_none());
         if r.to.v() {
             match state.direct.as_mut() {
@@ -463,10 +489,12 @@ impl Ledger {
 
     fn guest_entry(&mut self, r: &Return) {
         let index = self.vcpu_of(r.hart, r.guest);
+        let closed = self.harts[r.hart].exit.take();
+        self.guest_enters(index, r.hart, r.time, closed.as_ref());
         let state = &mut self.harts[r.hart];
         let totals = &mut self.phases[self.current].totals;
         totals.harts[r.hart].guest_entries += 1;
-        if let Some(open) = state.exit.take() {
+        if let Some(open) = closed {
             totals.count_chain(self.chains.number(open.reason, &open.steps));
         }
         let vcpu = self.vcpus.get_mut(index);
@@ -505,9 +533,7 @@ impl Ledger {
         if t.mode.v() {
             self.phases[self.current].totals.timer_set_without_exit += 1;
             let index = self.vcpu_of(t.hart, t.guest);
-            self.vcpus
-                .get_mut(index)
-                .program_timer(t.time, t.deadline, false);
+            self.timer_programmed(index, t.time, t.deadline, false);
         }
     }
 
@@ -517,9 +543,12 @@ impl Ledger {
         totals.devices[device][d.mode as usize][usize::from(d.write)] += 1;
     }
 
-    fn wait(&mut self, time: u64, hart: usize, begin: bool) {
+    fn wait(&mut self, time: u64, hart: usize, mode: Mode, begin: bool) {
         self.at(hart, time);
         self.harts[hart].waiting = begin;
+        if begin && mode == Mode::HS {
+            self.host_moved_on(hart);
+        }
     }
 }
 
@@ -554,10 +583,13 @@ impl Sink for Ledger {
             Event::Raise(r) => self.raised(r),
             Event::TimerSet(t) => self.timer_set(t),
             Event::DeviceAccess(d) => self.device_access(d),
-            Event::Virtual(_) => {}
+            Event::Virtual(s) => self.virtual_step(s),
             Event::Wait {
-                time, hart, begin, ..
-            } => self.wait(*time, *hart, *begin),
+                time,
+                hart,
+                mode,
+                begin,
+            } => self.wait(*time, *hart, *mode, *begin),
         }
     }
 }

@@ -6,6 +6,7 @@ use trapless_isa::Mode;
 use trapless_isa::cause::{INTERRUPT, interrupt};
 
 use crate::book::Ledger;
+use crate::class::Class;
 use crate::file::{
     DeviceCount, DirectFirmware, Exit, Firmware, GuestInterrupts, HartInfo, HostInfo, LedgerFile,
     Phase, ReturnCount, RunInfo, SCHEMA, Section, TrapCount, VcpuInfo,
@@ -33,6 +34,7 @@ impl Ledger {
         let vcpu = |v: &crate::vcpu::Vcpu| VcpuInfo {
             vmid: v.guest.vmid,
             context: format!("{:#x}", v.guest.context),
+            domain: v.domain,
             vhart: v.vhart,
             entries: v.entries,
             exits: v.exits,
@@ -65,6 +67,14 @@ impl Ledger {
             firmware: self.firmware(totals),
             chains: self.chain_counts(totals),
             guest_interrupts: guest_interrupts(totals),
+            interrupts: Class::ALL
+                .map(|c| (c.name().to_string(), totals.classes[c as usize].summary()))
+                .into(),
+            notifications: totals
+                .host
+                .notifications(totals.exits[Reason::Notification.index()].exits),
+            slots: totals.host.slots(),
+            host_ipis: totals.host.ipis,
             latency: latency(totals),
             traps: traps(totals),
             returns: returns(totals),

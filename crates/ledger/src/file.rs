@@ -11,15 +11,19 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::class::{InterruptClass, Notifications, Slots};
 use crate::histogram::Latency;
 
 /// Name and version of the format. The number grows when a reader of the old one would be misled.
-pub const SCHEMA: &str = "trapless-ledger/1";
+pub const SCHEMA: &str = "trapless-ledger/2";
+
+/// Version without `interrupts`, `notifications`, `slots` and `host_ipis`; it is read as well.
+pub const SCHEMA_1: &str = "trapless-ledger/1";
 
 /// A whole ledger.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LedgerFile {
-    /// Always [`SCHEMA`].
+    /// [`SCHEMA`], or [`SCHEMA_1`] in an old file.
     pub schema: String,
     /// What ran, as told by the caller.
     pub run: RunInfo,
@@ -84,9 +88,9 @@ impl LedgerFile {
             schema: String,
         }
         let head: Head = serde_json::from_str(text).map_err(|e| ReadError(e.to_string()))?;
-        if head.schema != SCHEMA {
+        if head.schema != SCHEMA && head.schema != SCHEMA_1 {
             let text = format!(
-                "its schema is {:?}, this program reads {SCHEMA:?}",
+                "its schema is {:?}, this program reads {SCHEMA:?} and {SCHEMA_1:?}",
                 head.schema
             );
             return Err(ReadError(text));
@@ -250,6 +254,18 @@ pub struct Section {
     pub chains: BTreeMap<String, u64>,
     /// Interrupts as the guest sees them.
     pub guest_interrupts: GuestInterrupts,
+    /// Interrupts by class: `timer`, `ipi`, `device`.
+    #[serde(default)]
+    pub interrupts: BTreeMap<String, InterruptClass>,
+    /// Notifications of the interrupt controller to the host.
+    #[serde(default)]
+    pub notifications: Notifications,
+    /// What the host does with slots.
+    #[serde(default)]
+    pub slots: Slots,
+    /// Software interrupts that the host sent to its harts without firmware.
+    #[serde(default)]
+    pub host_ipis: u64,
     /// Latencies by what they measure.
     pub latency: BTreeMap<String, Latency>,
     /// Traps by kind.
@@ -411,6 +427,9 @@ pub struct VcpuInfo {
     pub vmid: u16,
     /// HS-mode's `sscratch` while it ran, in hexadecimal.
     pub context: String,
+    /// Interrupt domain of its VM, if the controller delivers by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domain: Option<u16>,
     /// Hart number in its VM, if it could be told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vhart: Option<u64>,

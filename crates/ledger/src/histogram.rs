@@ -11,6 +11,7 @@ const BUCKETS: usize = ((64 - SUB_BITS as usize) + 1) << SUB_BITS;
 /// bucket is at most 3.2 % wide. Minimum, maximum and sum are exact.
 #[derive(Clone, Debug)]
 pub struct Histogram {
+    /// Empty until the first value: most histograms stay so.
     counts: Vec<u64>,
     count: u64,
     sum: u64,
@@ -21,7 +22,7 @@ pub struct Histogram {
 impl Default for Histogram {
     fn default() -> Self {
         Self {
-            counts: vec![0; BUCKETS],
+            counts: Vec::new(),
             count: 0,
             sum: 0,
             min: u64::MAX,
@@ -53,6 +54,9 @@ fn bounds(index: usize) -> (u64, u64) {
 impl Histogram {
     /// Adds one value.
     pub fn record(&mut self, value: u64) {
+        if self.counts.is_empty() {
+            self.counts = vec![0; BUCKETS];
+        }
         self.counts[bucket(value)] += 1;
         self.count += 1;
         self.sum = self.sum.saturating_add(value);
@@ -64,6 +68,9 @@ impl Histogram {
     pub fn merge(&mut self, other: &Self) {
         if other.count == 0 {
             return;
+        }
+        if self.counts.is_empty() {
+            self.counts = vec![0; BUCKETS];
         }
         for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
             *mine += theirs;

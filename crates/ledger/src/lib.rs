@@ -13,15 +13,20 @@
 //! | [`config`] | device windows and clock, to name what is seen |
 //! | [`reason`] | why a guest left V=1 |
 //! | [`book`] | [`Ledger`]: rules of attribution |
+//! | [`class`] | interrupt classes, notifications, slots: what is counted |
+//! | `delivery` | rules by which interrupts are counted per class |
 //! | [`chain`] | reason chains |
 //! | [`vcpu`] | identity, deadlines and IPIs of vCPUs |
+//! | [`vhart`] | vharts of interrupt domains: where they are, what is pending |
 //! | [`totals`], [`histogram`] | the counters |
 //! | [`file`], [`export`] | the JSON form |
 //! | [`stream`] | all events, to a file |
 
 pub mod book;
 pub mod chain;
+pub mod class;
 pub mod config;
+mod delivery;
 pub mod event;
 pub mod export;
 pub mod file;
@@ -31,8 +36,10 @@ mod sink;
 pub mod stream;
 pub mod totals;
 pub mod vcpu;
+pub mod vhart;
 
 pub use book::Ledger;
+pub use class::{Class, InterruptClass, State};
 pub use config::{Config, DeviceMap, DeviceWindow};
 pub use file::{HostInfo, LedgerFile, RunInfo, Section};
 pub use histogram::{Histogram, Latency};

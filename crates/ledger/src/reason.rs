@@ -1,6 +1,7 @@
 //! Why a guest left V=1: the reason of an exit, from the trap alone.
 
 use trapless_isa::cause::{INTERRUPT, exception, interrupt};
+use trapless_isa::xtrapless::limits::NOTIFY_IRQ;
 use trapless_isa::{csr, sbi, sbi::eid};
 
 use crate::config::{Config, DeviceMap};
@@ -38,6 +39,10 @@ pub enum Reason {
     ExternalInterrupt,
     /// A supervisor guest external interrupt.
     GuestExternal,
+    /// A notification of the interrupt controller (Xtrapless).
+    Notification,
+    /// A VS-level interrupt (2, 6 or 10) that is not delegated to the guest.
+    VsLevel(u8),
     /// WFI trapped by `hstatus.VTW`.
     Wfi,
     /// WRS.NTO or WRS.STO trapped.
@@ -77,6 +82,7 @@ pub fn cause_of(index: u8) -> u64 {
 pub fn cause_name(index: u8) -> String {
     match trapless_isa::cause::name(cause_of(index)) {
         Some(name) => name.to_string(),
+        None if cause_of(index) == INTERRUPT | NOTIFY_IRQ => "notification interrupt".to_string(),
         None if index >= 64 => format!("interrupt {}", index & 63),
         None => format!("exception {index}"),
     }
@@ -96,6 +102,7 @@ pub fn short_cause(index: u8) -> String {
         interrupt::MEI => "MEI",
         interrupt::SGEI => "SGEI",
         interrupt::LCOFI => "LCOFI",
+        NOTIFY_IRQ => "NOTIFY",
         _ => return cause_name(index),
     };
     text.to_string()
@@ -167,6 +174,10 @@ impl Reason {
                 interrupt::SSI => Self::IpiReceive,
                 interrupt::SEI => Self::ExternalInterrupt,
                 interrupt::SGEI => Self::GuestExternal,
+                NOTIFY_IRQ => Self::Notification,
+                code @ (interrupt::VSSI | interrupt::VSTI | interrupt::VSEI) => {
+                    Self::VsLevel(code as u8)
+                }
                 _ => Self::Other(cause_index(trap.cause)),
             };
         }
@@ -213,6 +224,9 @@ impl Reason {
             Self::Wfi => 8,
             Self::Wrs => 9,
             Self::PageFault(access) => 10 + access as usize,
+            Self::Notification => 13,
+            // 2, 6, 10
+            Self::VsLevel(code) => 14 + usize::from(code / 4),
             Self::SbiOther(e) => SBI + usize::from(e),
             Self::Other(c) => OTHER + usize::from(c),
             Self::Csr(c) => CSR + usize::from(c & 0xfff),
@@ -236,6 +250,8 @@ impl Reason {
             10 => Self::PageFault(Access::Fetch),
             11 => Self::PageFault(Access::Load),
             12 => Self::PageFault(Access::Store),
+            13 => Self::Notification,
+            14..SBI => Self::VsLevel(2 + 4 * (index - 14) as u8),
             SBI..OTHER => Self::SbiOther((index - SBI) as u8),
             OTHER..CSR => Self::Other((index - OTHER) as u8),
             CSR..MMIO => Self::Csr((index - CSR) as u16),
@@ -254,6 +270,10 @@ impl Reason {
             Self::IpiReceive => "ipi_receive",
             Self::ExternalInterrupt => "external_interrupt",
             Self::GuestExternal => "guest_external",
+            Self::Notification => "notification",
+            Self::VsLevel(2) => "vs_level.software",
+            Self::VsLevel(6) => "vs_level.timer",
+            Self::VsLevel(_) => "vs_level.external",
             Self::Wfi => "wfi",
             Self::Wrs => "wrs",
             Self::PageFault(Access::Fetch) => "page_fault.fetch",
@@ -271,7 +291,7 @@ impl Reason {
     }
 }
 
-const SBI: usize = 13;
+const SBI: usize = 17;
 const OTHER: usize = SBI + EXTENSIONS.len() + 1;
 const CSR: usize = OTHER + CAUSES;
 const MMIO: usize = CSR + 4096;

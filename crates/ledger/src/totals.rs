@@ -2,6 +2,7 @@
 
 use trapless_isa::Mode;
 
+use crate::class::{ClassTotals, HostTotals};
 use crate::histogram::Histogram;
 use crate::reason::{CAUSES, table_len};
 
@@ -9,7 +10,7 @@ use crate::reason::{CAUSES, table_len};
 pub const IDLE: usize = 5;
 
 /// Kinds of interrupt for [`Totals::raised_to_taken`]: bit positions in `mip`.
-pub const IRQS: usize = 16;
+pub const IRQS: usize = 32;
 
 /// Counters of one hart.
 #[derive(Clone, Debug)]
@@ -129,6 +130,10 @@ pub struct Totals {
     pub raised_to_taken: Vec<Histogram>,
     /// Device accesses by device (last: unknown), then by mode, then load and store.
     pub devices: Vec<[[u64; 2]; 5]>,
+    /// By [`Class`](crate::class::Class).
+    pub classes: [ClassTotals; 3],
+    /// Notifications, slots and IPIs of the host.
+    pub host: HostTotals,
 }
 
 impl Totals {
@@ -152,6 +157,8 @@ impl Totals {
             ipi_latency: Histogram::default(),
             raised_to_taken: vec![Histogram::default(); IRQS],
             devices: vec![[[0; 2]; 5]; devices + 1],
+            classes: Default::default(),
+            host: HostTotals::default(),
         }
     }
 
@@ -206,6 +213,10 @@ impl Totals {
         {
             add(a, b);
         }
+        for (mine, theirs) in self.classes.iter_mut().zip(&other.classes) {
+            mine.merge(theirs);
+        }
+        self.host.merge(&other.host);
     }
 }
 

@@ -4,8 +4,10 @@ use std::collections::HashMap;
 
 use trapless_isa::sbi::eid;
 
+use crate::class::State;
 use crate::event::{Guest, Trap};
 use crate::totals::IRQS;
+use crate::vhart::Pending;
 
 /// vCPUs told apart. A host that keeps inventing identities gets the rest counted as one.
 const VCPUS: usize = 1024;
@@ -18,6 +20,8 @@ pub const NEVER: u64 = u64::MAX;
 pub struct Vcpu {
     /// Hardware identity.
     pub guest: Guest,
+    /// Interrupt domain of its VM, if the controller delivers by itself.
+    pub domain: Option<u16>,
     /// Hart number inside its VM, once known.
     pub vhart: Option<u64>,
     /// Exits.
@@ -33,8 +37,25 @@ pub struct Vcpu {
     pub timer_noticed: bool,
     /// The guest has taken the interrupt of this deadline.
     pub timer_taken: bool,
-    /// When the oldest unanswered IPI was sent to it; [`NEVER`] if none.
+    /// A deadline is programmed that has not passed yet.
+    pub timer_open: bool,
+    /// What the vCPU was doing when it passed.
+    pub timer_state: State,
+    /// When the oldest unanswered IPI was sent to it by SBI; [`NEVER`] if none.
     pub ipi_sent: u64,
+    /// What the vCPU was doing then.
+    pub ipi_state: State,
+    /// External interrupt that the host has injected.
+    pub device: Option<Pending>,
+    /// Hart on which it was last entered.
+    pub hart: Option<usize>,
+    /// The vhart that it is, when its hart's slot was valid at the last entry.
+    pub slot: Option<usize>,
+    /// Its file descriptor in the VMM.
+    pub fd: Option<u64>,
+    /// Time of the last `KVM_INTERRUPT` call for it that led to no injection yet, and what the vCPU
+    /// was doing then.
+    pub call: Option<(u64, State)>,
     /// When each interrupt became pending for it; [`NEVER`] if it is not.
     pub raised: [u64; IRQS],
 }
@@ -43,6 +64,7 @@ impl Vcpu {
     fn new(guest: Guest, vhart: Option<u64>) -> Self {
         Self {
             guest,
+            domain: None,
             vhart,
             exits: 0,
             entries: 0,
@@ -50,7 +72,15 @@ impl Vcpu {
             timer_by_sbi: false,
             timer_noticed: true,
             timer_taken: true,
+            timer_open: false,
+            timer_state: State::Unknown,
             ipi_sent: NEVER,
+            ipi_state: State::Unknown,
+            device: None,
+            hart: None,
+            slot: None,
+            fd: None,
+            call: None,
             raised: [NEVER; IRQS],
         }
     }
@@ -141,18 +171,19 @@ impl Vcpus {
         vmid: u16,
         mask: u64,
         base: u64,
-        mut act: impl FnMut(&mut Vcpu),
+        mut act: impl FnMut(usize, &mut Vcpu),
     ) -> (u64, u64) {
         let all = base == u64::MAX;
         let mut known = 0;
-        for vcpu in self.list.iter_mut().filter(|v| v.guest.vmid == vmid) {
+        let list = self.list.iter_mut().enumerate();
+        for (index, vcpu) in list.filter(|(_, v)| v.guest.vmid == vmid) {
             let bit = vcpu
                 .vhart
                 .and_then(|n| n.checked_sub(base))
                 .filter(|b| *b < 64);
             if all || bit.is_some_and(|b| mask >> b & 1 == 1) {
                 known += 1;
-                act(vcpu);
+                act(index, vcpu);
             }
         }
         let named = if all {
@@ -161,6 +192,13 @@ impl Vcpus {
             u64::from(mask.count_ones())
         };
         (named, named.saturating_sub(known))
+    }
+
+    /// Applies `act` to every vCPU.
+    pub fn each(&mut self, mut act: impl FnMut(usize, &mut Vcpu)) {
+        for (index, vcpu) in self.list.iter_mut().enumerate() {
+            act(index, vcpu);
+        }
     }
 
     /// All of them.
