@@ -7,7 +7,8 @@ use std::sync::atomic::AtomicBool;
 
 use trapless_devices::PowerLatch;
 use trapless_hart::{CodeCache, Hart, Ram};
-use trapless_intc::aclint_plic::{AclintPlic, Config};
+use trapless_intc::aclint_plic::{self, AclintPlic};
+use trapless_intc::trapless::{self, Trapless};
 use trapless_intc::{InterruptArchitecture, Memory};
 use trapless_ledger::event::Sink;
 use vm_memory::{Bytes, GuestAddress};
@@ -65,14 +66,19 @@ impl Machine {
         peripherals: Peripherals,
     ) -> Result<Self, Error> {
         config.check()?;
-        let interrupts = match config.interrupts {
-            Interrupts::AclintPlic => AclintPlic::new(Config {
-                harts: config.harts,
-                cycles_per_tick: config.hart.cycles_per_tick,
-                sswi: config.sswi,
-            }),
+        let aclint = aclint_plic::Config {
+            harts: config.harts,
+            cycles_per_tick: config.hart.cycles_per_tick,
+            sswi: config.sswi,
         };
-        Self::boot_with(config, Box::new(interrupts), payload, peripherals)
+        let interrupts: Box<dyn InterruptArchitecture> = match config.interrupts {
+            Interrupts::AclintPlic => Box::new(AclintPlic::new(aclint)),
+            Interrupts::Trapless => Box::new(Trapless::new(trapless::Config {
+                aclint,
+                h: config.hart.extensions.h,
+            })),
+        };
+        Self::boot_with(config, interrupts, payload, peripherals)
     }
 
     /// As [`boot`](Self::boot), with another interrupt architecture than the configuration names.
@@ -283,7 +289,7 @@ impl Machine {
         wrap: impl FnOnce(Box<dyn InterruptArchitecture>) -> Box<dyn InterruptArchitecture>,
     ) {
         // Holds the place while the architecture is in `wrap`'s hands.
-        let nobody = Box::new(AclintPlic::new(Config {
+        let nobody = Box::new(AclintPlic::new(aclint_plic::Config {
             harts: 1,
             cycles_per_tick: 1,
             sswi: false,

@@ -16,6 +16,8 @@ use crate::isa_string;
 pub enum Interrupts {
     /// ACLINT and PLIC.
     AclintPlic,
+    /// The same, extended by Xtrapless (`spec/`).
+    Trapless,
 }
 
 /// A named machine.
