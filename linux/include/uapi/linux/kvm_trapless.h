@@ -6,13 +6,16 @@
 #ifndef _UAPI_LINUX_KVM_TRAPLESS_H
 #define _UAPI_LINUX_KVM_TRAPLESS_H
 
+#include <linux/kvm.h>
 #include <linux/types.h>
 
 /* KVM_CHECK_EXTENSION: number of interrupt domains, 0 without Xtrapless. */
 #define KVM_CAP_RISCV_TRAPLESS		29808
 
 /* KVM_CREATE_DEVICE */
+#ifndef KVM_DEV_TYPE_RISCV_TRAPLESS
 #define KVM_DEV_TYPE_RISCV_TRAPLESS	31
+#endif
 
 /*
  * Configuration, before KVM_DEV_TRAPLESS_CTRL_INIT (u32 each).
@@ -27,7 +30,8 @@
 /*
  * Control (no data).
  *  INIT: allocates the domain; every vCPU exists already.
- *  SYNC: completes when no lookup uses older table contents.
+ *  SYNC: completes when no lookup uses older table contents and all finished
+ *	level interrupts have been signalled to their resample eventfds.
  */
 #define KVM_DEV_TRAPLESS_GRP_CTRL	1
 #define KVM_DEV_TRAPLESS_CTRL_INIT	0
@@ -36,7 +40,8 @@
 /*
  * Source attr (1..NR_SOURCES), u64: an entry of the source table without its
  * V bit (priority in bits 18:16, LEVEL bit 32, RESAMPLE bit 33) whose bits
- * 15:0 hold the vcpu_id.  0 removes the source.  What is pending moves along.
+ * 15:0 hold the vcpu_id.  0 removes the source.  If the vcpu_id changes, what
+ * is pending moves along, and so does the enable bit.
  */
 #define KVM_DEV_TRAPLESS_GRP_SOURCE	2
 

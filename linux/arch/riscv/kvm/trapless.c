@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Interrupt domains: one for each VM with a trap-less interrupt controller
+ *
+ * A domain consists of tables in memory which the controller reads (which
+ * vharts exist, where each source goes) and of one file for each vCPU which
+ * holds what is pending. The controller posts to the files, whoever the sender
+ * is, and looks up afterwards whether the vCPU is attached to a hart; so
+ * whatever has been posted is in the file, and nothing needs to be collected
+ * when a vCPU is scheduled off.
+ */
+
+#include <linux/idr.h>
+#include <linux/kvm_host.h>
+#include <linux/module.h>
+#include <linux/nospec.h>
+#include <linux/of.h>
+#include <linux/slab.h>
+#include <asm/cpufeature.h>
+#include <asm/kvm_trapless.h>
+
+#include "trapless.h"
+
+#define TRAPLESS_DOMAINS_ORDER	10
+#define TRAPLESS_DOMAINS	BIT(TRAPLESS_DOMAINS_ORDER)
+
+/* Entry of the domain table */
+struct trapless_domain {
+	u64 config;
+	u64 vhart_table;
+	u64 source_table;
+	u64 lines;
+};
+
+static_assert(sizeof(struct trapless_domain) == XTL_DOMAIN_SIZE);
+
+static bool trapless = true;
+module_param(trapless, bool, 0444);
+MODULE_PARM_DESC(trapless, "Use the trap-less interrupt controller if there is one");
+
+DEFINE_STATIC_KEY_FALSE(kvm_riscv_trapless_available);
+
+static struct trapless_domain *trapless_domains;
+static struct kvm __rcu *trapless_vms[TRAPLESS_DOMAINS];
+static DEFINE_IDA(trapless_ida);
+
+unsigned int kvm_riscv_trapless_nr_domains(void)
+{
+	/* Domain 0 stays unused, so that an empty register names no VM */
+	return kvm_riscv_trapless_available() ? TRAPLESS_DOMAINS - 1 : 0;
+}
+
+/* The VM of a domain; the caller is in an RCU read-side critical section. */
+struct kvm *kvm_riscv_trapless_find_vm(u32 domain)
+{
+	if (domain >= TRAPLESS_DOMAINS)
+		return NULL;
+
+	return rcu_dereference(trapless_vms[domain]);
+}
+
+/* Completes when no lookup uses table contents older than this call. */
+void kvm_riscv_trapless_sync(void)
+{
+	trapless_op(XTL_OP_SYNC, 0, 0);
+}
+
+static void trapless_free_tables(struct kvm *kvm)
+{
+	struct kvm_trapless *tl = &kvm->arch.trapless;
+	struct kvm_vcpu *vcpu;
+	unsigned long i;
+
+	kvm_for_each_vcpu(i, vcpu, kvm) {
+		kfree(vcpu->arch.trapless.file);
+		vcpu->arch.trapless.file = NULL;
+	}
+	kfree(tl->vharts);
+	kfree(tl->sources);
+	kfree(tl->lines);
+	tl->vharts = NULL;
+	tl->sources = NULL;
+	tl->lines = NULL;
+}
+
+static int trapless_alloc_tables(struct kvm *kvm)
+{
+	struct kvm_trapless *tl = &kvm->arch.trapless;
+	struct kvm_vcpu *vcpu;
+	unsigned long i;
+
+	tl->nr_vharts = 0;
+	kvm_for_each_vcpu(i, vcpu, kvm)
+		tl->nr_vharts = max_t(u32, tl->nr_vharts, vcpu->vcpu_id + 1);
+	if (!tl->nr_vharts || tl->nr_vharts > XTRAPLESS_MAX_VHARTS)
+		return -EINVAL;
+
+	tl->vharts = kcalloc(tl->nr_vharts, XTL_VHART_SIZE, GFP_KERNEL_ACCOUNT);
+	tl->sources = kcalloc(tl->nr_sources + 1, XTL_SOURCE_SIZE,
+			      GFP_KERNEL_ACCOUNT);
+	tl->lines = kcalloc(2, (XTRAPLESS_MAX_SOURCES + 1) / BITS_PER_BYTE,
+			    GFP_KERNEL_ACCOUNT);
+	if (!tl->vharts || !tl->sources || !tl->lines)
+		return -ENOMEM;
+
+	kvm_for_each_vcpu(i, vcpu, kvm) {
+		/* Allocations of a power of two are naturally aligned */
+		vcpu->arch.trapless.file = kzalloc(XTL_FILE_SIZE,
+						   GFP_KERNEL_ACCOUNT);
+		if (!vcpu->arch.trapless.file)
+			return -ENOMEM;
+		tl->vharts[vcpu->vcpu_id] = XTL_VHART_ENTRY_V |
+				virt_to_phys(vcpu->arch.trapless.file);
+		vcpu->arch.trapless.slot = XTL_HIFMAP_V |
+				FIELD_PREP(XTL_HIFMAP_DOM, tl->domain) |
+				FIELD_PREP(XTL_HIFMAP_VHART, vcpu->vcpu_id);
+	}
+
+	return 0;
+}
+
+/*
+ * Make the VM an interrupt domain. The caller holds kvm->lock and the mutexes
+ * of all vCPUs, none of which has run.
+ */
+int kvm_riscv_trapless_create_domain(struct kvm *kvm)
+{
+	struct kvm_trapless *tl = &kvm->arch.trapless;
+	struct trapless_domain *entry;
+	int id, ret;
+
+	id = ida_alloc_range(&trapless_ida, 1, TRAPLESS_DOMAINS - 1,
+			     GFP_KERNEL_ACCOUNT);
+	if (id < 0)
+		return id;
+	tl->domain = id;
+
+	ret = trapless_alloc_tables(kvm);
+	if (!ret)
+		ret = kvm_riscv_setup_default_irq_routing(kvm,
+							  tl->nr_sources + 1);
+	if (ret) {
+		trapless_free_tables(kvm);
+		ida_free(&trapless_ida, id);
+		return ret;
+	}
+
+	rcu_assign_pointer(trapless_vms[id], kvm);
+
+	entry = &trapless_domains[id];
+	entry->vhart_table = virt_to_phys(tl->vharts);
+	entry->source_table = virt_to_phys(tl->sources);
+	entry->lines = virt_to_phys(tl->lines);
+	/* The controller sees a valid entry only when the rest is there */
+	wmb();
+	WRITE_ONCE(entry->config, XTL_DOMAIN_CONFIG_V |
+		   FIELD_PREP(XTL_DOMAIN_CONFIG_SOURCES, tl->nr_sources) |
+		   FIELD_PREP(XTL_DOMAIN_CONFIG_VHARTS, tl->nr_vharts));
+	kvm_riscv_trapless_sync();
+
+	/* Pairs with kvm_riscv_trapless_initialized() of injecting threads */
+	smp_store_release(&tl->initialized, true);
+
+	return 0;
+}
+
+void kvm_riscv_trapless_destroy_vm(struct kvm *kvm)
+{
+	struct kvm_trapless *tl = &kvm->arch.trapless;
+
+	if (!kvm_riscv_trapless_initialized(kvm))
+		return;
+
+	RCU_INIT_POINTER(trapless_vms[tl->domain], NULL);
+	WRITE_ONCE(trapless_domains[tl->domain].config, 0);
+	/* From here the controller does not touch the tables ... */
+	kvm_riscv_trapless_sync();
+	/* ... and interrupt handlers do not touch the vCPUs. */
+	synchronize_rcu();
+
+	trapless_free_tables(kvm);
+	ida_free(&trapless_ida, tl->domain);
+}
+
+static u64 trapless_source(struct kvm_trapless *tl, u32 source)
+{
+	return READ_ONCE(tl->sources[array_index_nospec(source,
+							tl->nr_sources + 1)]);
+}
+
+/*
+ * Inject an interrupt (KVM_IRQ_LINE, resample irqfds). The vCPU need not be
+ * kicked: the controller tells the hart on which it runs, or notifies the host
+ * if it waits. Callable in any context.
+ */
+int kvm_riscv_trapless_inject(struct kvm *kvm, u32 source, bool level)
+{
+	struct kvm_trapless *tl = &kvm->arch.trapless;
+
+	if (!kvm_riscv_trapless_initialized(kvm))
+		return -EBUSY;
+	if (!source || source > tl->nr_sources)
+		return -EINVAL;
+
+	if (trapless_source(tl, source) &
+	    (XTL_SOURCE_ENTRY_LEVEL | XTL_SOURCE_ENTRY_RESAMPLE))
+		trapless_op(level ? XTL_OP_ASSERT : XTL_OP_DEASSERT,
+			    tl->domain, source);
+	else if (level)
+		trapless_op(XTL_OP_EDGE, tl->domain, source);
+
+	return 0;
+}
+
+/*
+ * Inject an interrupt for an irqfd. Nobody lowers the line of an irqfd without
+ * resampling, so it is an edge even for a level source.
+ */
+int kvm_riscv_trapless_inject_irqfd(struct kvm *kvm, u32 source)
+{
+	struct kvm_trapless *tl = &kvm->arch.trapless;
+
+	if (!kvm_riscv_trapless_initialized(kvm))
+		return -EBUSY;
+	if (!source || source > tl->nr_sources)
+		return -EINVAL;
+
+	trapless_op(trapless_source(tl, source) & XTL_SOURCE_ENTRY_RESAMPLE ?
+		    XTL_OP_ASSERT : XTL_OP_EDGE, tl->domain, source);
+
+	return 0;
+}
+
+static struct kvm_vcpu *trapless_target(struct kvm *kvm, u64 entry)
+{
+	if (!(entry & XTL_SOURCE_ENTRY_V))
+		return NULL;
+
+	return kvm_get_vcpu_by_id(kvm, FIELD_GET(XTL_SOURCE_ENTRY_VHART, entry));
+}
+
+bool kvm_riscv_trapless_get_line(struct kvm *kvm, u32 source)
+{
+	return READ_ONCE(kvm->arch.trapless.lines[source / 64]) &
+	       BIT_ULL(source % 64);
+}
+
+/*
+ * Write the entry of a source (0 removes it). What is pending and whether the
+ * source is enabled move along with it. The caller holds kvm->lock and has
+ * checked the arguments.
+ */
+int kvm_riscv_trapless_route(struct kvm *kvm, u32 source, u64 entry)
+{
+	struct kvm_trapless *tl = &kvm->arch.trapless;
+	u64 bit = BIT_ULL(source % 64);
+	struct kvm_vcpu *from, *to;
+	bool pending, enabled, line;
+
+	from = trapless_target(kvm, trapless_source(tl, source));
+	to = trapless_target(kvm, entry);
+	if (entry && !to)
+		return -EINVAL;
+
+	WRITE_ONCE(tl->sources[source], entry);
+	/* From here nothing is posted where the source went before */
+	kvm_riscv_trapless_sync();
+
+	if (!(entry & (XTL_SOURCE_ENTRY_LEVEL | XTL_SOURCE_ENTRY_RESAMPLE)))
+		atomic64_andnot(bit, trapless_word(tl->lines, source / 64 * 8));
+	if (!from || from == to)
+		return 0;
+
+	pending = atomic64_fetch_andnot(bit,
+			trapless_pending(from->arch.trapless.file, source)) & bit;
+	enabled = atomic64_fetch_andnot(bit,
+			trapless_enabled(from->arch.trapless.file, source)) & bit;
+	if (!to)
+		return 0;
+
+	if (enabled)
+		atomic64_or(bit, trapless_enabled(to->arch.trapless.file, source));
+	/*
+	 * The line alone decides about a level source: the old vCPU may have
+	 * claimed it, and its completion does not count any more.
+	 */
+	line = kvm_riscv_trapless_get_line(kvm, source);
+	if (entry & (XTL_SOURCE_ENTRY_LEVEL | XTL_SOURCE_ENTRY_RESAMPLE))
+		pending = line;
+	if (pending)
+		atomic64_or(bit, trapless_pending(to->arch.trapless.file, source));
+	/* Tell the hart of the new vCPU that its file has changed */
+	trapless_op(XTL_OP_EVAL, tl->domain, to->vcpu_id);
+
+	return 0;
+}
+
+/* Pass on completions of resample sources which wait to be noticed. */
+void kvm_riscv_trapless_resample(struct kvm *kvm)
+{
+	struct kvm_trapless *tl = &kvm->arch.trapless;
+	unsigned int words = (XTRAPLESS_MAX_SOURCES + 1) / 64;
+	unsigned int i, bit;
+	u64 bits;
+
+	for (i = 0; i <= tl->nr_sources / 64; i++) {
+		bits = atomic64_xchg(trapless_word(tl->lines, (words + i) * 8), 0);
+		while (bits) {
+			bit = __ffs64(bits);
+			bits &= bits - 1;
+			kvm_notify_acked_irq(kvm, 0, i * 64 + bit);
+		}
+	}
+}
+
+/* Bring the extension up on this hart. */
+int kvm_riscv_trapless_enable(void)
+{
+	int ret;
+
+	if (!kvm_riscv_trapless_available())
+		return 0;
+
+	csr_write(CSR_HIFMAP, 0);
+	csr_write(CSR_HGRANT, 0);
+	csr_write(CSR_VSTIMECMP, -1UL);
+	csr_write(CSR_HVTABLEBASE, XTL_HVTABLEBASE_V |
+		  virt_to_phys(trapless_domains) | TRAPLESS_DOMAINS_ORDER);
+
+	ret = kvm_riscv_trapless_notify_enable();
+	if (ret)
+		kvm_err("Xtrapless does not come up on CPU%d\n",
+			raw_smp_processor_id());
+	return ret;
+}
+
+void kvm_riscv_trapless_disable(void)
+{
+	if (!kvm_riscv_trapless_available())
+		return;
+
+	/* No vCPU is attached, unless the machine is about to go down */
+	csr_write(CSR_HIFMAP, 0);
+	csr_write(CSR_HGRANT, 0);
+	kvm_riscv_trapless_notify_disable();
+	csr_write(CSR_HVTABLEBASE, 0);
+}
+
+static bool __init trapless_probe(void)
+{
+	struct device_node *node;
+	bool found;
+
+	if (!trapless || !IS_ENABLED(CONFIG_64BIT))
+		return false;
+
+	node = of_find_compatible_node(NULL, NULL,
+				       "trapless,virtual-interrupts");
+	found = of_device_is_available(node);
+	of_node_put(node);
+	if (!found)
+		return false;
+
+	/*
+	 * The timer of the guest is vstimecmp, and with the AIA the kernel's
+	 * interrupt entry asks stopi, which does not know of Xtrapless.
+	 */
+	if (!riscv_isa_extension_available(NULL, SSTC) ||
+	    riscv_isa_extension_available(NULL, SxAIA)) {
+		kvm_info("Xtrapless needs Sstc and a machine without AIA, not used\n");
+		return false;
+	}
+
+	return true;
+}
+
+int __init kvm_riscv_trapless_init(void)
+{
+	int ret;
+
+	if (!trapless_probe())
+		return -ENODEV;
+
+	trapless_domains = alloc_pages_exact(TRAPLESS_DOMAINS * XTL_DOMAIN_SIZE,
+					     GFP_KERNEL | __GFP_ZERO);
+	if (!trapless_domains)
+		return -ENOMEM;
+
+	ret = kvm_riscv_trapless_notify_init();
+	if (ret)
+		goto free_domains;
+
+	ret = kvm_riscv_trapless_grant_init();
+	if (ret)
+		goto exit_notify;
+
+	ret = kvm_register_device_ops(&kvm_riscv_trapless_device_ops,
+				      KVM_DEV_TYPE_RISCV_TRAPLESS);
+	if (ret)
+		goto exit_grant;
+
+	static_branch_enable(&kvm_riscv_trapless_available);
+
+	return 0;
+
+exit_grant:
+	kvm_riscv_trapless_grant_exit();
+exit_notify:
+	kvm_riscv_trapless_notify_exit();
+free_domains:
+	free_pages_exact(trapless_domains, TRAPLESS_DOMAINS * XTL_DOMAIN_SIZE);
+	return ret;
+}
+
+/* Called when virtualization has been disabled on all CPUs. */
+void kvm_riscv_trapless_exit(void)
+{
+	if (!kvm_riscv_trapless_available())
+		return;
+
+	kvm_unregister_device_ops(KVM_DEV_TYPE_RISCV_TRAPLESS);
+	kvm_riscv_trapless_grant_exit();
+	kvm_riscv_trapless_notify_exit();
+	free_pages_exact(trapless_domains, TRAPLESS_DOMAINS * XTL_DOMAIN_SIZE);
+	ida_destroy(&trapless_ida);
+}

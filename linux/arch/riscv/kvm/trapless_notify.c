@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Interrupts that trap-less virtual interrupts cause in the host
+ *
+ * VS-level interrupts 2, 6 and 10 at V = 0: something arrived for the vCPU that
+ * is paused on this hart. Interrupt 24: the controller has put a notification
+ * about a detached vCPU into the queue of this hart.
+ */
+
+#include <linux/interrupt.h>
+#include <linux/irq.h>
+#include <linux/irqdomain.h>
+#include <linux/kvm_host.h>
+#include <linux/module.h>
+#include <linux/percpu.h>
+#include <linux/workqueue.h>
+#include <asm/kvm_trapless.h>
+
+#include "trapless.h"
+
+/* One page of 8-byte entries for each hart */
+#define TRAPLESS_QUEUE_ORDER	(PAGE_SHIFT - 3)
+
+static bool notify_any;
+module_param(notify_any, bool, 0444);
+MODULE_PARM_DESC(notify_any, "Let notifications go to any hart, whatever the vCPU's state");
+
+struct trapless_cpu {
+	unsigned long queue;
+};
+
+static DEFINE_PER_CPU(struct trapless_cpu, trapless_cpus);
+
+static struct workqueue_struct *trapless_wq;
+
+/*
+ * Look at every vCPU: notifications have been lost. Each of them stood for
+ * something that is still in memory.
+ */
+static void trapless_scan(struct work_struct *work)
+{
+	unsigned int domain, nr_domains = kvm_riscv_trapless_nr_domains();
+	struct kvm_vcpu *vcpu;
+	unsigned long i;
+	struct kvm *kvm;
+
+	for (domain = 1; domain <= nr_domains; domain++) {
+		rcu_read_lock();
+		kvm = kvm_riscv_trapless_find_vm(domain);
+		if (kvm && kvm_riscv_trapless_initialized(kvm)) {
+			kvm_for_each_vcpu(i, vcpu, kvm)
+				kvm_riscv_vcpu_trapless_notified(vcpu,
+								 XTL_KIND_WAKE);
+			kvm_riscv_trapless_resample(kvm);
+		}
+		rcu_read_unlock();
+	}
+}
+
+static DECLARE_WORK(trapless_scan_work, trapless_scan);
+
+static void trapless_handle(u64 notification)
+{
+	unsigned int kind = FIELD_GET(XTL_HNOTIFY_KIND, notification);
+	u32 id = FIELD_GET(XTL_HNOTIFY_ID, notification);
+	struct kvm_vcpu *vcpu;
+	struct kvm *kvm;
+
+	/*
+	 * A notification about a VM that is gone finds nobody or a successor,
+	 * which is not harmed by looking at its file once more.
+	 */
+	kvm = kvm_riscv_trapless_find_vm(FIELD_GET(XTL_HNOTIFY_DOM,
+						   notification));
+	if (!kvm || !kvm_riscv_trapless_initialized(kvm))
+		return;
+
+	if (kind == XTL_KIND_RESAMPLE) {
+		if (!id || id > kvm->arch.trapless.nr_sources)
+			return;
+		/* Completions from here on are notified again */
+		atomic64_fetch_andnot(BIT_ULL(id % 64),
+			trapless_word(kvm->arch.trapless.lines,
+				      (XTRAPLESS_MAX_SOURCES + 1) / 8 +
+				      id / 64 * 8));
+		kvm_notify_acked_irq(kvm, 0, id);
+		return;
+	}
+
+	vcpu = kvm_get_vcpu_by_id(kvm, id);
+	if (vcpu)
+		kvm_riscv_vcpu_trapless_notified(vcpu, kind);
+}
+
+static irqreturn_t trapless_notify_interrupt(int irq, void *dev_id)
+{
+	u64 notification;
+
+	rcu_read_lock();
+	/* What comes later than a queue's length raises the interrupt again */
+	for (unsigned int i = 0; i < BIT(TRAPLESS_QUEUE_ORDER); i++) {
+		notification = csr_read(CSR_HNOTIFY);
+		if (notification & XTL_HNOTIFY_OVF)
+			queue_work(trapless_wq, &trapless_scan_work);
+		if (!(notification & XTL_HNOTIFY_V))
+			break;
+		trapless_handle(notification);
+	}
+	rcu_read_unlock();
+
+	return IRQ_HANDLED;
+}
+
+/* Something arrived for the vCPU which is paused on this hart. */
+static void trapless_paused(void)
+{
+	struct kvm_vcpu *vcpu = kvm_get_running_vcpu();
+
+	if (!vcpu)
+		return;
+
+	vcpu->stat.trapless_paused++;
+	if (kvm_vcpu_wake_up(vcpu))
+		vcpu->stat.trapless_wakeups++;
+}
+
+static irqreturn_t trapless_soft_interrupt(int irq, void *dev_id)
+{
+	csr_clear(CSR_HIP, BIT(IRQ_VS_SOFT));
+	trapless_paused();
+
+	return IRQ_HANDLED;
+}
+
+static irqreturn_t trapless_external_interrupt(int irq, void *dev_id)
+{
+	csr_clear(CSR_HIP, BIT(IRQ_VS_EXT));
+	trapless_paused();
+
+	return IRQ_HANDLED;
+}
+
+static irqreturn_t trapless_timer_interrupt(int irq, void *dev_id)
+{
+	struct kvm_vcpu *vcpu = kvm_get_running_vcpu();
+
+	/* High until the guest sets its timer anew, so once is enough */
+	csr_clear(CSR_HIE, BIT(IRQ_VS_TIMER));
+	if (vcpu)
+		vcpu->arch.trapless.timer_armed = false;
+	trapless_paused();
+
+	return IRQ_HANDLED;
+}
+
+static struct trapless_irq {
+	unsigned int hwirq;
+	irq_handler_t handler;
+	const char *name;
+	unsigned int irq;
+} trapless_irqs[] = {
+	{ XTRAPLESS_NOTIFY_IRQ, trapless_notify_interrupt, "kvm-notify" },
+	{ IRQ_VS_SOFT, trapless_soft_interrupt, "kvm-vs-soft" },
+	{ IRQ_VS_TIMER, trapless_timer_interrupt, "kvm-vs-timer" },
+	{ IRQ_VS_EXT, trapless_external_interrupt, "kvm-vs-ext" },
+};
+
+int kvm_riscv_trapless_notify_enable(void)
+{
+	struct trapless_cpu *tc = this_cpu_ptr(&trapless_cpus);
+	unsigned long config = XTL_HTLCFG_EN | (notify_any ? XTL_HTLCFG_ANY : 0);
+	int i;
+
+	csr_write(CSR_HTLCFG, config);
+	if ((csr_read(CSR_HTLCFG) & config) != config)
+		return -EIO;
+
+	csr_write(CSR_HNQBASE, XTL_HNQBASE_EN | virt_to_phys((void *)tc->queue) |
+		  TRAPLESS_QUEUE_ORDER);
+
+	/* The timer's bit follows the vCPU that is attached */
+	csr_clear(CSR_HIP, BIT(IRQ_VS_SOFT) | BIT(IRQ_VS_EXT));
+	csr_clear(CSR_HIE, BIT(IRQ_VS_TIMER));
+	csr_set(CSR_HIE, BIT(IRQ_VS_SOFT) | BIT(IRQ_VS_EXT));
+
+	for (i = 0; i < ARRAY_SIZE(trapless_irqs); i++)
+		enable_percpu_irq(trapless_irqs[i].irq, IRQ_TYPE_NONE);
+
+	return 0;
+}
+
+void kvm_riscv_trapless_notify_disable(void)
+{
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(trapless_irqs); i++)
+		disable_percpu_irq(trapless_irqs[i].irq);
+
+	csr_clear(CSR_HIE, BIT(IRQ_VS_SOFT) | BIT(IRQ_VS_TIMER) |
+			   BIT(IRQ_VS_EXT));
+	/* From here notifications go to the queues of other harts */
+	csr_write(CSR_HNQBASE, 0);
+	csr_write(CSR_HTLCFG, 0);
+
+	/* What was in this queue is found in the files */
+	queue_work(trapless_wq, &trapless_scan_work);
+}
+
+static void trapless_free_queues(void)
+{
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		free_page(per_cpu(trapless_cpus, cpu).queue);
+}
+
+static int trapless_request_irqs(void)
+{
+	struct irq_domain *domain;
+	int i, ret;
+
+	domain = irq_find_matching_fwnode(riscv_get_intc_hwnode(),
+					  DOMAIN_BUS_ANY);
+	if (!domain) {
+		kvm_err("unable to find INTC domain\n");
+		return -ENOENT;
+	}
+
+	for (i = 0; i < ARRAY_SIZE(trapless_irqs); i++) {
+		struct trapless_irq *tirq = &trapless_irqs[i];
+
+		ret = -ENOMEM;
+		tirq->irq = irq_create_mapping(domain, tirq->hwirq);
+		if (tirq->irq)
+			ret = request_percpu_irq(tirq->irq, tirq->handler,
+						 tirq->name, &trapless_cpus);
+		if (ret) {
+			kvm_err("unable to request interrupt %u\n", tirq->hwirq);
+			goto free_irqs;
+		}
+	}
+
+	return 0;
+
+free_irqs:
+	while (--i >= 0)
+		free_percpu_irq(trapless_irqs[i].irq, &trapless_cpus);
+	return ret;
+}
+
+int kvm_riscv_trapless_notify_init(void)
+{
+	struct page *page;
+	int cpu, ret;
+
+	trapless_wq = alloc_workqueue("kvm-trapless", WQ_UNBOUND, 0);
+	if (!trapless_wq)
+		return -ENOMEM;
+
+	for_each_possible_cpu(cpu) {
+		page = alloc_pages_node(cpu_to_node(cpu),
+					GFP_KERNEL | __GFP_ZERO, 0);
+		if (!page) {
+			ret = -ENOMEM;
+			goto free_queues;
+		}
+		per_cpu(trapless_cpus, cpu).queue =
+					(unsigned long)page_address(page);
+	}
+
+	ret = trapless_request_irqs();
+	if (ret)
+		goto free_queues;
+
+	return 0;
+
+free_queues:
+	trapless_free_queues();
+	destroy_workqueue(trapless_wq);
+	return ret;
+}
+
+void kvm_riscv_trapless_notify_exit(void)
+{
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(trapless_irqs); i++)
+		free_percpu_irq(trapless_irqs[i].irq, &trapless_cpus);
+	destroy_workqueue(trapless_wq);
+	trapless_free_queues();
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Trap-less virtual interrupts (Xtrapless) for KVM
+ */
+
+#ifndef __KVM_RISCV_TRAPLESS_H
+#define __KVM_RISCV_TRAPLESS_H
+
+#include <linux/jump_label.h>
+#include <linux/kvm_types.h>
+#include <linux/types.h>
+
+struct kvm;
+struct kvm_device_attr;
+struct kvm_device_ops;
+struct kvm_vcpu;
+
+/* Interrupt domain of a VM */
+struct kvm_trapless {
+	/* The device exists, so the VM has an in-kernel irqchip */
+	bool		created;
+
+	/* The tables below exist and the controller knows them */
+	bool		initialized;
+
+	/* WFI of the guest waits on the hart (hstatus.VTW = 0) */
+	bool		native_wfi;
+
+	/* Number of the domain */
+	u32		domain;
+
+	/* Highest source */
+	u32		nr_sources;
+
+	/* Entries of the vhart table */
+	u32		nr_vharts;
+
+	/* Vhart table, read by the controller */
+	u64		*vharts;
+
+	/* Source table, read by the controller */
+	u64		*sources;
+
+	/* Line levels and outstanding resamples, written by the controller */
+	u64		*lines;
+};
+
+struct kvm_vcpu_trapless {
+	/* What is pending for the vCPU; NULL without an interrupt domain */
+	void		*file;
+
+	/* Value of hifmap that attaches the vCPU to a hart */
+	u64		slot;
+
+	/* The timer interrupts the host while the vCPU is paused */
+	bool		timer_armed;
+
+	/* vCPU of the same VM that deserves this vCPU's time */
+	struct kvm_vcpu	*yield_to;
+};
+
+DECLARE_STATIC_KEY_FALSE(kvm_riscv_trapless_available);
+#define kvm_riscv_trapless_available() \
+	static_branch_unlikely(&kvm_riscv_trapless_available)
+
+#define kvm_riscv_trapless_initialized(k) \
+	smp_load_acquire(&(k)->arch.trapless.initialized)
+
+/* Does the vCPU have an interrupt domain? */
+#define kvm_riscv_vcpu_trapless(v) \
+	(kvm_riscv_trapless_available() && (v)->arch.trapless.file)
+
+extern const struct kvm_device_ops kvm_riscv_trapless_device_ops;
+
+/* trapless.c: domains, vCPUs and injection */
+int kvm_riscv_trapless_init(void);
+void kvm_riscv_trapless_exit(void);
+int kvm_riscv_trapless_enable(void);
+void kvm_riscv_trapless_disable(void);
+unsigned int kvm_riscv_trapless_nr_domains(void);
+int kvm_riscv_trapless_create_domain(struct kvm *kvm);
+void kvm_riscv_trapless_destroy_vm(struct kvm *kvm);
+struct kvm *kvm_riscv_trapless_find_vm(u32 domain);
+void kvm_riscv_trapless_sync(void);
+int kvm_riscv_trapless_inject(struct kvm *kvm, u32 source, bool level);
+int kvm_riscv_trapless_inject_irqfd(struct kvm *kvm, u32 source);
+int kvm_riscv_trapless_route(struct kvm *kvm, u32 source, u64 entry);
+bool kvm_riscv_trapless_get_line(struct kvm *kvm, u32 source);
+void kvm_riscv_trapless_resample(struct kvm *kvm);
+
+/* trapless_vcpu.c: a vCPU on its way through the run loop */
+void kvm_riscv_vcpu_trapless_load(struct kvm_vcpu *vcpu);
+void kvm_riscv_vcpu_trapless_put(struct kvm_vcpu *vcpu);
+void kvm_riscv_vcpu_trapless_enter(struct kvm_vcpu *vcpu);
+void kvm_riscv_vcpu_trapless_reset(struct kvm_vcpu *vcpu);
+bool kvm_riscv_vcpu_trapless_has_interrupts(struct kvm_vcpu *vcpu, u64 mask);
+bool kvm_riscv_vcpu_trapless_get_soft(struct kvm_vcpu *vcpu);
+void kvm_riscv_vcpu_trapless_set_soft(struct kvm_vcpu *vcpu, bool pending);
+void kvm_riscv_vcpu_trapless_send_soft(struct kvm_vcpu *vcpu);
+void kvm_riscv_vcpu_trapless_clear_soft(struct kvm_vcpu *vcpu);
+void kvm_riscv_vcpu_trapless_boost(struct kvm_vcpu *vcpu);
+void kvm_riscv_vcpu_trapless_yield(struct kvm_vcpu *vcpu);
+void kvm_riscv_vcpu_trapless_notified(struct kvm_vcpu *vcpu, unsigned int kind);
+
+/* trapless_notify.c: interrupts of the host */
+int kvm_riscv_trapless_notify_init(void);
+void kvm_riscv_trapless_notify_exit(void);
+int kvm_riscv_trapless_notify_enable(void);
+void kvm_riscv_trapless_notify_disable(void);
+
+/* trapless_grant.c: injection by threads in user mode */
+int kvm_riscv_trapless_grant_init(void);
+void kvm_riscv_trapless_grant_exit(void);
+int kvm_riscv_trapless_grant_set(struct kvm *kvm, u32 first, u32 count);
+u64 kvm_riscv_trapless_grant_get(struct kvm *kvm);
+
+#endif /* __KVM_RISCV_TRAPLESS_H */
