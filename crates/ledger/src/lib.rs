@@ -20,7 +20,8 @@
 //! | [`vhart`] | vharts of interrupt domains: where they are, what is pending |
 //! | [`totals`], [`histogram`] | the counters |
 //! | [`file`], [`export`] | the JSON form |
-//! | [`stream`] | all events, to a file |
+//! | [`stream`], [`replay`] | all events, to a file and back |
+//! | [`step`] | names of the steps of virtual interrupts |
 
 pub mod book;
 pub mod chain;
@@ -32,7 +33,9 @@ pub mod export;
 pub mod file;
 pub mod histogram;
 pub mod reason;
+pub mod replay;
 mod sink;
+pub mod step;
 pub mod stream;
 pub mod totals;
 pub mod vcpu;

@@ -4,10 +4,11 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-use crate::event::{Event, Guest, Sink};
+use crate::event::{Event, Guest, Sink, VirtualStep};
+use crate::step::{self, Field};
 
 /// First line of a stream.
-pub const STREAM_SCHEMA: &str = "trapless-events/1";
+pub const STREAM_SCHEMA: &str = "trapless-events/2";
 
 /// Writes each event as a line of JSON (JSON Lines). Memory is bounded by the writer's own buffer;
 /// give it a [`io::BufWriter`] over a file.
@@ -61,6 +62,21 @@ fn hex(value: u64) -> String {
     format!("{value:#x}")
 }
 
+fn virtual_step(s: &VirtualStep) -> Value {
+    let mut value = json!({
+        "event": "virtual", "time": s.time, "hart": s.hart, "mode": s.mode.name(),
+        "domain": s.domain, "step": step::name(&s.kind), "memory": s.memory,
+    });
+    for (name, field) in step::fields(&s.kind) {
+        value[name] = match field {
+            Field::Number(n) => n.into(),
+            Field::Flag(flag) => flag.into(),
+            Field::Name(name) => name.into(),
+        };
+    }
+    value
+}
+
 fn describe(event: &Event) -> Value {
     match event {
         Event::Trap(t) => json!({
@@ -86,10 +102,7 @@ fn describe(event: &Event) -> Value {
             "event": "device", "time": d.time, "hart": d.hart, "mode": d.mode.name(),
             "addr": hex(d.addr), "write": d.write,
         }),
-        Event::Virtual(s) => json!({
-            "event": "virtual", "time": s.time, "hart": s.hart, "mode": s.mode.name(),
-            "domain": s.domain, "step": format!("{:?}", s.kind), "memory": s.memory,
-        }),
+        Event::Virtual(s) => virtual_step(s),
         Event::Wait {
             time,
             hart,

@@ -4,8 +4,9 @@ use std::io::{self, Write};
 
 use trapless_isa::cause::{INTERRUPT, exception};
 use trapless_isa::{Mode, csr, sbi};
-use trapless_ledger::event::{Event, Guest, Return, Sink, Trap};
+use trapless_ledger::event::{Event, Guest, Return, Sink, Trap, VirtualStep};
 use trapless_ledger::reason::{cause_index, cause_name, short_cause};
+use trapless_ledger::step;
 
 /// Writes a line for each event to `out`.
 ///
@@ -64,15 +65,7 @@ pub fn line(event: &Event) -> String {
                 guest(t.mode, t.mode, t.guest)
             )
         }
-        Event::Virtual(s) => {
-            format!(
-                "{} virtual {} domain={} {:?}",
-                start(s.time, s.hart),
-                s.mode,
-                s.domain,
-                s.kind
-            )
-        }
+        Event::Virtual(s) => virtual_step(s),
         Event::DeviceAccess(d) => {
             let what = if d.write { "write" } else { "read" };
             format!(
@@ -92,6 +85,20 @@ pub fn line(event: &Event) -> String {
             format!("{} wait   {mode} {what}", start(*time, *hart))
         }
     }
+}
+
+fn virtual_step(s: &VirtualStep) -> String {
+    let mut line = format!(
+        "{} virt   {} {} domain={}",
+        start(s.time, s.hart),
+        s.mode,
+        step::name(&s.kind),
+        s.domain
+    );
+    for (name, field) in step::fields(&s.kind) {
+        line.push_str(&format!(" {name}={field}"));
+    }
+    format!("{line} memory={}", s.memory)
 }
 
 fn start(time: u64, hart: usize) -> String {
@@ -165,7 +172,7 @@ fn returned(r: &Return) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trapless_ledger::event::{Raise, TimerSet};
+    use trapless_ledger::event::{Raise, StepKind, TimerSet};
 
     const GUEST: Guest = Guest {
         vmid: 3,
@@ -217,7 +224,23 @@ mod tests {
             irq: 6,
             guest: GUEST,
         };
+        let post = VirtualStep {
+            time: 8,
+            hart: 1,
+            mode: Mode::VS,
+            domain: 5,
+            kind: StepKind::Notified {
+                vhart: 2,
+                to: 3,
+                kind: 1,
+            },
+            memory: 4,
+        };
         let cases = [
+            (
+                Event::Virtual(post),
+                "             8  1 virt   VS notified domain=5 vhart=2 to=3 kind=wake memory=4",
+            ),
             (
                 Event::Trap(call),
                 "          1234  1 trap   VS>HS environment call from VS epc=0x80000000 sbi=TIME.0 a0=0x5 a1=0x0 vmid=3 vcpu=0x10",

@@ -10,6 +10,7 @@ use trapless_isa::cause::{INTERRUPT, exception, interrupt};
 use trapless_isa::{Mode, sbi};
 use trapless_ledger::event::{Event, Guest, Sink, Trap};
 use trapless_ledger::reason::{cause_index, cause_name, short_cause};
+use trapless_ledger::step;
 
 use crate::protobuf::Message;
 
@@ -66,7 +67,7 @@ const INSTANT: u64 = 3;
 const MACHINE: u64 = 1;
 
 /// Interrupts with a flow from raised to taken: bit positions in `mip`.
-const IRQS: usize = 16;
+const IRQS: usize = 32;
 
 #[derive(Clone, Debug)]
 struct Hart {
@@ -289,8 +290,12 @@ impl<W: Write> Sink for PerfettoTrace<W> {
             }
             Event::Virtual(s) => {
                 self.begin(s.hart, s.time, s.mode);
-                let rest = named("virtual interrupt", "virtual");
-                let rest = annotated(rest, "step", &format!("{:?}", s.kind));
+                let mut rest = named(&step::name(&s.kind).replace('_', " "), "virtual");
+                rest = annotated(rest, "domain", &s.domain.to_string());
+                for (name, field) in step::fields(&s.kind) {
+                    rest = annotated(rest, name, &field.to_string());
+                }
+                rest = annotated(rest, "memory words", &s.memory.to_string());
                 self.event(s.hart, s.time, INSTANT, rest);
             }
             Event::DeviceAccess(d) => {

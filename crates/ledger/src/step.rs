@@ -1,0 +1,109 @@
+//! Names and fields of the steps of virtual interrupts, the same in streams, logs and traces.
+
+use std::fmt;
+
+use trapless_isa::xtrapless;
+
+use crate::class::kind_name;
+use crate::event::StepKind;
+
+/// Value of a field.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Field {
+    /// A number.
+    Number(u64),
+    /// Yes or no.
+    Flag(bool),
+    /// A name.
+    Name(&'static str),
+}
+
+impl fmt::Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(n) => n.fmt(f),
+            Self::Flag(flag) => u8::from(*flag).fmt(f),
+            Self::Name(name) => f.write_str(name),
+        }
+    }
+}
+
+/// Name of a state that a vhart is left in (`hifmap.STATE`).
+pub fn state_name(state: u8) -> &'static str {
+    match u64::from(state) {
+        xtrapless::state::STOPPED => "stopped",
+        xtrapless::state::PREEMPTED => "preempted",
+        xtrapless::state::HALTED => "halted",
+        _ => "other",
+    }
+}
+
+/// Name of a step, for instance `post_soft`.
+pub fn name(kind: &StepKind) -> &'static str {
+    match kind {
+        StepKind::PostSoft { .. } => "post_soft",
+        StepKind::PostSource { .. } => "post_source",
+        StepKind::Hit { .. } => "hit",
+        StepKind::Notified { .. } => "notified",
+        StepKind::Silent { .. } => "silent",
+        StepKind::Lowered { .. } => "lowered",
+        StepKind::Claimed { .. } => "claimed",
+        StepKind::Completed { .. } => "completed",
+        StepKind::Attached { .. } => "attached",
+        StepKind::Detached { .. } => "detached",
+        StepKind::HartIpi { .. } => "hart_ipi",
+        StepKind::Fetched { .. } => "fetched",
+        StepKind::Overflow { .. } => "overflow",
+    }
+}
+
+/// Fields of a step with their names, in the order of its definition.
+pub fn fields(kind: &StepKind) -> Vec<(&'static str, Field)> {
+    let id = |n: u16| Field::Number(n.into());
+    let hart = |n: usize| Field::Number(n as u64);
+    let notification = |n: u8| Field::Name(kind_name(n));
+    match *kind {
+        StepKind::PostSoft { vhart, merged } => {
+            vec![("vhart", id(vhart)), ("merged", Field::Flag(merged))]
+        }
+        StepKind::PostSource {
+            vhart,
+            source,
+            merged,
+        } => vec![
+            ("vhart", id(vhart)),
+            ("source", id(source)),
+            ("merged", Field::Flag(merged)),
+        ],
+        StepKind::Hit { vhart, on } => vec![("vhart", id(vhart)), ("on", hart(on))],
+        StepKind::Notified { vhart, to, kind } => vec![
+            ("vhart", id(vhart)),
+            ("to", hart(to)),
+            ("kind", notification(kind)),
+        ],
+        StepKind::Silent { vhart } => vec![("vhart", id(vhart))],
+        StepKind::Lowered { source } => vec![("source", id(source))],
+        StepKind::Claimed { vhart, source } => {
+            vec![("vhart", id(vhart)), ("source", id(source))]
+        }
+        StepKind::Completed {
+            vhart,
+            source,
+            again,
+        } => vec![
+            ("vhart", id(vhart)),
+            ("source", id(source)),
+            ("again", Field::Flag(again)),
+        ],
+        StepKind::Attached { vhart } => vec![("vhart", id(vhart))],
+        StepKind::Detached { vhart, state } => vec![
+            ("vhart", id(vhart)),
+            ("state", Field::Name(state_name(state))),
+        ],
+        StepKind::HartIpi { to } => vec![("to", hart(to))],
+        StepKind::Fetched { id: what, kind } => {
+            vec![("id", id(what)), ("kind", notification(kind))]
+        }
+        StepKind::Overflow { on } => vec![("on", hart(on))],
+    }
+}
