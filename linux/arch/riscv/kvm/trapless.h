@@ -41,10 +41,12 @@ static inline atomic64_t *trapless_ctl(void *file)
  */
 static inline void trapless_op(unsigned long op, u32 domain, u32 id)
 {
+	/* CSR accesses are ordered like device I/O: memory first ... */
 	mb();
 	csr_write(CSR_HGENVSI, FIELD_PREP(XTL_HGENVSI_OP, op) |
 			       FIELD_PREP(XTL_HGENVSI_DOM, domain) |
 			       FIELD_PREP(XTL_HGENVSI_ID, id));
+	/* ... and what follows sees what the operation did. */
 	mb();
 }
 

@@ -179,12 +179,13 @@ static int trapless_vcpu_word(struct kvm_vcpu *vcpu, u32 word, u64 *value,
 		valid = trapless_valid_sources(vcpu->kvm, word / 2);
 	}
 
-	if (!write)
+	if (!write) {
 		*value = atomic64_read(where);
-	else if (*value & ~valid)
+		return 0;
+	}
+	if (*value & ~valid)
 		return -EINVAL;
-	else
-		atomic64_set(where, *value);
+	atomic64_set(where, *value);
 
 	return 0;
 }
@@ -251,12 +252,13 @@ static int trapless_access(struct kvm *kvm, struct kvm_device_attr *attr,
 			 ~XTL_SOURCE_ENTRY_V;
 		return 0;
 	case KVM_DEV_TRAPLESS_GRP_LINE:
-		if (write && *value > 1)
+		if (!write) {
+			*value = kvm_riscv_trapless_get_line(kvm, attr->attr);
+			return 0;
+		}
+		if (*value > 1)
 			return -EINVAL;
-		if (write)
-			return kvm_riscv_trapless_inject(kvm, attr->attr, *value);
-		*value = kvm_riscv_trapless_get_line(kvm, attr->attr);
-		return 0;
+		return kvm_riscv_trapless_inject(kvm, attr->attr, *value);
 	case KVM_DEV_TRAPLESS_GRP_VCPU:
 		return trapless_vcpu_attr(kvm, attr->attr, value, write);
 	}
