@@ -5,7 +5,7 @@ use trapless_isa::xtrapless::{hgrant, htlcfg, hvtablebase, limits};
 
 use super::queue::Queue;
 use super::slot::Slot;
-use super::{SSI_HS, field};
+use super::{SSI_HS, field, is_vs_level};
 use crate::Lines;
 
 /// Registers of one hart, and what is on its way to it.
@@ -60,6 +60,7 @@ impl Hart {
             && self.config & !(htlcfg::EN | htlcfg::ANY | htlcfg::ERR) == 0
             && (self.enabled() || self.slot.is_none())
             && self.slot.is_none_or(Slot::is_sound)
+            && is_vs_level(self.arrived)
             && self.queue.is_sound()
     }
 }

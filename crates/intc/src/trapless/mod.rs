@@ -47,6 +47,8 @@ mod queue;
 mod slot;
 mod state;
 mod tables;
+#[cfg(test)]
+mod tests;
 mod words;
 
 use trapless_isa::Mode;
@@ -244,4 +246,9 @@ impl InterruptArchitecture for Trapless {
 /// A field of a register or table word.
 fn field(word: u64, mask: u64, shift: u32) -> u64 {
     (word & mask) >> shift
+}
+
+/// Whether a set of inputs has none but those a file drives.
+fn is_vs_level(lines: u64) -> bool {
+    lines & !(1 << SSI | 1 << SEI) == 0
 }

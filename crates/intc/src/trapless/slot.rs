@@ -5,7 +5,7 @@ use trapless_isa::xtrapless::{hifmap, htlcfg, state};
 
 use super::file::File;
 use super::tables::Domain;
-use super::{Actor, SEI, SSI, StepKind, Trapless, field};
+use super::{Actor, StepKind, Trapless, field, is_vs_level};
 
 /// A valid slot. It never holds what is pending, only what the file drove when it was last read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ impl Slot {
 
     /// Whether a restored slot can have come from this controller.
     pub fn is_sound(self) -> bool {
-        self.lines & !(1 << SSI | 1 << SEI) == 0
+        is_vs_level(self.lines)
     }
 }
 
