@@ -161,6 +161,7 @@ impl<'a> Comparison<'a> {
         ] {
             lines.extend(self.latency_sentence(key, what, space));
         }
+        lines.extend(self.class_sentences(space));
         lines
     }
 
@@ -378,6 +379,8 @@ pub fn label(key: &str) -> String {
         "remote_fence" => "remote fence (SBI call)".to_string(),
         "external_interrupt" => "host external interrupt".to_string(),
         "guest_external" => "guest external interrupt".to_string(),
+        "notification" => "notification interrupt".to_string(),
+        "vs_level" => format!("VS-level interrupt, {rest}"),
         "wfi" => "WFI".to_string(),
         "wrs" => "WRS".to_string(),
         "mmio" => format!("MMIO {rest}"),
@@ -392,7 +395,7 @@ pub fn label(key: &str) -> String {
 pub type Row = (String, Vec<String>);
 
 impl Comparison<'_> {
-    fn row(&self, label: &str, cell: impl Fn(&Column) -> String) -> Row {
+    pub(crate) fn row(&self, label: &str, cell: impl Fn(&Column) -> String) -> Row {
         (label.to_string(), self.columns.iter().map(cell).collect())
     }
 

@@ -8,12 +8,14 @@
 //! | module | subject |
 //! |---|---|
 //! | [`compare`] | what a report says: columns, rows, findings |
+//! | [`classes`] | the same for interrupts by class |
 //! | [`text`] | the report for a terminal |
 //! | [`html`] | the report as a page |
 //! | [`log`] | traps as lines of text |
 //! | [`perfetto`] | traces for the Perfetto viewer |
 //! | [`number`] | numbers for people |
 
+pub mod classes;
 pub mod compare;
 pub mod html;
 pub mod log;

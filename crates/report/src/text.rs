@@ -40,6 +40,9 @@ pub fn report(ledgers: &[LedgerFile], style: Style) -> String {
     let fits = both[0].width() <= style.width;
     out.push_str(&both[usize::from(!fits)].render(style));
     out.push_str(&interrupts(&comparison).render(style));
+    for (title, rows) in comparison.class_blocks(Space::Plain) {
+        out.push_str(&figures(&comparison, title, &rows).render(style));
+    }
     if !comparison.latency_rows().is_empty() {
         out.push_str(&latencies(&comparison).render(style));
     }

@@ -43,6 +43,7 @@ pub fn page(ledgers: &[LedgerFile]) -> String {
     ));
     body.push_str(&cards(&comparison));
     body.push_str(&exits(&comparison, &rest));
+    body.push_str(&interrupts(&comparison));
     body.push_str(&latencies(&comparison));
     body.push_str(&time(&comparison));
     body.push_str(&section(
@@ -86,6 +87,7 @@ pub fn page(ledgers: &[LedgerFile]) -> String {
 fn nav() -> String {
     let links = [
         ("exits", "Exits"),
+        ("interrupts", "Interrupts"),
         ("latency", "Latency"),
         ("time", "Time"),
         ("chains", "Chains"),
@@ -173,6 +175,15 @@ fn exits(comparison: &Comparison, sentences: &[String]) -> String {
         }
     );
     section("exits", "Guest exits by reason", &note, &content, true)
+}
+
+fn interrupts(comparison: &Comparison) -> String {
+    let mut content = tables::classes(comparison);
+    if content.is_empty() {
+        content.push_str("<p>No guest used an interrupt in this part of the run.</p>");
+    }
+    let note = "Where each interrupt found its vCPU, what it cost, and how long it took from being sent to the guest's handler (virtual time).";
+    section("interrupts", "Interrupts by class", note, &content, true)
 }
 
 fn latencies(comparison: &Comparison) -> String {

@@ -108,6 +108,19 @@ pub fn interrupts(comparison: &Comparison) -> String {
     )
 }
 
+/// Interrupts by class.
+pub fn classes(comparison: &Comparison) -> String {
+    let table = |(title, rows): (&'static str, Vec<Row>)| {
+        format!(
+            "<h3>{}</h3>{}",
+            esc(title),
+            plain(comparison, "Counts in the workload's part of the run", rows)
+        )
+    };
+    let blocks = comparison.class_blocks(Space::NoBreak);
+    blocks.into_iter().map(table).collect()
+}
+
 /// Percentiles of one latency.
 pub fn latency(comparison: &Comparison, key: &str) -> String {
     let columns = comparison
