@@ -19,11 +19,13 @@
 //! that it was sent to, and nothing else.
 
 pub mod rtc;
+pub mod state;
 pub mod syscon;
 pub mod uart;
 pub mod virtio;
 
 pub use rtc::GoldfishRtc;
+pub use state::{Persist, StateError, StateReader, StateWriter};
 pub use syscon::{PowerLatch, PowerRequest, Syscon};
 pub use uart::Uart;
 

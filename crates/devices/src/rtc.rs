@@ -2,6 +2,7 @@
 //!
 //! The register layout is that of the Goldfish virtual platform's `goldfish_rtc`, as Linux's `rtc-goldfish` drives it.
 
+use crate::state::{Persist, StateError, StateReader, StateWriter};
 use crate::{Clock, IrqLine, MmioDevice, fill_le, value_le};
 
 const TIME_LOW: u64 = 0x00;
@@ -17,6 +18,8 @@ const CLEAR_INTERRUPT: u64 = 0x1c;
 pub struct GoldfishRtc {
     clock: Box<dyn Clock>,
     irq: Box<dyn IrqLine>,
+    /// RTC time at clock time 0 as the RTC was built.
+    epoch_ns: u64,
     /// RTC time minus clock time, modulo 2^64.
     offset_ns: u64,
     /// High half of the time: latched by a read of the low half, or written ahead of it.
@@ -35,6 +38,7 @@ impl GoldfishRtc {
         Self {
             clock,
             irq,
+            epoch_ns,
             offset_ns: epoch_ns,
             time_high: 0,
             alarm_high: 0,
@@ -109,6 +113,34 @@ impl MmioDevice for GoldfishRtc {
         // An alarm too far away for the clock to reach never fires.
         self.alarm
             .and_then(|at| now.checked_add(at.saturating_sub(self.time())))
+    }
+}
+
+/// The clock goes on between save and restore: the guest finds the time of the day, as after a suspension. If it has set
+/// the time, the difference is kept.
+impl Persist for GoldfishRtc {
+    fn save(&self, to: &mut StateWriter) {
+        to.number(self.offset_ns.wrapping_sub(self.epoch_ns));
+        to.number(self.time_high);
+        to.number(self.alarm_high);
+        to.number(self.alarm_low);
+        to.number(self.alarm.is_some());
+        to.number(self.alarm.unwrap_or(0));
+        to.number(self.enabled);
+        to.number(self.pending);
+    }
+
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        self.offset_ns = self.epoch_ns.wrapping_add(from.number()?);
+        self.time_high = from.number()?;
+        self.alarm_high = from.number()?;
+        self.alarm_low = from.number()?;
+        let (armed, at) = (from.flag()?, from.number()?);
+        self.alarm = armed.then_some(at);
+        self.enabled = from.flag()?;
+        self.pending = from.flag()?;
+        self.update();
+        Ok(())
     }
 }
 

@@ -7,8 +7,12 @@
 use std::convert::Infallible;
 use std::io::Write;
 
-use vm_superio::{Serial, Trigger, serial::NoEvents};
+use vm_superio::{
+    Serial, Trigger,
+    serial::{NoEvents, SerialState},
+};
 
+use crate::state::{Persist, StateError, StateReader, StateWriter};
 use crate::{IrqLine, MmioDevice};
 
 const DATA: u8 = 0;
@@ -28,6 +32,9 @@ const FCR_FIFO_ENABLE: u8 = 1 << 0;
 const FCR_CLEAR_RECEIVER: u8 = 1 << 1;
 const LCR_DLAB: u8 = 1 << 7;
 const LSR_DATA_READY: u8 = 1 << 0;
+
+/// Bytes in the receive FIFO of `vm_superio`.
+const FIFO: usize = 64;
 
 /// The interrupt is derived by [`Uart::update`] after each access, so the edge is not needed.
 struct NoTrigger;
@@ -173,6 +180,50 @@ impl MmioDevice for Uart {
     }
 }
 
+impl Persist for Uart {
+    fn save(&self, to: &mut StateWriter) {
+        let state = self.serial.state();
+        for register in [
+            state.baud_divisor_low,
+            state.baud_divisor_high,
+            state.interrupt_enable,
+            state.interrupt_identification,
+            state.line_control,
+            state.line_status,
+            state.modem_control,
+            state.modem_status,
+            state.scratch,
+        ] {
+            to.number(register);
+        }
+        to.bytes(&state.in_buffer);
+        to.number(self.thr_empty);
+        to.number(self.fifo_enabled);
+    }
+
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        let state = SerialState {
+            baud_divisor_low: from.number()?,
+            baud_divisor_high: from.number()?,
+            interrupt_enable: from.number()?,
+            interrupt_identification: from.number()?,
+            line_control: from.number()?,
+            line_status: from.number()?,
+            modem_control: from.number()?,
+            modem_status: from.number()?,
+            scratch: from.number()?,
+            in_buffer: from.bytes(FIFO)?.to_vec(),
+        };
+        let out = std::mem::replace(self.serial.writer_mut(), Box::new(std::io::sink()));
+        self.serial = Serial::from_state(&state, NoTrigger, NoEvents, out)
+            .map_err(|_| StateError("holds more than such a device can"))?;
+        self.thr_empty = from.flag()?;
+        self.fifo_enabled = from.flag()?;
+        self.update();
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -253,6 +304,25 @@ mod tests {
         assert_eq!(uart.input_capacity(), 64);
         assert!(!line.0.load(Ordering::Relaxed));
         assert_eq!(read(&mut uart, LCR), LCR_DLAB);
+    }
+
+    #[test]
+    fn a_restored_uart_has_the_input_the_line_and_its_own_output() {
+        let (mut saved, _, _) = uart();
+        saved.write(IER.into(), &[IER_RECEIVED]);
+        saved.enqueue(b"ab");
+        let mut writer = StateWriter::default();
+        saved.save(&mut writer);
+        let state = writer.into_bytes();
+        let (mut uart, out, line) = uart();
+        let mut reader = StateReader::new(&state);
+        uart.restore(&mut reader).unwrap();
+        reader.end().unwrap();
+        assert!(line.0.load(Ordering::Relaxed));
+        assert_eq!([read(&mut uart, DATA), read(&mut uart, DATA)], *b"ab");
+        assert!(!line.0.load(Ordering::Relaxed));
+        uart.write(DATA.into(), b"k");
+        assert_eq!(*out.0.lock().unwrap(), b"k");
     }
 
     #[test]

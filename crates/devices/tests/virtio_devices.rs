@@ -336,3 +336,67 @@ fn reset_forgets_queues_features_and_interrupts() {
     driver.set_up(16, VERSION_1);
     assert_eq!(request(&mut driver, 0, 0, 512, WRITE), (0, 513));
 }
+
+#[test]
+fn a_restored_device_goes_on_where_the_saved_one_was() {
+    let file = image();
+    let mut driver = block(&file, true);
+    assert_eq!(request(&mut driver, 0, 0, 512, WRITE), (0, 513));
+    // An interrupt that the driver has not seen yet, and a request that the device has not.
+    driver.put(HEADER, &[0; 16]);
+    driver.submit(
+        0,
+        &[(HEADER, 16, 0), (BUFFER, 512, WRITE), (STATUS, 1, WRITE)],
+    );
+    driver.notify(0);
+    driver.submit(
+        0,
+        &[(HEADER, 16, 0), (BUFFER, 512, WRITE), (STATUS, 1, WRITE)],
+    );
+    let disk = || RawDisk::open(file.path(), true).unwrap();
+    let again = || Block::new(Box::new(disk()), "serial-0");
+    driver.replace(again()).unwrap();
+    assert_eq!(driver.take_interrupt(), 1);
+    assert_eq!(driver.next_used(0).unwrap().1, 513);
+    assert_eq!(driver.next_used(0), None);
+    driver.notify(0);
+    assert_eq!(driver.next_used(0).unwrap().1, 513);
+    assert_eq!(driver.take_interrupt(), 1);
+
+    // A frame that waits in the device for a buffer.
+    let card = || Net::new(Box::new(Loopback::default()), [2; 6]);
+    let mut driver = Driver::started(card(), 16);
+    driver.put(DATA, &[[0; 12].as_slice(), &[7; 60]].concat());
+    driver.submit(1, &[(DATA, 72, 0)]);
+    driver.notify(1);
+    driver.replace(card()).unwrap();
+    driver.submit(0, &[(BUFFER, 2048, WRITE)]);
+    driver.notify(0);
+    assert_eq!(driver.next_used(0), Some((0, 72)));
+    assert_eq!(driver.get(BUFFER + 12, 60), [7; 60]);
+}
+
+#[test]
+fn states_that_are_cut_or_changed_are_errors_or_harmless() {
+    let card = || Net::new(Box::new(Loopback::default()), [2; 6]);
+    let mut driver = Driver::started(card(), 16);
+    let mut writer = trapless_devices::StateWriter::default();
+    trapless_devices::Persist::save(&driver.device, &mut writer);
+    let state = writer.into_bytes();
+    for len in 0..state.len() {
+        assert!(driver.restore(card(), &state[..len]).is_err(), "{len}");
+    }
+    for at in 0..state.len() {
+        let mut changed = state.clone();
+        changed[at] ^= 0xff;
+        if driver.restore(card(), &changed).is_ok() {
+            driver.notify(0);
+            driver.notify(1);
+            driver.device.poll();
+        }
+    }
+    let disk = image();
+    let disk = || Box::new(RawDisk::open(disk.path(), true).unwrap());
+    let mut other = Driver::new(Block::new(disk(), ""));
+    assert!(other.restore(Block::new(disk(), ""), &state).is_err());
+}

@@ -5,6 +5,8 @@ use std::io::Write;
 
 use virtio_bindings::virtio_ids::VIRTIO_ID_CONSOLE;
 
+use crate::state::{StateError, StateReader, StateWriter};
+
 use super::queue::{DriverFault, QueueIo};
 use super::{VirtioDevice, read_space};
 
@@ -129,5 +131,15 @@ impl VirtioDevice for Console {
 
     fn poll(&mut self, io: &mut QueueIo<'_>) -> Result<(), DriverFault> {
         self.receive(io)
+    }
+
+    fn save(&self, to: &mut StateWriter) {
+        let (first, second) = self.input.as_slices();
+        to.bytes(&[first, second].concat());
+    }
+
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        self.input = from.bytes(INPUT_LIMIT)?.iter().copied().collect();
+        Ok(())
     }
 }

@@ -10,11 +10,12 @@ use virtio_bindings::virtio_config::{
 };
 use virtio_bindings::virtio_mmio::*;
 use virtio_bindings::virtio_ring::{VIRTIO_RING_F_EVENT_IDX, VIRTIO_RING_F_INDIRECT_DESC};
-use virtio_queue::{Queue, QueueT};
+use virtio_queue::{Queue, QueueState, QueueT};
 use vm_memory::{GuestAddress, GuestMemory, Permissions};
 
 use super::VirtioDevice;
 use super::queue::{DriverFault, QueueIo};
+use crate::state::{Persist, StateError, StateReader, StateWriter};
 use crate::{DeviceEvents, GuestRam, IrqLine, MmioDevice, fill_le, value_le};
 
 /// "virt", little-endian.
@@ -352,6 +353,72 @@ impl<D: VirtioDevice> MmioDevice for VirtioMmio<D> {
 
     fn needs_poll(&self) -> bool {
         self.backlog
+    }
+}
+
+impl<D: VirtioDevice> Persist for VirtioMmio<D> {
+    fn save(&self, to: &mut StateWriter) {
+        to.number(self.device.device_id());
+        to.number(self.device_features_select);
+        to.number(self.driver_features_select);
+        to.number(self.driver_features);
+        to.number(self.queue_select);
+        to.number(self.status);
+        to.number(self.interrupt);
+        to.number(self.generation);
+        to.number(self.backlog);
+        for queue in &self.queues {
+            let state = queue.state();
+            to.number(state.size);
+            to.number(state.ready);
+            to.number(state.event_idx_enabled);
+            to.number(state.next_avail);
+            to.number(state.next_used);
+            to.number(state.desc_table);
+            to.number(state.avail_ring);
+            to.number(state.used_ring);
+        }
+        self.device.save(to);
+    }
+
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        if from.number::<u32>()? != self.device.device_id() {
+            return Err(StateError("is of another kind"));
+        }
+        self.device_features_select = from.number()?;
+        self.driver_features_select = from.number()?;
+        self.driver_features = from.number()?;
+        self.queue_select = from.number()?;
+        self.status = from.number::<u32>()? & (DRIVER_STATUS | VIRTIO_CONFIG_S_NEEDS_RESET);
+        self.interrupt = from.number()?;
+        self.generation = from.number()?;
+        self.backlog = from.flag()?;
+        for queue in &mut self.queues {
+            let state = QueueState {
+                max_size: queue.max_size(),
+                size: from.number()?,
+                ready: from.flag()?,
+                event_idx_enabled: from.flag()?,
+                next_avail: from.number()?,
+                next_used: from.number()?,
+                desc_table: from.number()?,
+                avail_ring: from.number()?,
+                used_ring: from.number()?,
+            };
+            *queue = Queue::try_from(state).map_err(|_| StateError("has an impossible queue"))?;
+            if queue.ready() && !queue_in_ram(queue, &self.ram) {
+                return Err(StateError("has a queue outside RAM"));
+            }
+        }
+        if self.status & VIRTIO_CONFIG_S_DRIVER_OK != 0 {
+            if !self.features_acceptable() {
+                return Err(StateError("offered other features"));
+            }
+            self.device.activate(self.driver_features);
+        }
+        self.device.restore(from)?;
+        self.irq.set(self.interrupt != 0);
+        Ok(())
     }
 }
 

@@ -7,6 +7,8 @@
 //!   D: VirtioDevice    Block, Console, Net, Rng: requests only
 //! ```
 
+use crate::state::{StateError, StateReader, StateWriter};
+
 pub mod block;
 pub mod console;
 pub mod mmio;
@@ -60,6 +62,21 @@ pub trait VirtioDevice: Send {
 
     /// The driver reset the device: forget what belongs to requests and negotiation, keep the back-end.
     fn reset(&mut self) {}
+
+    /// Appends what a restored device needs besides its queues and the accepted features, which
+    /// [`VirtioDevice::activate`] gets again.
+    fn save(&self, to: &mut StateWriter) {
+        let _ = to;
+    }
+
+    /// Takes over what [`VirtioDevice::save`] wrote.
+    ///
+    /// # Errors
+    /// [`StateError`] if it is not from such a device.
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        let _ = from;
+        Ok(())
+    }
 }
 
 /// Copies `space[offset..]` into `data` as far as both reach.

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use trapless_devices::virtio::{VirtioDevice, VirtioMmio};
-use trapless_devices::{DeviceEvents, GuestRam, IrqLine, MmioDevice};
+use trapless_devices::{
+    DeviceEvents, GuestRam, IrqLine, MmioDevice, Persist, StateError, StateReader, StateWriter,
+};
 use vm_memory::{Bytes, GuestAddress};
 
 pub const RAM: u64 = 0x8000_0000;
@@ -264,6 +266,22 @@ impl<D: VirtioDevice> Driver<D> {
         self.write(0x64, causes);
         assert!(!self.wire.high());
         causes
+    }
+
+    /// Saves the device and goes on with `device`, restored, on a wire that is low at first.
+    pub fn replace(&mut self, device: D) -> Result<(), StateError> {
+        let mut writer = StateWriter::default();
+        self.device.save(&mut writer);
+        self.restore(device, &writer.into_bytes())
+    }
+
+    pub fn restore(&mut self, device: D, state: &[u8]) -> Result<(), StateError> {
+        self.wire = Wire::default();
+        let (wire, errors) = (Box::new(self.wire.clone()), Box::new(self.errors.clone()));
+        self.device = VirtioMmio::new(device, self.ram.clone(), wire, errors);
+        let mut reader = StateReader::new(state);
+        self.device.restore(&mut reader)?;
+        reader.end()
     }
 
     pub fn last_error(&self) -> &'static str {

@@ -13,6 +13,8 @@ use std::collections::VecDeque;
 use virtio_bindings::virtio_ids::VIRTIO_ID_NET;
 use virtio_bindings::virtio_net::{VIRTIO_NET_F_MAC, VIRTIO_NET_F_STATUS, VIRTIO_NET_S_LINK_UP};
 
+use crate::state::{StateError, StateReader, StateWriter};
+
 use super::queue::{DriverFault, QueueIo};
 use super::{VirtioDevice, read_space};
 
@@ -175,5 +177,14 @@ impl VirtioDevice for Net {
 
     fn reset(&mut self) {
         self.pending.clear();
+    }
+
+    fn save(&self, to: &mut StateWriter) {
+        to.bytes(&self.pending);
+    }
+
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        self.pending = from.bytes(HEADER + MAX_FRAME)?.to_vec();
+        Ok(())
     }
 }
