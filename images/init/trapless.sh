@@ -15,6 +15,8 @@ prepare_system() {
     /bin/busybox mount -t proc proc /proc
     mount -t sysfs sys /sys
     mount -t devtmpfs dev /dev
+    # Without a console (its driver may come as a module) the kernel starts this program with nothing open.
+    if [ ! -e /proc/$$/fd/1 ]; then exec </dev/null >/dev/kmsg 2>&1; fi
     mount -t tmpfs tmpfs /run
     mkdir /dev/shm && mount -t tmpfs tmpfs /dev/shm
     read_command_line
@@ -36,6 +38,47 @@ read_command_line() {
             ;;
         esac
     done
+}
+
+# has_device COMPATIBLE: whether the device tree has such a device on the platform bus
+has_device() {
+    for node in /proc/device-tree/soc/*/compatible; do
+        # Strings end in NUL, which the shell drops.
+        compatible=
+        read -r compatible 2>/dev/null <"$node"
+        case $compatible in *"$1"*) return 0 ;; esac
+    done
+    return 1
+}
+
+# The guest's side of Xtrapless. All its devices, the console among them, wait for the interrupt controller's driver.
+load_interrupt_drivers() {
+    if has_device trapless,irqchip; then
+        insmod /lib/trapless/irq-riscv-trapless.ko || give_up "cannot load the driver of the interrupt controller"
+    fi
+    if has_device trapless,ipi; then
+        insmod /lib/trapless/irq-riscv-trapless-ipi.ko rfence="${rfence:-0}" || give_up "cannot load the driver of IPIs"
+    fi
+    [ -t 0 ] || wait_for_console
+}
+
+# A console that appears by deferred probing becomes standard input and output; without one the kernel's log stays.
+wait_for_console() {
+    case $command_line in *console=hvc*) modprobe virtio_mmio ;; esac
+    tries=0
+    until [ -s /sys/class/tty/console/active ] && { : >/dev/console; } 2>/dev/null; do
+        tries=$((tries + 1))
+        if [ "$tries" -gt 100 ]; then return 1; fi
+        usleep 10000
+    done
+    exec </dev/console >/dev/console 2>&1
+}
+
+# Last words where they are seen even without a console, then the end.
+give_up() {
+    echo "<0>$1" >/dev/kmsg
+    echo "$1"
+    poweroff -f
 }
 
 say() { echo "@trapless $*"; }

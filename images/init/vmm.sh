@@ -1,20 +1,44 @@
-# Starting a guest and waiting for its end. The workload runs in it; KVM's statistics are printed when it has ended.
+# KVM of the host, starting guests and waiting for their end. The workload runs in them; KVM's statistics are printed when they
+# have ended. What the variables of common parameters mean is said in experiments/common/parameters.toml.
 
-# vmm_start [tap INTERFACE]: starts the guest in the background
+# Loads KVM: this project's and the IPI driver on a machine with Xtrapless, unless told otherwise; else the kernel's own.
+# `trapless.kvm=stock` says so on the command line where there is no experiment.
+load_kvm() {
+    kvm_loaded=stock
+    if [ "${trapless_kvm:-${kvm:-patched}}" != stock ] && has_device trapless,virtual-interrupts; then
+        if [ "${hostipi:-trapless}" = trapless ] && has_device trapless,ipi; then
+            insmod /lib/trapless/irq-riscv-trapless-ipi.ko || echo "IPIs stay with the firmware"
+        fi
+        if insmod /lib/trapless/kvm.ko; then
+            kvm_loaded=patched
+            return
+        fi
+        echo "this project's KVM module cannot be loaded"
+        # A result of the kernel's KVM must not pass for one of ours.
+        if [ -n "${trapless_run:-}" ]; then poweroff -f; fi
+    fi
+    modprobe kvm
+}
+
+# vmm_start [tap INTERFACE] [OPTION OF trapless-vmm...]: starts the first guest in the background, and the others if asked for
 vmm_start() {
     cpus=${trapless_cpus:-1}
     memory=${trapless_memory:-256M}
     vmm=${trapless_vmm:-trapless}
     append="quiet panic=-1 cryptomgr.notests console=ttyS0 trapless.workload=$name$parameters"
+    interface=
+    if [ "${1:-}" = tap ]; then
+        interface=$2
+        shift 2
+    fi
     case $vmm in
     trapless)
-        trapless-vmm --kernel /boot/Image --initrd /boot/guest.cpio --cpus "$cpus" --memory "$memory" \
-            --no-reboot ${2:+--tap "$2"} --append "$append" </dev/null &
+        vmm_run 0 ${interface:+--tap "$interface"} "$@" </dev/null &
         ;;
     qemu)
         qemu-system-riscv64 -machine virt,accel=kvm -cpu host -smp "$cpus" -m "$memory" -nodefaults -no-reboot \
             -display none -serial stdio -kernel /boot/Image -initrd /boot/guest.cpio \
-            ${2:+-netdev "tap,id=n,ifname=$2,script=no,downscript=no" -device virtio-net-device,netdev=n} \
+            ${interface:+-netdev "tap,id=n,ifname=$interface,script=no,downscript=no" -device virtio-net-device,netdev=n} \
             -append "$append" </dev/null &
         ;;
     *)
@@ -23,6 +47,13 @@ vmm_start() {
         ;;
     esac
     vmm_pid=$!
+    vmm_others=
+    number=1
+    while [ "$number" -lt "${guests:-1}" ] && [ "$vmm" = trapless ]; do
+        vmm_run "$number" </dev/null >"/run/guest-$number" 2>&1 &
+        vmm_others="$vmm_others $!"
+        number=$((number + 1))
+    done
     # An open file of a virtual machine's statistics keeps them readable after its end.
     kvm_statistics=
     while kill -0 "$vmm_pid" 2>/dev/null; do
@@ -37,10 +68,38 @@ vmm_start() {
     done
 }
 
+# vmm_run NUMBER [OPTION OF trapless-vmm...]: runs guest NUMBER in the place of this shell
+vmm_run() {
+    number=$1
+    shift
+    if [ "${pin:-0}" = 1 ]; then
+        # Guests begin at different harts, so that one vCPU of each does not meet all the others on hart 0.
+        harts=$(nproc)
+        list=
+        hart=0
+        while [ "$hart" -lt "$harts" ]; do
+            list=$list,$(((hart + number * cpus) % harts))
+            hart=$((hart + 1))
+        done
+        set -- --pin "${list#,}" "$@"
+    fi
+    if [ "$number" -gt 0 ]; then append="$append trapless.repeat=1"; fi
+    exec trapless-vmm --kernel /boot/Image --initrd /boot/guest.cpio --cpus "$cpus" --memory "$memory" --no-reboot \
+        --irqchip "${irqchip:-auto}" --wfi "${wfi:-trap}" --inject "${inject:-ugenvsei}" "$@" --append "$append"
+}
+
 # Waits for the guest's end; the exit status is the VMM's.
 vmm_wait() {
     wait "$vmm_pid"
     vmm_status=$?
+    for other in $vmm_others; do
+        if kill "$other" 2>/dev/null; then
+            wait "$other"
+        else
+            echo "another guest ended by itself"
+            vmm_status=1
+        fi
+    done
     if [ -n "$kvm_statistics" ]; then
         for file in "$kvm_statistics"/*; do
             # Per-vCPU folders repeat what is summed here.

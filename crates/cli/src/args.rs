@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use trapless_images::experiment::Value;
 use trapless_machine::preset::Size;
 
 /// A deterministic RISC-V computer that counts every trap of the virtual machines it runs.
@@ -156,8 +157,8 @@ pub struct WorkloadArgs {
     #[arg(long, short, value_name = "NAME")]
     pub workload: String,
     /// Set a parameter of the workload. Repeat for more.
-    #[arg(long = "set", short = 's', value_name = "NAME=N", value_parser = parameter)]
-    pub parameters: Vec<(String, u64)>,
+    #[arg(long = "set", short = 's', value_name = "NAME=VALUE", value_parser = parameter)]
+    pub parameters: Vec<(String, Value)>,
     /// Number of vCPUs [default: what the workload says].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=512))]
     pub guest_harts: Option<u32>,
@@ -286,13 +287,10 @@ pub struct ReportArgs {
     pub html: Option<PathBuf>,
 }
 
-fn parameter(text: &str) -> Result<(String, u64), String> {
-    let wrong = || format!("{text} is not NAME=NUMBER");
+fn parameter(text: &str) -> Result<(String, Value), String> {
+    let wrong = || format!("{text} is not NAME=NUMBER or NAME=WORD");
     let (name, value) = text.split_once('=').ok_or_else(wrong)?;
-    Ok((
-        name.into(),
-        value.replace('_', "").parse().map_err(|_| wrong())?,
-    ))
+    Ok((name.into(), value.parse().map_err(|_| wrong())?))
 }
 
 #[cfg(test)]
@@ -306,8 +304,11 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_numbers() {
-        assert_eq!(parameter("pings=1_000"), Ok(("pings".into(), 1000)));
-        assert!(parameter("pings").is_err() && parameter("pings=x").is_err());
+    fn parameters_are_numbers_or_words() {
+        let number = Value::Number(1000);
+        assert_eq!(parameter("pings=1_000"), Ok(("pings".into(), number)));
+        let word = Value::Word("native".into());
+        assert_eq!(parameter("wfi=native"), Ok(("wfi".into(), word)));
+        assert!(parameter("pings").is_err() && parameter("pings=-1").is_err());
     }
 }

@@ -81,9 +81,14 @@ pub fn workloads(name: Option<&str>, as_json: bool) -> Result<ExitCode> {
     );
     println!("\nGuest: {} vCPUs, {}", e.guest.harts, e.guest.memory);
     if !e.parameters.is_empty() {
-        println!("\nParameters (--set NAME=N):");
+        println!("\nParameters (--set NAME=VALUE):");
         for (name, p) in &e.parameters {
-            println!("  {name:<12} {} (default {})", p.explanation, p.default);
+            println!(
+                "  {name:<12} {} ({}; default {})",
+                p.explanation,
+                p.range(),
+                p.default
+            );
         }
     }
     if !e.results.is_empty() {
@@ -103,7 +108,7 @@ fn describe(e: &Experiment) -> serde_json::Value {
         .iter()
         .map(|(name, p)| {
             let value = json!({ "default": p.default, "minimum": p.minimum,
-                "maximum": p.maximum, "explanation": p.explanation });
+                "maximum": p.maximum, "choices": p.choices, "explanation": p.explanation });
             (name.clone(), value)
         })
         .collect();

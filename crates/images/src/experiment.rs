@@ -1,6 +1,7 @@
 //! Experiments: a workload, what it measures and what it prints. One TOML file each in `experiments/`.
 
 use crate::error::{Error, Result, io};
+pub use crate::parameter::{Parameter, Value};
 use crate::recipe::toml_files;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -25,9 +26,12 @@ pub struct Experiment {
     /// What happens around it, if more than starting it and waiting for its end.
     #[serde(default)]
     pub host: Host,
-    /// What the user can change.
+    /// What the user can change, with what is common to all experiments.
     #[serde(default)]
     pub parameters: BTreeMap<String, Parameter>,
+    /// Other defaults for common parameters; empty when the experiment is loaded.
+    #[serde(default)]
+    defaults: BTreeMap<String, Value>,
     /// Keys of the `@trapless result KEY=VALUE` lines that a run prints.
     #[serde(default)]
     pub results: BTreeMap<String, Outcome>,
@@ -70,21 +74,6 @@ pub struct Host {
     pub harts: Option<u32>,
     /// Shell script that starts the guest (`vmm_start`, `vmm_wait`); by default it does only that.
     pub script: Option<String>,
-}
-
-/// A whole number that the user can set.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Parameter {
-    /// Value unless set.
-    pub default: u64,
-    /// Smallest value allowed.
-    #[serde(default)]
-    pub minimum: u64,
-    /// Largest value allowed.
-    pub maximum: u64,
-    /// What it means, with its unit.
-    pub explanation: String,
 }
 
 /// One result line.
@@ -133,18 +122,50 @@ impl Experiment {
             )));
         }
         for (name, parameter) in &experiment.parameters {
-            if !name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_') {
-                return Err(bad(format!(
-                    "parameters.{name}: a shell variable, use lower-case letters and `_`"
-                )));
+            parameter.check(name).map_err(bad)?;
+        }
+        experiment.take_common(path)?;
+        Ok(experiment)
+    }
+
+    /// Adds the parameters that all experiments of a folder have (`common/parameters.toml`).
+    fn take_common(&mut self, path: &Path) -> Result<()> {
+        let common = path.with_file_name("common").join("parameters.toml");
+        let common: BTreeMap<String, Parameter> = if common.exists() {
+            let text = fs::read_to_string(&common).map_err(io("read", &common))?;
+            let bad = |message: String| Error::Data {
+                path: common.clone(),
+                message,
+            };
+            let all: BTreeMap<String, Parameter> =
+                toml::from_str(&text).map_err(|e| bad(e.to_string()))?;
+            for (name, parameter) in &all {
+                parameter.check(name).map_err(bad)?;
             }
-            if !(parameter.minimum..=parameter.maximum).contains(&parameter.default) {
+            all
+        } else {
+            BTreeMap::new()
+        };
+        let bad = |message: String| Error::Data {
+            path: path.to_owned(),
+            message,
+        };
+        for (name, mut parameter) in common {
+            if let Some(value) = self.defaults.remove(&name) {
+                parameter.default = value;
+                parameter
+                    .check(&name)
+                    .map_err(|_| bad(format!("defaults.{name}: choose {}", parameter.range())))?;
+            }
+            if self.parameters.insert(name.clone(), parameter).is_some() {
                 return Err(bad(format!(
-                    "parameters.{name}.default: not between minimum and maximum"
+                    "parameters.{name}: every experiment has it, set another default under [defaults]"
                 )));
             }
         }
-        Ok(experiment)
+        self.defaults.keys().next().map_or(Ok(()), |name| {
+            Err(bad(format!("defaults.{name}: no such common parameter")))
+        })
     }
 
     /// Reads all experiments of a folder, sorted by name.
@@ -181,13 +202,13 @@ impl Experiment {
     ///
     /// # Errors
     /// If a parameter is not known or out of its range.
-    pub fn values(&self, given: &BTreeMap<String, u64>) -> Result<BTreeMap<String, u64>> {
+    pub fn values(&self, given: &BTreeMap<String, Value>) -> Result<BTreeMap<String, Value>> {
         let mut values: BTreeMap<_, _> = self
             .parameters
             .iter()
-            .map(|(n, p)| (n.clone(), p.default))
+            .map(|(n, p)| (n.clone(), p.default.clone()))
             .collect();
-        for (name, &value) in given {
+        for (name, value) in given {
             let Some(parameter) = self.parameters.get(name) else {
                 let known = self
                     .parameters
@@ -201,15 +222,15 @@ impl Experiment {
                     known,
                 });
             };
-            if !(parameter.minimum..=parameter.maximum).contains(&value) {
-                let (low, high) = (parameter.minimum, parameter.maximum);
-                let message = format!("{name}={value} is out of range: choose {low} to {high}");
+            if !parameter.allows(value) {
+                let range = parameter.range();
+                let message = format!("{name}={value} is out of range: choose {range}");
                 return Err(Error::Data {
                     path: format!("experiment {}", self.name).into(),
                     message,
                 });
             }
-            values.insert(name.clone(), value);
+            values.insert(name.clone(), value.clone());
         }
         Ok(values)
     }
@@ -220,7 +241,7 @@ impl Experiment {
     /// As [`Experiment::values`].
     pub fn host_command_line(
         &self,
-        given: &BTreeMap<String, u64>,
+        given: &BTreeMap<String, Value>,
         guest_harts: Option<u32>,
     ) -> Result<String> {
         use std::fmt::Write;
@@ -281,7 +302,10 @@ mod tests {
             "trapless.run=timer trapless.cpus=1 trapless.memory=256M trapless.param.wakeups=1000"
         );
         let line = timer
-            .host_command_line(&BTreeMap::from([("wakeups".into(), 7)]), Some(3))
+            .host_command_line(
+                &BTreeMap::from([("wakeups".into(), Value::Number(7))]),
+                Some(3),
+            )
             .unwrap();
         assert!(
             line.contains("trapless.cpus=3") && line.ends_with("wakeups=7"),
@@ -293,12 +317,12 @@ mod tests {
     fn wrong_parameters_are_explained() {
         let timer = load(TIMER).unwrap();
         let error = timer
-            .values(&BTreeMap::from([("wakeups".into(), 9999)]))
+            .values(&BTreeMap::from([("wakeups".into(), Value::Number(9999))]))
             .unwrap_err()
             .to_string();
         assert!(error.contains("1 to 5000"), "{error}");
         let error = timer
-            .values(&BTreeMap::from([("wakeup".into(), 1)]))
+            .values(&BTreeMap::from([("wakeup".into(), Value::Number(1))]))
             .unwrap_err()
             .to_string();
         assert!(error.contains("known: wakeups"), "{error}");
@@ -317,6 +341,34 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(error.contains("hart"), "{error}");
+    }
+
+    #[test]
+    fn common_parameters_take_the_experiments_defaults() {
+        let temp = tempfile::tempdir().unwrap();
+        fs::create_dir(temp.path().join("common")).unwrap();
+        let common =
+            "[wfi]\ndefault = \"trap\"\nchoices = [\"trap\", \"native\"]\nexplanation = \"e\"\n";
+        fs::write(temp.path().join("common/parameters.toml"), common).unwrap();
+        let path = temp.path().join("timer.toml");
+        let line = |more: &str| {
+            fs::write(&path, format!("{TIMER}{more}")).unwrap();
+            Experiment::load(&path)?.host_command_line(&BTreeMap::new(), None)
+        };
+        assert!(line("").unwrap().ends_with(" trapless.param.wfi=trap"));
+        let native = line("[defaults]\nwfi = \"native\"\n").unwrap();
+        assert!(native.ends_with(" trapless.param.wfi=native"), "{native}");
+        for (wrong, named) in [
+            ("[defaults]\nwfi = \"x\"\n", "choose trap, native"),
+            ("[defaults]\nwif = \"trap\"\n", "defaults.wif"),
+            (
+                "[parameters.wfi]\ndefault = 1\nmaximum = 1\nexplanation = \"e\"\n",
+                "parameters.wfi",
+            ),
+        ] {
+            let error = line(wrong).unwrap_err().to_string();
+            assert!(error.contains(named), "{error}");
+        }
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod initramfs;
 mod kmod;
 pub mod mirror;
 pub mod modules;
+mod parameter;
 pub mod progress;
 pub mod recipe;
 pub mod selftests;
