@@ -219,7 +219,7 @@ impl Trapless {
         };
         self.step(by, domain.id, step);
         if again {
-            self.post_source(by, &domain, number);
+            self.post_source(by, &domain, number, source);
         }
         if source.resample {
             self.notify_resample(by, &domain, slot.vhart, number);

@@ -93,8 +93,10 @@ impl File {
         Some((word & vsthreshold::PRIO) as u8)
     }
 
-    pub fn set_threshold(self, words: &Words, threshold: u64) -> Option<()> {
-        words.store(self.0, file::THRESHOLD, threshold & vsthreshold::PRIO)
+    pub fn set_threshold(self, words: &Words, threshold: u64) {
+        words.update(self.0, file::THRESHOLD, |word| {
+            word & !vsthreshold::PRIO | threshold & vsthreshold::PRIO
+        });
     }
 
     /// What the file drives: `vsip.SSIP` and `vsip.SEIP`.

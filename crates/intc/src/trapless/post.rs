@@ -4,7 +4,7 @@ use trapless_isa::xtrapless::{htlcfg, kind, op, state};
 
 use super::file::File;
 use super::queue::Notification;
-use super::tables::Domain;
+use super::tables::{Domain, Source};
 use super::{Actor, StepKind, Trapless};
 
 impl Trapless {
@@ -24,18 +24,21 @@ impl Trapless {
     /// EDGE, ASSERT or DEASSERT of a source of `domain`; other operations do nothing.
     pub(super) fn drive_source(&mut self, by: Actor, domain: &Domain, operation: u64, source: u16) {
         match operation {
-            op::EDGE => self.post_source(by, domain, source),
+            op::EDGE => self.pulse_source(by, domain, source),
             op::ASSERT => self.raise_source(by, domain, source),
             op::DEASSERT => self.lower_source(by, domain, source),
             _ => {}
         }
     }
 
-    /// Makes a source pending for the vhart that the source table names.
-    pub(super) fn post_source(&mut self, by: Actor, domain: &Domain, number: u16) {
-        let Some(source) = domain.source(&self.words, number) else {
-            return;
-        };
+    fn pulse_source(&mut self, by: Actor, domain: &Domain, number: u16) {
+        if let Some(source) = domain.source(&self.words, number) {
+            self.post_source(by, domain, number, source);
+        }
+    }
+
+    /// Makes a source pending for the vhart that its entry names.
+    pub(super) fn post_source(&mut self, by: Actor, domain: &Domain, number: u16, source: Source) {
         let vhart = source.vhart;
         let Some(file) = domain.file(&self.words, vhart) else {
             return;
@@ -54,9 +57,11 @@ impl Trapless {
     }
 
     fn raise_source(&mut self, by: Actor, domain: &Domain, number: u16) {
-        let exists = domain.source(&self.words, number).is_some();
-        if exists && domain.set_line(&self.words, number, true) == Some(false) {
-            self.post_source(by, domain, number);
+        let Some(source) = domain.source(&self.words, number) else {
+            return;
+        };
+        if domain.set_line(&self.words, number, true) == Some(false) {
+            self.post_source(by, domain, number, source);
         }
     }
 

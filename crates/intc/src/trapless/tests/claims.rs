@@ -74,6 +74,9 @@ fn sources_at_the_threshold_do_not_interrupt() {
     let old = w.access(0, Mode::VS, csr::VSTHRESHOLD, CsrOp::Clear(1));
     assert_eq!(old, Ok(3));
     assert_eq!(w.claim(0), 5);
+    w.ram.set(file_of(1, 0) + file::THRESHOLD, !0);
+    w.vs(0, csr::VSTHRESHOLD, 1);
+    assert_eq!(w.ram.get(file_of(1, 0) + file::THRESHOLD), !6);
 }
 
 #[test]
