@@ -1,6 +1,8 @@
 //! Writes what follows from `spec/registers.toml`: Rust constants, the C header and the tables of
 //! the specification. `--check` only compares.
 
+#[cfg(test)]
+mod cited;
 mod constants;
 mod data;
 mod rules;

@@ -9,17 +9,11 @@ pub const ACCESSES: [(&str, &str); 8] = [
     ("rw", "read, write"),
     ("ro", "read"),
     ("wo", "write"),
-    ("illegal", "illegal instruction"),
-    ("virtual", "virtual instruction"),
-    (
-        "slot",
-        "read, write if the slot is valid, else virtual instruction",
-    ),
-    (
-        "slot-wo",
-        "write if the slot is valid, else virtual instruction",
-    ),
-    ("grant", "write inside the grant, else illegal instruction"),
+    ("illegal", "_illegal_"),
+    ("virtual", "_virtual_"),
+    ("slot", "read, write; without a valid slot _virtual_"),
+    ("slot-wo", "write; without a valid slot _virtual_"),
+    ("grant", "write inside the grant, else _illegal_"),
 ];
 
 /// Modes, in the order of the tables.
