@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use trapless_images::experiment::Value;
 use trapless_machine::preset::Size;
 
@@ -34,6 +34,8 @@ pub enum Command {
     Run(RunArgs),
     /// Run a workload on several machines and compare their ledgers.
     Compare(CompareArgs),
+    /// Disturb a workload at every instruction boundary of functions of the host's KVM.
+    Explore(ExploreArgs),
     /// Run a bare-metal ELF program from reset in M-mode.
     Exec(ExecArgs),
     /// List and explain the machines.
@@ -221,6 +223,62 @@ pub struct CompareArgs {
     /// Print the ledgers as JSON instead of a table.
     #[arg(long)]
     pub json: bool,
+}
+
+/// What `trapless explore` does to a hart at an instruction boundary.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Disturbance {
+    /// The other harts run first, for a quantum.
+    Turn,
+    /// The hart stands still until its next timer interrupt is due.
+    Tick,
+    /// The hart gets a supervisor software interrupt that nobody sent.
+    Ipi,
+}
+
+impl std::fmt::Display for Disturbance {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Turn => "turn",
+            Self::Tick => "tick",
+            Self::Ipi => "ipi",
+        })
+    }
+}
+
+/// `trapless explore`.
+#[derive(Args)]
+#[command(after_help = "\
+Each run is the same up to the boundary; what follows must end as well as without the disturbance.
+
+Examples:
+  trapless explore --machine trapless --workload sequence --function kvm_arch_vcpu_put
+  trapless explore --machine trapless --workload sequence --function kvm_arch_vcpu_load --disturb turn --calls 3")]
+pub struct ExploreArgs {
+    /// Machine preset.
+    #[arg(long, short, default_value = "trapless", value_name = "NAME")]
+    pub machine: String,
+    /// What to run.
+    #[command(flatten)]
+    pub workload: WorkloadArgs,
+    /// Function of the host's KVM module, with what it calls there. Repeat for more.
+    #[arg(long = "function", short, required = true, value_name = "NAME")]
+    pub functions: Vec<String>,
+    /// Calls of each function to go through.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub calls: u32,
+    /// Virtual time that passes in the workload before the first, in cycles.
+    #[arg(long, default_value_t = 0, value_name = "CYCLES")]
+    pub skip: u64,
+    /// Take only each Nth boundary.
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub stride: u64,
+    /// What to do there.
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["turn", "tick", "ipi"])]
+    pub disturb: Vec<Disturbance>,
+    /// Runs at a time [default: one for each processor].
+    #[arg(long, short, value_name = "N")]
+    pub jobs: Option<usize>,
 }
 
 /// `trapless exec`.

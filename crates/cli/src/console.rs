@@ -40,6 +40,7 @@ pub struct Recorder {
     pub transcript: Transcript,
     /// Markers around the measured part.
     measured: String,
+    begun: bool,
     now: u64,
 }
 
@@ -50,8 +51,14 @@ impl Recorder {
             ledger,
             transcript: Transcript::default(),
             measured,
+            begun: false,
             now: 0,
         }
+    }
+
+    /// Whether the measured part has begun.
+    pub fn measuring(&self) -> bool {
+        self.begun
     }
 
     fn line(&mut self, line: &str) {
@@ -74,6 +81,7 @@ impl Recorder {
         let rest: Vec<&str> = words.collect();
         match (verb, rest.as_slice()) {
             ("begin", [side, name]) if format!("{side} {name}") == self.measured => {
+                self.begun = true;
                 self.ledger.mark("workload", self.now);
             }
             ("end", [side, name, status]) => {

@@ -4,7 +4,9 @@
 //! |---|---|
 //! | [`args`] | the command line |
 //! | [`boot`] | `boot`, with the console on the terminal |
+//! | [`plan`] | a workload with its images and its machine |
 //! | [`run`] | `run` and `compare` |
+//! | [`explore`] | `explore`: a workload disturbed everywhere in a function |
 //! | [`exec`] | `exec` |
 //! | [`list`] | `machines`, `workloads`, `images`, `report` |
 //! | [`setup`] | options -> machine configuration; what the ledger records of it |
@@ -15,9 +17,11 @@ mod args;
 mod boot;
 mod console;
 mod exec;
+mod explore;
 mod interrupt;
 mod list;
 mod observe;
+mod plan;
 mod run;
 mod setup;
 mod terminal;
@@ -38,6 +42,7 @@ fn main() -> ExitCode {
         Command::Boot(args) => boot::main(&args),
         Command::Run(args) => run::run(&args),
         Command::Compare(args) => run::compare(&args),
+        Command::Explore(args) => explore::main(&args),
         Command::Exec(args) => exec::main(&args),
         Command::Machines { json, name } => list::machines(name.as_deref(), json),
         Command::Workloads { json, name } => list::workloads(name.as_deref(), json),
@@ -48,7 +53,7 @@ fn main() -> ExitCode {
         eprintln!("trapless: {error:#}");
         ExitCode::from(if error.is::<interrupt::Interrupted>() {
             interrupt::STATUS
-        } else if error.is::<run::Failed>() {
+        } else if error.is::<plan::Failed>() {
             FAILED
         } else {
             USAGE

@@ -1,97 +1,24 @@
 //! `trapless run` and `trapless compare`: a workload in a guest, and the ledger of its traps.
 
-use std::collections::BTreeMap;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use trapless_images::{Experiment, Images};
-use trapless_ledger::file::{HostInfo, LedgerFile, Measurement, Work};
-use trapless_ledger::{Config, Ledger};
-use trapless_machine::{Limits, Machine, MachineConfig, Outcome, Payload, Peripherals};
+use trapless_ledger::file::{HostInfo, LedgerFile};
+use trapless_machine::{Limits, Machine, Outcome};
 
 use crate::args::{CompareArgs, ObserveArgs, RunArgs, WorkloadArgs};
-use crate::console::{ConsoleTap, Recorder, SharedRecorder, Transcript};
+use crate::console::SharedRecorder;
+use crate::plan::{Plan, Ready};
 use crate::{interrupt, observe, setup};
-
-/// A workload that did not do what it should.
-#[derive(Debug)]
-pub struct Failed(String);
-
-impl std::fmt::Display for Failed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Failed {}
-
-macro_rules! fail {
-    ($($text:tt)*) => {
-        return Err(Failed(format!($($text)*)).into())
-    };
-}
 
 /// Virtual time between two looks at progress and Ctrl-C, in cycles.
 const SLICE: u64 = 5_000_000;
 
-/// Everything a workload needs, the same for all machines that are compared.
-struct Plan<'a> {
-    args: &'a WorkloadArgs,
-    experiment: Experiment,
-    kernel: Vec<u8>,
-    initrd: Vec<u8>,
-    firmware: Vec<u8>,
-    append: String,
-    harts: u32,
-    packages: BTreeMap<String, String>,
-}
-
-impl<'a> Plan<'a> {
-    fn new(args: &'a WorkloadArgs) -> Result<Self> {
-        let project = setup::project()?;
-        let experiment = Experiment::find(&project.join("experiments"), &args.workload)?;
-        let parameters: BTreeMap<_, _> = args.parameters.iter().cloned().collect();
-        let mut append = experiment.host_command_line(&parameters, args.guest_harts)?;
-        let host = if args.vmm == "qemu" {
-            "qemu-host"
-        } else {
-            "host"
-        };
-        append = format!(
-            "console=ttyS0 quiet cryptomgr.notests {append} trapless.vmm={}",
-            args.vmm
-        );
-        let harts = args
-            .host_harts
-            .unwrap_or_else(|| experiment.host_harts().max(args.guest_harts.unwrap_or(0)));
-        let mut images = setup::images()?;
-        let mut packages = BTreeMap::new();
-        let mut take = |images: &mut Images, name: &str| -> Result<Vec<u8>> {
-            let image = images.prepare(name)?;
-            for p in image.packages {
-                packages.insert(format!("{} ({})", p.name, p.arch), p.version);
-            }
-            setup::read(&image.path, name)
-        };
-        let kernel = take(&mut images, "kernel")?;
-        let firmware = take(&mut images, "opensbi")?;
-        let initrd = take(&mut images, host)?;
-        Ok(Self {
-            args,
-            experiment,
-            kernel,
-            initrd,
-            firmware,
-            append,
-            harts,
-            packages,
-        })
-    }
-
+impl Plan<'_> {
     /// Runs the workload on one machine.
     fn run(
         &self,
@@ -99,28 +26,12 @@ impl<'a> Plan<'a> {
         trace: Option<&Path>,
         observe: &ObserveArgs,
     ) -> Result<LedgerFile> {
-        let config = setup::config(machine, self.harts as usize, &self.args.harts_options)?;
-        let ledger = Ledger::new(Config {
-            cycles_per_tick: config.hart.cycles_per_tick,
-            ..Config::new(config.harts)
-        });
-        let recorder = SharedRecorder::new(Recorder::new(ledger, self.experiment.measured()));
-        let copy = self
-            .args
-            .console
-            .then(|| Box::new(std::io::stderr()) as Box<dyn Write + Send>);
-        let tap = ConsoleTap::new(recorder.clone(), copy);
-        let payload = Payload {
-            firmware: Some(self.firmware.clone()),
-            kernel: Some(self.kernel.clone()),
-            initrd: Some(self.initrd.clone()),
-            append: self.append.clone(),
-            dtb: None,
-        };
         let mut observation = observe::Observation::new(observe, trace)?;
-        let peripherals = Peripherals::new(Box::new(tap));
-        let mut machine = observation.boot(config.clone(), &payload, peripherals)?;
-        machine.add_sink(Box::new(recorder.clone()));
+        let Ready {
+            mut machine,
+            recorder,
+            config,
+        } = self.machine(machine, &mut observation)?;
 
         let started = SystemTime::now();
         let clock = Instant::now();
@@ -185,83 +96,6 @@ impl<'a> Plan<'a> {
             return Err(interrupt::Interrupted.into());
         }
         Ok(outcome.unwrap_or(Outcome::Limit))
-    }
-
-    /// Whether the workload did what it should.
-    fn judge(
-        &self,
-        outcome: Outcome,
-        config: &MachineConfig,
-        transcript: &Transcript,
-    ) -> Result<()> {
-        let title = format!("workload {} on {}", self.experiment.name, config.machine);
-        let last = &transcript.last_line;
-        match outcome {
-            Outcome::PoweredOff => {}
-            Outcome::Stopped => return Err(interrupt::Interrupted.into()),
-            Outcome::Limit => fail!(
-                "{title} did not end within {} s of virtual time (last line: {last}); \
-                 use --time-limit for more, or --console to watch",
-                self.args.time_limit
-            ),
-            other => fail!(
-                "{title} ended unexpectedly ({other:?}; last line: {last}); use --console to watch"
-            ),
-        }
-        let host = transcript
-            .status
-            .get(&format!("host {}", self.experiment.name));
-        if let Some((side, status)) = transcript.status.iter().find(|(_, s)| **s != 0) {
-            let output = transcript
-                .dumps
-                .iter()
-                .find(|(k, _)| k.ends_with(".output"));
-            let tail = output.map_or_else(|| last.clone(), |(_, lines)| lines.join("\n"));
-            fail!("{title} failed: {side} ended with status {status}; its last output:\n{tail}");
-        }
-        if host.is_none() {
-            fail!("{title} ended without saying so (last line: {last}); use --console to watch");
-        }
-        Ok(())
-    }
-
-    fn describe(
-        &self,
-        info: &mut trapless_ledger::file::RunInfo,
-        transcript: &Transcript,
-    ) -> Result<()> {
-        info.workload = self.experiment.name.clone();
-        info.packages = self.packages.clone();
-        let guest_harts = self.args.guest_harts.unwrap_or(self.experiment.guest.harts);
-        let parameters: BTreeMap<_, _> = self.args.parameters.iter().cloned().collect();
-        let set = &mut info.configuration;
-        set.insert("VMM".into(), self.args.vmm.clone());
-        set.insert("guest vCPUs".into(), guest_harts.to_string());
-        set.insert("guest RAM".into(), self.experiment.guest.memory.clone());
-        set.insert("kernel command line".into(), self.append.clone());
-        for (name, value) in self.experiment.values(&parameters)? {
-            set.insert(format!("parameter {name}"), value.to_string());
-        }
-        for (key, about) in &self.experiment.results {
-            let value = transcript.results.get(key).with_context(|| {
-                format!("workload {} did not report {key}", self.experiment.name)
-            })?;
-            info.measurements.push(Measurement {
-                name: key.clone(),
-                value: value.parse().with_context(|| {
-                    format!("workload {} reported {key}={value}", self.experiment.name)
-                })?,
-                unit: about.unit.clone(),
-            });
-        }
-        if let Some(work) = &self.experiment.work {
-            let count = info.measurements.iter().find(|m| m.name == work.result);
-            info.work = count.map(|m| Work {
-                unit: work.unit.clone(),
-                count: m.value as u64,
-            });
-        }
-        Ok(())
     }
 }
 

@@ -1,0 +1,210 @@
+//! A workload made ready: its images, its machine, and whether it did what it should.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use anyhow::{Context, Result};
+use trapless_images::{Experiment, Images};
+use trapless_ledger::file::{Measurement, RunInfo, Work};
+use trapless_ledger::{Config, Ledger};
+use trapless_machine::{Machine, MachineConfig, Outcome, Payload, Peripherals};
+
+use crate::args::WorkloadArgs;
+use crate::console::{ConsoleTap, Recorder, SharedRecorder, Transcript};
+use crate::{interrupt, observe, setup};
+
+/// A workload that did not do what it should.
+#[derive(Debug)]
+pub struct Failed(pub String);
+
+impl std::fmt::Display for Failed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Failed {}
+
+macro_rules! fail {
+    ($($text:tt)*) => {
+        return Err(Failed(format!($($text)*)).into())
+    };
+}
+
+/// Everything a workload needs, the same for all machines that are compared.
+pub struct Plan<'a> {
+    /// Its options.
+    pub args: &'a WorkloadArgs,
+    /// The workload.
+    pub experiment: Experiment,
+    kernel: Vec<u8>,
+    initrd: Vec<u8>,
+    firmware: Vec<u8>,
+    append: String,
+    harts: u32,
+    packages: BTreeMap<String, String>,
+}
+
+/// A machine that is about to boot a workload.
+pub struct Ready {
+    /// The machine.
+    pub machine: Machine,
+    /// Its ledger and console.
+    pub recorder: SharedRecorder,
+    /// What the machine is.
+    pub config: MachineConfig,
+}
+
+impl<'a> Plan<'a> {
+    /// Prepares the images.
+    pub fn new(args: &'a WorkloadArgs) -> Result<Self> {
+        let project = setup::project()?;
+        let experiment = Experiment::find(&project.join("experiments"), &args.workload)?;
+        let parameters: BTreeMap<_, _> = args.parameters.iter().cloned().collect();
+        let mut append = experiment.host_command_line(&parameters, args.guest_harts)?;
+        let host = if args.vmm == "qemu" {
+            "qemu-host"
+        } else {
+            "host"
+        };
+        append = format!(
+            "console=ttyS0 quiet cryptomgr.notests {append} trapless.vmm={}",
+            args.vmm
+        );
+        let harts = args
+            .host_harts
+            .unwrap_or_else(|| experiment.host_harts().max(args.guest_harts.unwrap_or(0)));
+        let mut images = setup::images()?;
+        let mut packages = BTreeMap::new();
+        let mut take = |images: &mut Images, name: &str| -> Result<Vec<u8>> {
+            let image = images.prepare(name)?;
+            for p in image.packages {
+                packages.insert(format!("{} ({})", p.name, p.arch), p.version);
+            }
+            setup::read(&image.path, name)
+        };
+        let kernel = take(&mut images, "kernel")?;
+        let firmware = take(&mut images, "opensbi")?;
+        let initrd = take(&mut images, host)?;
+        Ok(Self {
+            args,
+            experiment,
+            kernel,
+            initrd,
+            firmware,
+            append,
+            harts,
+            packages,
+        })
+    }
+
+    /// Adds words to the host's kernel command line.
+    pub fn append(&mut self, words: &str) {
+        self.append.push(' ');
+        self.append.push_str(words);
+    }
+
+    /// Builds the machine called `name`, about to boot.
+    pub fn machine(&self, name: &str, observation: &mut observe::Observation) -> Result<Ready> {
+        let config = setup::config(name, self.harts as usize, &self.args.harts_options)?;
+        let ledger = Ledger::new(Config {
+            cycles_per_tick: config.hart.cycles_per_tick,
+            ..Config::new(config.harts)
+        });
+        let recorder = SharedRecorder::new(Recorder::new(ledger, self.experiment.measured()));
+        let copy = self
+            .args
+            .console
+            .then(|| Box::new(std::io::stderr()) as Box<dyn Write + Send>);
+        let tap = ConsoleTap::new(recorder.clone(), copy);
+        let payload = Payload {
+            firmware: Some(self.firmware.clone()),
+            kernel: Some(self.kernel.clone()),
+            initrd: Some(self.initrd.clone()),
+            append: self.append.clone(),
+            dtb: None,
+        };
+        let peripherals = Peripherals::new(Box::new(tap));
+        let mut machine = observation.boot(config.clone(), &payload, peripherals)?;
+        machine.add_sink(Box::new(recorder.clone()));
+        Ok(Ready {
+            machine,
+            recorder,
+            config,
+        })
+    }
+
+    /// Whether the workload did what it should.
+    pub fn judge(
+        &self,
+        outcome: Outcome,
+        config: &MachineConfig,
+        transcript: &Transcript,
+    ) -> Result<()> {
+        let title = format!("workload {} on {}", self.experiment.name, config.machine);
+        let last = &transcript.last_line;
+        match outcome {
+            Outcome::PoweredOff => {}
+            Outcome::Stopped => return Err(interrupt::Interrupted.into()),
+            Outcome::Limit => fail!(
+                "{title} did not end within {} s of virtual time (last line: {last}); \
+                 use --time-limit for more, or --console to watch",
+                self.args.time_limit
+            ),
+            other => fail!(
+                "{title} ended unexpectedly ({other:?}; last line: {last}); use --console to watch"
+            ),
+        }
+        let host = transcript
+            .status
+            .get(&format!("host {}", self.experiment.name));
+        if let Some((side, status)) = transcript.status.iter().find(|(_, s)| **s != 0) {
+            let output = transcript
+                .dumps
+                .iter()
+                .find(|(k, _)| k.ends_with(".output"));
+            let tail = output.map_or_else(|| last.clone(), |(_, lines)| lines.join("\n"));
+            fail!("{title} failed: {side} ended with status {status}; its last output:\n{tail}");
+        }
+        if host.is_none() {
+            fail!("{title} ended without saying so (last line: {last}); use --console to watch");
+        }
+        Ok(())
+    }
+
+    /// What the ledger says of the workload.
+    pub fn describe(&self, info: &mut RunInfo, transcript: &Transcript) -> Result<()> {
+        info.workload = self.experiment.name.clone();
+        info.packages = self.packages.clone();
+        let guest_harts = self.args.guest_harts.unwrap_or(self.experiment.guest.harts);
+        let parameters: BTreeMap<_, _> = self.args.parameters.iter().cloned().collect();
+        let set = &mut info.configuration;
+        set.insert("VMM".into(), self.args.vmm.clone());
+        set.insert("guest vCPUs".into(), guest_harts.to_string());
+        set.insert("guest RAM".into(), self.experiment.guest.memory.clone());
+        set.insert("kernel command line".into(), self.append.clone());
+        for (name, value) in self.experiment.values(&parameters)? {
+            set.insert(format!("parameter {name}"), value.to_string());
+        }
+        for (key, about) in &self.experiment.results {
+            let value = transcript.results.get(key).with_context(|| {
+                format!("workload {} did not report {key}", self.experiment.name)
+            })?;
+            info.measurements.push(Measurement {
+                name: key.clone(),
+                value: value.parse().with_context(|| {
+                    format!("workload {} reported {key}={value}", self.experiment.name)
+                })?,
+                unit: about.unit.clone(),
+            });
+        }
+        if let Some(work) = &self.experiment.work {
+            let count = info.measurements.iter().find(|m| m.name == work.result);
+            info.work = count.map(|m| Work {
+                unit: work.unit.clone(),
+                count: m.value as u64,
+            });
+        }
+        Ok(())
+    }
+}
