@@ -85,10 +85,10 @@ fn cited_rules_exist_and_are_defined_once() {
     let mut defined = BTreeSet::new();
     each_text(&root.join("spec/chapters"), &["adoc"], &mut |path, text| {
         for line in text.lines() {
-            // "`ORD-2` (post, then look):: ..." or ".LIT-1: title"
+            // "[[ORD-2]]`ORD-2` (post, then look):: ..." or ".LIT-1: title"
             let head = if let Some(title) = line.strip_prefix(".LIT") {
                 line.get(1..1 + 3 + title.find(':').unwrap_or(0))
-            } else if line.starts_with('`') && line.contains("::") {
+            } else if line.starts_with("[[") && line.contains("::") {
                 line.split('`').nth(1)
             } else {
                 None
