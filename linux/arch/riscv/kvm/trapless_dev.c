@@ -51,7 +51,8 @@ static int trapless_lock_new_vcpus(struct kvm *kvm, unsigned long *count)
 			return -EBUSY;
 		}
 	}
-	*count = i;
+	/* Not i: at the end xa_for_each() leaves the index of the last one */
+	*count = atomic_read(&kvm->online_vcpus);
 
 	return 0;
 }
