@@ -14,6 +14,11 @@ Examples:
   trapless-vmm --kernel Image --initrd initrd.img --irqchip trapless --cpus 2 --pin 0,1 --wfi native
   trapless-vmm --kernel Image --initrd initrd.img --irqchip trapless --inject irqfd --test-device 8,mixed
 
+  trapless-vmm --kernel Image --initrd initrd.img --cpus 2 --control vm.sock &
+  echo 'save guest.saved' | socat - UNIX:vm.sock; echo quit | socat - UNIX:vm.sock
+  trapless-vmm --restore guest.saved --cpus 2 --control vm.sock
+
+SIGUSR1 pauses the guest or lets it go on; SIGUSR2 saves it to the file of --save and ends.
 On a terminal, Ctrl-A x leaves, Ctrl-A Ctrl-A sends Ctrl-A, Ctrl-A h lists the keys.
 
 Exit codes:
@@ -27,8 +32,8 @@ Exit codes:
 #[command(name = "trapless-vmm", version, after_help = EXAMPLES)]
 pub struct Cli {
     /// Linux kernel for riscv64 (the uncompressed `Image`)
-    #[arg(long, value_name = "FILE")]
-    pub kernel: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "restore")]
+    pub kernel: Option<PathBuf>,
 
     /// Initial RAM disk
     #[arg(long, value_name = "FILE")]
@@ -102,6 +107,18 @@ pub struct Cli {
     /// Let KVM take virtio queue notifications (KVM_IOEVENTFD) instead of one MMIO exit each
     #[arg(long)]
     pub ioeventfd: bool,
+
+    /// Listen for commands (pause, resume, status, save FILE, stats, quit; one a line) at this Unix socket
+    #[arg(long, value_name = "SOCKET")]
+    pub control: Option<PathBuf>,
+
+    /// Where SIGUSR2 saves the guest, which ends then
+    #[arg(long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
+
+    /// Continue a saved guest, with the options it was saved with; disks must not have changed since
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["initrd", "dtb"])]
+    pub restore: Option<PathBuf>,
 
     /// Write the numbers of exits to user space, per vCPU and reason, as JSON
     #[arg(long, value_name = "FILE")]

@@ -5,7 +5,9 @@ use crate::map;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
-use trapless_devices::{Clock, IrqLine, MmioDevice, Uart};
+use trapless_devices::{
+    Clock, IrqLine, MmioDevice, Persist, StateError, StateReader, StateWriter, Uart,
+};
 use vmm_sys_util::eventfd::EventFd;
 
 /// A device's registers, as the bus sees them. Called from vCPU threads at the same time.
@@ -207,6 +209,41 @@ impl<D: MmioDevice> Served for Locked<D> {
     }
 }
 
+/// What is saved and restored with a guest. The guest does not run meanwhile.
+pub trait Stateful {
+    /// Appends the state.
+    fn save(&self, to: &mut StateWriter);
+    /// Takes over a state.
+    ///
+    /// # Errors
+    /// [`StateError`] if it does not fit.
+    fn restore(&self, from: &mut StateReader<'_>) -> Result<(), StateError>;
+}
+
+impl<D: MmioDevice + Persist> Stateful for Locked<D> {
+    fn save(&self, to: &mut StateWriter) {
+        self.lock().save(to);
+    }
+
+    fn restore(&self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        self.lock().restore(from)
+    }
+}
+
+/// Appends type-ahead.
+pub fn save_input(input: &VecDeque<u8>, to: &mut StateWriter) {
+    let (first, second) = input.as_slices();
+    to.bytes(&[first, second].concat());
+}
+
+/// Reads type-ahead. More than one read of the terminal beyond the limit is never held.
+///
+/// # Errors
+/// [`StateError`] if there is more.
+pub fn restore_input(from: &mut StateReader<'_>) -> Result<VecDeque<u8>, StateError> {
+    Ok(from.bytes(2 * TYPE_AHEAD)?.iter().copied().collect())
+}
+
 /// Where typed bytes go.
 pub trait InputSink: Send + Sync {
     /// Hands over bytes; the sink keeps what the guest does not take yet.
@@ -254,6 +291,21 @@ impl BusDevice for SerialPort {
         let (uart, ahead) = &mut *self.lock();
         uart.write(offset, data);
         refill(uart, ahead);
+    }
+}
+
+impl Stateful for SerialPort {
+    fn save(&self, to: &mut StateWriter) {
+        let (uart, ahead) = &*self.lock();
+        uart.save(to);
+        save_input(ahead, to);
+    }
+
+    fn restore(&self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        let (uart, ahead) = &mut *self.lock();
+        uart.restore(from)?;
+        *ahead = restore_input(from)?;
+        Ok(())
     }
 }
 

@@ -48,16 +48,35 @@ impl Stop {
     }
 }
 
+/// What the event loop does with the guest as a whole.
+pub trait Operator {
+    /// SIGUSR1: pause the guest, or let it go on.
+    fn toggle(&self) {}
+    /// SIGUSR2: save the guest and end.
+    fn save_and_end(&self) {}
+    /// Commands have arrived at the control socket.
+    fn commands(&self) {}
+}
+
+/// Ignores everything.
+impl Operator for () {}
+
 /// Signals as a file descriptor.
 pub struct Signals(OwnedFd);
 
 impl Signals {
-    /// Blocks SIGINT, SIGTERM and SIGHUP in this thread (threads started later inherit that) and receives them.
+    /// Blocks SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 in this thread (threads started later inherit that) and receives them.
     ///
     /// # Errors
     /// [`Error::Failed`] if the system call fails.
     pub fn receive() -> Result<Self> {
-        let numbers = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+        let numbers = [
+            libc::SIGINT,
+            libc::SIGTERM,
+            libc::SIGHUP,
+            libc::SIGUSR1,
+            libc::SIGUSR2,
+        ];
         let set = vmm_sys_util::signal::create_sigset(&numbers)
             .map_err(|e| Error::failed("signal set", e))?;
         // SAFETY: `set` is a valid signal set.
@@ -102,6 +121,7 @@ pub struct EventLoop {
 const TOKEN_WAKE: u64 = 0;
 const TOKEN_STDIN: u64 = 1;
 const TOKEN_SIGNAL: u64 = 2;
+const TOKEN_CONTROL: u64 = 3;
 const TOKEN_ACTION: u64 = 16;
 /// How long to wait before offering input again to a guest that does not read.
 const INPUT_RETRY: Duration = Duration::from_millis(10);
@@ -142,6 +162,14 @@ impl EventLoop {
         self.register(fd, token, EventSet::IN | EventSet::EDGE_TRIGGERED)
     }
 
+    /// Has the operator look at commands when `fd` becomes readable.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] if the descriptor cannot be watched.
+    pub fn control(&mut self, fd: RawFd) -> Result<()> {
+        self.register(fd, TOKEN_CONTROL, EventSet::IN)
+    }
+
     /// Polls `device` whenever it is due.
     pub fn serve(&mut self, device: Arc<dyn Served>) {
         self.served.push(device);
@@ -172,7 +200,12 @@ impl EventLoop {
     ///
     /// # Errors
     /// [`Error::Failed`] if waiting fails.
-    pub fn run(mut self, stop: &Stop, signals: &Signals) -> Result<Outcome> {
+    pub fn run(
+        mut self,
+        stop: &Stop,
+        signals: &Signals,
+        operator: &dyn Operator,
+    ) -> Result<Outcome> {
         self.register(signals.0.as_raw_fd(), TOKEN_SIGNAL, EventSet::IN)?;
         let mut stdin = StdinWatch::new(&self.epoll, self.input.is_some());
         let mut events = [EpollEvent::default(); 16];
@@ -194,11 +227,13 @@ impl EventLoop {
                         let _ = self.wake.read();
                     }
                     TOKEN_STDIN => self.stdin_ready(&mut stdin, stop),
-                    TOKEN_SIGNAL => {
-                        if let Some(number) = signals.take() {
-                            stop.request(Outcome::Signal(number));
-                        }
-                    }
+                    TOKEN_SIGNAL => match signals.take() {
+                        Some(libc::SIGUSR1) => operator.toggle(),
+                        Some(libc::SIGUSR2) => operator.save_and_end(),
+                        Some(number) => stop.request(Outcome::Signal(number)),
+                        None => {}
+                    },
+                    TOKEN_CONTROL => operator.commands(),
                     token => {
                         if let Some(action) = self.actions.get((token - TOKEN_ACTION) as usize) {
                             action();
@@ -296,7 +331,7 @@ mod tests {
             .unwrap();
         backend.write(1).unwrap();
         let signals = Signals::receive().unwrap();
-        assert_eq!(events.run(&stop, &signals).unwrap(), Outcome::Quit);
+        assert_eq!(events.run(&stop, &signals, &()).unwrap(), Outcome::Quit);
         assert!(stop.stopping.load(Ordering::SeqCst));
     }
 
@@ -309,7 +344,7 @@ mod tests {
         // SAFETY: a signal to this thread, which has blocked it.
         unsafe { libc::pthread_kill(libc::pthread_self(), libc::SIGTERM) };
         assert_eq!(
-            events.run(&stop, &signals).unwrap(),
+            events.run(&stop, &signals, &()).unwrap(),
             Outcome::Signal(libc::SIGTERM)
         );
     }

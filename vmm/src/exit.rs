@@ -133,12 +133,17 @@ pub struct Stats {
 impl Stats {
     /// The JSON text.
     pub fn json(&self) -> String {
+        format!("{:#}\n", self.value())
+    }
+
+    /// The same as a value.
+    pub fn value(&self) -> Value {
         let vcpus: Vec<Value> = self
             .vcpus
             .iter()
             .map(|counts| counts.json(&self.slots))
             .collect();
-        let value = json!({
+        json!({
             "schema": "trapless-vmm-stats-1",
             "vcpus": vcpus,
             "external_interrupts": { "raised": self.lines.0, "lowered": self.lines.1 },
@@ -150,8 +155,7 @@ impl Stats {
                 "grant": self.injections.grants,
             },
             "reboots": self.reboots,
-        });
-        format!("{value:#}\n")
+        })
     }
 }
 
@@ -162,7 +166,7 @@ pub enum Outcome {
     PowerOff,
     /// The guest asked for a reboot.
     Reboot,
-    /// The user left with Ctrl-A x.
+    /// The user left with Ctrl-A x or the command `quit`, or saved the guest.
     Quit,
     /// This signal arrived.
     Signal(i32),

@@ -15,7 +15,7 @@ use crate::map;
 use crate::testdev;
 use crate::trapless::{Chip, Kind, SourceLine, Way};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use trapless_devices::IrqLine;
+use trapless_devices::{IrqLine, StateError, StateReader, StateWriter};
 use trapless_intc::plic::Plic;
 
 /// What the devices of a guest hang on.
@@ -94,6 +94,9 @@ pub trait ExternalLine: Send {
     fn set(&self, high: bool);
 }
 
+/// Longest saved state in bytes: that of 512 contexts takes about 60 KiB.
+const STATE_LIMIT: usize = 1 << 20;
+
 struct State {
     plic: Plic,
     /// Per context: its vCPU's input and the level last driven.
@@ -160,6 +163,32 @@ impl Interrupts {
         let mut state = self.state();
         let _ = state.plic.store(offset, size, value);
         state.propagate();
+    }
+
+    /// The PLIC's state.
+    pub fn save(&self, to: &mut StateWriter) {
+        // Serializing numbers and lists of them cannot fail.
+        to.bytes(&serde_json::to_vec(&self.state().plic).unwrap_or_default());
+    }
+
+    /// Takes over a state and drives every line to its level. To be done before the devices are restored, which drive
+    /// their wires as they were.
+    ///
+    /// # Errors
+    /// [`StateError`] if it is not the state of such a PLIC.
+    pub fn restore(&self, from: &mut StateReader<'_>) -> std::result::Result<(), StateError> {
+        let state = serde_json::from_slice(from.bytes(STATE_LIMIT)?)
+            .map_err(|_| StateError("is no PLIC"))?;
+        let mut guard = self.state();
+        let all = &mut *guard;
+        all.plic
+            .restore(state)
+            .map_err(|_| StateError("has another number of sources or vCPUs"))?;
+        for (context, (line, level)) in all.lines.iter_mut().enumerate() {
+            *level = all.plic.context_pending(context);
+            line.set(*level);
+        }
+        Ok(())
     }
 
     /// How often external-interrupt lines were raised and lowered.
@@ -232,6 +261,33 @@ mod tests {
             "still high after completion"
         );
         assert_eq!(interrupts.line_changes(), (2, 1));
+    }
+
+    #[test]
+    fn a_restored_plic_drives_the_lines_it_drove() {
+        let (interrupts, _) = two_contexts();
+        interrupts.store(4 * 10, 4, 1);
+        interrupts.store(0x2080, 4, 1 << 10);
+        Wire::new(&interrupts, 10).set(true);
+        let mut writer = StateWriter::default();
+        interrupts.save(&mut writer);
+        let state = writer.into_bytes();
+        let restored: [Arc<Mutex<Vec<bool>>>; 2] = Default::default();
+        struct Log(Arc<Mutex<Vec<bool>>>);
+        impl ExternalLine for Log {
+            fn set(&self, high: bool) {
+                self.0.lock().unwrap().push(high);
+            }
+        }
+        let lines = restored.iter().map(|log| Box::new(Log(log.clone())) as _);
+        let again = Arc::new(Interrupts::new(95, lines.collect()));
+        again.restore(&mut StateReader::new(&state)).unwrap();
+        Wire::new(&again, 10).set(true);
+        assert_eq!(*restored[0].lock().unwrap(), [false]);
+        assert_eq!(*restored[1].lock().unwrap(), [true]);
+        assert_eq!(again.load(0x20_1004, 4), 10);
+        let other = Interrupts::new(95, Vec::new());
+        assert!(other.restore(&mut StateReader::new(&state)).is_err());
     }
 
     #[test]

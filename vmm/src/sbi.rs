@@ -1,10 +1,11 @@
 //! SBI calls that KVM forwards to user space: the debug console, the legacy console, and those of Xtrapless.
 
-use crate::devices::{InputSink, TYPE_AHEAD};
+use crate::devices::{InputSink, Stateful, TYPE_AHEAD, restore_input, save_input};
 use crate::trapless::uapi;
 use std::collections::VecDeque;
 use std::io::Write;
 use std::sync::{Mutex, PoisonError};
+use trapless_devices::{StateError, StateReader, StateWriter};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
 /// Extension id of the debug console, "DBCN".
@@ -38,6 +39,17 @@ impl InputSink for SbiConsole {
 
     fn full(&self) -> bool {
         self.input().len() >= TYPE_AHEAD
+    }
+}
+
+impl Stateful for SbiConsole {
+    fn save(&self, to: &mut StateWriter) {
+        save_input(&self.input(), to);
+    }
+
+    fn restore(&self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        *self.input() = restore_input(from)?;
+        Ok(())
     }
 }
 

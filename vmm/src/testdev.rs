@@ -12,13 +12,13 @@
 //! (microseconds between two rounds), BURST, CONTROL (1 starts, 0 stops; reads 1 while the thread sends), ACK, ERRORS.
 //! The page has an entry of 64 bytes for each source: `sent` at 0, `handled` at 8.
 
-use crate::devices::{BusDevice, fill, value};
+use crate::devices::{BusDevice, Stateful, fill, value};
 use crate::trapless::{Chip, Grant, Kind, SourceLine};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use trapless_devices::{GuestRam, IrqLine};
+use trapless_devices::{GuestRam, IrqLine, StateError, StateReader, StateWriter};
 use vm_memory::{Bytes, GuestAddress, GuestMemory, Permissions};
 
 const ID: u64 = 0x00;
@@ -117,7 +117,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl TestDevice {
-    /// A stopped device with these wires. Its thread injects under a grant of `chip`.
+    /// A stopped and paused device with these wires. Its thread injects under a grant of `chip`.
     ///
     /// # Errors
     /// If the thread cannot be started.
@@ -139,7 +139,11 @@ impl TestDevice {
         let device = Arc::new(Self {
             ram: Arc::clone(ram),
             sources: wires.into_iter().map(source).collect(),
-            control: Mutex::default(),
+            // Until the guest runs.
+            control: Mutex::new(Control {
+                paused: true,
+                ..Control::default()
+            }),
             changed: Condvar::new(),
             errors: AtomicU32::new(0),
             thread: Mutex::default(),
@@ -268,7 +272,7 @@ impl TestDevice {
         if source.sent - handled >= u64::from(ahead) {
             return;
         }
-        source.sent += 1;
+        source.sent = source.sent.wrapping_add(1);
         let at = entry(setup, index);
         let _ = self.ram.store(source.sent, at, Ordering::SeqCst);
         match &source.wire {
@@ -395,6 +399,47 @@ fn entry(setup: Setup, index: usize) -> GuestAddress {
     GuestAddress(setup.page.wrapping_add(ENTRY * index as u64))
 }
 
+impl Stateful for TestDevice {
+    fn save(&self, to: &mut StateWriter) {
+        let control = lock(&self.control);
+        let setup = control.setup;
+        to.number(setup.page);
+        to.number(setup.count);
+        to.number(setup.interval);
+        to.number(setup.burst);
+        to.number(control.running);
+        to.number(self.errors.load(Ordering::Relaxed));
+        for source in &self.sources {
+            let source = lock(source);
+            to.number(source.sent);
+            to.number(source.high);
+            to.number(source.active);
+            to.number(source.finished);
+        }
+    }
+
+    fn restore(&self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        let mut control = lock(&self.control);
+        control.setup = Setup {
+            page: from.number()?,
+            count: from.number()?,
+            interval: from.number()?,
+            burst: from.number::<u32>()?.min(MAX_BURST),
+        };
+        control.running = from.flag()?;
+        self.errors.store(from.number()?, Ordering::Relaxed);
+        for source in &self.sources {
+            let source = &mut *lock(source);
+            source.sent = from.number()?;
+            let high = from.flag()?;
+            source.set(high);
+            source.active = from.flag()?;
+            source.finished = from.flag()?;
+        }
+        Ok(())
+    }
+}
+
 impl BusDevice for TestDevice {
     fn read(&self, offset: u64, data: &mut [u8]) {
         data.fill(0);
@@ -441,6 +486,7 @@ mod tests {
             .collect::<Vec<_>>();
         let wires = probes.iter().map(|p| Wire::Level(Box::new(p.clone())));
         let device = TestDevice::start(&ram, wires.collect(), None).unwrap();
+        device.resume();
         (device, probes, ram)
     }
 

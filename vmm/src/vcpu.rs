@@ -4,6 +4,7 @@ use crate::console::Output;
 use crate::devices::Bus;
 use crate::error::{Error, Result};
 use crate::exit::{Counts, Outcome, Reason};
+use crate::gate::Ticket;
 use crate::irq::ExternalLine;
 use crate::isa::{Isa, KVM_EXTENSIONS};
 use crate::sbi::{self, SbiConsole};
@@ -11,14 +12,16 @@ use crate::trapless::Chip;
 use kvm_bindings::{
     KVM_EXIT_RISCV_CSR, KVM_EXIT_RISCV_SBI, KVM_INTERRUPT_SET, KVM_INTERRUPT_UNSET,
     KVM_MP_STATE_STOPPED, KVM_REG_RISCV, KVM_REG_RISCV_CONFIG, KVM_REG_RISCV_CORE,
-    KVM_REG_RISCV_ISA_EXT, KVM_REG_RISCV_SBI_EXT, KVM_REG_RISCV_TIMER, KVM_REG_SIZE_U64,
-    KVM_RISCV_SBI_EXT_ID_KVM_RISCV_SBI_EXT_DBCN, kvm_interrupt, kvm_mp_state,
+    KVM_REG_RISCV_CSR, KVM_REG_RISCV_ISA_EXT, KVM_REG_RISCV_SBI_EXT, KVM_REG_RISCV_TIMER,
+    KVM_REG_RISCV_TYPE_MASK, KVM_REG_SIZE_U64, KVM_RISCV_SBI_EXT_ID_KVM_RISCV_SBI_EXT_DBCN,
+    RegList, kvm_interrupt, kvm_mp_state,
 };
-use kvm_ioctls::{VcpuExit, VcpuFd};
+use kvm_ioctls::{VcpuExit, VcpuFd, VmFd};
 use std::fs::File;
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
-use std::sync::Arc;
+use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use trapless_devices::{StateError, StateReader, StateWriter};
 use vm_memory::GuestMemoryMmap;
 use vmm_sys_util::ioctl::ioctl_with_ref;
 
@@ -36,6 +39,13 @@ const CONFIG_CBOM_BLOCK: u32 = 1;
 const CONFIG_CBOZ_BLOCK: u32 = 5;
 const CONFIG_SATP_MODE: u32 = 6;
 const TIMER_FREQUENCY: u32 = 0;
+const TIMER_TIME: u32 = 1;
+const TIMER_STATE: u32 = 3;
+const ISA_EXT_SSTC: u32 = 8;
+/// Index of `sip` in `struct kvm_riscv_csr`.
+const CSR_SIP: u32 = 7;
+/// SSIP, STIP and SEIP.
+const VS_INTERRUPTS: u64 = 1 << 1 | 1 << 5 | 1 << 9;
 
 const SATP_MODE_SV39: u64 = 8;
 const CSR_SEED: u64 = 0x015;
@@ -140,12 +150,126 @@ pub fn set_start(vcpu: &VcpuFd, index: u32, entry: u64, fdt: u64) -> Result<()> 
     Ok(())
 }
 
+/// Kind of register in its id (Linux UAPI `asm/kvm.h`).
+fn register_type(id: u64) -> u32 {
+    id as u32 & KVM_REG_RISCV_TYPE_MASK
+}
+
+/// Length in bytes of the register with this id.
+fn register_len(id: u64) -> usize {
+    1 << (id >> 52 & 0xf)
+}
+
+/// Longest register: a vector register of 65 536 bits.
+const REGISTER_MAX: usize = 8192;
+/// Most registers of a vCPU; a few hundred are there.
+const REGISTERS_MAX: usize = 4096;
+
+/// Appends everything KVM knows of a vCPU that does not run.
+///
+/// # Errors
+/// [`Error::Failed`] if KVM does not tell.
+pub fn save(vcpu: &VcpuFd, to: &mut StateWriter) -> Result<()> {
+    let failed = |e| Error::failed("KVM does not tell the state of a vCPU", e);
+    let mut list = RegList::new(REGISTERS_MAX).map_err(|e| Error::failed("register list", e))?;
+    vcpu.get_reg_list(&mut list).map_err(failed)?;
+    to.number(vcpu.get_mp_state().map_err(failed)?.mp_state);
+    to.number(list.as_slice().len() as u64);
+    for &id in list.as_slice() {
+        let mut bytes = [0; REGISTER_MAX];
+        let bytes = &mut bytes[..register_len(id).min(REGISTER_MAX)];
+        vcpu.get_one_reg(id, bytes).map_err(failed)?;
+        to.number(id);
+        to.bytes(bytes);
+    }
+    Ok(())
+}
+
+/// Where the saved time of the guest goes: all vCPUs share one, which is set once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RestoreOptions {
+    /// Set the guest's time from this vCPU.
+    pub set_time: bool,
+    /// Interrupts are pending in the controller's files and nowhere else.
+    pub trapless: bool,
+}
+
+/// Takes over a saved vCPU that has not run.
+///
+/// # Errors
+/// [`Error::User`] if the state is damaged or from a host that differs.
+pub fn restore(vcpu: &VcpuFd, from: &mut StateReader<'_>, options: RestoreOptions) -> Result<()> {
+    let bad = |e| Error::user(format!("the saved vCPU {e}"));
+    let mp_state = from.number().map_err(bad)?;
+    let count: usize = from.number().map_err(bad)?;
+    if count > REGISTERS_MAX {
+        return Err(bad(StateError("has too many registers")));
+    }
+    let mut registers = Vec::new();
+    for _ in 0..count {
+        let id: u64 = from.number().map_err(bad)?;
+        let bytes = from.bytes(REGISTER_MAX).map_err(bad)?;
+        if bytes.len() != register_len(id) {
+            return Err(bad(StateError("has a register of a wrong length")));
+        }
+        registers.push((id, bytes));
+    }
+    // What the vCPU can do comes first, as it decides which registers exist; timers come last, as they start.
+    registers.sort_by_key(|&(id, _)| match register_type(id) {
+        KVM_REG_RISCV_CONFIG | KVM_REG_RISCV_ISA_EXT | KVM_REG_RISCV_SBI_EXT => 0,
+        KVM_REG_RISCV_TIMER => 2,
+        _ => 1,
+    });
+    let sstc = get(vcpu, KVM_REG_RISCV_ISA_EXT, ISA_EXT_SSTC).unwrap_or(0) == 1;
+    for (id, bytes) in registers {
+        let skip = id == register(KVM_REG_RISCV_TIMER, TIMER_TIME) && !options.set_time
+            // With Sstc the comparator is the timer's state, and it is in TIMER_COMPARE.
+            || id == register(KVM_REG_RISCV_TIMER, TIMER_STATE) && sstc;
+        let sip = options.trapless && id == register(KVM_REG_RISCV_CSR, CSR_SIP);
+        let value = match bytes.try_into() {
+            Ok(value) if sip => u64::from_le_bytes(value) & !VS_INTERRUPTS,
+            _ => 0,
+        };
+        let value = value.to_le_bytes();
+        let bytes = if sip { &value[..] } else { bytes };
+        if !skip {
+            set_or_match(vcpu, id, bytes)?;
+        }
+    }
+    vcpu.set_mp_state(kvm_mp_state { mp_state })
+        .map_err(|e| Error::failed("KVM refuses the saved state of a vCPU", e))
+}
+
+/// Sets a register; one that cannot be set, such as a frequency, has to have the value already.
+fn set_or_match(vcpu: &VcpuFd, id: u64, bytes: &[u8]) -> Result<()> {
+    let Err(error) = vcpu.set_one_reg(id, bytes) else {
+        return Ok(());
+    };
+    let mut present = vec![0; bytes.len()];
+    if vcpu.get_one_reg(id, &mut present).is_ok() && present == bytes {
+        return Ok(());
+    }
+    Err(Error::user(format!(
+        "this host cannot continue the saved guest: KVM refuses register {id:#x} ({error}); use a host like the one it was saved on"
+    )))
+}
+
 fn duplicate(vcpu: &VcpuFd) -> Result<File> {
     // SAFETY: the descriptor is open for as long as `vcpu` is borrowed.
     let fd = unsafe { BorrowedFd::borrow_raw(vcpu.as_raw_fd()) };
     fd.try_clone_to_owned()
         .map(File::from)
         .map_err(|e| Error::failed("cannot duplicate a vCPU descriptor", e))
+}
+
+/// A second handle on a vCPU whose thread holds the first.
+///
+/// # Errors
+/// [`Error::Failed`] without address space or descriptors.
+pub fn second_handle(vm: &VmFd, vcpu: &VcpuFd) -> Result<VcpuFd> {
+    let fd = duplicate(vcpu)?.into_raw_fd();
+    // SAFETY: `fd` is a descriptor of a vCPU of this VM that nobody else owns.
+    unsafe { vm.create_vcpu_from_rawfd(fd) }.map_err(|e| Error::failed("cannot map a vCPU", e))
 }
 
 /// The external-interrupt input of a vCPU, by `KVM_INTERRUPT`. The ioctl does not wait for `KVM_RUN` to return.
@@ -244,27 +368,32 @@ pub struct Context {
     pub chip: Option<Arc<Chip>>,
     /// Set before the vCPUs are told to stop.
     pub stopping: Arc<AtomicBool>,
+    /// Closed while the guest is paused.
+    pub ticket: Ticket,
+    /// Exits so far.
+    pub counts: Arc<Mutex<Counts>>,
 }
 
 impl Context {
     /// Runs the vCPU until the guest ends, something fails, or it is told to stop (`None`).
-    pub fn run(&self, vcpu: &mut VcpuFd, counts: &mut Counts) -> Option<Outcome> {
+    pub fn run(&self, vcpu: &mut VcpuFd) -> Option<Outcome> {
         // Devices interrupt from here when the guest accesses them.
         let _grant = self.chip.as_ref().map(Chip::grant);
+        self.ticket.pass(&self.stopping);
         loop {
             let number = match vcpu.run() {
                 Ok(VcpuExit::MmioRead(addr, data)) => {
                     let slot = self.bus.read(addr, data);
-                    counts.add(slot.map_or(Reason::UnmappedRead, Reason::MmioRead));
+                    self.count(slot.map_or(Reason::UnmappedRead, Reason::MmioRead));
                     continue;
                 }
                 Ok(VcpuExit::MmioWrite(addr, data)) => {
                     let slot = self.bus.write(addr, data);
-                    counts.add(slot.map_or(Reason::UnmappedWrite, Reason::MmioWrite));
+                    self.count(slot.map_or(Reason::UnmappedWrite, Reason::MmioWrite));
                     continue;
                 }
                 Ok(VcpuExit::SystemEvent(event, data)) => {
-                    counts.add(Reason::SystemEvent);
+                    self.count(Reason::SystemEvent);
                     return Some(Outcome::from_system_event(event, data));
                 }
                 Ok(VcpuExit::Unsupported(number)) => number,
@@ -278,8 +407,7 @@ impl Context {
                     return Some(self.failure(vcpu, "KVM reported an internal error"));
                 }
                 Ok(VcpuExit::Intr) => {
-                    counts.add(Reason::Signal);
-                    if self.stopping.load(Ordering::SeqCst) {
+                    if self.interrupted(vcpu) {
                         return None;
                     }
                     continue;
@@ -290,8 +418,7 @@ impl Context {
                     return Some(self.failure(vcpu, &text));
                 }
                 Err(e) if e.errno() == libc::EINTR => {
-                    counts.add(Reason::Signal);
-                    if self.stopping.load(Ordering::SeqCst) {
+                    if self.interrupted(vcpu) {
                         return None;
                     }
                     continue;
@@ -300,10 +427,10 @@ impl Context {
                 Err(e) => return Some(self.failure(vcpu, &run_error(e))),
             };
             match number {
-                KVM_EXIT_RISCV_SBI => counts.add(Reason::Sbi(self.sbi_call(vcpu))),
-                KVM_EXIT_RISCV_CSR => counts.add(Reason::Csr(csr_access(vcpu))),
+                KVM_EXIT_RISCV_SBI => self.count(Reason::Sbi(self.sbi_call(vcpu))),
+                KVM_EXIT_RISCV_CSR => self.count(Reason::Csr(csr_access(vcpu))),
                 other => {
-                    counts.add(Reason::Other(other));
+                    self.count(Reason::Other(other));
                     return Some(self.failure(
                         vcpu,
                         &format!("KVM returned with exit reason {other}, which is unknown"),
@@ -311,6 +438,23 @@ impl Context {
                 }
             }
         }
+    }
+
+    fn count(&self, reason: Reason) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.add(reason);
+    }
+
+    /// A signal ended `KVM_RUN`, which completed the last exit before: `true` if the vCPU shall end, else it waits while
+    /// the guest is paused.
+    fn interrupted(&self, vcpu: &mut VcpuFd) -> bool {
+        self.count(Reason::Signal);
+        // Before looking at what is wanted: a request after the look sets it again.
+        vcpu.set_kvm_immediate_exit(0);
+        if !self.stopping.load(Ordering::SeqCst) {
+            self.ticket.pass(&self.stopping);
+        }
+        self.stopping.load(Ordering::SeqCst)
     }
 
     fn failure(&self, vcpu: &VcpuFd, what: &str) -> Outcome {

@@ -2,7 +2,10 @@
 
 use crate::cli::{Cli, Console as ConsoleKind};
 use crate::console::{self, Output};
-use crate::devices::{Bus, BusDevice, HostClock, InputSink, Locked, Served, TYPE_AHEAD};
+use crate::devices::{
+    Bus, BusDevice, HostClock, InputSink, Locked, Served, Stateful, TYPE_AHEAD, restore_input,
+    save_input,
+};
 use crate::error::{Error, Result};
 use crate::events::EventLoop;
 use crate::irq::Controller;
@@ -15,18 +18,31 @@ use trapless_devices::virtio::console::Console;
 use trapless_devices::virtio::net::{Net, NetBackend, Tap};
 use trapless_devices::virtio::rng::{HostEntropy, Rng};
 use trapless_devices::virtio::{VirtioDevice, VirtioMmio};
-use trapless_devices::{DeviceEvents, GuestRam};
+use trapless_devices::{DeviceEvents, GuestRam, StateError, StateReader, StateWriter};
 use vmm_sys_util::eventfd::EventFd;
 
 /// Offset of QueueNotify (virtio 1.2, section 4.2.2).
 pub const QUEUE_NOTIFY: u64 = 0x50;
 
+/// Offset of Status, and its bit DRIVER_OK.
+const STATUS: u64 = 0x70;
+const DRIVER_OK: u8 = 4;
+
 /// A virtio device in its slot.
-pub trait Slot: BusDevice + Served {
+pub trait Slot: BusDevice + Served + Stateful {
     /// Number of queues.
     fn queues(&self) -> usize;
     /// Does what a write of `queue` to QueueNotify does.
     fn notify(&self, queue: u32);
+
+    /// Looks into all queues, for notifications that were under way when the guest was saved. One too many does no harm.
+    fn notify_all(&self) {
+        let mut status = [0; 4];
+        self.read(STATUS, &mut status);
+        if status[0] & DRIVER_OK != 0 {
+            (0..self.queues() as u32).for_each(|queue| self.notify(queue));
+        }
+    }
 }
 
 impl<D: VirtioDevice> Slot for Locked<VirtioMmio<D>> {
@@ -111,12 +127,15 @@ pub struct Filled {
     pub slots: Vec<Arc<dyn Slot>>,
     /// Where typed bytes go, if the console is a virtio one.
     pub input: Option<Arc<dyn InputSink>>,
+    /// What is to be saved, by name.
+    pub states: Vec<(String, Arc<dyn Stateful>)>,
 }
 
 /// Fills the slots.
 pub struct Slots<'a> {
     parts: Parts<'a>,
     slots: Vec<Arc<dyn Slot>>,
+    states: Vec<(String, Arc<dyn Stateful>)>,
 }
 
 impl<'a> Slots<'a> {
@@ -135,6 +154,7 @@ impl<'a> Slots<'a> {
         bus.add(name, base, map::VIRTIO_LEN, device.clone());
         events.serve(device.clone());
         self.slots.push(device.clone());
+        self.states.push((name.into(), device.clone()));
         Ok(device)
     }
 
@@ -152,6 +172,7 @@ impl<'a> Slots<'a> {
         let mut slots = Self {
             parts,
             slots: Vec::new(),
+            states: Vec::new(),
         };
         for (number, disk) in cli.disk.iter().enumerate() {
             let raw = RawDisk::open(&disk.path, !disk.read_only)
@@ -177,10 +198,12 @@ impl<'a> Slots<'a> {
                 model.set_size(columns, rows);
             }
             let device = slots.add(bus, events, "virtio-console", model)?;
-            input = Some(Arc::new(ConsoleInput {
+            let typed = Arc::new(ConsoleInput {
                 device,
                 ahead: Mutex::default(),
-            }));
+            });
+            slots.states.push(("typed".into(), typed.clone()));
+            input = Some(typed);
         }
         let entropy =
             HostEntropy::open().map_err(|e| Error::failed("cannot open /dev/urandom", e))?;
@@ -188,6 +211,7 @@ impl<'a> Slots<'a> {
         Ok(Filled {
             slots: slots.slots,
             input,
+            states: slots.states,
         })
     }
 }
@@ -213,6 +237,19 @@ impl ConsoleInput {
             self.device.poll();
         }
         ahead.len()
+    }
+}
+
+impl Stateful for ConsoleInput {
+    fn save(&self, to: &mut StateWriter) {
+        let ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
+        save_input(&ahead, to);
+    }
+
+    fn restore(&self, from: &mut StateReader<'_>) -> std::result::Result<(), StateError> {
+        let mut ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
+        *ahead = restore_input(from)?;
+        Ok(())
     }
 }
 
