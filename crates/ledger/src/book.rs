@@ -9,7 +9,7 @@ use trapless_isa::{Mode, Priv};
 use crate::chain::{Chains, Steps, leads_to};
 use crate::class::{Class, State};
 use crate::config::Config;
-use crate::delivery::{Call, Charged};
+use crate::delivery::{Answered, Call, Charged};
 use crate::event::{DeviceAccess, Event, Guest, Raise, Return, Sink, TimerSet, Trap};
 use crate::reason::{Reason, cause_index};
 use crate::totals::{HartTotals, IDLE, IRQS, Totals};
@@ -116,6 +116,8 @@ pub struct Ledger {
     /// When it began, or was begun again.
     current_since: u64,
     pub(crate) harts: Vec<Hart>,
+    /// See [`take_answered`](Self::take_answered).
+    pub(crate) answered: Option<Answered>,
 }
 
 impl Ledger {
@@ -131,6 +133,7 @@ impl Ledger {
             phases: Vec::new(),
             current: 0,
             current_since: 0,
+            answered: None,
             config,
         };
         ledger.add_phase("start", 0);
@@ -398,7 +401,7 @@ impl Ledger {
                 vcpu.timer_taken = true;
                 let waited = t.time - vcpu.timer_due;
                 totals.timer_latency.record(waited);
-                self.timer_taken(index, waited);
+                self.timer_taken(t, index, waited);
             }
         }
         self.guest_takes(t, index, code);

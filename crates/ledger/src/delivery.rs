@@ -8,7 +8,8 @@ use trapless_isa::xtrapless::limits;
 
 use crate::book::{Hart, Ledger, OpenExit};
 use crate::class::{Class, ClassTotals, State};
-use crate::event::{StepKind, Trap, VirtualStep};
+use crate::config::Config;
+use crate::event::{Guest, StepKind, Trap, VirtualStep};
 use crate::reason::Reason;
 use crate::vcpu::{NEVER, Vcpu};
 use crate::vhart::{Pending, Vharts};
@@ -33,6 +34,21 @@ pub(crate) struct Call {
     counted: bool,
     /// Traps taken within it.
     depth: u32,
+}
+
+/// A guest interrupt whose way has been followed to the end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Answered {
+    /// Class.
+    pub class: Class,
+    /// What the vCPU was doing at the arrival.
+    pub state: State,
+    /// When it was sent; timer: when its deadline was programmed.
+    pub sent: u64,
+    /// When the guest's handler was entered.
+    pub taken: u64,
+    /// Hart on which it was taken.
+    pub hart: usize,
 }
 
 /// What an exit whose class is not known yet has led to.
@@ -166,18 +182,33 @@ impl Ledger {
         if class == Class::Ipi {
             totals.ipi_latency.record(waited);
         }
+        self.answered = Some(Answered {
+            class,
+            state: p.state,
+            sent: p.time,
+            taken: t.time,
+            hart: t.hart,
+        });
     }
 
     /// The guest takes the interrupt of its deadline after `waited` cycles.
-    pub(crate) fn timer_taken(&mut self, index: usize, waited: u64) {
+    pub(crate) fn timer_taken(&mut self, t: &Trap, index: usize, waited: u64) {
         let vcpu = self.vcpus.get_mut(index);
         if std::mem::replace(&mut vcpu.timer_open, false) {
             // No event of its hart came in between.
             vcpu.timer_state = State::Running;
             self.arrival(Class::Timer, State::Running);
         }
-        let state = self.vcpus.get_mut(index).timer_state;
+        let vcpu = self.vcpus.get_mut(index);
+        let (state, sent) = (vcpu.timer_state, vcpu.timer_set_at);
         self.class(Class::Timer).latency[state as usize].record(waited);
+        self.answered = Some(Answered {
+            class: Class::Timer,
+            state,
+            sent,
+            taken: t.time,
+            hart: t.hart,
+        });
     }
 
     /// A system call begins.
@@ -587,6 +618,28 @@ impl Ledger {
         };
         let waited = taken.saturating_sub(pending.time);
         self.class(Class::Device).latency[pending.state as usize].record(waited);
+        self.answered = Some(Answered {
+            class: Class::Device,
+            state: pending.state,
+            sent: pending.time,
+            taken,
+            hart: s.hart,
+        });
+    }
+
+    /// The interrupt that the last event has answered, once.
+    pub fn take_answered(&mut self) -> Option<Answered> {
+        self.answered.take()
+    }
+
+    /// Every vCPU seen with its number in its VM, if known.
+    pub fn vcpu_numbers(&self) -> impl Iterator<Item = (Guest, Option<u64>)> + '_ {
+        self.vcpus.iter().map(|v| (v.guest, v.vhart))
+    }
+
+    /// What the ledger knows of the machine.
+    pub fn config(&self) -> &Config {
+        &self.config
     }
 
     fn attached(&mut self, s: &VirtualStep, target: Option<usize>) {

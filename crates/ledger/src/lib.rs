@@ -44,6 +44,7 @@ pub mod vhart;
 pub use book::Ledger;
 pub use class::{Class, InterruptClass, State};
 pub use config::{Config, DeviceMap, DeviceWindow};
+pub use delivery::Answered;
 pub use file::{HostInfo, LedgerFile, RunInfo, Section};
 pub use histogram::{Histogram, Latency};
 pub use reason::Reason;

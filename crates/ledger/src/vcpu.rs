@@ -37,6 +37,8 @@ pub struct Vcpu {
     pub timer_noticed: bool,
     /// The guest has taken the interrupt of this deadline.
     pub timer_taken: bool,
+    /// When the last deadline was programmed.
+    pub timer_set_at: u64,
     /// A deadline is programmed that has not passed yet.
     pub timer_open: bool,
     /// What the vCPU was doing when it passed.
@@ -72,6 +74,7 @@ impl Vcpu {
             timer_by_sbi: false,
             timer_noticed: true,
             timer_taken: true,
+            timer_set_at: 0,
             timer_open: false,
             timer_state: State::Unknown,
             ipi_sent: NEVER,
@@ -92,6 +95,7 @@ impl Vcpu {
         } else {
             deadline.max(now)
         };
+        self.timer_set_at = now;
         self.timer_by_sbi = by_sbi;
         self.timer_noticed = deadline == NEVER;
         self.timer_taken = deadline == NEVER;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! LedgerFile ──> Comparison ──> report (terminal), page (HTML)
-//! events ──> TrapLog (text), PerfettoTrace
+//! events ──> TrapLog (text), PerfettoTrace, Sequence (Mermaid, text)
 //! ```
 //!
 //! | module | subject |
@@ -13,15 +13,19 @@
 //! | [`html`] | the report as a page |
 //! | [`log`] | traps as lines of text |
 //! | [`perfetto`] | traces for the Perfetto viewer |
+//! | [`sequence`], `actors`, `diagram` | the way of one interrupt as a sequence diagram |
 //! | [`number`] | numbers for people |
 
+mod actors;
 pub mod classes;
 pub mod compare;
+mod diagram;
 pub mod html;
 pub mod log;
 pub mod number;
 pub mod perfetto;
 mod protobuf;
+pub mod sequence;
 mod table;
 pub mod text;
 

@@ -1,0 +1,351 @@
+//! The way of one interrupt as a sequence diagram, from the events of a run.
+//!
+//! ```text
+//! events ──> Finder (asks a Ledger which interrupt is meant) ──> Sequence ──> mermaid, text
+//! ```
+
+use std::collections::VecDeque;
+use std::io::BufRead;
+
+use trapless_isa::Mode;
+use trapless_isa::cause::INTERRUPT;
+use trapless_isa::xtrapless::limits::NOTIFY_IRQ;
+use trapless_ledger::event::{Event, Sink, StepKind, Trap};
+use trapless_ledger::{Answered, Class, Config, Ledger, State, replay};
+
+use crate::actors::{Actors, Message};
+
+/// Events kept while looking: an interrupt whose way has more cannot be shown from its beginning.
+const KEPT: usize = 20_000;
+/// Events shown after the guest's handler was entered, at most.
+const AFTER: usize = 400;
+/// Messages shown; more than that are cut in the middle.
+const MESSAGES: usize = 80;
+
+/// Which interrupt to show.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wanted {
+    /// Its class.
+    pub class: Class,
+    /// What its vCPU was doing when it arrived; any if `None`.
+    pub state: Option<State>,
+    /// The how-manieth of them, from 1.
+    pub number: u64,
+}
+
+impl std::str::FromStr for Wanted {
+    type Err = String;
+
+    /// `CLASS[.STATE][:NUMBER]`, for instance `ipi.scheduled_off:3`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let help = || {
+            format!(
+                "{text:?} names no interrupt: write timer, ipi or device, then optionally .running, \
+                 .paused or .scheduled_off, then optionally :NUMBER (1 is the first)"
+            )
+        };
+        let (what, number) = match text.split_once(':') {
+            Some((what, number)) => (what, number.parse().map_err(|_| help())?),
+            None => (text, 1),
+        };
+        let (class, state) = match what.split_once('.') {
+            Some((class, state)) => {
+                let found = State::ALL.into_iter().find(|s| s.name() == state);
+                (class, Some(found.ok_or_else(help)?))
+            }
+            None => (what, None),
+        };
+        let class = Class::ALL.into_iter().find(|c| c.name() == class);
+        Ok(Self {
+            class: class.ok_or_else(help)?,
+            state,
+            number: Some(number).filter(|n| *n != 0).ok_or_else(help)?,
+        })
+    }
+}
+
+/// Watches a run, or a stream of events, for one interrupt.
+#[derive(Debug)]
+pub struct Finder {
+    ledger: Ledger,
+    wanted: Wanted,
+    seen: u64,
+    kept: VecDeque<Event>,
+    found: Option<Answered>,
+    /// Events still to be kept after it was found.
+    after: usize,
+}
+
+impl Finder {
+    /// A finder on a machine described by `config`. It has to see all events from reset on, to know
+    /// where each vCPU is.
+    pub fn new(config: Config, wanted: Wanted) -> Self {
+        Self {
+            ledger: Ledger::new(config),
+            wanted,
+            seen: 0,
+            kept: VecDeque::new(),
+            found: None,
+            after: AFTER,
+        }
+    }
+
+    /// Whether nothing more needs to be seen.
+    pub fn is_complete(&self) -> bool {
+        self.found.is_some() && self.after == 0
+    }
+
+    /// What was found; `None` if there were fewer such interrupts.
+    pub fn finish(self) -> Option<Sequence> {
+        let found = self.found?;
+        let events: Vec<Event> = self.kept.into();
+        Some(Sequence {
+            messages: messages(&self.ledger, &events, found),
+            found,
+        })
+    }
+
+    fn is_wanted(&mut self, answered: &Answered) -> bool {
+        let right = answered.class == self.wanted.class
+            && self.wanted.state.is_none_or(|s| s == answered.state);
+        self.seen += u64::from(right);
+        right && self.seen == self.wanted.number
+    }
+}
+
+impl Sink for Finder {
+    fn record(&mut self, event: &Event) {
+        if self.is_complete() {
+            return;
+        }
+        self.ledger.record(event);
+        self.kept.push_back(*event);
+        if let Some(found) = self.found {
+            self.after -= 1;
+            if handler_ends(event, &found) {
+                self.after = 0;
+            }
+            return;
+        }
+        if self.kept.len() > KEPT {
+            self.kept.pop_front();
+        }
+        if let Some(answered) = self.ledger.take_answered()
+            && self.is_wanted(&answered)
+        {
+            self.found = Some(answered);
+        }
+    }
+}
+
+/// The guest's handler returns to what it interrupted.
+fn handler_ends(event: &Event, found: &Answered) -> bool {
+    match event {
+        Event::Return(r) => {
+            r.hart == found.hart && r.from == Mode::VS && r.to.v() && r.time >= found.taken
+        }
+        _ => false,
+    }
+}
+
+/// Reads a stream of events as `EventStream` writes it and looks for an interrupt.
+///
+/// # Errors
+/// A sentence with the line number: not readable, not an event, or of another version.
+pub fn find(
+    stream: impl BufRead,
+    config: Config,
+    wanted: Wanted,
+) -> Result<Option<Sequence>, String> {
+    let mut finder = Finder::new(config, wanted);
+    for (number, line) in stream.lines().enumerate() {
+        let at = |e: String| format!("line {}: {e}", number + 1);
+        let line = line.map_err(|e| at(e.to_string()))?;
+        if let Some(event) = replay::parse(&line).map_err(at)? {
+            finder.record(&event);
+        }
+        if finder.is_complete() {
+            break;
+        }
+    }
+    Ok(finder.finish())
+}
+
+/// The way of one interrupt.
+#[derive(Clone, Debug)]
+pub struct Sequence {
+    /// The interrupt.
+    pub found: Answered,
+    pub(crate) messages: Actors,
+}
+
+/// Follows the events from the send to the end of the handler; what others do meanwhile is left out.
+fn messages(ledger: &Ledger, events: &[Event], found: Answered) -> Actors {
+    let mut actors = Actors::new(ledger, found.sent);
+    let mut relevance = Relevance::new(&found);
+    for event in events {
+        // Also to know who runs where.
+        let message = actors.message(event);
+        if time(event) >= found.sent && relevance.of(event) {
+            actors.push(message);
+        }
+    }
+    if let Some(Event::Return(r)) = events.last().filter(|e| handler_ends(e, &found)) {
+        actors.handler_ends(r);
+    }
+    actors.shorten(MESSAGES);
+    actors
+}
+
+/// Time of an event.
+pub(crate) fn time(event: &Event) -> u64 {
+    match event {
+        Event::Trap(t) => t.time,
+        Event::Return(r) => r.time,
+        Event::Raise(r) => r.time,
+        Event::TimerSet(t) => t.time,
+        Event::DeviceAccess(d) => d.time,
+        Event::Virtual(s) => s.time,
+        Event::Wait { time, .. } => *time,
+    }
+}
+
+/// Which events belong to the way: those of the hart that takes the interrupt; of other harts the
+/// one that sends, until it goes on with its own work, and each that is interrupted for it.
+struct Relevance {
+    taken_on: usize,
+    /// Harts that work for it now.
+    busy: Vec<usize>,
+    started: bool,
+    sender: Option<usize>,
+    found: Answered,
+}
+
+impl Relevance {
+    fn new(found: &Answered) -> Self {
+        Self {
+            taken_on: found.hart,
+            busy: Vec::new(),
+            started: false,
+            sender: None,
+            found: *found,
+        }
+    }
+
+    fn of(&mut self, event: &Event) -> bool {
+        if !self.started {
+            let hart = self.begins(event);
+            self.started = hart.is_some();
+            self.sender = hart;
+            // An access to the controller is done at once; a trap is the begin of work.
+            let at_once = matches!(event, Event::Virtual(_) | Event::TimerSet(_));
+            self.busy.extend(hart.filter(|_| !at_once));
+            return self.started;
+        }
+        match event {
+            Event::Trap(t) => self.trap(t),
+            Event::Return(r) => {
+                let shown = self.shows(r.hart) && !(r.from.v() && r.hart != self.taken_on);
+                if r.to.v() || r.to == Mode::U {
+                    self.busy.retain(|h| *h != r.hart);
+                }
+                shown
+            }
+            Event::Raise(r) => self.shows(r.hart) || is_signal(r.irq.into()),
+            Event::TimerSet(t) => self.shows(t.hart),
+            Event::DeviceAccess(_) => false,
+            Event::Virtual(s) => {
+                let to = match s.kind {
+                    StepKind::Hit { on, .. } => Some(on),
+                    StepKind::Notified { to, .. } | StepKind::HartIpi { to } => Some(to),
+                    _ => None,
+                };
+                let same_access = Some(s.hart) == self.sender && s.time == self.found.sent;
+                let shown = self.shows(s.hart) || same_access;
+                if let Some(to) = to.filter(|to| shown && !self.busy.contains(to)) {
+                    self.busy.push(to);
+                }
+                shown
+            }
+            Event::Wait { hart, .. } => self.shows(*hart),
+        }
+    }
+
+    fn shows(&self, hart: usize) -> bool {
+        hart == self.taken_on || self.busy.contains(&hart)
+    }
+
+    fn trap(&mut self, t: &Trap) -> bool {
+        let irq = (t.cause & INTERRUPT != 0).then_some(t.cause & !INTERRUPT);
+        if irq.is_some_and(|code| is_signal(code) && !t.to.v()) && !self.busy.contains(&t.hart) {
+            self.busy.push(t.hart);
+        }
+        self.shows(t.hart)
+    }
+
+    /// Hart on which the way begins with this event.
+    fn begins(&self, event: &Event) -> Option<usize> {
+        if time(event) != self.found.sent {
+            return None;
+        }
+        let begins = match (self.found.class, event) {
+            (Class::Timer, Event::TimerSet(t)) => t.mode.v(),
+            (Class::Timer, Event::Trap(t)) => t.from.v() && !t.to.v(),
+            (Class::Ipi, Event::Virtual(s)) => matches!(s.kind, StepKind::PostSoft { .. }),
+            (Class::Ipi, Event::Trap(t)) => t.from.v() && !t.to.v(),
+            (Class::Device, Event::Virtual(s)) => {
+                matches!(
+                    s.kind,
+                    StepKind::PostSource { .. } | StepKind::Completed { .. }
+                )
+            }
+            (Class::Device, Event::Trap(t)) => t.from == Mode::U,
+            (Class::Device, Event::Raise(_)) => true,
+            _ => false,
+        };
+        begins.then_some(match event {
+            Event::Trap(t) => t.hart,
+            Event::TimerSet(t) => t.hart,
+            Event::Virtual(s) => s.hart,
+            Event::Raise(r) => r.hart,
+            _ => return None,
+        })
+    }
+}
+
+/// Interrupts by which one hart works for another, or for a vCPU.
+fn is_signal(irq: u64) -> bool {
+    // SSI, VSSI, MSI, VSTI, VSEI and notifications.
+    matches!(irq, 1 | 2 | 3 | 6 | 10 | NOTIFY_IRQ)
+}
+
+impl Sequence {
+    /// In words: what was sent, where it arrived, how long it took.
+    pub fn title(&self, cycles_per_second: u64) -> String {
+        let f = &self.found;
+        let what = match f.class {
+            Class::Timer => "Timer interrupt",
+            Class::Ipi => "IPI",
+            Class::Device => "Device interrupt",
+        };
+        let state = match f.state {
+            State::Running => "for a running vCPU",
+            State::Paused => "for a vCPU paused in the host",
+            State::ScheduledOff => "for a vCPU that is scheduled off",
+            State::Unknown => "for a vCPU in an unknown state",
+        };
+        let since = if f.class == Class::Timer {
+            "after it was programmed"
+        } else {
+            "after it was sent"
+        };
+        let time = f.taken.saturating_sub(f.sent);
+        let time = crate::number::duration(time, cycles_per_second, crate::number::Space::Plain);
+        format!("{what} {state}: its handler runs {time} {since}")
+    }
+
+    /// The messages, oldest first.
+    pub fn messages(&self) -> &[Message] {
+        self.messages.list()
+    }
+}

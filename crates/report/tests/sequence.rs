@@ -1,0 +1,272 @@
+//! Sequence diagrams from synthetic events.
+
+mod synthetic;
+
+use synthetic::Player;
+use trapless_isa::Mode::{self, HS, M, U, VS};
+use trapless_isa::cause::{INTERRUPT, exception, interrupt};
+use trapless_ledger::event::{Event, Guest, Return, Sink, StepKind, TimerSet, Trap, VirtualStep};
+use trapless_ledger::{Class, Config, EventStream, State};
+use trapless_report::sequence::{self, Finder, Wanted};
+
+const HZ: u64 = 1_000_000_000;
+
+/// Two vCPUs of domain 5 with slots; each event takes 100 cycles.
+struct Play<S> {
+    sink: S,
+    time: u64,
+}
+
+impl<S: Sink> Play<S> {
+    fn guest(hart: usize) -> Guest {
+        let context = 0x1000 * (hart as u64 + 1);
+        Guest { vmid: 1, context }
+    }
+
+    fn trap(&mut self, hart: usize, from: Mode, to: Mode, cause: u64) {
+        self.time += 100;
+        self.sink.record(&Event::Trap(Trap {
+            time: self.time,
+            hart,
+            from,
+            to,
+            guest: Self::guest(hart),
+            cause,
+            epc: 0,
+            tval: 0,
+            gpa: 0,
+            insn: 0x1050_0073,
+            args: [0; 4],
+            htimedelta: 0,
+        }));
+    }
+
+    fn ret(&mut self, hart: usize, from: Mode, to: Mode) {
+        self.time += 100;
+        self.sink.record(&Event::Return(Return {
+            time: self.time,
+            hart,
+            from,
+            to,
+            guest: Self::guest(hart),
+            pc: 0,
+        }));
+    }
+
+    fn step(&mut self, hart: usize, mode: Mode, kind: StepKind) {
+        self.time += 100;
+        self.step_now(hart, mode, kind);
+    }
+
+    fn step_now(&mut self, hart: usize, mode: Mode, kind: StepKind) {
+        self.sink.record(&Event::Virtual(VirtualStep {
+            time: self.time,
+            hart,
+            mode,
+            domain: 5,
+            kind,
+            memory: 2,
+        }));
+    }
+
+    fn wait(&mut self, hart: usize, begin: bool) {
+        self.time += 100;
+        self.sink.record(&Event::Wait {
+            time: self.time,
+            hart,
+            mode: HS,
+            begin,
+        });
+    }
+
+    /// vCPU 0 interrupts vCPU 1, which runs; then again while it is halted.
+    fn play(&mut self) {
+        for hart in [0, 1] {
+            self.ret(hart, M, HS);
+            let vhart = hart as u16;
+            self.step(hart, HS, StepKind::Attached { vhart });
+            self.ret(hart, HS, VS);
+        }
+        let post = StepKind::PostSoft {
+            vhart: 1,
+            merged: false,
+        };
+        self.step(0, VS, post);
+        self.step_now(0, VS, StepKind::Hit { vhart: 1, on: 1 });
+        self.trap(1, VS, VS, INTERRUPT | interrupt::SSI);
+        self.ret(1, VS, VS);
+        // Somebody else's business on hart 0.
+        self.trap(0, VS, HS, exception::VIRTUAL_INSTRUCTION);
+        self.ret(0, HS, VS);
+        self.trap(1, VS, HS, exception::VIRTUAL_INSTRUCTION);
+        self.step(1, HS, StepKind::Detached { vhart: 1, state: 2 });
+        self.wait(1, true);
+        self.step(0, VS, post);
+        let wake = StepKind::Notified {
+            vhart: 1,
+            to: 1,
+            kind: 1,
+        };
+        self.step_now(0, VS, wake);
+        self.trap(0, VS, HS, exception::VIRTUAL_INSTRUCTION);
+        self.trap(0, HS, HS, exception::LOAD_PAGE);
+        self.ret(0, HS, VS);
+        self.wait(1, false);
+        self.trap(1, HS, HS, INTERRUPT | 24);
+        self.step(1, HS, StepKind::Fetched { id: 1, kind: 1 });
+        self.ret(1, HS, HS);
+        self.step(1, HS, StepKind::Attached { vhart: 1 });
+        self.ret(1, HS, VS);
+        self.trap(1, VS, VS, INTERRUPT | interrupt::SSI);
+        self.ret(1, VS, VS);
+        self.ret(1, VS, U);
+    }
+}
+
+fn wanted(text: &str) -> Wanted {
+    text.parse().unwrap()
+}
+
+fn found(text: &str) -> Option<sequence::Sequence> {
+    let sink = Finder::new(Config::new(2), wanted(text));
+    let mut play = Play { sink, time: 0 };
+    play.play();
+    play.sink.finish()
+}
+
+#[test]
+fn an_ipi_to_a_running_vcpu_passes_the_host_by() {
+    let expected = "\
+---
+title: \"IPI for a running vCPU: its handler runs 100 ns after it was sent\"
+---
+sequenceDiagram
+    participant a0 as vCPU 0
+    participant a1 as controller
+    participant a2 as hart 1
+    participant a3 as vCPU 1
+    a0->>a1: +0 ns sgenipi: posts SOFT vhart 1
+    a1->>a2: +0 ns lookup hits: vhart 1, on 1
+    a2->>a3: +100 ns SSI: the guest's handler
+    Note over a3: +200 ns sret: the handler ends
+";
+    assert_eq!(found("ipi.running").unwrap().mermaid(HZ), expected);
+}
+
+#[test]
+fn an_ipi_to_a_halted_vcpu_shows_the_notification_and_nothing_else() {
+    let sequence = found("ipi.scheduled_off").unwrap();
+    let text = sequence.text(HZ);
+    println!("{text}");
+    let said: Vec<&str> = sequence
+        .messages()
+        .iter()
+        .map(|m| m.text.as_str())
+        .collect();
+    assert_eq!(
+        said,
+        [
+            "sgenipi: posts SOFT vhart 1",
+            "lookup misses, notification: vhart 1, to 1, kind wake",
+            "exit: wfi",
+            "WFI ends",
+            "NOTIFY",
+            "hnotify: fetches id 1, kind wake",
+            "hifmap: attaches vhart 1",
+            "enters the guest",
+            "SSI: the guest's handler",
+            "sret: the handler ends"
+        ]
+    );
+    assert!(text.starts_with("IPI for a vCPU that is scheduled off: its handler runs 1 µs after"));
+    let columns = text.lines().map(|l| l.chars().count()).max().unwrap();
+    assert!(columns <= 150, "{columns}");
+}
+
+#[test]
+fn a_stream_gives_the_same_diagram_as_the_run() {
+    let sink = EventStream::new(Vec::new(), 1000);
+    let mut play = Play { sink, time: 0 };
+    play.play();
+    let bytes = play.sink.finish().unwrap();
+    let read = sequence::find(&bytes[..], Config::new(2), wanted("ipi:2"));
+    let read = read.unwrap().unwrap();
+    assert_eq!(read.text(HZ), found("ipi:2").unwrap().text(HZ));
+    let none = sequence::find(&bytes[..], Config::new(2), wanted("ipi:3"));
+    assert!(none.unwrap().is_none());
+    let broken = [&bytes[..], b"tea\n"].concat();
+    let error = sequence::find(&broken[..], Config::new(2), wanted("timer")).unwrap_err();
+    assert!(error.starts_with("line "), "{error}");
+}
+
+#[test]
+fn without_a_controller_firmware_and_host_are_in_between() {
+    let sink = Finder::new(Config::new(2), wanted("ipi:1"));
+    let mut player = Player::new(sink);
+    player.boot();
+    (0..200).for_each(|_| player.wake_up(false));
+    let text = player.sink.finish().unwrap().mermaid(HZ);
+    for line in [
+        "exit: ecall IPI.0",
+        "firmware, hart 0",
+        "ecall IPI.0",
+        "firmware, hart 1",
+        "MSI",
+        "exit: SSI",
+        "VSSI pending",
+        "SSI: the guest's handler",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+}
+
+#[test]
+fn a_timer_begins_with_its_programming() {
+    let mut finder = Finder::new(Config::new(1), wanted("timer.running:2"));
+    let guest = Guest {
+        vmid: 1,
+        context: 1,
+    };
+    for round in 0..3u64 {
+        let time = round * 1_000_000;
+        finder.record(&Event::TimerSet(TimerSet {
+            time,
+            hart: 0,
+            mode: VS,
+            guest,
+            deadline: time + 500,
+        }));
+        finder.record(&Event::Trap(Trap {
+            time: time + 520,
+            hart: 0,
+            from: VS,
+            to: VS,
+            guest,
+            cause: INTERRUPT | interrupt::STI,
+            epc: 0,
+            tval: 0,
+            gpa: 0,
+            insn: 0,
+            args: [0; 4],
+            htimedelta: 0,
+        }));
+    }
+    let sequence = finder.finish().unwrap();
+    assert_eq!(sequence.found.sent, 1_000_000);
+    assert_eq!(sequence.messages()[0].text, "timer: in 500 cycles");
+}
+
+#[test]
+fn wanted_is_class_state_and_number_or_a_sentence() {
+    let ipi = Wanted {
+        class: Class::Ipi,
+        state: Some(State::ScheduledOff),
+        number: 3,
+    };
+    assert_eq!("ipi.scheduled_off:3".parse(), Ok(ipi));
+    assert_eq!(wanted("timer").number, 1);
+    for text in ["", "tea", "ipi.asleep", "ipi:0", "ipi:x"] {
+        let error = text.parse::<Wanted>().unwrap_err();
+        assert!(error.contains("timer, ipi or device"), "{error}");
+    }
+}
