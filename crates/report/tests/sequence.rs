@@ -168,7 +168,6 @@ fn an_ipi_to_a_halted_vcpu_shows_the_notification_and_nothing_else() {
         [
             "sgenipi: posts SOFT vhart 1",
             "lookup misses, notification: vhart 1, to 1, kind wake",
-            "exit: wfi",
             "WFI ends",
             "NOTIFY",
             "hnotify: fetches id 1, kind wake",
