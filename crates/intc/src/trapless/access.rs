@@ -1,4 +1,4 @@
-//! Who may access which CSR: the `modes` of `spec/registers.toml`.
+//! Who may access which CSR: the `modes` of `spec/registers.toml`, and ACC-1, ACC-2.
 
 use trapless_isa::Mode;
 use trapless_isa::xtrapless::csr;

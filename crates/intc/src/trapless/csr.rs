@@ -21,7 +21,8 @@ fn written(op: CsrOp, old: u64) -> Option<u64> {
     }
 }
 
-/// The value written to a CSR that only takes writes: single bits of an operation make no sense.
+/// The value written to a CSR that only takes writes: single bits of an operation make no sense
+/// (CSR-1).
 fn commanded(op: CsrOp) -> Result<Option<u64>, NoSuchAccess> {
     match op {
         CsrOp::Set(_) | CsrOp::Clear(_) => Err(NoSuchAccess),
@@ -197,7 +198,7 @@ impl Trapless {
         u64::from(source)
     }
 
-    /// Completes a source of the own domain. It need not be the vhart's any more: the host may have
+    /// Completes a source of the own domain (EXT-6 to EXT-9). It need not be the vhart's any more: the host may have
     /// moved it between claim and completion.
     fn complete(&mut self, by: Actor, slot: Slot, number: u16) {
         let Some(domain) = self.domain(by.hart, slot.domain) else {

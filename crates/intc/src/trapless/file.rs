@@ -1,6 +1,6 @@
 //! The file of a vhart: what is pending for it, in host memory.
 //!
-//! Memory is the only truth; nothing here is kept between two accesses.
+//! Memory is the only truth (MEM-1); nothing here is kept between two accesses.
 
 use trapless_isa::xtrapless::{file, vsthreshold};
 
@@ -109,7 +109,7 @@ impl File {
     }
 
     /// Takes the most urgent source that is pending, enabled and above the threshold, the lowest
-    /// one of equal priority.
+    /// one of equal priority (EXT-3, EXT-4).
     pub fn claim(self, words: &Words, domain: &Domain) -> Option<u16> {
         let source = self.search(words, domain, false)?;
         self.set_pending(words, source, false)?;

@@ -8,7 +8,7 @@ use super::tables::{Domain, Source};
 use super::{Actor, StepKind, Trapless};
 
 impl Trapless {
-    /// Makes a software interrupt pending for a vhart.
+    /// Makes a software interrupt pending for a vhart (DEL-1).
     pub(super) fn post_soft(&mut self, by: Actor, domain: &Domain, vhart: u16) {
         let Some(file) = domain.file(&self.words, vhart) else {
             return;
@@ -37,7 +37,7 @@ impl Trapless {
         }
     }
 
-    /// Makes a source pending for the vhart that its entry names.
+    /// Makes a source pending for the vhart that its entry names (DEL-2).
     pub(super) fn post_source(&mut self, by: Actor, domain: &Domain, number: u16, source: Source) {
         let vhart = source.vhart;
         let Some(file) = domain.file(&self.words, vhart) else {
@@ -82,8 +82,8 @@ impl Trapless {
         self.step(by, domain.id, StepKind::Lowered { source: number });
     }
 
-    /// As if what is pending for a vhart had just been posted, if that can be delivered. A hart that
-    /// runs the vhart looks at the file in any case.
+    /// As if what is pending for a vhart had just been posted, if that can be delivered (DEL-12). A
+    /// hart that runs the vhart looks at the file in any case.
     pub(super) fn evaluate(&mut self, by: Actor, domain: &Domain, vhart: u16) {
         let Some(file) = domain.file(&self.words, vhart) else {
             return;
@@ -96,7 +96,7 @@ impl Trapless {
     }
 
     /// Lookup after a post, and what follows. `posted`: source and its priority, `None` for a
-    /// software interrupt.
+    /// software interrupt (DEL-8).
     fn deliver(
         &mut self,
         by: Actor,
@@ -130,7 +130,7 @@ impl Trapless {
     }
 
     /// Queues a notification for a vhart that no hart runs, unless one is outstanding or its state
-    /// wants none; `false` if nobody is told.
+    /// wants none (DEL-9 to DEL-11); `false` if nobody is told.
     fn notify(&mut self, by: Actor, domain: &Domain, vhart: u16, file: File) -> bool {
         let wanted = |state| matches!(state, state::HALTED | state::PREEMPTED);
         let old = file.update(&self.words, |ctl| {
@@ -166,7 +166,7 @@ impl Trapless {
         true
     }
 
-    /// Tells the host that a vhart completed a RESAMPLE source.
+    /// Tells the host that a vhart completed a RESAMPLE source (EXT-7).
     pub(super) fn notify_resample(&mut self, by: Actor, domain: &Domain, vhart: u16, source: u16) {
         if domain.set_resample(&self.words, source, true) != Some(false) {
             return;

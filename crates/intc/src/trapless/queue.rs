@@ -55,7 +55,7 @@ impl Queue {
         self.base
     }
 
-    /// Writes `hnqbase`. With EN it names a new, empty ring: sizes above the largest become that,
+    /// Writes `hnqbase` (NTF-6, NTF-7). With EN it names a new, empty ring: sizes above the largest become that,
     /// and the address is aligned to the size. Without EN it closes the ring, which can still be
     /// emptied.
     pub fn set_base(&mut self, value: u64) {
@@ -80,7 +80,8 @@ impl Queue {
         self.head != self.tail || self.overflow
     }
 
-    /// Puts a notification in; `false` if it was dropped, which the next [`pop`](Self::pop) reports.
+    /// Puts a notification in; `false` if it was dropped, which the next [`pop`](Self::pop) reports
+    /// (NTF-5).
     pub fn push(&mut self, words: &Words, notification: Notification) -> bool {
         let full = self.tail.wrapping_sub(self.head) >= self.entries();
         let stored = !full && self.store(words, notification.encode()).is_some();

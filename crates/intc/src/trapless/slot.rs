@@ -33,7 +33,7 @@ impl Slot {
 }
 
 impl Trapless {
-    /// Writes `hifmap`.
+    /// Writes `hifmap` (SLOT-1, SLOT-2).
     pub(super) fn write_slot(&mut self, by: Actor, value: u64) {
         let old = self.state.harts[by.hart].slot;
         if value & hifmap::V == 0 {
@@ -53,8 +53,9 @@ impl Trapless {
         }
     }
 
+    /// SLOT-3 to SLOT-5.
     fn attach(&mut self, by: Actor, domain: &Domain, vhart: u16, file: File) {
-        // The order of steps 1 to 3 is what harts that run at the same time rely on.
+        // The order of steps 1 to 3 is what harts that run at the same time rely on (ORD-6).
         let known = self.state.harts[by.hart].slot.is_some();
         self.state.harts[by.hart].slot = Some(Slot {
             domain: domain.id,
@@ -83,9 +84,9 @@ impl Trapless {
         self.step(by, domain.id, StepKind::Attached { vhart });
     }
 
-    /// Detaches the vhart of the acting hart, if there is one, and leaves it in `next`.
+    /// Detaches the vhart of the acting hart, if there is one, and leaves it in `next` (SLOT-6).
     pub(super) fn detach(&mut self, by: Actor, next: u64) {
-        // LOADED would hide the vhart from everybody; the next best that is safe is to be notified.
+        // SLOT-7: LOADED would hide the vhart from everybody; the next best that is safe is to be notified.
         let next = if next == state::LOADED {
             state::PREEMPTED
         } else {
@@ -109,7 +110,7 @@ impl Trapless {
         }
     }
 
-    /// Hart whose slot holds a vhart. More than one is a mistake of the host, which `htlcfg.ERR` of
+    /// Hart whose slot holds a vhart (DEL-5). More than one is a mistake of the host, which `htlcfg.ERR` of
     /// the acting hart tells.
     pub(super) fn lookup(&mut self, by: Actor, domain: u16, vhart: u16) -> Option<usize> {
         let holds = |slot: Option<Slot>| {
@@ -124,7 +125,7 @@ impl Trapless {
         first
     }
 
-    /// Tells `hart` to look at the file of whatever vhart is in its slot.
+    /// Tells `hart` to look at the file of whatever vhart is in its slot (DEL-6, DEL-7).
     pub(super) fn poke(&mut self, hart: usize) {
         let risen = self.refresh(hart);
         self.state.harts[hart].arrived |= risen;

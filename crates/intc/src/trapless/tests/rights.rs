@@ -55,16 +55,22 @@ fn accesses_do_what_the_register_data_says() {
                     }
                     let got = w.access(0, mode, register.address, op);
                     let ok = |fine, fault| if fine { Ok(()) } else { Err(fault) };
-                    let want = match register.modes[key].as_str() {
+                    let right = register.modes[key].as_str();
+                    let want = match right {
                         "rw" | "wo" => Ok(()),
                         "illegal" => Err(CsrFault::Illegal),
                         "virtual" => Err(CsrFault::Virtual),
-                        "slot" => ok(loaded, CsrFault::Virtual),
+                        "slot" | "slot-wo" => ok(loaded, CsrFault::Virtual),
                         "grant" => ok(granted, CsrFault::Illegal),
                         other => panic!("unknown right {other}"),
                     };
                     let name = &register.name;
                     assert_eq!(got.map(|_| ()), want, "{name} {mode:?} {op:?}");
+                    if ["wo", "slot-wo", "grant"].contains(&right) {
+                        assert_eq!(got.unwrap_or(0), 0, "{name} holds no value");
+                        let bits = w.access(0, mode, register.address, CsrOp::Set(0));
+                        assert!(bits.is_err(), "{name} has no bits to set");
+                    }
                 }
             }
         }
