@@ -112,3 +112,76 @@ vmm_wait() {
     fi
     return "$vmm_status"
 }
+
+# wait_for_guest ADDRESS: until it answers pings; fails when it has ended, or has not answered for a minute
+wait_for_guest() {
+    tries=0
+    until ping -q -c 1 -W 1 "$1" >/dev/null 2>&1; do
+        tries=$((tries + 1))
+        if [ "$tries" -ge 60 ] || ! kill -0 "$vmm_pid" 2>/dev/null; then
+            echo "the guest does not answer"
+            kill "$vmm_pid" 2>/dev/null
+            vmm_wait
+            return 1
+        fi
+    done
+}
+
+# Results from what ping printed to /run/output:
+#   100 packets transmitted, 100 received, 0% packet loss, time 42ms
+#   rtt min/avg/max/mdev = 0.1/0.2/0.3/0.0 ms, ipg/ewma 0.4/0.2 ms
+ping_results() {
+    set -- $(sed -n 's/.*transmitted, \([0-9]*\) received.*/\1/p; s,^rtt [^=]*= \([0-9.]*\)/\([0-9.]*\)/\([0-9.]*\)/.*,\1 \2 \3,p' /run/output)
+    result replies "$1"
+    result rtt_min_us "$(echo "$2" | sed 's/\.//; s/^0*\(.\)/\1/')"
+    result rtt_avg_us "$(echo "$3" | sed 's/\.//; s/^0*\(.\)/\1/')"
+    result rtt_max_us "$(echo "$4" | sed 's/\.//; s/^0*\(.\)/\1/')"
+}
+
+# move_vcpus MS: moves a random vCPU thread of the first guest to a random hart every MS ms on average, until killed; 0: never.
+# One line for each move goes to /run/moves.
+move_vcpus() {
+    pause=$1
+    harts=$(nproc)
+    : >/run/moves
+    if [ "$pause" = 0 ] || [ "$harts" = 1 ]; then return; fi
+    RANDOM=${seed:-1}
+    while kill -0 "$vmm_pid" 2>/dev/null; do
+        threads=
+        count=0
+        for task in "/proc/$vmm_pid/task/"*; do
+            read -r thread 2>/dev/null <"$task/comm" || continue
+            case $thread in vcpu*)
+                threads="$threads ${task##*/}"
+                count=$((count + 1))
+                ;;
+            esac
+        done
+        # The list of threads changes only at the beginning; looking costs more than moving.
+        moved=0
+        while [ "$moved" -lt 50 ] && kill -0 "$vmm_pid" 2>/dev/null; do
+            usleep $((RANDOM % (2 * pause + 1) * 1000))
+            moved=$((moved + 1))
+            [ "$count" -gt 0 ] || continue
+            hart=$((RANDOM % harts))
+            set -- $threads
+            shift $((RANDOM % count))
+            taskset -p "$(printf %x $((1 << hart)))" "$1" >/dev/null 2>&1 && echo "$1 $hart" >>/run/moves
+        done
+    done
+}
+
+# tell_guest ADDRESS PORT: connects to a port on which the guest will listen sooner or later; fails if it does not in a minute
+tell_guest() {
+    tries=0
+    until echo | nc -w 5 "$1" "$2" 2>/dev/null; do
+        tries=$((tries + 1))
+        if [ "$tries" -ge 600 ] || ! kill -0 "$vmm_pid" 2>/dev/null; then
+            echo "the guest does not listen on port $2"
+            kill "$vmm_pid" 2>/dev/null
+            vmm_wait
+            return 1
+        fi
+        usleep 100000
+    done
+}

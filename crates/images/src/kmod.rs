@@ -4,10 +4,12 @@
 //!
 //! ```text
 //! SCRIPT [SOURCE] HEADERS OUT     run in an empty folder it may fill
-//!   SOURCE    parts of Debian's kernel source, if the recipe names any; a copy that may be changed
+//!   SOURCE    parts of Debian's kernel source, if the recipe names any
 //!   HEADERS   what `make -C` wants for modules: /usr/src/linux-headers-RELEASE
 //!   OUT       where the script leaves its `*.ko`
 //! ```
+//!
+//! It may write below OUT, the current folder, `BUILD_DIR` and `TMPDIR`, and nowhere else.
 //!
 //! `KCFLAGS`, `KAFLAGS` and `MAKEFLAGS` are set: no debugging information, as many jobs as processors. All folders have
 //! fixed names in the tree, so that the same sources give the same modules wherever the project and its cache are.
@@ -32,6 +34,7 @@ const FORMAT: &str = "1";
 /// Where the tool tree sees things.
 const PROJECT: &str = "/trapless/source";
 const BUILD: &str = "/trapless/modules";
+const SOURCE: &str = "/trapless/linux-source";
 /// Lines of the compiler that an error repeats.
 const LINES: usize = 15;
 
@@ -108,16 +111,10 @@ pub(crate) fn build(name: &str, build: &Build, inputs: &Inputs<'_>) -> Result<Bu
         format!("/usr/src/linux-headers-{release}"),
         format!("{BUILD}/out"),
     ];
+    let mut parts = None;
     if let Some(source) = &source {
-        let parts = unpack_source(cache, apt, source, &build.source, progress)?;
-        let copy = folder.join("source");
-        let mut command = std::process::Command::new("cp");
-        run(
-            command.arg("-a").arg(&parts).arg(&copy),
-            "copying the kernel source",
-            "coreutils",
-        )?;
-        arguments.insert(0, format!("{BUILD}/source"));
+        parts = Some(unpack_source(cache, apt, source, &build.source, progress)?);
+        arguments.insert(0, SOURCE.to_owned());
     }
     let _task = progress.task(
         &format!("Building the kernel modules {name} for {release}"),
@@ -129,6 +126,7 @@ pub(crate) fn build(name: &str, build: &Build, inputs: &Inputs<'_>) -> Result<Bu
         (folder.clone(), PathBuf::from(BUILD)),
         (usr.join("src"), PathBuf::from("/usr/src")),
     ];
+    places.extend(parts.map(|parts| (parts, PathBuf::from(SOURCE))));
     for entry in fs::read_dir(usr.join("lib"))
         .map_err(io("list", &usr))?
         .flatten()
@@ -156,6 +154,8 @@ pub(crate) fn build(name: &str, build: &Build, inputs: &Inputs<'_>) -> Result<Bu
         .args(&arguments)
         .env("KCFLAGS", "-g0")
         .env("KAFLAGS", "-g0")
+        .env("BUILD_DIR", format!("{work}/build"))
+        .env("TMPDIR", &work)
         .env("MAKEFLAGS", format!("-j{}", jobs()));
     let output = spawn_output(&mut command, "util-linux")?;
     let log = keep_log(cache, name, &output)?;
@@ -189,7 +189,7 @@ pub(crate) fn build(name: &str, build: &Build, inputs: &Inputs<'_>) -> Result<Bu
     }
     fs::rename(&unfinished, &done).map_err(io("write", &done))?;
     // Only the modules are needed again.
-    for rest in ["out", "work", "source"] {
+    for rest in ["out", "work"] {
         let _ = fs::remove_dir_all(folder.join(rest));
     }
     remove_old(&folder, name);
