@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * IPIs: on each CPU a thread sends one numbered function call to every other
- * CPU and one irq_work to its own, waits until all have come, and begins
- * again.  It waits half of the times awake and half of the times asleep, so
- * that targets are found busy and halted.
+ * IPIs: on each CPU a thread sends numbered ones to all CPUs: function calls to
+ * the others, irq_works to its own.
+ *
+ * The first half is a crowd: each thread sends to all CPUs and waits until all
+ * have come, awake and asleep in turn, so that targets are found busy and
+ * halted.  But in a crowd another IPI soon makes up for one that was lost.  In
+ * the second half one thread at a time sends one IPI at a time while the others
+ * are silent.  The kernel's own IPIs make up for a lost one even then after a
+ * while, so an IPI that takes longer than slow_ms counts as lost.
  */
 
 #include <linux/interrupt.h>
 #include <linux/irq_work.h>
 #include <linux/kthread.h>
+#include <linux/ktime.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/smp.h>
@@ -18,6 +24,9 @@
 /* Awake, a sender gives its CPU away every so many looks. */
 #define LOOKS_PER_YIELD	64
 
+/* Rounds that one sender sends alone before it is the next one's turn. */
+#define ROUNDS_PER_TURN	256
+
 /* From one CPU to one CPU. */
 struct seq_pair {
 	call_single_data_t csd;
@@ -26,16 +35,23 @@ struct seq_pair {
 	unsigned int to;
 	u64 sent;
 	u64 handled;
+	s64 max_alone_ns;
 	bool lost;
 	struct seq_watch watch;
 };
 
 struct seq_sender {
 	struct task_struct *thread;
+	unsigned int number;
 	unsigned int from;
 	bool finished;
+	bool lost;
 	struct seq_pair *pairs;
 };
+
+/* Senders that are through with the crowd, and whose turn it is after that. */
+static atomic_t crowd_over;
+static atomic_t turn;
 
 static struct seq_sender *senders;
 static unsigned int nr_senders;
@@ -73,9 +89,10 @@ static bool arrived(struct seq_sender *sender)
 	for (i = 0; i < nr_senders; i++) {
 		struct seq_pair *pair = &sender->pairs[i];
 
+		if (READ_ONCE(pair->lost))
+			continue;
 		/* The call may be used again after this. */
-		if (!READ_ONCE(pair->lost) &&
-		    smp_load_acquire(&pair->handled) != pair->sent)
+		if (smp_load_acquire(&pair->handled) != pair->sent)
 			return false;
 	}
 	return true;
@@ -121,13 +138,26 @@ static void wait_asleep(struct seq_sender *sender)
 	__set_current_state(TASK_RUNNING);
 }
 
-static int sender_function(void *data)
+/* How long IPIs took that were sent at @begin; too long is an error. */
+static s64 time_taken(struct seq_sender *sender, ktime_t begin)
 {
-	struct seq_sender *sender = data;
+	s64 ns = ktime_to_ns(ktime_sub(ktime_get(), begin));
+
+	if (seq_slow_ms && ns > seq_slow_ms * (s64)NSEC_PER_MSEC &&
+	    !sender->lost)
+		seq_error(SEQ_LOST, "IPI of CPU %u for %lld ns", sender->from,
+			  ns);
+	return ns;
+}
+
+static void send_in_crowd(struct seq_sender *sender)
+{
 	unsigned long round;
+	ktime_t begin;
 	unsigned int i;
 
-	for (round = 0; round < seq_ipis && !seq_should_stop(); round++) {
+	for (round = 0; round < seq_ipis / 2 && !seq_should_stop(); round++) {
+		begin = ktime_get();
 		for (i = 0; i < nr_senders; i++)
 			send(sender, &sender->pairs[(sender->from + i + round) %
 						    nr_senders]);
@@ -135,8 +165,54 @@ static int sender_function(void *data)
 			wait_awake(sender);
 		else
 			wait_asleep(sender);
+		time_taken(sender, begin);
 		cond_resched();
 	}
+	atomic_inc(&crowd_over);
+}
+
+static void send_alone(struct seq_sender *sender, struct seq_pair *pair)
+{
+	ktime_t begin = ktime_get();
+	s64 ns;
+
+	send(sender, pair);
+	wait_awake(sender);
+	ns = time_taken(sender, begin);
+	if (ns > pair->max_alone_ns)
+		WRITE_ONCE(pair->max_alone_ns, ns);
+}
+
+static bool my_turn(struct seq_sender *sender)
+{
+	return atomic_read(&crowd_over) == nr_senders &&
+	       atomic_read(&turn) % nr_senders == sender->number;
+}
+
+static void send_in_turns(struct seq_sender *sender)
+{
+	unsigned long round;
+	unsigned int i;
+
+	for (round = seq_ipis / 2; round < seq_ipis; round++) {
+		/* Without a wake-up: that would be another IPI. */
+		while (!my_turn(sender) && !seq_should_stop())
+			schedule_timeout_interruptible(1);
+		if (seq_should_stop())
+			break;
+		for (i = 0; i < nr_senders; i++)
+			send_alone(sender, &sender->pairs[i]);
+		if (round % ROUNDS_PER_TURN == 0 || round == seq_ipis - 1)
+			atomic_inc(&turn);
+	}
+}
+
+static int sender_function(void *data)
+{
+	struct seq_sender *sender = data;
+
+	send_in_crowd(sender);
+	send_in_turns(sender);
 	WRITE_ONCE(sender->finished, true);
 	seq_wake_main();
 	while (!kthread_should_stop()) {
@@ -148,11 +224,13 @@ static int sender_function(void *data)
 	return 0;
 }
 
-static int init_sender(struct seq_sender *sender, unsigned int from)
+static int init_sender(struct seq_sender *sender, unsigned int number,
+		       unsigned int from)
 {
 	struct seq_pair *pair;
 	unsigned int to, i = 0;
 
+	sender->number = number;
 	sender->from = from;
 	sender->pairs = kcalloc(nr_senders, sizeof(*pair), GFP_KERNEL);
 	if (!sender->pairs)
@@ -185,7 +263,7 @@ int seq_ipi_start(void)
 	if (!senders)
 		return -ENOMEM;
 	for_each_cpu(cpu, &seq_cpus) {
-		ret = init_sender(&senders[ready], cpu);
+		ret = init_sender(&senders[ready], ready, cpu);
 		if (ret)
 			break;
 		ready++;
@@ -219,6 +297,7 @@ bool seq_ipi_busy(void)
 				continue;
 			seq_error(SEQ_LOST, "IPI %u -> %u, number %llu",
 				  senders[i].from, pair->to, handled + 1);
+			WRITE_ONCE(senders[i].lost, true);
 			WRITE_ONCE(pair->lost, true);
 			wake_up_process(senders[i].thread);
 		}
@@ -273,10 +352,11 @@ void seq_ipi_show(struct seq_file *m)
 		for (j = 0; j < nr_senders; j++) {
 			struct seq_pair *pair = &senders[i].pairs[j];
 
-			seq_printf(m, "ipi from=%u to=%u sent=%llu handled=%llu\n",
+			seq_printf(m, "ipi from=%u to=%u sent=%llu handled=%llu max_alone_ns=%lld\n",
 				   senders[i].from, pair->to,
 				   READ_ONCE(pair->sent),
-				   READ_ONCE(pair->handled));
+				   READ_ONCE(pair->handled),
+				   READ_ONCE(pair->max_alone_ns));
 		}
 }
 

@@ -73,6 +73,10 @@ unsigned int seq_late_ns = 1000000;
 module_param_named(late_ns, seq_late_ns, uint, 0444);
 MODULE_PARM_DESC(late_ns, "Timers later than this are counted as late, which is no error (default 1000000)");
 
+unsigned int seq_slow_ms = 500;
+module_param_named(slow_ms, seq_slow_ms, uint, 0444);
+MODULE_PARM_DESC(slow_ms, "IPIs and timers that are later count as lost, 0: no limit (default 500)");
+
 unsigned int seq_affinity_ms = 20;
 module_param_named(affinity_ms, seq_affinity_ms, uint, 0444);
 MODULE_PARM_DESC(affinity_ms, "Device interrupts move to other CPUs every so many ms, 0: never (default 20)");

@@ -60,6 +60,9 @@ static enum hrtimer_restart seq_timer_fired(struct hrtimer *timer)
 	if (t->armed != t->fired + 1)
 		seq_error(SEQ_DUPLICATE, "timer of CPU %d, %llu armed, %llu fired before",
 			  smp_processor_id(), t->armed, t->fired);
+	if (seq_slow_ms && late > seq_slow_ms * (s64)NSEC_PER_MSEC)
+		seq_error(SEQ_LOST, "timer of CPU %d for %lld ns",
+			  smp_processor_id(), late);
 	if (late > (s64)seq_late_ns)
 		t->late++;
 	if (late > (s64)t->max_late_ns)
