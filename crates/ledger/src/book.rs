@@ -62,6 +62,8 @@ pub(crate) struct Hart {
     pub run_fd: Option<u64>,
     /// Time and class of the last post, to which the steps of its lookup belong.
     pub posted: Option<(u64, Class)>,
+    /// Source that a guest completed last here, of which a resample notification tells.
+    pub completed: u16,
 }
 
 impl Hart {
@@ -80,6 +82,7 @@ impl Hart {
             call: None,
             run_fd: None,
             posted: None,
+            completed: 0,
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use trapless_isa::Mode;
 use trapless_isa::cause::{INTERRUPT, exception, interrupt};
-use trapless_isa::xtrapless::limits;
+use trapless_isa::xtrapless::{kind, limits};
 
 use crate::book::{Hart, Ledger, OpenExit};
 use crate::class::{Class, ClassTotals, State};
@@ -478,23 +478,21 @@ impl Ledger {
                 self.claimed(s, target, source);
                 Some(Class::Device)
             }
-            StepKind::Completed {
-                vhart: by,
-                source,
-                again,
-            } => {
-                let target = vhart(self, by);
+            StepKind::Completed { source, again, .. } => {
+                // What is pending again is posted next.
                 let totals = self.class(Class::Device);
                 totals.completions += 1;
                 totals.repended += u64::from(again);
-                if again {
-                    self.post_source(s, target, source, false);
-                }
+                self.harts[s.hart].completed = source;
                 Some(Class::Device)
             }
-            StepKind::Notified {
-                vhart: id, kind, ..
-            } => {
+            StepKind::Notified { vhart, kind, .. } => {
+                let resample = u64::from(kind) == kind::RESAMPLE;
+                let id = if resample {
+                    self.harts[s.hart].completed
+                } else {
+                    vhart
+                };
                 self.vharts.notify(s.domain, id, kind, s.time);
                 self.host().queue(kind);
                 self.posted(s)

@@ -350,25 +350,53 @@ fn a_notification_that_interrupts_a_guest_is_an_exit_of_its_own_reason() {
         .step(HS, Fetched { id: 1, kind: YIELD }, 1)
         .ret(HS, VS);
     s.step(VS, Overflow { on: 0 }, 0);
+    // Evaluated without a post.
     s.step(
         HS,
         Notified {
             vhart: 7,
             to: 0,
-            kind: RESAMPLE,
+            kind: WAKE,
         },
         2,
+    );
+    // Completing a source tells the host of the source.
+    s.step(
+        VS,
+        Completed {
+            vhart: 0,
+            source: 9,
+            again: false,
+        },
+        2,
+    );
+    s.step_now(
+        VS,
+        Notified {
+            vhart: 0,
+            to: 0,
+            kind: RESAMPLE,
+        },
+        3,
+    );
+    s.step(
+        HS,
+        Fetched {
+            id: 9,
+            kind: RESAMPLE,
+        },
+        1,
     );
     let section = s.done();
     assert_eq!(section.exits["notification"].exits, 1);
     let n = &section.notifications;
     assert_eq!((n.exits, n.host_interrupts, n.overflows), (1, 0, 1));
-    assert_eq!(
-        (n.kinds["yield"].fetched, n.kinds["resample"].queued),
-        (1, 1)
-    );
-    // The evaluation without a post: no class.
-    assert_eq!(n.memory_words, 1 + 2);
+    let resample = &n.kinds["resample"];
+    assert_eq!((n.kinds["yield"].fetched, n.kinds["wake"].fetched), (1, 0));
+    assert_eq!((resample.queued, resample.fetched), (1, 1));
+    assert_eq!(resample.latency.as_ref().map(|l| l.max), Some(10));
+    assert_eq!(n.memory_words, 1 + 2 + 1);
+    assert_eq!(section.interrupts["device"].memory_words, 2 + 3);
     assert_eq!(cost(&section.interrupts["ipi"]), [0; 4]);
 }
 
@@ -399,7 +427,9 @@ fn a_posted_device_interrupt_is_measured_to_the_trap_after_which_it_is_claimed()
     // Arrives while the handler runs: claimed without another trap.
     s.on(1, V1).step(U, post_source(0, 4), 4); // 1 080
     s.on(0, V0);
-    s.step(VS, claim(4), 2).step(VS, complete(4, true), 1); // claimed at 1 090, pending again at 1 100
+    s.step(VS, claim(4), 2) // 1 090
+        .step(VS, complete(4, true), 1) // its line is high: posted in the same access, at 1 100
+        .step_now(VS, post_source(0, 4), 4);
     s.step(VS, claim(4), 2).step(VS, complete(4, false), 1); // 1 110
     // The one that waited behind a priority: its trap is the same.
     s.step(VS, claim(9), 2).step(VS, claim(0), 1);
@@ -409,7 +439,7 @@ fn a_posted_device_interrupt_is_measured_to_the_trap_after_which_it_is_claimed()
     assert_eq!((d.sent, d.coalesced, d.repended), (5, 1, 1));
     assert_eq!((d.claims, d.empty_claims, d.completions), (5, 1, 3));
     assert_eq!((d.taken, d.lowered), (1, 1));
-    assert_eq!(d.memory_words, 4 * 4 + 2 * 4 + 3 + 1 + 1);
+    assert_eq!(d.memory_words, 5 * 4 + 2 * 4 + 3 + 1 + 1);
     assert_eq!(arrived(d), [4, 0, 0, 0]);
     let l = &d.latency["running"];
     // 3: 40, 9: 30, 4: 10, 4 again: 10
