@@ -30,6 +30,8 @@
 #include <asm/sbi.h>
 #include <asm/xtrapless.h>
 
+#include "irq-riscv-trapless-ipi.h"
+
 #define TRAPLESS_IPI_HARTS	32
 #define TRAPLESS_IPI_MAX	BITS_PER_TYPE(int)
 
@@ -39,7 +41,8 @@
  * @bits:	IPIs sent to it and not handled yet
  * @hart:	its hart id
  * @raised:	times an interrupt was sent to it
- * @taken:	interrupts it took
+ * @taken:	interrupts it took that were raised
+ * @excess:	interrupts it took that nobody had raised
  */
 struct trapless_ipi_cpu {
 	atomic_t enable;
@@ -47,6 +50,7 @@ struct trapless_ipi_cpu {
 	unsigned long hart;
 	atomic_long_t raised;
 	unsigned long taken;
+	unsigned long excess;
 } ____cacheline_aligned_in_smp;
 
 static DEFINE_PER_CPU(struct trapless_ipi_cpu, trapless_ipi_cpus);
@@ -121,13 +125,41 @@ static void trapless_ipi_unmask(struct irq_data *d)
 	trapless_ipi_old_chip->irq_unmask(d);
 }
 
+/*
+ * Several raised ones may merge into one that is taken, but each is counted
+ * before it is raised: one taken that exceeds them came out of nothing.
+ */
+static void trapless_ipi_count_taken(struct trapless_ipi_cpu *icpu)
+{
+	if (likely(icpu->taken < atomic_long_read(&icpu->raised)))
+		icpu->taken++;
+	else
+		icpu->excess++;
+}
+
+/**
+ * riscv_trapless_ipi_excess - interrupts that no IPI accounts for
+ *
+ * Return: their number since the driver took over, on all CPUs.
+ */
+unsigned long riscv_trapless_ipi_excess(void)
+{
+	unsigned long sum = 0;
+	unsigned int cpu;
+
+	for_each_possible_cpu(cpu)
+		sum += READ_ONCE(per_cpu(trapless_ipi_cpus, cpu).excess);
+	return sum;
+}
+EXPORT_SYMBOL_GPL(riscv_trapless_ipi_excess);
+
 static void trapless_ipi_handle(struct irq_desc *desc)
 {
 	struct trapless_ipi_cpu *icpu = this_cpu_ptr(&trapless_ipi_cpus);
 	unsigned long hwirq, ipis;
 	unsigned int enable;
 
-	icpu->taken++;
+	trapless_ipi_count_taken(icpu);
 	/* Clears the software interrupt and handles what came the old way. */
 	trapless_ipi_old_handler(desc);
 
@@ -160,6 +192,10 @@ static void trapless_ipi_set_handler(irq_flow_handler_t handler)
 static int trapless_ipi_take(void *unused)
 {
 	unsigned int cpu, i;
+
+	/* Each CPU may have one on its way that was sent by the SBI. */
+	for_each_possible_cpu(cpu)
+		atomic_long_inc(&per_cpu(trapless_ipi_cpus, cpu).raised);
 
 	for (i = 0; i < trapless_ipi_count; i++) {
 		struct irq_data *d = irq_get_irq_data(trapless_ipi_virq[i]);
@@ -298,13 +334,8 @@ static const struct kernel_param_ops rfence_ops = {
 module_param_cb(rfence, &rfence_ops, &trapless_rfence_wanted, 0644);
 MODULE_PARM_DESC(rfence, "Remote fences go by IPI instead of an SBI call (default: off)");
 
-/*
- * Raised ones may merge into one that is taken.  More taken than raised are
- * interrupts out of nothing, but for one that was on its way at the change.
- */
 static int counts_get(char *buffer, const struct kernel_param *kp)
 {
-	unsigned long raised, taken;
 	unsigned int cpu;
 	int len = 0;
 
@@ -312,12 +343,10 @@ static int counts_get(char *buffer, const struct kernel_param *kp)
 		struct trapless_ipi_cpu *icpu =
 			per_cpu_ptr(&trapless_ipi_cpus, cpu);
 
-		taken = READ_ONCE(icpu->taken);
-		/* Read second, so that taken <= raised holds for what is shown. */
-		smp_rmb();
-		raised = atomic_long_read(&icpu->raised);
-		len += scnprintf(buffer + len, PAGE_SIZE - len, "%lu %lu\n",
-				 raised, taken);
+		len += scnprintf(buffer + len, PAGE_SIZE - len, "%lu %lu %lu\n",
+				 atomic_long_read(&icpu->raised),
+				 READ_ONCE(icpu->taken),
+				 READ_ONCE(icpu->excess));
 	}
 	return len;
 }
@@ -326,7 +355,7 @@ static const struct kernel_param_ops counts_ops = {
 	.get = counts_get,
 };
 module_param_cb(counts, &counts_ops, NULL, 0444);
-MODULE_PARM_DESC(counts, "Per CPU: interrupts raised for it, interrupts taken by it");
+MODULE_PARM_DESC(counts, "Per CPU: interrupts raised for it, taken by it, and taken without being raised");
 
 static int __init trapless_ipi_probe(struct platform_device *pdev)
 {

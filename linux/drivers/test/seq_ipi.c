@@ -15,10 +15,12 @@
 #include <linux/irq_work.h>
 #include <linux/kthread.h>
 #include <linux/ktime.h>
+#include <linux/module.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/smp.h>
 
+#include "../irqchip/irq-riscv-trapless-ipi.h"
 #include "seq.h"
 
 /* Awake, a sender gives its CPU away every so many looks. */
@@ -53,8 +55,26 @@ struct seq_sender {
 static atomic_t crowd_over;
 static atomic_t turn;
 
+static unsigned long excess_before;
 static struct seq_sender *senders;
 static unsigned int nr_senders;
+
+/*
+ * An interrupt without an IPI is seen by nobody but the driver of IPIs.  That
+ * of Xtrapless counts them, if it is there.
+ */
+static unsigned long excess(void)
+{
+	typeof(&riscv_trapless_ipi_excess) get =
+		symbol_get(riscv_trapless_ipi_excess);
+	unsigned long value = 0;
+
+	if (get) {
+		value = get();
+		symbol_put(riscv_trapless_ipi_excess);
+	}
+	return value;
+}
 
 static void handle(struct seq_pair *pair)
 {
@@ -277,6 +297,7 @@ int seq_ipi_start(void)
 		senders = NULL;
 		return ret;
 	}
+	excess_before = excess();
 	while (ready--)
 		wake_up_process(senders[ready].thread);
 	return 0;
@@ -308,10 +329,13 @@ bool seq_ipi_busy(void)
 
 bool seq_ipi_stop(void)
 {
+	unsigned long more;
 	bool all = true;
 	unsigned int i, j;
 
-	for (i = 0; senders && i < nr_senders; i++) {
+	if (!senders)
+		return true;
+	for (i = 0; i < nr_senders; i++) {
 		for (j = 0; j < nr_senders; j++)
 			all &= !senders[i].pairs[j].lost;
 		/* A sender that waits for something lost gives up with busy(). */
@@ -323,6 +347,10 @@ bool seq_ipi_stop(void)
 		get_task_struct(senders[i].thread);
 		kthread_stop(senders[i].thread);
 	}
+	more = excess() - excess_before;
+	if (more)
+		seq_error(SEQ_DUPLICATE, "%lu software interrupts without an IPI",
+			  more);
 	return all;
 }
 
