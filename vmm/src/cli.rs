@@ -15,7 +15,7 @@ Examples:
   trapless-vmm --kernel Image --initrd initrd.img --irqchip trapless --inject irqfd --test-device 8,mixed
 
   trapless-vmm --kernel Image --initrd initrd.img --cpus 2 --control vm.sock &
-  echo 'save guest.saved' | socat - UNIX:vm.sock; echo quit | socat - UNIX:vm.sock
+  trapless-vmm --control vm.sock --send 'save guest.saved' && trapless-vmm --control vm.sock --send quit
   trapless-vmm --restore guest.saved --cpus 2 --control vm.sock
 
 SIGUSR1 pauses the guest or lets it go on; SIGUSR2 saves it to the file of --save and ends.
@@ -32,7 +32,7 @@ Exit codes:
 #[command(name = "trapless-vmm", version, after_help = EXAMPLES)]
 pub struct Cli {
     /// Linux kernel for riscv64 (the uncompressed `Image`)
-    #[arg(long, value_name = "FILE", required_unless_present = "restore")]
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["restore", "send"])]
     pub kernel: Option<PathBuf>,
 
     /// Initial RAM disk
@@ -111,6 +111,10 @@ pub struct Cli {
     /// Listen for commands (pause, resume, status, save FILE, stats, quit; one a line) at this Unix socket
     #[arg(long, value_name = "SOCKET")]
     pub control: Option<PathBuf>,
+
+    /// Send this command to the VMM at --control, print its answer and end
+    #[arg(long, value_name = "COMMAND", requires = "control")]
+    pub send: Option<String>,
 
     /// Where SIGUSR2 saves the guest, which ends then
     #[arg(long, value_name = "FILE")]

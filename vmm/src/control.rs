@@ -138,6 +138,34 @@ impl Control {
     }
 }
 
+/// Sends a command to the VMM that listens at `path`, waits for its answer and returns that.
+///
+/// # Errors
+/// [`Error::User`] if nobody listens, or with the text of an error.
+pub fn send(path: &Path, command: &str) -> Result<String> {
+    Command::parse(command).map_err(Error::User)?;
+    let talk = || {
+        let mut stream = UnixStream::connect(path)?;
+        stream.write_all(format!("{}\n", command.trim()).as_bytes())?;
+        let mut answer = String::new();
+        BufReader::new(stream).read_line(&mut answer)?;
+        Ok::<_, io::Error>(answer)
+    };
+    let answer =
+        talk().map_err(|e| Error::user(format!("no VMM answers at {}: {e}", path.display())))?;
+    match answer.trim_end().strip_prefix("ok") {
+        Some(text) => Ok(text.trim_start().into()),
+        // An empty answer: the VMM ended, which is what `quit` asks for.
+        None if answer.is_empty() && Command::parse(command) == Ok(Command::Quit) => {
+            Ok(String::new())
+        }
+        None if answer.is_empty() => Err(Error::user("the VMM ended before it answered")),
+        None => Err(Error::user(
+            answer.trim_end().trim_start_matches("error: ").to_owned(),
+        )),
+    }
+}
+
 impl Drop for Control {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
@@ -247,6 +275,28 @@ mod tests {
         assert!(lines[2].contains("file name") && lines[3].contains("resume"));
         drop(control);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn the_client_prints_answers_and_knows_errors() {
+        let path = path("client");
+        assert!(send(&path, "status").is_err(), "nobody listens");
+        let control = Control::listen(&path).unwrap();
+        let client = path.clone();
+        let client = std::thread::spawn(move || {
+            assert_eq!(send(&client, "status").unwrap(), "paused");
+            let error = send(&client, "save x").unwrap_err();
+            assert_eq!(error.to_string(), "disk full");
+            assert!(send(&client, "fly").is_err());
+        });
+        while !client.is_finished() {
+            control.serve(|command| match command {
+                Command::Status => Ok("paused".into()),
+                _ => Err("disk full".into()),
+            });
+            std::thread::yield_now();
+        }
+        client.join().unwrap();
     }
 
     #[test]

@@ -6,7 +6,7 @@ use trapless_vmm::cli::Cli;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let code = match run(&cli) {
+    let code = match command(&cli).unwrap_or_else(|| run(&cli)) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("trapless-vmm: {error}");
@@ -14,6 +14,17 @@ fn main() -> ExitCode {
         }
     };
     ExitCode::from(code)
+}
+
+/// `--send`, which needs no KVM.
+fn command(cli: &Cli) -> Option<trapless_vmm::error::Result<u8>> {
+    let (path, text) = (cli.control.as_ref()?, cli.send.as_ref()?);
+    Some(trapless_vmm::control::send(path, text).map(|answer| {
+        if !answer.is_empty() {
+            println!("{answer}");
+        }
+        0
+    }))
 }
 
 #[cfg(target_arch = "riscv64")]

@@ -162,8 +162,8 @@ fn register_len(id: u64) -> usize {
 
 /// Longest register: a vector register of 65 536 bits.
 const REGISTER_MAX: usize = 8192;
-/// Most registers of a vCPU; a few hundred are there.
-const REGISTERS_MAX: usize = 4096;
+/// Most registers of a vCPU, which is also the most that `kvm-bindings` has room for.
+const REGISTERS_MAX: usize = 500;
 
 /// Appends everything KVM knows of a vCPU that does not run.
 ///
