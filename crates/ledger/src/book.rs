@@ -58,8 +58,6 @@ pub(crate) struct Hart {
     pub slot: Option<usize>,
     /// System call that the host serves.
     pub call: Option<Call>,
-    /// File descriptor of the last `KVM_RUN` since the host last did something else.
-    pub run_fd: Option<u64>,
     /// Time and class of the last post, to which the steps of its lookup belong.
     pub posted: Option<(u64, Class)>,
     /// Source that a guest completed last here, of which a resample notification tells.
@@ -80,7 +78,6 @@ impl Hart {
             loaded: None,
             slot: None,
             call: None,
-            run_fd: None,
             posted: None,
             completed: 0,
         }

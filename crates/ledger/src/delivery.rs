@@ -16,8 +16,6 @@ use crate::vhart::{Pending, Vharts};
 
 /// Number of `ioctl` in Linux's system-call table (asm-generic).
 const IOCTL: u64 = 29;
-/// `KVM_RUN`.
-const KVM_RUN: u32 = 0xae80;
 /// `KVM_INTERRUPT`: sets or clears the external interrupt of a vCPU.
 const KVM_INTERRUPT: u32 = 0x4004_ae86;
 /// `KVM_IRQ_LINE`: drives a line of an interrupt controller in the kernel.
@@ -222,19 +220,13 @@ impl Ledger {
             counted: false,
             depth: 0,
         });
-        if request == KVM_RUN {
-            state.run_fd = Some(fd);
-        }
         if signals {
             self.signalled(t.hart, Class::Device);
         }
         if request == KVM_INTERRUPT {
             let (harts, vharts) = (&self.harts, &self.vharts);
-            self.vcpus.each(|index, vcpu| {
-                if vcpu.fd == Some(fd) {
-                    let state = state_of(harts, vharts, index, vcpu);
-                    vcpu.call = Some((t.time, state));
-                }
+            self.vcpus.signal(fd, |index, vcpu| {
+                (t.time, state_of(harts, vharts, index, vcpu))
             });
         }
     }
@@ -366,7 +358,6 @@ impl Ledger {
         let state = &mut self.harts[hart];
         if state.slot.is_none() {
             state.loaded = None;
-            state.run_fd = None;
         }
     }
 
@@ -387,11 +378,8 @@ impl Ledger {
             vcpu.vhart = Some(u64::from(vhart));
         }
         self.load(Some(index), hart, now);
-        let call = self.harts[hart].run_fd.take();
         self.harts[hart].call = None;
-        let vcpu = self.vcpus.get_mut(index);
-        vcpu.slot = slot;
-        vcpu.fd = call.or(vcpu.fd);
+        self.vcpus.get_mut(index).slot = slot;
         let raised = self.harts[hart].raised;
         let injected = |code: u64| raised[code as usize] != NEVER;
         // What the controller delivers needs no injection.
@@ -400,11 +388,11 @@ impl Ledger {
         if device {
             let vcpu = self.vcpus.get_mut(index);
             // Loading a vCPU raises again what it had not finished: no new interrupt.
-            let fresh = vcpu.fd.is_none() || vcpu.call.is_some();
+            let fresh = vcpu.signals.fd.is_none() || vcpu.signals.last.is_some();
             device = fresh && vcpu.device.is_none();
             if device {
                 let unknown = (raised[interrupt::VSEI as usize], State::Unknown);
-                let (time, state) = vcpu.call.take().unwrap_or(unknown);
+                let (time, state) = vcpu.signals.injected().unwrap_or(unknown);
                 let traps = 0;
                 vcpu.device = Some(Pending { time, state, traps });
                 self.class(Class::Device).sent += 1;

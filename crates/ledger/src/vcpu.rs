@@ -15,6 +15,37 @@ const VCPUS: usize = 1024;
 /// No time.
 pub const NEVER: u64 = u64::MAX;
 
+/// `KVM_INTERRUPT` calls that may be for a vCPU. They name it by a file descriptor, and which one
+/// that is shows the first time when only one has been used before an injection.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Signals {
+    /// The descriptor, once known.
+    pub fd: Option<u64>,
+    /// Time of the last call since the last injection, and what the vCPU was doing.
+    pub last: Option<(u64, State)>,
+    /// Descriptor of that call.
+    last_fd: u64,
+    /// Calls with several descriptors came since.
+    mixed: bool,
+}
+
+impl Signals {
+    fn called(&mut self, fd: u64, call: (u64, State)) {
+        self.mixed |= self.last.is_some() && self.last_fd != fd;
+        self.last = Some(call);
+        self.last_fd = fd;
+    }
+
+    /// The host injects the interrupt: the call that asked for it.
+    pub fn injected(&mut self) -> Option<(u64, State)> {
+        let call = self.last.take()?;
+        if !std::mem::take(&mut self.mixed) {
+            self.fd = Some(self.last_fd);
+        }
+        Some(call)
+    }
+}
+
 /// One vCPU.
 #[derive(Clone, Debug)]
 pub struct Vcpu {
@@ -53,11 +84,8 @@ pub struct Vcpu {
     pub hart: Option<usize>,
     /// The vhart that it is, when its hart's slot was valid at the last entry.
     pub slot: Option<usize>,
-    /// Its file descriptor in the VMM.
-    pub fd: Option<u64>,
-    /// Time of the last `KVM_INTERRUPT` call for it that led to no injection yet, and what the vCPU
-    /// was doing then.
-    pub call: Option<(u64, State)>,
+    /// The VMM's calls for it.
+    pub signals: Signals,
     /// When each interrupt became pending for it; [`NEVER`] if it is not.
     pub raised: [u64; IRQS],
 }
@@ -82,8 +110,7 @@ impl Vcpu {
             device: None,
             hart: None,
             slot: None,
-            fd: None,
-            call: None,
+            signals: Signals::default(),
             raised: [NEVER; IRQS],
         }
     }
@@ -198,10 +225,21 @@ impl Vcpus {
         (named, named.saturating_sub(known))
     }
 
-    /// Applies `act` to every vCPU.
-    pub fn each(&mut self, mut act: impl FnMut(usize, &mut Vcpu)) {
-        for (index, vcpu) in self.list.iter_mut().enumerate() {
-            act(index, vcpu);
+    /// The VMM calls `KVM_INTERRUPT` with descriptor `fd`; `now` gives time and state of a vCPU.
+    pub fn signal(&mut self, fd: u64, now: impl Fn(usize, &Vcpu) -> (u64, State)) {
+        let owners = self.list.iter().filter(|v| v.signals.fd == Some(fd));
+        let owned: Vec<u16> = owners.map(|v| v.guest.vmid).collect();
+        for index in 0..self.list.len() {
+            let vcpu = &self.list[index];
+            let mine = match vcpu.signals.fd {
+                Some(known) => known == fd,
+                // Another vCPU's of the same VM is not this one's.
+                None => !owned.contains(&vcpu.guest.vmid),
+            };
+            if mine {
+                let call = now(index, vcpu);
+                self.list[index].signals.called(fd, call);
+            }
         }
     }
 

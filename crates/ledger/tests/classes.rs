@@ -468,11 +468,11 @@ fn plic_accesses_and_the_vmms_calls_are_what_a_device_interrupt_costs_without_a_
     let mut s = Script::new();
     let load = exception::LOAD_GUEST_PAGE;
     let store = exception::STORE_GUEST_PAGE;
-    // The vCPU thread (descriptor 12) enters the guest on hart 0.
+    // The vCPU thread enters the guest on hart 0.
     s.ret(M, HS).ret(HS, U).ioctl(12, KVM_RUN).ret(HS, VS);
     // The VMM's other thread on hart 1 signals; KVM kicks hart 0.
     s.on(1, V1).ret(M, HS).ret(HS, U).at(1_000);
-    s.ioctl(12, KVM_INTERRUPT) // 1 010
+    s.ioctl(20, KVM_INTERRUPT) // 1 010
         .ecall(HS, M, eid::IPI, 1, 0)
         .ret(M, HS)
         .ret(HS, U);
@@ -506,19 +506,52 @@ fn an_injection_into_a_waiting_vcpu_counts_as_scheduled_off_and_a_reload_not_at_
     s.ret(M, HS).ret(HS, U).ioctl(12, KVM_RUN).ret(HS, VS);
     wfi_to_idle(&mut s);
     s.on(1, V1).ret(M, HS).ret(HS, U);
-    s.ioctl(99, KVM_INTERRUPT).ret(HS, U); // another vCPU
-    s.ioctl(12, KVM_INTERRUPT).ret(HS, U);
+    s.ioctl(20, KVM_INTERRUPT).ret(HS, U);
     s.on(0, V0)
         .wait(HS, false)
         .raise(VSEI)
         .ret(HS, VS)
         .irq(VS, VS, SEI);
-    // The level is still high when the vCPU is loaded again.
+    // Descriptor 20 is known to be this vCPU's: another one says nothing about it, and the level is
+    // still high when the vCPU is loaded again.
+    s.on(1, V1).ioctl(99, KVM_INTERRUPT).ret(HS, U);
+    s.on(0, V0);
     s.ecall(VS, HS, eid::BASE, 0, 0).raise(VSEI).ret(HS, VS);
     let section = s.done();
     let d = &section.interrupts["device"];
     assert_eq!((d.sent, arrived(d)), (1, [0, 0, 1, 0]));
     assert_eq!(d.syscalls, 2);
+}
+
+#[test]
+fn the_call_for_an_injection_is_told_by_its_descriptor() {
+    let mut s = Script::new();
+    s.ret(M, HS).ret(HS, VS);
+    s.on(1, V1).ret(M, HS).ret(HS, VS);
+    let call = |s: &mut Script, fd| {
+        // Any hart that is in U-mode; not one of the vCPUs'.
+        s.on(2, V0).ioctl(fd, KVM_INTERRUPT).ret(HS, U);
+    };
+    let inject = |s: &mut Script, hart, guest| {
+        s.on(hart, guest)
+            .irq(VS, HS, SSI)
+            .raise(VSEI)
+            .ret(HS, VS)
+            .irq(VS, VS, SEI);
+    };
+    call(&mut s, 20);
+    inject(&mut s, 0, V0); // vCPU 0 is descriptor 20: 60
+    call(&mut s, 21);
+    inject(&mut s, 1, V1); // vCPU 1 is 21: 60
+    call(&mut s, 21); // for vCPU 1, at the same time ...
+    call(&mut s, 20); // ... as this for vCPU 0
+    inject(&mut s, 1, V1); // 80
+    inject(&mut s, 0, V0); // 100
+    let section = s.done();
+    let d = &section.interrupts["device"];
+    assert_eq!((d.sent, arrived(d)), (4, [4, 0, 0, 0]));
+    let l = &d.latency["running"];
+    assert_eq!((l.count, l.sum, l.max), (4, 50 + 50 + 70 + 90, 90));
 }
 
 #[test]

@@ -20,6 +20,31 @@ fn comparison_is_aligned_and_says_what_the_ledgers_say() {
     let finding = "Programming the guest's timer: 1 000 exits and 1 000 firmware traps on sbi; 0 exits on sstc, per 1 000 wake-ups.";
     let flat = text.replace("\n  ", " ");
     assert!(flat.contains(finding), "{flat}");
+    // The last lines: traps before and after by interrupt class, WFI apart.
+    let last: Vec<&str> = flat.lines().rev().take(3).collect();
+    assert_eq!(
+        last[2],
+        "Timer interrupts: 1 000 exits + 1 000 firmware traps on sbi -> 0 exits + 0 firmware traps on sstc, per 1 000 interrupts."
+    );
+    assert!(last[1].starts_with("IPIs: 2 000 exits + 2 000 firmware traps on sbi -> 2 000"));
+    assert!(last[0].starts_with("Halting (WFI), counted apart: 1 000 exits on sbi -> 1 000"));
+    let table = text.split("\nTimer interrupts\n").nth(1).unwrap();
+    for row in [
+        ["programmed", "1 000", "1 000"],
+        ["arrived: vCPU scheduled off", "1 000", "1 000"],
+        ["exits", "1 000", "0"],
+    ] {
+        let found = table
+            .lines()
+            .find(|l| l.trim().starts_with(row[0]))
+            .unwrap();
+        let cells: Vec<&str> = found
+            .split("  ")
+            .map(str::trim)
+            .filter(|c| !c.is_empty())
+            .collect();
+        assert_eq!(cells, row);
+    }
     let set = text
         .lines()
         .find(|l| l.starts_with("set timer (SBI call)"))
@@ -71,4 +96,43 @@ fn names_from_files_cannot_drive_the_terminal() {
     ledger.run.measurements[0].name = "x\ny\x1b]0;".into();
     let text = report(&[ledger], Style::default());
     assert!(text.chars().all(|c| c == '\n' || !c.is_control()));
+}
+
+#[test]
+fn a_ledger_of_version_1_has_no_classes_and_says_so() {
+    let mut old = synthetic::ledger("sbi", 10);
+    old.total.interrupts.clear();
+    old.phases
+        .iter_mut()
+        .for_each(|p| p.totals.interrupts.clear());
+    let alone = report(std::slice::from_ref(&old), Style::default());
+    assert!(!alone.contains("programmed") && !alone.contains("interrupts."));
+    let both = report(&[old, synthetic::ledger("sstc", 10)], Style::default());
+    let row = both.lines().find(|l| l.starts_with("programmed")).unwrap();
+    assert!(row.contains('–'), "{row}");
+    assert!(both.contains("Timer interrupts: 0 exits + 0 firmware traps on sstc, per"));
+}
+
+#[test]
+fn what_the_controller_does_is_shown_when_it_does_something() {
+    use trapless_ledger::class::NotificationKind;
+    let mut ledger = synthetic::ledger("trapless", 10);
+    let section = &mut ledger.phases[1].totals;
+    let wake = NotificationKind {
+        queued: 1234,
+        fetched: 1234,
+        latency: None,
+    };
+    section.notifications.kinds.insert("wake".into(), wake);
+    section.notifications.silent = 5;
+    section.slots.attached = 77;
+    let text = report(&[synthetic::ledger("sbi", 10), ledger], Style::default());
+    for row in [
+        "queued: wake                                 0     1 234",
+        "nobody told (one outstanding, or no need)    0         5",
+        "vCPUs loaded                                 0        77",
+    ] {
+        assert!(text.contains(row), "{text}");
+    }
+    assert!(!text.contains("dropped"));
 }
