@@ -85,9 +85,19 @@ fn halted_with_nothing_deliverable_wakes_nobody() {
     w.generate(0, op::EDGE, 1, 3);
     w.generate(0, op::EDGE, 1, 4);
     assert_eq!(w.level(0), 0);
-    w.detach(0, state::HALTED);
-    assert_eq!(w.ctl(1, 0), ctl(state::HALTED, 0, 0));
-    assert_eq!(w.level(0), 0);
+    w.intc.take_steps();
+    let mut memory = |state| {
+        w.attach(0, 1, 0);
+        w.detach(0, state);
+        assert_eq!(w.ctl(1, 0), ctl(state, 0, 0));
+        assert_eq!(w.level(0), 0);
+        let steps = w.intc.take_steps();
+        assert_eq!(steps.len(), 2);
+        steps[1].memory
+    };
+    // What it read to find nothing belongs to the detach: domain, vhart table and entry, CTL.
+    assert_eq!(memory(state::STOPPED), 4);
+    assert!(memory(state::HALTED) > 4 + 4);
 }
 
 #[test]

@@ -35,7 +35,12 @@ fn attach_of_what_does_not_exist_leaves_the_slot_invalid() {
     let cases: &[(u64, Spoil)] = &[
         (slot(0, 0), |_| {}),
         // Beyond the table.
-        (slot(5, 0), |w| w.ram.set(domain_entry(5), u64::MAX)),
+        (slot(5, 0), |w| {
+            for offset in (0..domain::SIZE).step_by(8) {
+                let word = w.ram.get(domain_entry(1) + offset);
+                w.ram.set(domain_entry(5) + offset, word);
+            }
+        }),
         (slot(1, VHARTS - 1), |_| {}),
         (slot(1, VHARTS), |w| {
             w.ram.set(
@@ -65,6 +70,15 @@ fn attach_of_what_does_not_exist_leaves_the_slot_invalid() {
     let mut w = World::new();
     entry(&w, vhart::ENTRY_V | file_of(1, 0));
     w.attach(0, 1, 0);
+}
+
+#[test]
+fn low_bits_of_table_addresses_are_ignored() {
+    let mut w = World::new();
+    w.ram
+        .set(domain_entry(1) + domain::VHART_TABLE, vhart_table(1) | 7);
+    w.attach(0, 1, 2);
+    assert_eq!(w.ctl(1, 2), ctl(state::LOADED, 0, 0));
 }
 
 #[test]
