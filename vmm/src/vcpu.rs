@@ -14,7 +14,7 @@ use kvm_bindings::{
     KVM_MP_STATE_STOPPED, KVM_REG_RISCV, KVM_REG_RISCV_CONFIG, KVM_REG_RISCV_CORE,
     KVM_REG_RISCV_CSR, KVM_REG_RISCV_ISA_EXT, KVM_REG_RISCV_SBI_EXT, KVM_REG_RISCV_TIMER,
     KVM_REG_RISCV_TYPE_MASK, KVM_REG_SIZE_U64, KVM_RISCV_SBI_EXT_ID_KVM_RISCV_SBI_EXT_DBCN,
-    RegList, kvm_interrupt, kvm_mp_state,
+    kvm_interrupt, kvm_mp_state,
 };
 use kvm_ioctls::{VcpuExit, VcpuFd, VmFd};
 use std::fs::File;
@@ -23,12 +23,13 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use trapless_devices::{StateError, StateReader, StateWriter};
 use vm_memory::GuestMemoryMmap;
-use vmm_sys_util::ioctl::ioctl_with_ref;
+use vmm_sys_util::ioctl::{ioctl_with_mut_ref, ioctl_with_ref};
 
 mod request {
     #![allow(missing_docs)] // The macro makes a public function without one.
-    use kvm_bindings::{KVMIO, kvm_interrupt};
+    use kvm_bindings::{KVMIO, kvm_interrupt, kvm_reg_list};
     vmm_sys_util::ioctl_iow_nr!(KVM_INTERRUPT, KVMIO, 0x86, kvm_interrupt);
+    vmm_sys_util::ioctl_iowr_nr!(KVM_GET_REG_LIST, KVMIO, 0xb0, kvm_reg_list);
 }
 
 // Indices of the registers (Linux UAPI asm/kvm.h): `struct kvm_riscv_core`, `kvm_riscv_config`, `kvm_riscv_timer`.
@@ -162,8 +163,29 @@ fn register_len(id: u64) -> usize {
 
 /// Longest register: a vector register of 65 536 bits.
 const REGISTER_MAX: usize = 8192;
-/// Most registers of a vCPU, which is also the most that `kvm-bindings` has room for.
-const REGISTERS_MAX: usize = 500;
+/// Most registers of a vCPU; a few hundred are there.
+const REGISTERS_MAX: usize = 2047;
+
+/// `struct kvm_reg_list` with room; that of `kvm-bindings` ends at 200 registers.
+#[repr(C)]
+struct RegisterList {
+    n: u64,
+    ids: [u64; REGISTERS_MAX],
+}
+
+/// Ids of all registers of a vCPU.
+fn register_ids(vcpu: &VcpuFd) -> std::io::Result<Vec<u64>> {
+    let mut list = Box::new(RegisterList {
+        n: REGISTERS_MAX as u64,
+        ids: [0; REGISTERS_MAX],
+    });
+    // SAFETY: KVM writes at most `n` ids behind `n`, for which there is room.
+    if unsafe { ioctl_with_mut_ref(vcpu, request::KVM_GET_REG_LIST(), &mut *list) } < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    let count = (list.n as usize).min(REGISTERS_MAX);
+    Ok(list.ids[..count].to_vec())
+}
 
 /// Appends everything KVM knows of a vCPU that does not run.
 ///
@@ -171,11 +193,10 @@ const REGISTERS_MAX: usize = 500;
 /// [`Error::Failed`] if KVM does not tell.
 pub fn save(vcpu: &VcpuFd, to: &mut StateWriter) -> Result<()> {
     let failed = |e| Error::failed("KVM does not tell the state of a vCPU", e);
-    let mut list = RegList::new(REGISTERS_MAX).map_err(|e| Error::failed("register list", e))?;
-    vcpu.get_reg_list(&mut list).map_err(failed)?;
+    let ids = register_ids(vcpu).map_err(|e| Error::failed("KVM lists no registers", e))?;
     to.number(vcpu.get_mp_state().map_err(failed)?.mp_state);
-    to.number(list.as_slice().len() as u64);
-    for &id in list.as_slice() {
+    to.number(ids.len() as u64);
+    for id in ids {
         let mut bytes = [0; REGISTER_MAX];
         let bytes = &mut bytes[..register_len(id).min(REGISTER_MAX)];
         vcpu.get_one_reg(id, bytes).map_err(failed)?;
