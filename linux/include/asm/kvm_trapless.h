@@ -63,9 +63,8 @@ DECLARE_STATIC_KEY_FALSE(kvm_riscv_trapless_available);
 #define kvm_riscv_trapless_available() \
 	static_branch_unlikely(&kvm_riscv_trapless_available)
 
-/* Pairs with the release in kvm_riscv_trapless_create_domain() */
-#define kvm_riscv_trapless_initialized(k) \
-	smp_load_acquire(&(k)->arch.trapless.initialized)
+#define kvm_riscv_trapless_initialized(k)				\
+	(smp_load_acquire(&(k)->arch.trapless.initialized)) /* create_domain() */
 
 /* Does the vCPU have an interrupt domain? */
 #define kvm_riscv_vcpu_trapless(v) \

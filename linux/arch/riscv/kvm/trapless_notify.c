@@ -200,6 +200,8 @@ void kvm_riscv_trapless_notify_disable(void)
 			   BIT(IRQ_VS_EXT));
 	/* From here notifications go to the queues of other harts */
 	csr_write(CSR_HNQBASE, 0);
+	WARN_ONCE(csr_read(CSR_HTLCFG) & XTL_HTLCFG_ERR,
+		  "Two harts had the same vCPU in their slots\n");
 	csr_write(CSR_HTLCFG, 0);
 
 	/* What was in this queue is found in the files */
