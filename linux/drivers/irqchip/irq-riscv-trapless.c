@@ -221,11 +221,11 @@ static int trapless_irq_set_type(struct irq_data *d, unsigned int type)
 	switch (type) {
 	case IRQ_TYPE_EDGE_RISING:
 		irq_set_chip_handler_name_locked(d, &trapless_edge_chip,
-						 handle_edge_irq, "edge");
+						 handle_edge_irq, NULL);
 		return IRQ_SET_MASK_OK;
 	case IRQ_TYPE_LEVEL_HIGH:
 		irq_set_chip_handler_name_locked(d, &trapless_level_chip,
-						 handle_fasteoi_irq, "level");
+						 handle_fasteoi_irq, NULL);
 		return IRQ_SET_MASK_OK;
 	default:
 		return -EINVAL;
@@ -240,7 +240,7 @@ static int trapless_domain_map(struct irq_domain *domain, unsigned int virq,
 
 	irq_domain_set_info(domain, virq, hwirq, &trapless_level_chip,
 			    &trapless_sources[hwirq], handle_fasteoi_irq, NULL,
-			    "level");
+			    NULL);
 	irq_set_noprobe(virq);
 	irq_data_update_effective_affinity(irq_get_irq_data(virq),
 					   cpumask_of(trapless_sources[hwirq].cpu));
