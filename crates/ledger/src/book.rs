@@ -405,13 +405,16 @@ impl Ledger {
             }
         }
         self.guest_takes(t, index, code);
+        let has_slot = self.harts[t.hart].slot.is_some();
         let vcpu = self.vcpus.get_mut(index);
         let totals = &mut self.phases[self.current].totals;
+        // The line of a slot also falls without the guest: what it rose for may have been claimed.
+        let withdrawn = has_slot && code != interrupt::VSTI;
         if let Some(raised) = vcpu.raised.get_mut(code as usize) {
-            if *raised != NEVER {
-                let waited = t.time.saturating_sub(*raised);
+            let raised = std::mem::replace(raised, NEVER);
+            if raised != NEVER && !withdrawn {
+                let waited = t.time.saturating_sub(raised);
                 totals.raised_to_taken[code as usize].record(waited);
-                *raised = NEVER;
             }
         }
     }

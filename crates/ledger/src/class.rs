@@ -103,6 +103,7 @@ pub struct ClassTotals {
     pub(crate) completions: u64,
     pub(crate) repended: u64,
     pub(crate) lowered: u64,
+    pub(crate) withdrawn: u64,
     pub(crate) acknowledgements: u64,
     pub(crate) memory_words: u64,
     /// By [`State`].
@@ -126,6 +127,7 @@ impl ClassTotals {
             (&mut self.completions, other.completions),
             (&mut self.repended, other.repended),
             (&mut self.lowered, other.lowered),
+            (&mut self.withdrawn, other.withdrawn),
             (&mut self.acknowledgements, other.acknowledgements),
             (&mut self.memory_words, other.memory_words),
         ];
@@ -164,6 +166,7 @@ impl ClassTotals {
             completions: self.completions,
             repended: self.repended,
             lowered: self.lowered,
+            withdrawn: self.withdrawn,
             acknowledgements: self.acknowledgements,
             memory_words: self.memory_words,
             latency: measured.collect(),
@@ -202,8 +205,10 @@ pub struct InterruptClass {
     pub completions: u64,
     /// Device: those after which the source was pending again. Part of `sent`.
     pub repended: u64,
-    /// Device: lines that went low.
+    /// Device: times that a source's line was driven low.
     pub lowered: u64,
+    /// Device: those that withdrew what was pending and not claimed.
+    pub withdrawn: u64,
     /// Device: exits at the interrupt registers of virtio devices. Not part of `exits`.
     pub acknowledgements: u64,
     /// Words of memory that the interrupt controller read and wrote.

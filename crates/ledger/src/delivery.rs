@@ -177,8 +177,9 @@ impl Ledger {
         let waited = t.time.saturating_sub(p.time);
         let totals = &mut self.phases[self.current].totals;
         totals.classes[class as usize].latency[p.state as usize].record(waited);
-        if class == Class::Ipi {
-            totals.ipi_latency.record(waited);
+        match class {
+            Class::Ipi => totals.ipi_latency.record(waited),
+            _ => totals.device_latency.record(waited),
         }
         self.answered = Some(Answered {
             class,
@@ -455,10 +456,11 @@ impl Ledger {
                 Some(Class::Device)
             }
             StepKind::Lowered { source } => {
-                self.class(Class::Device).lowered += 1;
-                for vhart in self.vharts.of_domain(s.domain) {
-                    vhart.sources.remove(&source);
-                }
+                let vharts = self.vharts.of_domain(s.domain);
+                let pending = vharts.filter_map(|v| v.sources.remove(&source)).count();
+                let totals = self.class(Class::Device);
+                totals.lowered += 1;
+                totals.withdrawn += pending as u64;
                 Some(Class::Device)
             }
             StepKind::Claimed { vhart: by, source } => {
@@ -603,7 +605,9 @@ impl Ledger {
             s.time
         };
         let waited = taken.saturating_sub(pending.time);
-        self.class(Class::Device).latency[pending.state as usize].record(waited);
+        let totals = &mut self.phases[self.current].totals;
+        totals.classes[Class::Device as usize].latency[pending.state as usize].record(waited);
+        totals.device_latency.record(waited);
         self.answered = Some(Answered {
             class: Class::Device,
             state: pending.state,

@@ -194,7 +194,7 @@ fn guest_interrupts(totals: &Totals) -> GuestInterrupts {
     }
 }
 
-/// Keys: `guest_timer` and `guest_ipi` from cause to effect; `raised.X` from pending to taken.
+/// Keys: `guest_timer`, `guest_ipi` and `guest_device` from cause to effect; `raised.X` from pending to taken.
 fn latency(totals: &Totals) -> BTreeMap<String, crate::histogram::Latency> {
     let mut map = BTreeMap::new();
     if totals.timer_latency.count() != 0 {
@@ -203,11 +203,13 @@ fn latency(totals: &Totals) -> BTreeMap<String, crate::histogram::Latency> {
     if totals.ipi_latency.count() != 0 {
         map.insert("guest_ipi".to_string(), totals.ipi_latency.summary());
     }
+    if totals.device_latency.count() != 0 {
+        map.insert("guest_device".to_string(), totals.device_latency.summary());
+    }
     for (irq, histogram) in totals.raised_to_taken.iter().enumerate() {
         if histogram.count() != 0 {
             let cause = cause_index(INTERRUPT | irq as u64);
             let name = match irq as u64 {
-                // Nothing tells earlier when a device interrupt of a guest began.
                 interrupt::VSEI => "guest_external".to_string(),
                 _ => format!("raised.{}", crate::reason::short_cause(cause)),
             };

@@ -126,6 +126,8 @@ pub struct Totals {
     pub timer_latency: Histogram,
     /// Send to VS software trap of the target.
     pub ipi_latency: Histogram,
+    /// Signalled to VS external trap (or claim).
+    pub device_latency: Histogram,
     /// Pending on a hart to taken on it, by interrupt number.
     pub raised_to_taken: Vec<Histogram>,
     /// Device accesses by device (last: unknown), then by mode, then load and store.
@@ -155,6 +157,7 @@ impl Totals {
             timer_unmatched: 0,
             timer_latency: Histogram::default(),
             ipi_latency: Histogram::default(),
+            device_latency: Histogram::default(),
             raised_to_taken: vec![Histogram::default(); IRQS],
             devices: vec![[[0; 2]; 5]; devices + 1],
             classes: Default::default(),
@@ -201,6 +204,7 @@ impl Totals {
         self.timer_unmatched += other.timer_unmatched;
         self.timer_latency.merge(&other.timer_latency);
         self.ipi_latency.merge(&other.ipi_latency);
+        self.device_latency.merge(&other.device_latency);
         self.raised_to_taken
             .iter_mut()
             .zip(&other.raised_to_taken)

@@ -442,6 +442,7 @@ fn a_posted_device_interrupt_is_measured_to_the_trap_after_which_it_is_claimed()
     assert_eq!(d.memory_words, 5 * 4 + 2 * 4 + 3 + 1 + 1);
     assert_eq!(arrived(d), [4, 0, 0, 0]);
     let l = &d.latency["running"];
+    assert_eq!(section.latency["guest_device"].sum, l.sum);
     // 3: 40, 9: 30, 4: 10, 4 again: 10
     assert_eq!((l.count, l.sum, l.min, l.max), (4, 90, 10, 40));
     assert_eq!(cost(d), [0; 4]);
@@ -460,7 +461,11 @@ fn a_source_withdrawn_before_it_is_claimed_has_no_latency() {
         },
         1,
     );
-    assert!(s.done().interrupts["device"].latency.is_empty());
+    s.step(U, Lowered { source: 3 }, 1);
+    let section = s.done();
+    let d = &section.interrupts["device"];
+    assert!(d.latency.is_empty());
+    assert_eq!((d.lowered, d.withdrawn), (2, 1));
 }
 
 #[test]

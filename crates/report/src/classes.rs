@@ -13,7 +13,7 @@ pub type Block = (&'static str, Vec<Row>);
 type Count = fn(&InterruptClass) -> u64;
 
 /// Rows of a class; those marked are shown even if all cells are 0, for 0 is what they are about.
-const ROWS: [(&str, bool, Count); 20] = [
+const ROWS: [(&str, bool, Count); 21] = [
     ("sent", true, |c| c.sent),
     ("  arrived: vCPU running", true, |c| {
         c.arrived_in(State::Running)
@@ -39,7 +39,8 @@ const ROWS: [(&str, bool, Count); 20] = [
     ("  known to be empty", false, |c| c.empty_claims),
     ("completions", false, |c| c.completions),
     ("  pending again", false, |c| c.repended),
-    ("lines lowered", false, |c| c.lowered),
+    ("lines driven low", false, |c| c.lowered),
+    ("  before the guest claimed", false, |c| c.withdrawn),
     ("device register exits (not above)", false, |c| {
         c.acknowledgements
     }),

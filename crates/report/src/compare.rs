@@ -103,7 +103,7 @@ impl<'a> Comparison<'a> {
         let known = [
             ("guest_timer", "Timer: deadline to guest handler"),
             ("guest_ipi", "IPI: send to guest handler"),
-            ("guest_external", "Device: pending to guest handler"),
+            ("guest_device", "Device: signalled to guest handler"),
         ];
         let used = |key| {
             self.columns
@@ -157,7 +157,7 @@ impl<'a> Comparison<'a> {
         for (key, what) in [
             ("guest_timer", "Timer interrupt latency"),
             ("guest_ipi", "IPI latency"),
-            ("guest_external", "Device interrupt latency"),
+            ("guest_device", "Device interrupt latency"),
         ] {
             lines.extend(self.latency_sentence(key, what, space));
         }
