@@ -7,7 +7,7 @@ TOOLS = $(CARGO) run --release --locked -q -p trapless-images --example tools --
 .PHONY: help demo test test-long bench setup build lint fuzz spec
 
 help:
-	@echo 'make demo   build, fetch Debian packages, make images, compare timer interrupts on sbi and sstc'
+	@echo 'make demo   build, fetch Debian packages, make images, compare interrupts on sbi, sstc and trapless'
 	@echo 'make test   lints, unit tests, differential ISA tests, system tests on real kernels'
 	@echo 'make test-long  the same and what takes an hour: thousands of programs, selftests on QEMU'
 	@echo 'make bench  speed of the interpreter'
@@ -21,7 +21,7 @@ build: setup
 	$(CARGO) build --release --locked
 
 demo: build
-	$(TRAPLESS) compare --machines sbi,sstc --workload timer
+	$(TRAPLESS) compare --machines sbi,sstc,trapless --workload mixed
 
 lint: setup
 	$(CARGO) fmt --all --check
@@ -42,7 +42,7 @@ test-long: test
 
 fuzz: setup
 	command -v cargo-fuzz >/dev/null || $(CARGO) install --locked cargo-fuzz
-	for t in decode loader virtio; do \
+	for t in decode loader virtio xtrapless; do \
 	    $(CARGO) +nightly fuzz run $$t -- -max_total_time=$${SECONDS:-60} || exit; done
 
 bench: build
