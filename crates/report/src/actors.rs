@@ -9,6 +9,7 @@ use trapless_ledger::reason::{Reason, cause_index, short_cause};
 use trapless_ledger::step::{self, Field};
 use trapless_ledger::{Config, Ledger};
 
+use crate::number::{self, Space};
 use crate::sequence;
 
 /// Who sends or gets a message.
@@ -113,18 +114,12 @@ impl Actors {
         })
     }
 
-    /// Appends a message; the same one again is counted.
+    /// Appends a message.
     pub fn push(&mut self, said: Option<Said>) {
         let Some(Said(time, from, to, text)) = said else {
             return;
         };
         let (from, to) = (self.column(from), self.column(to));
-        if let Some(last) = self.messages.last_mut()
-            && (last.from, last.to, &last.text) == (from, to, &text)
-        {
-            last.times += 1;
-            return;
-        }
         self.messages.push(Message {
             time: time.saturating_sub(self.start),
             from,
@@ -134,8 +129,25 @@ impl Actors {
         });
     }
 
-    /// Leaves out the middle if there are more than `most` messages.
-    pub fn shorten(&mut self, most: usize) {
+    /// Appends a message; the same one again is counted.
+    fn append(&mut self, m: Message) {
+        match self.messages.last_mut() {
+            Some(last) if (last.from, last.to, &last.text) == (m.from, m.to, &m.text) => {
+                last.times += 1;
+            }
+            _ => self.messages.push(m),
+        }
+    }
+
+    /// Puts messages in order of time and leaves out the middle if there are more than `most`.
+    pub fn finish(&mut self, most: usize) {
+        // Harts run one after the other for a quantum each: not in order of time. What has the same
+        // time stays in the order in which it happened.
+        self.messages.sort_by_key(|m| m.time);
+        let messages = std::mem::take(&mut self.messages);
+        for m in messages {
+            self.append(m);
+        }
         let len = self.messages.len();
         if len > most {
             let head = most / 2;
@@ -176,7 +188,10 @@ impl Actors {
             Event::TimerSet(t) => {
                 let text = match t.deadline {
                     u64::MAX => "timer: never".to_string(),
-                    at => format!("timer: in {} cycles", at.saturating_sub(t.time)),
+                    at => {
+                        let cycles = at.saturating_sub(t.time);
+                        format!("timer: in {} cycles", number::count(cycles, Space::Plain))
+                    }
                 };
                 (self.on(t.hart, t.mode), Actor::Hart(t.hart), text)
             }
@@ -261,6 +276,7 @@ impl Actors {
         let (by, text) = match s.kind {
             StepKind::PostSoft { .. } if s.mode.v() => ("sgenipi", "posts SOFT"),
             StepKind::PostSoft { .. } => ("hgenvsi", "posts SOFT"),
+            StepKind::PostSource { .. } if s.mode.v() => ("vsclaim", "the line is high: posts"),
             StepKind::PostSource { .. } if s.mode == Mode::U => ("ugenvsei", "posts"),
             StepKind::PostSource { .. } => ("hgenvsi", "posts"),
             StepKind::Lowered { .. } if s.mode == Mode::U => ("ugenvsei", "lowers"),

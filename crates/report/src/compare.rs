@@ -251,9 +251,11 @@ const QUESTIONS: &[Question] = &[
     ("Sending an IPI", &["ipi_send"], |s| {
         s.guest_interrupts.ipi_sends
     }),
-    ("Receiving an IPI", &["ipi_receive"], |s| {
-        taken(s, "software")
-    }),
+    (
+        "Software interrupts of the host (kicks of vCPUs, its own IPIs)",
+        &["ipi_receive"],
+        |s| taken(s, "software"),
+    ),
     ("Remote fences", &["remote_fence"], |s| {
         s.exits_of("remote_fence").exits
     }),
@@ -375,7 +377,7 @@ pub fn label(key: &str) -> String {
         "timer_fire" => "guest timer fires in the host".to_string(),
         "host_timer" => "host timer".to_string(),
         "ipi_send" => "send IPI (SBI call)".to_string(),
-        "ipi_receive" => "receive IPI (kick)".to_string(),
+        "ipi_receive" => "host software interrupt".to_string(),
         "remote_fence" => "remote fence (SBI call)".to_string(),
         "external_interrupt" => "host external interrupt".to_string(),
         "guest_external" => "guest external interrupt".to_string(),

@@ -13,13 +13,14 @@
 //! | [`html`] | the report as a page |
 //! | [`log`] | traps as lines of text |
 //! | [`perfetto`] | traces for the Perfetto viewer |
-//! | [`sequence`], `actors`, `diagram` | the way of one interrupt as a sequence diagram |
+//! | [`sequence`], `actors`, `episodes`, `diagram` | the way of one interrupt as a sequence diagram |
 //! | [`number`] | numbers for people |
 
 mod actors;
 pub mod classes;
 pub mod compare;
 mod diagram;
+mod episodes;
 pub mod html;
 pub mod log;
 pub mod number;

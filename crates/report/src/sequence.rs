@@ -8,12 +8,11 @@ use std::collections::VecDeque;
 use std::io::BufRead;
 
 use trapless_isa::Mode;
-use trapless_isa::cause::INTERRUPT;
-use trapless_isa::xtrapless::limits::NOTIFY_IRQ;
-use trapless_ledger::event::{Event, Sink, StepKind, Trap};
+use trapless_ledger::event::{Event, Sink, StepKind};
 use trapless_ledger::{Answered, Class, Config, Ledger, State, replay};
 
 use crate::actors::{Actors, Message};
+use crate::episodes;
 
 /// Events kept while looking: an interrupt whose way has more cannot be shown from its beginning.
 const KEPT: usize = 20_000;
@@ -183,17 +182,18 @@ pub struct Sequence {
 fn messages(ledger: &Ledger, events: &[Event], found: Answered) -> Actors {
     let mut actors = Actors::new(ledger, found.sent);
     let mut relevance = Relevance::new(&found);
-    for event in events {
+    let aside = episodes::aside(events, ledger.config());
+    for (event, aside) in events.iter().zip(aside) {
         // Also to know who runs where.
         let message = actors.message(event);
-        if time(event) >= found.sent && relevance.of(event) {
+        if time(event) >= found.sent && relevance.of(event) && !aside {
             actors.push(message);
         }
     }
     if let Some(Event::Return(r)) = events.last().filter(|e| handler_ends(e, &found)) {
         actors.handler_ends(r);
     }
-    actors.shorten(MESSAGES);
+    actors.finish(MESSAGES);
     actors
 }
 
@@ -211,7 +211,7 @@ pub(crate) fn time(event: &Event) -> u64 {
 }
 
 /// Which events belong to the way: those of the hart that takes the interrupt; of other harts the
-/// one that sends, until it goes on with its own work, and each that is interrupted for it.
+/// one that sends, until it goes on with its own work, and each that the controller tells.
 struct Relevance {
     taken_on: usize,
     /// Harts that work for it now.
@@ -243,7 +243,7 @@ impl Relevance {
             return self.started;
         }
         match event {
-            Event::Trap(t) => self.trap(t),
+            Event::Trap(t) => self.shows(t.hart),
             Event::Return(r) => {
                 let shown = self.shows(r.hart) && !(r.from.v() && r.hart != self.taken_on);
                 if r.to.v() || r.to == Mode::U {
@@ -251,7 +251,7 @@ impl Relevance {
                 }
                 shown
             }
-            Event::Raise(r) => self.shows(r.hart) || is_signal(r.irq.into()),
+            Event::Raise(r) => self.shows(r.hart),
             Event::TimerSet(t) => self.shows(t.hart),
             Event::DeviceAccess(_) => false,
             Event::Virtual(s) => {
@@ -267,20 +267,18 @@ impl Relevance {
                 }
                 shown
             }
-            Event::Wait { hart, .. } => self.shows(*hart),
+            Event::Wait { hart, begin, .. } => {
+                let shown = self.shows(*hart);
+                if *begin {
+                    self.busy.retain(|h| h != hart);
+                }
+                shown
+            }
         }
     }
 
     fn shows(&self, hart: usize) -> bool {
         hart == self.taken_on || self.busy.contains(&hart)
-    }
-
-    fn trap(&mut self, t: &Trap) -> bool {
-        let irq = (t.cause & INTERRUPT != 0).then_some(t.cause & !INTERRUPT);
-        if irq.is_some_and(|code| is_signal(code) && !t.to.v()) && !self.busy.contains(&t.hart) {
-            self.busy.push(t.hart);
-        }
-        self.shows(t.hart)
     }
 
     /// Hart on which the way begins with this event.
@@ -311,12 +309,6 @@ impl Relevance {
             _ => return None,
         })
     }
-}
-
-/// Interrupts by which one hart works for another, or for a vCPU.
-fn is_signal(irq: u64) -> bool {
-    // SSI, VSSI, MSI, VSTI, VSEI and notifications.
-    matches!(irq, 1 | 2 | 3 | 6 | 10 | NOTIFY_IRQ)
 }
 
 impl Sequence {

@@ -220,39 +220,50 @@ fn without_a_controller_firmware_and_host_are_in_between() {
 }
 
 #[test]
-fn a_timer_begins_with_its_programming() {
-    let mut finder = Finder::new(Config::new(1), wanted("timer.running:2"));
-    let guest = Guest {
-        vmid: 1,
-        context: 1,
+fn a_timer_begins_with_its_programming_and_leaves_asides_out() {
+    let sink = Finder::new(Config::new(1), wanted("timer.running:2"));
+    let mut play = Play { sink, time: 0 };
+    let set = |play: &mut Play<Finder>, mode, after| {
+        let deadline = play.time + after;
+        play.sink.record(&Event::TimerSet(TimerSet {
+            time: play.time,
+            hart: 0,
+            mode,
+            guest: Play::<Finder>::guest(0),
+            deadline,
+        }));
     };
-    for round in 0..3u64 {
-        let time = round * 1_000_000;
-        finder.record(&Event::TimerSet(TimerSet {
-            time,
-            hart: 0,
-            mode: VS,
-            guest,
-            deadline: time + 500,
-        }));
-        finder.record(&Event::Trap(Trap {
-            time: time + 520,
-            hart: 0,
-            from: VS,
-            to: VS,
-            guest,
-            cause: INTERRUPT | interrupt::STI,
-            epc: 0,
-            tval: 0,
-            gpa: 0,
-            insn: 0,
-            args: [0; 4],
-            htimedelta: 0,
-        }));
+    play.ret(0, M, HS);
+    play.ret(0, HS, VS);
+    for _ in 0..3 {
+        set(&mut play, VS, 5_000);
+        for _ in 0..4 {
+            // The host serves a page fault, and does something of its own.
+            play.trap(0, VS, HS, exception::STORE_GUEST_PAGE);
+            set(&mut play, HS, 77);
+            play.trap(0, HS, HS, INTERRUPT | interrupt::STI);
+            play.ret(0, HS, HS);
+            play.ret(0, HS, VS);
+        }
+        play.time += 5_000;
+        play.trap(0, VS, VS, INTERRUPT | interrupt::STI);
+        play.ret(0, VS, VS);
     }
-    let sequence = finder.finish().unwrap();
-    assert_eq!(sequence.found.sent, 1_000_000);
-    assert_eq!(sequence.messages()[0].text, "timer: in 500 cycles");
+    let sequence = play.sink.finish().unwrap();
+    let said: Vec<_> = sequence
+        .messages()
+        .iter()
+        .map(|m| (m.text.as_str(), m.times))
+        .collect();
+    assert_eq!(
+        said,
+        [
+            ("timer: in 5 000 cycles", 1),
+            ("exit: page_fault.store", 4),
+            ("STI: the guest's handler", 1),
+            ("sret: the handler ends", 1)
+        ]
+    );
 }
 
 #[test]

@@ -1,0 +1,88 @@
+//! Exits that have nothing to do with interrupts of the guest: one line each is enough.
+
+use std::collections::HashMap;
+
+use trapless_isa::Mode;
+use trapless_ledger::Config;
+use trapless_ledger::class::Class;
+use trapless_ledger::event::{Event, StepKind, Trap};
+use trapless_ledger::reason::Reason;
+
+/// Events of one hart from an exit to the next entry.
+#[derive(Default)]
+struct Episode {
+    /// Events after the exit itself.
+    events: Vec<usize>,
+    /// It has to do with interrupts of guests.
+    matters: bool,
+}
+
+/// For each event whether it is within an exit that is nothing but an aside: a page fault, a device
+/// access, a tick of the host. The exit itself is not.
+pub fn aside(events: &[Event], config: &Config) -> Vec<bool> {
+    let mut aside = vec![false; events.len()];
+    let mut open: HashMap<usize, Episode> = HashMap::new();
+    for (index, event) in events.iter().enumerate() {
+        let hart = hart_of(event);
+        match event {
+            Event::Trap(t) if t.from.v() && !t.to.v() => {
+                let matters = t.to == Mode::M || reason_matters(t, config);
+                let events = Vec::new();
+                open.insert(hart, Episode { events, matters });
+            }
+            _ => {
+                let Some(episode) = open.get_mut(&hart) else {
+                    continue;
+                };
+                episode.events.push(index);
+                episode.matters |= event_matters(event);
+                let ends = matches!(event, Event::Return(r) if r.to.v());
+                if ends {
+                    close(open.remove(&hart), &mut aside);
+                }
+            }
+        }
+    }
+    aside
+}
+
+fn close(episode: Option<Episode>, aside: &mut [bool]) {
+    if let Some(episode) = episode.filter(|e| !e.matters) {
+        for index in episode.events {
+            aside[index] = true;
+        }
+    }
+}
+
+fn reason_matters(t: &Trap, config: &Config) -> bool {
+    let reason = Reason::classify(t, config, false);
+    let of_class = Class::of_reason(reason, &config.guest_devices).is_some();
+    of_class || matches!(reason, Reason::Wfi | Reason::Notification)
+}
+
+/// Whether the host does something about an interrupt of a guest. Putting a vCPU to serve a device
+/// access and loading it again is not that.
+fn event_matters(event: &Event) -> bool {
+    match event {
+        Event::Raise(r) => matches!(r.irq, 2 | 6 | 10 | 24),
+        Event::Wait { .. } => true,
+        Event::Virtual(s) => match s.kind {
+            StepKind::Attached { .. } | StepKind::Lowered { .. } => false,
+            StepKind::Detached { state, .. } => state != 0,
+            _ => true,
+        },
+        _ => false,
+    }
+}
+
+fn hart_of(event: &Event) -> usize {
+    match event {
+        Event::Trap(t) => t.hart,
+        Event::Return(r) => r.hart,
+        Event::Raise(r) => r.hart,
+        Event::TimerSet(t) => t.hart,
+        Event::DeviceAccess(d) => d.hart,
+        Event::Virtual(s) => s.hart,
+        Event::Wait { hart, .. } => *hart,
+    }
+}
