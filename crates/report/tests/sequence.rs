@@ -238,7 +238,7 @@ fn a_timer_begins_with_its_programming_and_leaves_asides_out() {
     for _ in 0..3 {
         set(&mut play, VS, 5_000);
         for _ in 0..4 {
-            // The host serves a page fault, and does something of its own.
+            // The host serves an access, and does something of its own.
             play.trap(0, VS, HS, exception::STORE_GUEST_PAGE);
             set(&mut play, HS, 77);
             play.trap(0, HS, HS, INTERRUPT | interrupt::STI);
@@ -259,7 +259,7 @@ fn a_timer_begins_with_its_programming_and_leaves_asides_out() {
         said,
         [
             ("timer: in 5 000 cycles", 1),
-            ("exit: page_fault.store", 4),
+            ("exit: mmio.unknown.write", 4),
             ("STI: the guest's handler", 1),
             ("sret: the handler ends", 1)
         ]
