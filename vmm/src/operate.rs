@@ -9,7 +9,7 @@ use crate::gate::Gate;
 use crate::irq::Controller;
 use crate::snapshot::{self, Sections};
 use crate::testdev::TestDevice;
-use crate::vcpu::{self, Kicker, RestoreOptions};
+use crate::vcpu::{self, Kicker, Part};
 use kvm_ioctls::VcpuFd;
 use serde_json::{Value, json};
 use std::cell::RefCell;
@@ -254,13 +254,11 @@ impl Fresh<'_> {
         };
         self.shape.check(&take("shape")?)?;
         let trapless = self.controller.chip().is_some();
-        for (index, fd) in self.vcpus.iter().enumerate() {
-            let state = take(&format!("vcpu{index}"))?;
-            let options = RestoreOptions {
-                set_time: index == 0,
-                trapless,
-            };
-            vcpu::restore(fd, &mut StateReader::new(&state), options)?;
+        let vcpus = (0..self.vcpus.len())
+            .map(|index| take(&format!("vcpu{index}")))
+            .collect::<Result<Vec<_>>>()?;
+        for (fd, state) in self.vcpus.iter().zip(&vcpus) {
+            vcpu::restore(fd, StateReader::new(state), Part::State { trapless })?;
         }
         let interrupts = take("interrupts")?;
         let mut interrupts = StateReader::new(&interrupts);
@@ -280,6 +278,11 @@ impl Fresh<'_> {
         }
         if let Controller::Trapless(chip, _) = self.controller {
             chip.restore(&mut interrupts).map_err(Error::User)?;
+        }
+        // Last, because the guest's time goes on from here.
+        for (index, (fd, state)) in self.vcpus.iter().zip(&vcpus).enumerate() {
+            let part = Part::Timer { time: index == 0 };
+            vcpu::restore(fd, StateReader::new(state), part)?;
         }
         Ok(())
     }

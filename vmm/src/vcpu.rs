@@ -206,20 +206,26 @@ pub fn save(vcpu: &VcpuFd, to: &mut StateWriter) -> Result<()> {
     Ok(())
 }
 
-/// Where the saved time of the guest goes: all vCPUs share one, which is set once.
+/// What [`restore`] restores.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RestoreOptions {
-    /// Set the guest's time from this vCPU.
-    pub set_time: bool,
-    /// Interrupts are pending in the controller's files and nowhere else.
-    pub trapless: bool,
+pub enum Part {
+    /// Everything but the timer.
+    State {
+        /// Interrupts are pending in the controller's files and nowhere else.
+        trapless: bool,
+    },
+    /// The timer, which goes on from here: to be restored last.
+    Timer {
+        /// Set the guest's time, too. All vCPUs share one.
+        time: bool,
+    },
 }
 
-/// Takes over a saved vCPU that has not run.
+/// Takes over a part of a saved vCPU that has not run.
 ///
 /// # Errors
 /// [`Error::User`] if the state is damaged or from a host that differs.
-pub fn restore(vcpu: &VcpuFd, from: &mut StateReader<'_>, options: RestoreOptions) -> Result<()> {
+pub fn restore(vcpu: &VcpuFd, mut from: StateReader<'_>, part: Part) -> Result<()> {
     let bad = |e| Error::user(format!("the saved vCPU {e}"));
     let mp_state = from.number().map_err(bad)?;
     let count: usize = from.number().map_err(bad)?;
@@ -235,30 +241,41 @@ pub fn restore(vcpu: &VcpuFd, from: &mut StateReader<'_>, options: RestoreOption
         }
         registers.push((id, bytes));
     }
-    // What the vCPU can do comes first, as it decides which registers exist; timers come last, as they start.
-    registers.sort_by_key(|&(id, _)| match register_type(id) {
-        KVM_REG_RISCV_CONFIG | KVM_REG_RISCV_ISA_EXT | KVM_REG_RISCV_SBI_EXT => 0,
-        KVM_REG_RISCV_TIMER => 2,
-        _ => 1,
-    });
-    let sstc = get(vcpu, KVM_REG_RISCV_ISA_EXT, ISA_EXT_SSTC).unwrap_or(0) == 1;
-    for (id, bytes) in registers {
-        let skip = id == register(KVM_REG_RISCV_TIMER, TIMER_TIME) && !options.set_time
-            // With Sstc the comparator is the timer's state, and it is in TIMER_COMPARE.
-            || id == register(KVM_REG_RISCV_TIMER, TIMER_STATE) && sstc;
-        let sip = options.trapless && id == register(KVM_REG_RISCV_CSR, CSR_SIP);
-        let value = match bytes.try_into() {
-            Ok(value) if sip => u64::from_le_bytes(value) & !VS_INTERRUPTS,
-            _ => 0,
-        };
-        let value = value.to_le_bytes();
-        let bytes = if sip { &value[..] } else { bytes };
-        if !skip {
-            set_or_match(vcpu, id, bytes)?;
+    match part {
+        Part::State { trapless } => {
+            // What the vCPU can do comes first, as it decides which registers exist.
+            registers.retain(|&(id, _)| register_type(id) != KVM_REG_RISCV_TIMER);
+            registers.sort_by_key(|&(id, _)| match register_type(id) {
+                KVM_REG_RISCV_CONFIG | KVM_REG_RISCV_ISA_EXT | KVM_REG_RISCV_SBI_EXT => 0,
+                _ => 1,
+            });
+            for (id, bytes) in registers {
+                let sip = trapless && id == register(KVM_REG_RISCV_CSR, CSR_SIP);
+                let value = match bytes.try_into() {
+                    Ok(value) if sip => u64::from_le_bytes(value) & !VS_INTERRUPTS,
+                    _ => 0,
+                };
+                let value = value.to_le_bytes();
+                set_or_match(vcpu, id, if sip { &value } else { bytes })?;
+            }
+            vcpu.set_mp_state(kvm_mp_state { mp_state })
+                .map_err(|e| Error::failed("KVM refuses the saved state of a vCPU", e))
+        }
+        Part::Timer { time } => {
+            let sstc = get(vcpu, KVM_REG_RISCV_ISA_EXT, ISA_EXT_SSTC).unwrap_or(0) == 1;
+            // In the order frequency, time, comparator, state: the state starts the timer. With Sstc the comparator
+            // is all there is.
+            registers.sort_by_key(|&(id, _)| id);
+            registers
+                .into_iter()
+                .filter(|&(id, _)| {
+                    register_type(id) == KVM_REG_RISCV_TIMER
+                        && (time || id != register(KVM_REG_RISCV_TIMER, TIMER_TIME))
+                        && (!sstc || id != register(KVM_REG_RISCV_TIMER, TIMER_STATE))
+                })
+                .try_for_each(|(id, bytes)| set_or_match(vcpu, id, bytes))
         }
     }
-    vcpu.set_mp_state(kvm_mp_state { mp_state })
-        .map_err(|e| Error::failed("KVM refuses the saved state of a vCPU", e))
 }
 
 /// Sets a register; one that cannot be set, such as a frequency, has to have the value already.
