@@ -48,21 +48,21 @@ impl Symbols {
     fn find(&self, name: &str) -> Result<u64> {
         let found = self.by_address.iter().find(|(_, n)| *n == name);
         let (&address, _) = found.with_context(|| {
+            // Names differ in their beginnings: the last words say what a function does.
+            let end = name.rsplit('_').next().unwrap_or(name);
             let close: Vec<&str> = self
                 .by_address
                 .values()
-                .filter(|n| n.contains(name) || name.contains(n.as_str()))
+                .filter(|n| n.ends_with(end))
                 .take(8)
                 .map(String::as_str)
                 .collect();
-            format!(
-                "the host's KVM module has no function {name}{}",
-                if close.is_empty() {
-                    String::new()
-                } else {
-                    format!("; it has {}", close.join(", "))
-                }
-            )
+            if close.is_empty() {
+                format!("the host's KVM module has no function {name}")
+            } else {
+                let close = close.join(", ");
+                format!("the host's KVM module has no function {name}; it has {close}")
+            }
         })?;
         Ok(address)
     }
