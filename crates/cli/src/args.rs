@@ -97,6 +97,10 @@ pub struct ObserveArgs {
     /// Wait for gdb on this TCP port, as in `:1234`.
     #[arg(long, value_name = "[HOST]:PORT", help_heading = "Looking inside")]
     pub gdb: Option<String>,
+    /// Draw the way of one interrupt as a sequence diagram (Mermaid): CLASS[.STATE][:NUMBER], as in
+    /// `ipi.scheduled_off:3=FILE`. Repeat for more.
+    #[arg(long, value_name = "INTERRUPT=FILE", help_heading = "Looking inside")]
+    pub diagram: Vec<crate::diagram::Request>,
 }
 
 /// `trapless boot`.

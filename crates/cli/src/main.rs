@@ -16,6 +16,7 @@
 mod args;
 mod boot;
 mod console;
+mod diagram;
 mod exec;
 mod explore;
 mod interrupt;

@@ -14,21 +14,25 @@ use trapless_machine::{Limits, Machine, MachineConfig, Outcome, Payload, Periphe
 use trapless_report::{PerfettoTrace, Style, TrapLog};
 
 use crate::args::ObserveArgs;
+use crate::diagram::{Diagrams, Request};
 use crate::setup;
 
 /// A sink that can be taken back from the machine when the run is over.
-struct Kept<S>(Arc<Mutex<Option<S>>>);
+pub struct Kept<S>(Arc<Mutex<Option<S>>>);
 
 impl<S> Kept<S> {
-    fn new(sink: S) -> Self {
+    /// Keeps `sink`.
+    pub fn new(sink: S) -> Self {
         Self(Arc::new(Mutex::new(Some(sink))))
     }
 
-    fn share(&self) -> Self {
+    /// The machine's part.
+    pub fn share(&self) -> Self {
         Self(self.0.clone())
     }
 
-    fn take(&self) -> Option<S> {
+    /// The sink, if nobody has taken it.
+    pub fn take(&self) -> Option<S> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
@@ -70,9 +74,12 @@ pub struct Observation {
     traps: Option<Kept<TrapLog<LogFile>>>,
     gdb: Option<Server>,
     trace: Option<(PathBuf, Option<Kept<Trace>>)>,
+    wanted: Vec<Request>,
+    diagrams: Diagrams,
 }
 
-fn create(path: &Path) -> Result<BufWriter<File>> {
+/// Opens a file for writing, and its folder.
+pub fn create(path: &Path) -> Result<BufWriter<File>> {
     setup::make_parent(path)?;
     let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
     Ok(BufWriter::with_capacity(1 << 20, file))
@@ -98,6 +105,8 @@ impl Observation {
             traps: None,
             gdb,
             trace: trace.map(|path| (path.into(), None)),
+            wanted: args.diagram.clone(),
+            diagrams: Diagrams::default(),
         })
     }
 
@@ -120,6 +129,7 @@ impl Observation {
             machine.add_sink(Box::new(kept.share()));
             *sink = Some(kept);
         }
+        self.diagrams.attach(&self.wanted, machine);
         Ok(())
     }
 
@@ -198,7 +208,7 @@ impl Observation {
                     .with_context(|| format!("cannot write {}", path.display()))?;
             }
         }
-        Ok(())
+        self.diagrams.finish()
     }
 }
 

@@ -176,6 +176,8 @@ const CASES: &[(&str, &str)] = &[
     ("boot --cost @text", "cost model"),
     ("boot --log nope:x", "no log called"),
     ("boot --log trap", "names no log file"),
+    ("boot --diagram ipi", "names no file"),
+    ("boot --diagram ipi.asleep=x", "names no interrupt"),
     ("boot --ledger @folder", "is a folder"),
     ("machines nope", "use one of: sbi, sstc"),
     // Workloads.

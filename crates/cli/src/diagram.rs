@@ -1,0 +1,84 @@
+//! `--diagram`: the way of single interrupts as sequence diagrams.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use trapless_ledger::Config;
+use trapless_machine::Machine;
+use trapless_report::sequence::{Finder, Wanted};
+
+use crate::observe::{Kept, create};
+
+/// `CLASS[.STATE][:NUMBER]=FILE` on the command line.
+#[derive(Clone)]
+pub struct Request {
+    text: String,
+    wanted: Wanted,
+    file: PathBuf,
+}
+
+impl std::str::FromStr for Request {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (what, file) = text
+            .split_once('=')
+            .filter(|(_, file)| !file.is_empty())
+            .ok_or_else(|| format!("{text:?} names no file: write INTERRUPT=FILE"))?;
+        Ok(Self {
+            text: what.into(),
+            wanted: what.parse()?,
+            file: file.into(),
+        })
+    }
+}
+
+/// The interrupts that are looked for in a run.
+#[derive(Default)]
+pub struct Diagrams {
+    finders: Vec<(Request, Kept<Finder>)>,
+    clock: u64,
+}
+
+impl Diagrams {
+    /// Watches a machine.
+    pub fn attach(&mut self, requests: &[Request], machine: &mut Machine) {
+        let config = machine.config();
+        let ledger = Config {
+            cycles_per_tick: config.hart.cycles_per_tick,
+            ..Config::new(config.harts)
+        };
+        self.clock = config.cost.clock_hz;
+        for request in requests {
+            let kept = Kept::new(Finder::new(ledger.clone(), request.wanted));
+            machine.add_sink(Box::new(kept.share()));
+            self.finders.push((request.clone(), kept));
+        }
+    }
+
+    /// Writes the files; says so if there were fewer such interrupts.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn finish(&mut self) -> Result<()> {
+        let mut missing = Vec::new();
+        for (request, kept) in self.finders.drain(..) {
+            let Some(sequence) = kept.take().and_then(Finder::finish) else {
+                missing.push(request.text);
+                continue;
+            };
+            let mut file = create(&request.file)?;
+            file.write_all(sequence.mermaid(self.clock).as_bytes())
+                .and_then(|()| file.flush())
+                .with_context(|| format!("cannot write {}", request.file.display()))?;
+        }
+        if !missing.is_empty() {
+            eprintln!(
+                "No diagram: the run had no interrupt {}. Ask for a lower number or another state.",
+                missing.join(", ")
+            );
+        }
+        Ok(())
+    }
+}
