@@ -67,7 +67,9 @@ fn event_matters(event: &Event) -> bool {
         Event::Raise(r) => matches!(r.irq, 2 | 6 | 10 | 24),
         Event::Wait { .. } => true,
         Event::Virtual(s) => match s.kind {
-            StepKind::Attached { .. } | StepKind::Lowered { .. } => false,
+            StepKind::Attached { .. } | StepKind::Lowered { .. } | StepKind::HartIpi { .. } => {
+                false
+            }
             StepKind::Detached { state, .. } => state != 0,
             _ => true,
         },

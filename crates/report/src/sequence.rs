@@ -18,6 +18,8 @@ use crate::episodes;
 const KEPT: usize = 20_000;
 /// Events shown after the guest's handler was entered, at most.
 const AFTER: usize = 400;
+/// Cycles shown after that, at most: a handler may switch to another thread and return much later.
+const AFTER_CYCLES: u64 = 50_000;
 /// Messages shown; more than that are cut in the middle.
 const MESSAGES: usize = 80;
 
@@ -121,7 +123,8 @@ impl Sink for Finder {
         self.kept.push_back(*event);
         if let Some(found) = self.found {
             self.after -= 1;
-            if handler_ends(event, &found) {
+            let long = time(event) > found.taken.saturating_add(AFTER_CYCLES);
+            if long || handler_ends(event, &found) {
                 self.after = 0;
             }
             return;
@@ -251,21 +254,22 @@ impl Relevance {
                 }
                 shown
             }
-            Event::Raise(r) => self.shows(r.hart),
+            // Of the host's own only the trap is of interest.
+            Event::Raise(r) => self.shows(r.hart) && matches!(r.irq, 2 | 6 | 10 | 24),
             Event::TimerSet(t) => self.shows(t.hart),
             Event::DeviceAccess(_) => false,
             Event::Virtual(s) => {
-                let to = match s.kind {
-                    StepKind::Hit { on, .. } => Some(on),
-                    StepKind::Notified { to, .. } | StepKind::HartIpi { to } => Some(to),
-                    _ => None,
-                };
                 let same_access = Some(s.hart) == self.sender && s.time == self.found.sent;
-                let shown = self.shows(s.hart) || same_access;
-                if let Some(to) = to.filter(|to| shown && !self.busy.contains(to)) {
-                    self.busy.push(to);
+                match s.kind {
+                    StepKind::HartIpi { to } if to != self.taken_on => return false,
+                    StepKind::Hit { on: to, .. } | StepKind::Notified { to, .. }
+                        if same_access && !self.busy.contains(&to) =>
+                    {
+                        self.busy.push(to);
+                    }
+                    _ => {}
                 }
-                shown
+                self.shows(s.hart) || same_access
             }
             Event::Wait { hart, begin, .. } => {
                 let shown = self.shows(*hart);
