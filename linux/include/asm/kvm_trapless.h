@@ -92,6 +92,7 @@ void kvm_riscv_trapless_resample(struct kvm *kvm);
 void kvm_riscv_vcpu_trapless_load(struct kvm_vcpu *vcpu);
 void kvm_riscv_vcpu_trapless_put(struct kvm_vcpu *vcpu);
 void kvm_riscv_vcpu_trapless_enter(struct kvm_vcpu *vcpu);
+void kvm_riscv_vcpu_trapless_arm(struct kvm_vcpu *vcpu, bool arm);
 void kvm_riscv_vcpu_trapless_reset(struct kvm_vcpu *vcpu);
 bool kvm_riscv_vcpu_trapless_has_interrupts(struct kvm_vcpu *vcpu, u64 mask);
 bool kvm_riscv_vcpu_trapless_get_soft(struct kvm_vcpu *vcpu);

@@ -144,7 +144,7 @@ static irqreturn_t trapless_timer_interrupt(int irq, void *dev_id)
 {
 	struct kvm_vcpu *vcpu = kvm_get_running_vcpu();
 
-	/* High until the guest sets its timer anew, so once is enough */
+	/* High until the guest sets its timer anew: once is enough */
 	csr_clear(CSR_HIE, BIT(IRQ_VS_TIMER));
 	if (vcpu)
 		vcpu->arch.trapless.timer_armed = false;

@@ -147,8 +147,7 @@ void kvm_riscv_vcpu_trapless_put(struct kvm_vcpu *vcpu)
 		return;
 
 	/* vstimecmp will be changed: the host does not want to hear of it */
-	csr_clear(CSR_HIE, BIT(IRQ_VS_TIMER));
-	vcpu->arch.trapless.timer_armed = false;
+	kvm_riscv_vcpu_trapless_arm(vcpu, false);
 
 	state = trapless_put_state(vcpu);
 	csr_write(CSR_HIFMAP, FIELD_PREP(XTL_HIFMAP_STATE, state));
@@ -175,11 +174,23 @@ void kvm_riscv_vcpu_trapless_enter(struct kvm_vcpu *vcpu)
 		vcpu->arch.guest_context.hstatus &= ~HSTATUS_VTW;
 	else
 		vcpu->arch.guest_context.hstatus |= HSTATUS_VTW;
+}
 
-	if (!vcpu->arch.trapless.timer_armed) {
+/*
+ * Does the guest's timer interrupt the host until the vCPU goes on? With
+ * interrupts disabled, after each exit from the guest.
+ */
+void kvm_riscv_vcpu_trapless_arm(struct kvm_vcpu *vcpu, bool arm)
+{
+	if (!kvm_riscv_vcpu_trapless(vcpu) ||
+	    vcpu->arch.trapless.timer_armed == arm)
+		return;
+
+	if (arm)
 		csr_set(CSR_HIE, BIT(IRQ_VS_TIMER));
-		vcpu->arch.trapless.timer_armed = true;
-	}
+	else
+		csr_clear(CSR_HIE, BIT(IRQ_VS_TIMER));
+	vcpu->arch.trapless.timer_armed = arm;
 }
 
 /*
