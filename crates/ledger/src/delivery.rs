@@ -405,7 +405,8 @@ impl Ledger {
             Some(Class::Ipi)
         } else if device {
             Some(Class::Device)
-        } else if injected(interrupt::VSTI) && slot.is_none() {
+        } else if injected(interrupt::VSTI) && self.vcpus.get_mut(index).timer_by_sbi {
+            // A comparator of the guest's own raises it without the host.
             Some(Class::Timer)
         } else {
             None

@@ -217,6 +217,23 @@ fn an_ipi_by_sbi_costs_the_senders_exit_and_the_targets_kick() {
 }
 
 #[test]
+fn a_kick_belongs_to_the_timer_only_if_the_host_has_to_inject_it() {
+    for (sstc, exits) in [(true, 0), (false, 2)] {
+        let mut s = Script::new();
+        s.enter();
+        if sstc {
+            s.timer(1_000);
+        } else {
+            s.ecall(VS, HS, eid::TIME, 10, 0).ret(HS, VS);
+        }
+        s.at(980).irq(VS, HS, SSI).at(1_010);
+        s.raise(interrupt::VSTI as u8).ret(HS, VS).irq(VS, VS, STI);
+        let timer = &s.done().interrupts["timer"];
+        assert_eq!((timer.exits, arrived(timer)), (exits, [0, 1, 0, 0]));
+    }
+}
+
+#[test]
 fn an_ipi_by_sbi_finds_its_target_paused_or_scheduled_off() {
     let mut s = Script::new();
     s.enter();
