@@ -1,0 +1,86 @@
+//! Running the checker.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use stateright::{Checker, Expectation, HasDiscoveries, Model};
+
+use crate::config::Config;
+use crate::model::{Action, Protocol};
+use crate::state::State;
+
+/// States along a path with the action that leaves each.
+pub type Path = Vec<(State, Option<Action>)>;
+
+/// What a run found.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Different states visited.
+    pub states: usize,
+    /// Transitions taken.
+    pub transitions: usize,
+    /// Longest of the shortest paths from the initial state.
+    pub depth: usize,
+    /// Wall-clock time.
+    pub time: Duration,
+    /// Properties that failed, each with a shortest path if `threads` was 1.
+    pub violations: Vec<(&'static str, Path)>,
+    /// What ought to be reachable and is not.
+    pub unreachable: Vec<&'static str>,
+}
+
+/// Visit every state; stop at the first violation of any property.
+pub fn check(config: Config, threads: usize) -> Outcome {
+    run(config, threads, HasDiscoveries::AnyFailures, None)
+}
+
+/// As [`check`], but give up after about this many transitions: the outcome covers what was visited.
+pub fn check_some(config: Config, threads: usize, limit: usize) -> Outcome {
+    run(config, threads, HasDiscoveries::AnyFailures, Some(limit))
+}
+
+/// Look for a shortest counterexample of this property.
+pub fn find(config: Config, property: &'static str) -> Outcome {
+    // Renumbered states would make the path unreadable.
+    run(
+        Config {
+            symmetry: false,
+            ..config
+        },
+        1,
+        HasDiscoveries::AllOf(BTreeSet::from([property])),
+        None,
+    )
+}
+
+fn run(config: Config, threads: usize, until: HasDiscoveries, limit: Option<usize>) -> Outcome {
+    let start = Instant::now();
+    let mut builder = Protocol::new(config)
+        .checker()
+        .threads(threads)
+        .finish_when(until);
+    if let Some(limit) = limit {
+        builder = builder.target_state_count(limit);
+    }
+    let checker = builder.spawn_bfs().join();
+    let properties = Protocol::new(config).properties();
+    let mut found = checker.discoveries();
+    let mut violations = Vec::new();
+    let mut unreachable = Vec::new();
+    for property in properties {
+        let discovery = found.remove(property.name);
+        match (property.expectation, discovery) {
+            (Expectation::Sometimes, None) => unreachable.push(property.name),
+            (Expectation::Sometimes, Some(_)) | (_, None) => {}
+            (_, Some(path)) => violations.push((property.name, path.into_vec())),
+        }
+    }
+    Outcome {
+        states: checker.unique_state_count(),
+        transitions: checker.state_count(),
+        depth: checker.max_depth(),
+        time: start.elapsed(),
+        violations,
+        unreachable,
+    }
+}

@@ -1,0 +1,392 @@
+//! What the controller and the harts do: posts, lookups, attach, detach, reading the file again.
+//!
+//! Each function is one atomic step of the specification.
+
+use crate::config::{Mutation, OnRules};
+use crate::model::Protocol;
+use crate::state::{Access, Decision, Fault, Kind, Note, Pc, RunState, Stage, State, Thread};
+
+impl Protocol {
+    pub(crate) fn has(&self, mutation: Mutation) -> bool {
+        self.config.mutations.has(mutation)
+    }
+
+    fn on_kept_while_loaded(&self) -> bool {
+        self.config.rules == OnRules::Strict || self.has(Mutation::OnKeptWhileLoaded)
+    }
+
+    fn write_pending(s: &mut State, target: u8, kind: Kind) {
+        let vcpu = &mut s.vcpus[usize::from(target)];
+        match kind {
+            Kind::Soft => {
+                vcpu.soft = true;
+                vcpu.owed_soft = true;
+            }
+            Kind::External => {
+                vcpu.external = true;
+                vcpu.owed_external = true;
+            }
+        }
+    }
+
+    fn lookup(&self, s: &State, target: u8) -> Option<u8> {
+        (0..self.config.harts).find(|&h| s.harts[usize::from(h)].slot == Some(target))
+    }
+
+    /// Post step 1, and the access that carries on with the lookup.
+    pub(crate) fn post(&self, s: &mut State, target: u8, kind: Kind) {
+        let stage = if self.has(Mutation::LookupBeforePost) {
+            Stage::LatePost(self.lookup(s, target))
+        } else {
+            Self::write_pending(s, target, kind);
+            if self.has(Mutation::OnBeforeLookup) {
+                Stage::EarlyOn
+            } else {
+                Stage::Lookup(None)
+            }
+        };
+        let kept = if self.has(Mutation::LookupBeforePost) || self.has(Mutation::PokeWithPayload) {
+            kind
+        } else {
+            Kind::Soft
+        };
+        let free = s.posts.iter_mut().find(|post| post.stage == Stage::Free);
+        *free.expect("a post is sent only if one is free") = Access {
+            stage,
+            target,
+            kind: kept,
+        };
+        if self.config.sends.is_some() {
+            s.left -= 1;
+        }
+    }
+
+    /// Next step of an access in flight; returns what is left of it.
+    pub(crate) fn advance(&self, s: &mut State, access: Access, from: u8) -> Access {
+        let target = access.target;
+        let stage = match access.stage {
+            Stage::Free | Stage::Queue(..) => unreachable!("not offered as an action"),
+            Stage::LatePost(hit) => {
+                Self::write_pending(s, target, access.kind);
+                hit.map_or(Stage::Check, Stage::Poke)
+            }
+            Stage::LateState(state) => {
+                self.leave_loaded(s, target, from, state);
+                let vcpu = &s.vcpus[usize::from(target)];
+                let eval = state == RunState::Preempted && vcpu.blocking && vcpu.has_interrupts();
+                if state == RunState::Halted || eval {
+                    Stage::Check
+                } else {
+                    Stage::Free
+                }
+            }
+            Stage::EarlyOn => {
+                if s.vcpus[usize::from(target)].deliverable() {
+                    Stage::Lookup(self.decide(s, target))
+                } else {
+                    Stage::Lookup(None)
+                }
+            }
+            Stage::Lookup(decided) => match (self.lookup(s, target), decided) {
+                (Some(hart), _) => Stage::Poke(hart),
+                (None, Some(decision)) => Stage::Queue(decision),
+                (None, None) if self.has(Mutation::OnBeforeLookup) => Stage::Free,
+                (None, None) => Stage::Check,
+            },
+            Stage::Poke(hart) => {
+                if self.has(Mutation::PokeWithPayload) {
+                    self.set_pending(s, hart, target, access.kind);
+                } else {
+                    self.read_file(s, hart);
+                }
+                Stage::Free
+            }
+            Stage::Check if s.vcpus[usize::from(target)].deliverable() => Stage::Amo,
+            Stage::Check => Stage::Free,
+            Stage::Amo => match self.decide(s, target) {
+                Some(decision) => Stage::Queue(decision),
+                None => Stage::Free,
+            },
+        };
+        Access { stage, ..access }.normalized()
+    }
+
+    /// Step 4: the atomic update of `CTL` and what follows from the old value.
+    fn decide(&self, s: &mut State, target: u8) -> Option<Decision> {
+        let vcpu = &mut s.vcpus[usize::from(target)];
+        let old = vcpu.on;
+        vcpu.on |= matches!(vcpu.state, RunState::Preempted | RunState::Halted)
+            || self.has(Mutation::OnSetAlways);
+        match vcpu.state {
+            _ if old => None,
+            RunState::Stopped | RunState::Loaded => None,
+            RunState::Halted => Some(Decision::Wake(vcpu.hart)),
+            RunState::Preempted => Some(Decision::Yield),
+        }
+    }
+
+    /// Harts a notification may be queued at.
+    pub(crate) fn queues_for(&self, s: &State, decision: Decision) -> Vec<u8> {
+        let enabled = |&h: &u8| self.queue_enabled(s, h);
+        match decision {
+            Decision::Wake(hart) if enabled(&hart) && !self.config.features.any => vec![hart],
+            // Specified: the sender's hart, the lowest-numbered one, or round robin. Any one covers all
+            // three, and keeps harts alike.
+            _ => (0..self.config.harts).filter(enabled).collect(),
+        }
+    }
+
+    fn queue_enabled(&self, s: &State, hart: u8) -> bool {
+        match s.harts[usize::from(hart)].pc {
+            Pc::Offline => false,
+            Pc::Draining => self.has(Mutation::QueueDroppedOnDisable),
+            _ => true,
+        }
+    }
+
+    /// Put the notification of an access into the queue of `hart`.
+    pub(crate) fn enqueue(&self, s: &mut State, hart: u8, access: Access) -> Option<()> {
+        let Stage::Queue(decision) = access.stage else {
+            return None;
+        };
+        let note = Note {
+            wake: decision != Decision::Yield,
+            vcpu: access.target,
+        };
+        let hart = &mut s.harts[usize::from(hart)];
+        let room = &mut hart.queue[..usize::from(self.config.queue)];
+        match room.iter_mut().find(|entry| entry.is_none()) {
+            Some(entry) => *entry = Some(note),
+            None => hart.overflow = !self.has(Mutation::OverflowUnreported),
+        }
+        Some(())
+    }
+
+    /// Read `hnotify`.
+    pub(crate) fn dequeue(s: &mut State, hart: u8) -> (Option<Note>, bool) {
+        let hart = &mut s.harts[usize::from(hart)];
+        let note = hart.queue[0];
+        hart.queue.rotate_left(1);
+        hart.queue[hart.queue.len() - 1] = None;
+        (note, std::mem::take(&mut hart.overflow))
+    }
+
+    /// A hart reads the file of the vCPU in its slot; what rises at V=0 sets the latch in `hip`.
+    pub(crate) fn read_file(&self, s: &mut State, hart: u8) {
+        let hart = &mut s.harts[usize::from(hart)];
+        let Some(slot) = hart.slot else { return };
+        let vcpu = &s.vcpus[usize::from(slot)];
+        let (ssip, seip) = (vcpu.soft, vcpu.seip());
+        let rises = (ssip && !hart.ssip) || (seip && !hart.seip);
+        hart.ssip = ssip;
+        hart.seip = seip;
+        hart.latch |= rises && self.latches(hart.pc);
+    }
+
+    /// Mutations with a payload: set the pending bit of whatever is in the slot.
+    fn set_pending(&self, s: &mut State, hart: u8, target: u8, kind: Kind) {
+        let hart = &mut s.harts[usize::from(hart)];
+        if hart.slot.is_none() {
+            return;
+        }
+        let bit = match kind {
+            Kind::Soft => &mut hart.ssip,
+            Kind::External => &mut hart.seip,
+        };
+        let rises = !std::mem::replace(bit, true);
+        hart.tainted |= rises && hart.slot != Some(target);
+        hart.latch |= rises && self.latches(hart.pc);
+    }
+
+    /// Writing `hifmap` with V=1: step `step` of 3.
+    pub(crate) fn attach(&self, s: &mut State, hart: u8, step: u8) {
+        let v = s.harts[usize::from(hart)]
+            .thread
+            .expect("a thread attaches its vCPU");
+        let order = if self.has(Mutation::AttachReadsFirst) {
+            [3, 1, 2]
+        } else {
+            [1, 2, 3]
+        };
+        match order[usize::from(step - 1)] {
+            1 => s.harts[usize::from(hart)].slot = Some(v),
+            2 => {
+                let vcpu = &mut s.vcpus[usize::from(v)];
+                vcpu.state = RunState::Loaded;
+                vcpu.hart = 0;
+                vcpu.on &= self.on_kept_while_loaded();
+            }
+            _ => {
+                let vcpu = &s.vcpus[usize::from(v)];
+                let slot = &mut s.harts[usize::from(hart)];
+                (slot.ssip, slot.seip) = (vcpu.soft, vcpu.seip());
+            }
+        }
+        if step < 3 {
+            s.harts[usize::from(hart)].pc = Pc::Attach(step + 1);
+        } else {
+            let vcpu = &mut s.vcpus[usize::from(v)];
+            let resume = std::mem::take(&mut vcpu.resume);
+            self.go_on(s, hart, resume);
+        }
+    }
+
+    /// The atomic update of `CTL` in a detach.
+    fn leave_loaded(&self, s: &mut State, v: u8, hart: u8, state: RunState) {
+        let vcpu = &mut s.vcpus[usize::from(v)];
+        vcpu.state = state;
+        vcpu.hart = if state == RunState::Halted { hart } else { 0 };
+        vcpu.on &= self.on_kept_while_loaded();
+    }
+
+    fn empty_slot(s: &mut State, hart: u8) {
+        let hart = &mut s.harts[usize::from(hart)];
+        (hart.slot, hart.ssip, hart.seip, hart.tainted) = (None, false, false, false);
+    }
+
+    /// The next step of a detach can be taken: its re-check, or that of the detach before, is complete.
+    /// (Pokes on their way need not be waited for: they carry nothing.)
+    pub(crate) fn detach_ready(s: &State, hart: u8, step: u8) -> bool {
+        step == 1 || s.rechecks[usize::from(hart)].stage == Stage::Free
+    }
+
+    /// Writing `hifmap` with V=0: step `step` of 3, leaving the vCPU in `state`.
+    pub(crate) fn detach(&self, s: &mut State, hart: u8, step: u8, state: RunState) {
+        let v = s.harts[usize::from(hart)]
+            .thread
+            .expect("a thread detaches its vCPU");
+        let recheck = &mut s.rechecks[usize::from(hart)];
+        let start = |stage| Access {
+            stage,
+            target: v,
+            kind: Kind::Soft,
+        };
+        let halted = state == RunState::Halted;
+        if self.has(Mutation::DetachRechecksFirst) {
+            if step == 1 {
+                if halted && s.vcpus[usize::from(v)].deliverable() {
+                    *recheck = start(Stage::Amo);
+                }
+                self.leave_loaded(s, v, hart, state);
+                s.harts[usize::from(hart)].pc = Pc::Detach(2, state);
+            } else {
+                Self::empty_slot(s, hart);
+                self.release(s, hart);
+            }
+            return;
+        }
+        match step {
+            1 => {
+                Self::empty_slot(s, hart);
+                s.harts[usize::from(hart)].pc = Pc::Detach(2, state);
+            }
+            2 if self.has(Mutation::DetachStateLate) => {
+                *recheck = start(Stage::LateState(state));
+                self.release(s, hart);
+            }
+            2 => {
+                self.leave_loaded(s, v, hart, state);
+                let vcpu = &s.vcpus[usize::from(v)];
+                // EVAL after the detach, by host software.
+                let eval = state == RunState::Preempted && vcpu.blocking && vcpu.has_interrupts();
+                if eval || (halted && !self.has(Mutation::DetachWithoutRecheck)) {
+                    s.harts[usize::from(hart)].pc = Pc::Detach(3, state);
+                } else {
+                    self.release(s, hart);
+                }
+            }
+            3 => {
+                *recheck = start(Stage::Check);
+                if self.has(Mutation::DetachNotifiesLate) {
+                    self.release(s, hart);
+                } else {
+                    s.harts[usize::from(hart)].pc = Pc::Detach(4, state);
+                }
+            }
+            _ => self.release(s, hart),
+        }
+    }
+
+    /// The hart has switched away from the thread.
+    fn release(&self, s: &mut State, hart: u8) {
+        let slot = &mut s.harts[usize::from(hart)];
+        slot.pc = Pc::Idle;
+        // Its handler would find no vCPU here.
+        slot.latch = false;
+        let v = slot.thread.take().expect("a thread was here");
+        if self.has(Mutation::MigrateBeforeDetach) {
+            return;
+        }
+        let vcpu = &mut s.vcpus[usize::from(v)];
+        if vcpu.thread == Thread::Deactivated {
+            vcpu.waiting = false;
+            vcpu.thread = if std::mem::take(&mut vcpu.woken) {
+                Thread::Runnable
+            } else {
+                Thread::Asleep
+            };
+            vcpu.resume = self.block_start();
+        } else {
+            vcpu.thread = Thread::Runnable;
+        }
+    }
+
+    /// The guest takes and clears an interrupt its hart shows.
+    pub(crate) fn take(&self, s: &mut State, hart: u8, kind: Kind) {
+        let slot = &mut s.harts[usize::from(hart)];
+        let vcpu = &mut s.vcpus[usize::from(slot.thread.expect("a guest runs"))];
+        let owed = match kind {
+            Kind::Soft => &mut vcpu.owed_soft,
+            Kind::External => &mut vcpu.owed_external,
+        };
+        if !std::mem::take(owed) && s.fault == Fault::None {
+            s.fault = if slot.tainted {
+                Fault::WrongTarget
+            } else {
+                Fault::Duplicate
+            };
+        }
+        slot.tainted = false;
+        match kind {
+            Kind::Soft => vcpu.soft = false,
+            Kind::External => vcpu.external = false,
+        }
+        if kind == Kind::Soft && self.has(Mutation::ClearInTwoSteps) {
+            slot.pc = Pc::GuestClear;
+        } else {
+            self.read_file(s, hart);
+        }
+    }
+
+    /// Second half of a clear that is not atomic.
+    pub(crate) fn finish_clear(s: &mut State, hart: u8) {
+        let slot = &mut s.harts[usize::from(hart)];
+        slot.ssip = false;
+        slot.pc = Pc::Guest;
+    }
+
+    /// Handler: clear `ON`.
+    pub(crate) fn clear_on(&self, s: &mut State, v: u8) {
+        let vcpu = &mut s.vcpus[usize::from(v)];
+        vcpu.on = false;
+        if self.config.rules != OnRules::Draft && vcpu.state == RunState::Preempted {
+            vcpu.state = RunState::Stopped;
+        }
+    }
+}
+
+impl Access {
+    /// Forgets what later steps do not use, so that states that behave alike are one.
+    pub(crate) fn normalized(self) -> Self {
+        let (stage, target) = (self.stage, self.target);
+        match stage {
+            Stage::Free => Self::default(),
+            Stage::Queue(..) => Self {
+                stage,
+                target,
+                ..Self::default()
+            },
+            _ => self,
+        }
+    }
+}

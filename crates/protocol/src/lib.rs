@@ -1,0 +1,39 @@
+//! Exhaustive model check of the Xtrapless delivery protocol.
+//!
+//! Harts, vCPUs, accesses in flight and the host's blocking path are modelled step by step; the checker
+//! visits every state that any interleaving of these steps can reach. `docs/protocol.md` says what is
+//! modelled, what is not, and what came out.
+//!
+//! ```text
+//! environment (model.rs)   post, trap, WFI, preempt, return to user space, unplug: whenever they can
+//! host software (host.rs)  schedule, block, take notifications, wake
+//! hardware (hardware.rs)   post -> lookup -> poke | check -> update CTL -> queue; attach; detach
+//! ```
+
+mod check;
+mod config;
+mod hardware;
+mod host;
+mod liveness;
+mod merge;
+mod model;
+mod mutations;
+mod properties;
+mod state;
+mod symmetry;
+mod trace;
+
+pub use check::{Outcome, check, check_some, find};
+pub use config::{Config, Features, Mutation, Mutations, OnRules};
+pub use liveness::{Rest, comes_to_rest};
+pub use model::{Action, Protocol};
+pub use mutations::Case;
+pub use properties::{
+    BOUNDED, COMES_TO_REST, NO_DUPLICATE, NO_LOST_WAKEUP, NO_MISSED_DELIVERY, NO_WRONG_TARGET,
+    NOTHING_STUCK, ONE_HART,
+};
+pub use state::{
+    Access, Decision, Fault, Handler, Hart, Kind, MAX, Note, Pc, RunState, Scan, Stage, State,
+    Thread, Vcpu,
+};
+pub use trace::trace;

@@ -1,0 +1,304 @@
+//! State of the model: harts, vCPUs and accesses in flight.
+
+/// Most harts, vCPUs and posts in flight the arrays below can hold.
+pub const MAX: usize = 3;
+
+/// Kind of interrupt.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub enum Kind {
+    /// Software interrupt: `CTL.SOFT`, `vsip.SSIP`.
+    #[default]
+    Soft,
+    /// An edge-triggered source of priority above the threshold: a pending bit, `vsip.SEIP`.
+    External,
+}
+
+/// `CTL.STATE` of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub enum RunState {
+    /// Not scheduled; nobody is notified.
+    #[default]
+    Stopped,
+    /// Could run but does not; the sender's hart is notified.
+    Preempted,
+    /// Waits for an interrupt; its last hart is notified.
+    Halted,
+    /// Attached to a hart.
+    Loaded,
+}
+
+/// Where the thread of a vCPU is, as the host's scheduler sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub enum Thread {
+    /// On the run queue, on no hart.
+    #[default]
+    Runnable,
+    /// On a hart.
+    Running,
+    /// `schedule()` has taken it off the run queue but still runs on its hart; a wake-up waits
+    /// until the hart has switched away.
+    Deactivated,
+    /// Sleeps in `kvm_vcpu_block`.
+    Asleep,
+}
+
+/// What the hart is doing: the program counter of the vCPU thread on it, or of the host without one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub enum Pc {
+    /// No vCPU thread here.
+    #[default]
+    Idle,
+    /// Before the n-th step of writing `hifmap` with V=1 (interrupts off).
+    Attach(u8),
+    /// Inside `KVM_RUN` at V=0, slot valid.
+    Host,
+    /// At V=1.
+    Guest,
+    /// Guest is between clearing `SOFT` in memory and in the slot (mutation `ClearInTwoSteps` only).
+    GuestClear,
+    /// `kvm_vcpu_block`, before the thread sets itself to `TASK_INTERRUPTIBLE` (only where that comes
+    /// after looking at the file; else it is one step with what precedes it).
+    SetInterruptible,
+    /// `kvm_vcpu_block`, before `kvm_vcpu_check_block` reads the file.
+    CheckBlock,
+    /// `kvm_vcpu_block`, before `schedule()`.
+    Schedule,
+    /// Before the n-th step of writing `hifmap` with V=0 and this state (interrupts off); 4: waits for
+    /// step 3 to complete.
+    Detach(u8, RunState),
+    /// Hot-unplug: no more threads here; the queue is being emptied.
+    Draining,
+    /// Hot-unplug: before `hnqbase` is written (mutation `QueueDroppedOnDisable` only).
+    Disable,
+    /// Off line.
+    Offline,
+}
+
+/// Entry of a notification queue.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct Note {
+    /// WAKE (true) or YIELD (false).
+    pub wake: bool,
+    /// vCPU it names.
+    pub vcpu: u8,
+}
+
+/// Interrupt handler of the host that runs on a hart, on top of [`Pc`], interrupts off.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub enum Handler {
+    /// None.
+    #[default]
+    None,
+    /// Notification taken from the queue; before clearing `ON`.
+    Clear(Note),
+    /// Before waking the thread of the notification.
+    Wake(Note),
+    /// `hip.VSSIP`/`VSEIP` taken and cleared; before waking the vCPU on this hart.
+    Latch,
+}
+
+/// One hart.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub struct Hart {
+    /// `hifmap`: the vCPU in the slot.
+    pub slot: Option<u8>,
+    /// `vsip.SSIP`, a cache of the file.
+    pub ssip: bool,
+    /// `vsip.SEIP`, a cache of the file.
+    pub seip: bool,
+    /// `vsip` was set by an interrupt for another vCPU (only with a mutation).
+    pub tainted: bool,
+    /// `hip.VSSIP` or `hip.VSEIP`: one arrived at V=0.
+    pub latch: bool,
+    /// What the hart does.
+    pub pc: Pc,
+    /// vCPU whose thread is on the hart.
+    pub thread: Option<u8>,
+    /// Interrupt handler on top.
+    pub handler: Handler,
+    /// Notification queue, oldest first.
+    pub queue: [Option<Note>; MAX],
+    /// An entry was dropped since the last read of `hnotify`.
+    pub overflow: bool,
+}
+
+impl Hart {
+    /// Host interrupts can be taken here: V=0, no handler running, not inside attach or detach.
+    pub fn interruptible(&self) -> bool {
+        self.handler == Handler::None
+            && matches!(
+                self.pc,
+                Pc::Idle
+                    | Pc::Host
+                    | Pc::SetInterruptible
+                    | Pc::CheckBlock
+                    | Pc::Schedule
+                    | Pc::Draining
+            )
+    }
+
+    /// Interrupt `NOTIFY_IRQ` is high.
+    pub fn notified(&self) -> bool {
+        self.queue[0].is_some() || self.overflow
+    }
+
+    /// `hnqbase.EN`.
+    pub fn queue_enabled(&self) -> bool {
+        !matches!(self.pc, Pc::Draining | Pc::Offline)
+    }
+
+    /// The slot is valid and attaching is complete.
+    pub fn attached(&self) -> bool {
+        matches!(
+            self.pc,
+            Pc::Host | Pc::Guest | Pc::SetInterruptible | Pc::CheckBlock | Pc::Schedule
+        )
+    }
+}
+
+/// What the work that an overflow has queued still does for a vCPU.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub enum Scan {
+    /// Nothing.
+    #[default]
+    Done,
+    /// Clear `ON`.
+    Clear,
+    /// Wake it.
+    Wake,
+}
+
+/// One vCPU: its file, its thread, and what the properties need to know.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub struct Vcpu {
+    /// File: `CTL.SOFT`.
+    pub soft: bool,
+    /// File: pending bit of the source.
+    pub external: bool,
+    /// File: enable bit of the source.
+    pub enabled: bool,
+    /// File: `CTL.ON`.
+    pub on: bool,
+    /// File: `CTL.STATE`.
+    pub state: RunState,
+    /// File: `CTL.HART`; kept at 0 unless HALTED, because nothing else depends on it.
+    pub hart: u8,
+    /// Guest's `vsie` masks both kinds.
+    pub masked: bool,
+    /// Thread.
+    pub thread: Thread,
+    /// Thread is inside `kvm_vcpu_block` (`kvm_vcpu_is_blocking`).
+    pub blocking: bool,
+    /// Thread is in state `TASK_INTERRUPTIBLE`.
+    pub waiting: bool,
+    /// Woken while [`Thread::Deactivated`].
+    pub woken: bool,
+    /// Work after an overflow.
+    pub scan: Scan,
+    /// Where the thread goes on after the next attach.
+    pub resume: Pc,
+    /// A software interrupt was posted since the guest took one (ghost).
+    pub owed_soft: bool,
+    /// An external interrupt was posted since the guest took one (ghost).
+    pub owed_external: bool,
+}
+
+impl Vcpu {
+    /// The file holds something that interrupts a guest with open `vsie`.
+    pub fn deliverable(&self) -> bool {
+        self.soft || self.seip()
+    }
+
+    /// The guest would take something (`kvm_riscv_vcpu_has_interrupts`).
+    pub fn has_interrupts(&self) -> bool {
+        self.deliverable() && !self.masked
+    }
+
+    /// What `vsip.SEIP` shows while loaded.
+    pub fn seip(&self) -> bool {
+        self.external && self.enabled
+    }
+}
+
+/// Next step of an access in flight.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub enum Stage {
+    /// No access.
+    #[default]
+    Free,
+    /// Write the file (mutation `LookupBeforePost` only; the lookup hit this hart, if any).
+    LatePost(Option<u8>),
+    /// Write `CTL` of a detach (mutation `DetachStateLate` only).
+    LateState(RunState),
+    /// Set `ON` (mutation `OnBeforeLookup` only).
+    EarlyOn,
+    /// Compare with all slots; with `OnBeforeLookup`, this notification was decided on before.
+    Lookup(Option<Decision>),
+    /// Tell this hart to read its file again.
+    Poke(u8),
+    /// Read the file: is anything deliverable?
+    Check,
+    /// Atomic update of `CTL` that decides on the notification.
+    Amo,
+    /// Queue this notification.
+    Queue(Decision),
+}
+
+/// Notification that step 4 decided on.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum Decision {
+    /// WAKE at this hart, or at another if its queue is disabled.
+    Wake(u8),
+    /// YIELD at the sender's hart, which may be any.
+    Yield,
+}
+
+/// Access in flight: a post, or step 3 of a detach.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub struct Access {
+    /// What comes next.
+    pub stage: Stage,
+    /// vCPU it is for.
+    pub target: u8,
+    /// Kind; kept after the post only where a mutation makes it matter.
+    pub kind: Kind,
+}
+
+/// What a guest has observed that it must not.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub enum Fault {
+    /// Nothing.
+    #[default]
+    None,
+    /// It took an interrupt that nobody posted since the last one it took.
+    Duplicate,
+    /// It took an interrupt posted to another vCPU.
+    WrongTarget,
+}
+
+/// The whole state.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub struct State {
+    /// Harts; the first `Config::harts` are used.
+    pub harts: [Hart; MAX],
+    /// vCPUs; the first `Config::vcpus` are used.
+    pub vcpus: [Vcpu; MAX],
+    /// Posts in flight; kept sorted, they have no identity.
+    pub posts: [Access; MAX],
+    /// Step 3 of a detach in flight, by hart.
+    pub rechecks: [Access; MAX],
+    /// Posts that may still be sent, if bounded.
+    pub left: u8,
+    /// Sticky.
+    pub fault: Fault,
+}
+
+impl State {
+    /// All accesses in flight.
+    pub fn accesses(&self) -> impl Iterator<Item = &Access> {
+        self.posts
+            .iter()
+            .chain(&self.rechecks)
+            .filter(|access| access.stage != Stage::Free)
+    }
+}

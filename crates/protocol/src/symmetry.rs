@@ -1,0 +1,90 @@
+//! One state for all that differ only in how harts and vCPUs are numbered.
+//!
+//! Sound because no rule compares numbers: the choice of "the lowest-numbered hart with an enabled
+//! queue" is modelled as the choice of any such hart.
+
+use crate::config::Config;
+use crate::state::{Access, Decision, Handler, MAX, RunState, Stage, State};
+
+type Permutation = [u8; MAX];
+
+const PERMUTATIONS: [Permutation; 6] = [
+    [0, 1, 2],
+    [1, 0, 2],
+    [0, 2, 1],
+    [1, 2, 0],
+    [2, 0, 1],
+    [2, 1, 0],
+];
+
+/// Permutations that move the first `n` numbers only.
+fn permutations(n: u8) -> &'static [Permutation] {
+    match n {
+        1 => &PERMUTATIONS[..1],
+        2 => &PERMUTATIONS[..2],
+        _ => &PERMUTATIONS,
+    }
+}
+
+/// The least of all states that `s` becomes by renumbering.
+pub(crate) fn representative(config: &Config, s: &State) -> State {
+    let mut least: Option<State> = None;
+    for harts in permutations(config.harts) {
+        for vcpus in permutations(config.vcpus) {
+            let next = renumber(s, harts, vcpus);
+            if least.is_none_or(|least| next < least) {
+                least = Some(next);
+            }
+        }
+    }
+    least.unwrap_or(*s)
+}
+
+fn renumber(s: &State, harts: &Permutation, vcpus: &Permutation) -> State {
+    let hart = |h: u8| harts[usize::from(h)];
+    let vcpu = |v: u8| vcpus[usize::from(v)];
+    let decision = |d: Decision| match d {
+        Decision::Wake(h) => Decision::Wake(hart(h)),
+        Decision::Yield => d,
+    };
+    let access = |a: &Access| {
+        let stage = match a.stage {
+            Stage::Free => return *a,
+            Stage::LatePost(hit) => Stage::LatePost(hit.map(hart)),
+            Stage::Lookup(decided) => Stage::Lookup(decided.map(decision)),
+            Stage::Poke(h) => Stage::Poke(hart(h)),
+            Stage::Queue(decided) => Stage::Queue(decision(decided)),
+            other => other,
+        };
+        Access {
+            stage,
+            target: vcpu(a.target),
+            kind: a.kind,
+        }
+    };
+    let mut next = *s;
+    for (i, old) in s.harts.iter().enumerate() {
+        let mut new = *old;
+        new.slot = old.slot.map(vcpu);
+        new.thread = old.thread.map(vcpu);
+        for note in new.queue.iter_mut().flatten() {
+            note.vcpu = vcpu(note.vcpu);
+        }
+        match &mut new.handler {
+            Handler::Clear(note) | Handler::Wake(note) => note.vcpu = vcpu(note.vcpu),
+            _ => {}
+        }
+        next.harts[usize::from(harts[i])] = new;
+        next.rechecks[usize::from(harts[i])] = access(&s.rechecks[i]);
+    }
+    for (i, old) in s.vcpus.iter().enumerate() {
+        let mut new = *old;
+        if old.state == RunState::Halted {
+            new.hart = hart(old.hart);
+        }
+        next.vcpus[usize::from(vcpus[i])] = new;
+    }
+    next.posts = s.posts.map(|post| access(&post));
+    next.posts.sort_unstable_by(|a, b| b.cmp(a));
+    next
+}
