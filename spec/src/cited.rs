@@ -10,7 +10,7 @@ const RULES: [&str; 12] = [
 ];
 
 /// Functions of Linux that `docs/interrupts/` names.
-const LINUX: [&str; 33] = [
+const LINUX: [&str; 34] = [
     "handle_fasteoi_irq",
     "irqfd_wakeup",
     "kvm_arch_disable_virtualization_cpu",
@@ -25,6 +25,7 @@ const LINUX: [&str; 33] = [
     "kvm_riscv_vcpu_timer_pending",
     "kvm_riscv_vcpu_timer_restore",
     "kvm_riscv_vcpu_timer_save",
+    "kvm_riscv_vcpu_timer_sync",
     "kvm_riscv_vcpu_vstimer_expired",
     "kvm_riscv_vcpu_wfi",
     "kvm_sbi_ext_ipi_handler",
