@@ -7,8 +7,9 @@
 use std::io::{self, Write};
 
 use trapless_isa::cause::{INTERRUPT, exception, interrupt};
+use trapless_isa::xtrapless::limits::NOTIFY_IRQ;
 use trapless_isa::{Mode, sbi};
-use trapless_ledger::event::{Event, Guest, Sink, Trap};
+use trapless_ledger::event::{Event, Guest, Sink, StepKind, Trap, VirtualStep};
 use trapless_ledger::reason::{cause_index, cause_name, short_cause};
 use trapless_ledger::step;
 
@@ -77,6 +78,8 @@ struct Hart {
     last: u64,
     /// Flow of each interrupt that is raised and not taken; 0 for none.
     flows: [u64; IRQS],
+    /// Flow from the step of the interrupt controller that told this hart something; 0 for none.
+    told: u64,
 }
 
 /// Writes a trace to `out`; give it a [`io::BufWriter`] over a file (`.pftrace`).
@@ -162,6 +165,7 @@ impl<W: Write> PerfettoTrace<W> {
                 mode,
                 last: 0,
                 flows: [0; IRQS],
+                told: 0,
             });
         }
     }
@@ -254,7 +258,36 @@ impl<W: Write> PerfettoTrace<W> {
             *flow = self.flows;
             rest = rest.fixed64(field::FLOW, *flow);
         }
+        if matches!(
+            u64::from(irq),
+            interrupt::VSSI | interrupt::VSEI | NOTIFY_IRQ
+        ) {
+            let told = std::mem::take(&mut self.harts[hart].told);
+            if told != 0 {
+                rest = rest.fixed64(field::FLOW_END, told);
+            }
+        }
         self.event(hart, time, INSTANT, rest);
+    }
+
+    fn virtual_step(&mut self, s: &VirtualStep) {
+        self.begin(s.hart, s.time, s.mode);
+        let mut rest = named(&step::name(&s.kind).replace('_', " "), "virtual");
+        rest = annotated(rest, "domain", &s.domain.to_string());
+        for (name, field) in step::fields(&s.kind) {
+            rest = annotated(rest, name, &field.to_string());
+        }
+        rest = annotated(rest, "memory words", &s.memory.to_string());
+        if let StepKind::Hit { on: to, .. } | StepKind::Notified { to, .. } = s.kind {
+            if to >= self.harts.len() {
+                self.grow(to, Mode::M);
+            }
+            // One that finds the interrupt pending already leads to no new one.
+            self.flows += 1;
+            self.harts[to].told = self.flows;
+            rest = rest.fixed64(field::FLOW, self.flows);
+        }
+        self.event(s.hart, s.time, INSTANT, rest);
     }
 }
 
@@ -288,16 +321,7 @@ impl<W: Write> Sink for PerfettoTrace<W> {
                 }
                 self.event(t.hart, t.time, INSTANT, rest);
             }
-            Event::Virtual(s) => {
-                self.begin(s.hart, s.time, s.mode);
-                let mut rest = named(&step::name(&s.kind).replace('_', " "), "virtual");
-                rest = annotated(rest, "domain", &s.domain.to_string());
-                for (name, field) in step::fields(&s.kind) {
-                    rest = annotated(rest, name, &field.to_string());
-                }
-                rest = annotated(rest, "memory words", &s.memory.to_string());
-                self.event(s.hart, s.time, INSTANT, rest);
-            }
+            Event::Virtual(s) => self.virtual_step(s),
             Event::DeviceAccess(d) => {
                 self.begin(d.hart, d.time, d.mode);
                 let what = if d.write { "write" } else { "read" };

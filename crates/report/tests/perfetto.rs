@@ -4,6 +4,8 @@ mod synthetic;
 
 use std::collections::BTreeMap;
 
+use trapless_isa::Mode;
+use trapless_ledger::event::{Event, Guest, Raise, Sink, StepKind, VirtualStep};
 use trapless_report::PerfettoTrace;
 
 /// A decoded message: values by field number. Nested messages stay bytes.
@@ -76,8 +78,24 @@ fn trace() -> Vec<u8> {
     let mut player = synthetic::Player::new(PerfettoTrace::new(Vec::new(), "sbi", 1_000_000_000));
     player.boot();
     (0..50).for_each(|_| player.wake_up(false));
-    let end = player.time;
-    player.sink.finish(end).unwrap()
+    let time = player.time;
+    let guest = Guest::default();
+    // A lookup on hart 0 tells hart 1.
+    player.sink.record(&Event::Virtual(VirtualStep {
+        time,
+        hart: 0,
+        mode: Mode::VS,
+        domain: 1,
+        kind: StepKind::Hit { vhart: 1, on: 1 },
+        memory: 0,
+    }));
+    player.sink.record(&Event::Raise(Raise {
+        time,
+        hart: 1,
+        irq: 2,
+        guest,
+    }));
+    player.sink.finish(time).unwrap()
 }
 
 #[test]
@@ -138,6 +156,7 @@ fn slices_nest_times_rise_and_flows_meet() {
     assert_eq!(track_names, ["hart 0", "hart 1"]);
     assert_eq!(joined["raise MTI -> HS>M MTI"], 50);
     assert_eq!(joined["raise VSTI -> VS>VS STI"], 50);
+    assert_eq!(joined["hit -> raise VSSI"], 1);
     assert_eq!(names["VS>HS ecall TIME.0"], 50);
     assert_eq!(names["idle"], 50);
 }
