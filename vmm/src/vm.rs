@@ -133,10 +133,9 @@ fn check_pins(pins: &[u16]) -> Result<()> {
         ));
     }
     for &cpu in pins {
-        // SAFETY: CPU_ISSET only reads, and the number is checked first.
-        if usize::from(cpu) >= 8 * size_of_val(&set)
-            || !unsafe { libc::CPU_ISSET(usize::from(cpu), &set) }
-        {
+        let cpu_exists = usize::from(cpu) < 8 * size_of_val(&set);
+        // SAFETY: CPU_ISSET only reads, and the number was checked.
+        if !(cpu_exists && unsafe { libc::CPU_ISSET(usize::from(cpu), &set) }) {
             return Err(Error::user(format!(
                 "--pin {cpu}: this process may not run on host CPU {cpu}"
             )));
@@ -157,7 +156,7 @@ fn check_memory(bytes: u64) -> Result<()> {
         ));
     }
     let unit = u64::from(info.mem_unit);
-    let host = (info.totalram as u64 + info.totalswap as u64).saturating_mul(unit);
+    let host = (info.totalram + info.totalswap).saturating_mul(unit);
     if bytes > host {
         return Err(Error::user(format!(
             "the host has only {} MiB of memory; use a smaller --memory",

@@ -30,7 +30,7 @@ archive "$work/host" "$work/more-host.cpio"
 failed=0
 for sstc in true false; do
     echo "== host with sstc=$sstc"
-    timeout 500 "$tools" chroot qemu-system-riscv64 -M virt -cpu "rv64,h=true,sstc=$sstc" -smp 2 -m 2G \
+    timeout 1200 "$tools" chroot qemu-system-riscv64 -M virt -cpu "rv64,h=true,sstc=$sstc" -smp 2 -m 2G \
         -display none -serial stdio -monitor none -no-reboot -kernel "$kernel" -initrd "$work/host.cpio" \
         -append "console=ttyS0 quiet panic=-1 trapless.run=check trapless.sstc=$sstc" \
         </dev/null >"$work/log" 2>&1 || true
