@@ -45,19 +45,32 @@ impl Protocol {
                 Stage::Lookup(None)
             }
         };
-        let kept = if self.has(Mutation::LookupBeforePost) || self.has(Mutation::PokeWithPayload) {
-            kind
-        } else {
-            Kind::Soft
-        };
         let free = s.posts.iter_mut().find(|post| post.stage == Stage::Free);
-        *free.expect("a post is sent only if one is free") = Access {
+        let access = Access {
             stage,
             target,
-            kind: kept,
+            kind: Some(kind),
         };
+        *free.expect("a post is sent only if one is free") = self.normalized(access);
         if self.config.sends.is_some() {
             s.left -= 1;
+        }
+    }
+
+    /// Forgets what later steps do not use, so that states that behave alike are one.
+    fn normalized(&self, access: Access) -> Access {
+        let payload = self.has(Mutation::PokeWithPayload);
+        match access.stage {
+            Stage::Free => Access::default(),
+            Stage::Amo | Stage::Queue(..) => Access {
+                kind: None,
+                ..access
+            },
+            Stage::Poke(_) if !payload => Access {
+                kind: None,
+                ..access
+            },
+            _ => access,
         }
     }
 
@@ -67,8 +80,9 @@ impl Protocol {
         let stage = match access.stage {
             Stage::Free | Stage::Queue(..) => unreachable!("not offered as an action"),
             Stage::LatePost(hit) => {
-                Self::write_pending(s, target, access.kind);
-                hit.map_or(Stage::Check, Stage::Poke)
+                let kind = access.kind.unwrap_or_default();
+                Self::write_pending(s, target, kind);
+                hit.map_or(missed(access.kind), Stage::Poke)
             }
             Stage::LateState(state) => {
                 self.leave_loaded(s, target, from, state);
@@ -91,24 +105,31 @@ impl Protocol {
                 (Some(hart), _) => Stage::Poke(hart),
                 (None, Some(decision)) => Stage::Queue(decision),
                 (None, None) if self.has(Mutation::OnBeforeLookup) => Stage::Free,
-                (None, None) => Stage::Check,
+                (None, None) => missed(access.kind),
             },
             Stage::Poke(hart) => {
                 if self.has(Mutation::PokeWithPayload) {
-                    self.set_pending(s, hart, target, access.kind);
+                    self.set_pending(s, hart, target, access.kind.unwrap_or_default());
                 } else {
                     self.read_file(s, hart);
                 }
                 Stage::Free
             }
-            Stage::Check if s.vcpus[usize::from(target)].deliverable() => Stage::Amo,
-            Stage::Check => Stage::Free,
+            Stage::Check => {
+                let vcpu = &s.vcpus[usize::from(target)];
+                let wanted = match access.kind {
+                    None => vcpu.deliverable(),
+                    Some(Kind::Soft) => true,
+                    Some(Kind::External) => vcpu.enabled,
+                };
+                if wanted { Stage::Amo } else { Stage::Free }
+            }
             Stage::Amo => match self.decide(s, target) {
                 Some(decision) => Stage::Queue(decision),
                 None => Stage::Free,
             },
         };
-        Access { stage, ..access }.normalized()
+        self.normalized(Access { stage, ..access })
     }
 
     /// Step 4: the atomic update of `CTL` and what follows from the old value.
@@ -259,7 +280,7 @@ impl Protocol {
         let start = |stage| Access {
             stage,
             target: v,
-            kind: Kind::Soft,
+            kind: None,
         };
         let halted = state == RunState::Halted;
         if self.has(Mutation::DetachRechecksFirst) {
@@ -375,18 +396,11 @@ impl Protocol {
     }
 }
 
-impl Access {
-    /// Forgets what later steps do not use, so that states that behave alike are one.
-    pub(crate) fn normalized(self) -> Self {
-        let (stage, target) = (self.stage, self.target);
-        match stage {
-            Stage::Free => Self::default(),
-            Stage::Queue(..) => Self {
-                stage,
-                target,
-                ..Self::default()
-            },
-            _ => self,
-        }
+/// A lookup has missed: whether a source is enabled must be looked up, a software interrupt always is.
+fn missed(kind: Option<Kind>) -> Stage {
+    if kind == Some(Kind::Soft) {
+        Stage::Amo
+    } else {
+        Stage::Check
     }
 }

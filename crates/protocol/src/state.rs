@@ -236,7 +236,7 @@ pub enum Stage {
     Lookup(Option<Decision>),
     /// Tell this hart to read its file again.
     Poke(u8),
-    /// Read the file: is anything deliverable?
+    /// Read the file: is the posted source enabled, or, for a re-check, anything deliverable?
     Check,
     /// Atomic update of `CTL` that decides on the notification.
     Amo,
@@ -260,8 +260,8 @@ pub struct Access {
     pub stage: Stage,
     /// vCPU it is for.
     pub target: u8,
-    /// Kind; kept after the post only where a mutation makes it matter.
-    pub kind: Kind,
+    /// What was posted, as long as it matters; `None` for a re-check, or if it matters no more.
+    pub kind: Option<Kind>,
 }
 
 /// What a guest has observed that it must not.

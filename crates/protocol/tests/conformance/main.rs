@@ -1,0 +1,311 @@
+//! Random walks through the model and the real controller side by side.
+//!
+//! The controller completes each access at once, so the model's hardware steps are run to their end after
+//! each action. After each action both must agree on files, slots, inputs of the harts, arrivals at V=0 and
+//! notifications.
+
+mod controller;
+
+use controller::Controller;
+use trapless_protocol::{
+    Action, Config, Decision, Features, Handler, Note, Pc, Protocol, RunState, Scan, Stage, State,
+};
+
+/// Multiplicative congruential generator; the walks are the same each time.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) as usize) % bound
+    }
+}
+
+/// What happened on all walks; each must have.
+#[derive(Default, Debug)]
+struct Seen {
+    hits: usize,
+    wakes: usize,
+    yields: usize,
+    rechecks: usize,
+    evals: usize,
+    silent: usize,
+    latched: usize,
+    overflows: usize,
+    taken: usize,
+    elsewhere: usize,
+}
+
+struct Walk {
+    model: Protocol,
+    state: State,
+    controller: Controller,
+    seen: Seen,
+}
+
+impl Walk {
+    fn new(config: Config) -> Self {
+        let model = Protocol::new(config);
+        let state = model.initial();
+        let controller = Controller::new(config.harts, config.vcpus, config.queue);
+        Self {
+            model,
+            state,
+            controller,
+            seen: Seen::default(),
+        }
+    }
+
+    fn apply(&mut self, action: Action) {
+        let next = self.model.apply(&self.state, action);
+        self.state = next.unwrap_or_else(|| panic!("{action:?} is not possible"));
+    }
+
+    fn pc(&self, hart: u8) -> Pc {
+        self.state.harts[usize::from(hart)].pc
+    }
+
+    /// Queue the controller chooses: the wanted one, or the lowest-numbered open one.
+    fn queue_for(&mut self, decision: Decision, from: u8) -> u8 {
+        let wanted = match decision {
+            Decision::Wake(hart) => hart,
+            Decision::Yield => from,
+        };
+        let open = |hart: &u8| self.state.harts[usize::from(*hart)].queue_enabled();
+        let chosen = std::iter::once(wanted)
+            .chain(0..self.model.config.harts)
+            .find(open);
+        let chosen = chosen.expect("a hart is on line");
+        self.seen.elsewhere += usize::from(chosen != wanted);
+        match decision {
+            Decision::Wake(_) => self.seen.wakes += 1,
+            Decision::Yield => self.seen.yields += 1,
+        }
+        chosen
+    }
+
+    /// Runs the only post to its end.
+    fn finish_post(&mut self, from: u8) {
+        loop {
+            match self.state.posts[0].stage {
+                Stage::Free => return,
+                Stage::Queue(decision) => {
+                    let to = self.queue_for(decision, from);
+                    self.apply(Action::Queue(0, to));
+                }
+                stage => {
+                    let before = self.state;
+                    self.apply(Action::Advance(0));
+                    self.count(&before, stage);
+                }
+            }
+        }
+    }
+
+    fn count(&mut self, before: &State, stage: Stage) {
+        let ended = self.state.posts[0].stage == Stage::Free;
+        self.seen.silent += usize::from(stage == Stage::Amo && ended);
+        if let Stage::Poke(hart) = stage {
+            let hart = usize::from(hart);
+            self.seen.hits += 1;
+            self.seen.latched +=
+                usize::from(self.state.harts[hart].latch && !before.harts[hart].latch);
+        }
+    }
+
+    /// Runs a detach that has begun to its end, on both sides.
+    fn finish_detach(&mut self, hart: u8) {
+        let Pc::Detach(mut step, state) = self.pc(hart) else {
+            return;
+        };
+        self.controller.detach(hart, state);
+        while step < 3 && self.pc(hart) != Pc::Idle {
+            self.apply(Action::Step(hart));
+            step += 1;
+        }
+        if self.pc(hart) == Pc::Detach(3, state) {
+            if state == RunState::Preempted {
+                let v = self.state.harts[usize::from(hart)]
+                    .thread
+                    .expect("still here");
+                self.controller.evaluate(hart, v);
+                self.seen.evals += 1;
+            }
+            self.apply(Action::Step(hart));
+            self.finish_recheck(hart);
+            self.apply(Action::Step(hart));
+        }
+        assert_eq!(self.pc(hart), Pc::Idle);
+    }
+
+    fn finish_recheck(&mut self, hart: u8) {
+        let index = usize::from(hart);
+        loop {
+            match self.state.rechecks[index].stage {
+                Stage::Free => return,
+                Stage::Queue(decision) => {
+                    let to = self.queue_for(decision, hart);
+                    self.apply(Action::QueueRecheck(index, to));
+                    self.seen.rechecks += 1;
+                }
+                _ => self.apply(Action::AdvanceRecheck(index)),
+            }
+        }
+    }
+
+    /// One action on both sides, with all hardware steps it entails.
+    fn act(&mut self, action: Action, random: &mut Random) {
+        match action {
+            Action::Post { to, kind } => {
+                let from = self.any_online(random);
+                let guest = self.pc(from) == Pc::Guest;
+                self.apply(action);
+                self.controller.post(from, guest, to, kind);
+                self.finish_post(from);
+            }
+            Action::ScheduleIn(hart, v) => {
+                self.apply(action);
+                self.controller.attach(hart, v);
+                while matches!(self.pc(hart), Pc::Attach(_)) {
+                    self.apply(Action::Step(hart));
+                }
+            }
+            Action::Take(hart, kind) => {
+                let v = self.state.harts[usize::from(hart)]
+                    .thread
+                    .expect("a guest runs");
+                self.apply(action);
+                self.controller.take(hart, v, kind);
+                self.seen.taken += 1;
+            }
+            Action::FlipEnable(hart) => {
+                self.apply(action);
+                let v = self.state.harts[usize::from(hart)]
+                    .thread
+                    .expect("a guest runs");
+                self.controller
+                    .enable(hart, v, self.state.vcpus[usize::from(v)].enabled);
+            }
+            Action::Fetch(hart) => {
+                let entry: Option<Note> = self.state.harts[usize::from(hart)].queue[0];
+                let overflow = self.state.harts[usize::from(hart)].overflow;
+                self.seen.overflows += usize::from(overflow);
+                self.apply(action);
+                assert_eq!(self.controller.fetch(hart), (entry, overflow));
+            }
+            Action::Unplug(hart) => {
+                self.apply(action);
+                self.controller.close_queue(hart);
+            }
+            Action::Plug(hart) => {
+                self.apply(action);
+                self.controller.open_queue(hart);
+            }
+            _ => self.other(action),
+        }
+        for hart in 0..self.model.config.harts {
+            self.finish_detach(hart);
+        }
+    }
+
+    /// Host software only; its atomic updates of CTL are made in the controller's memory too.
+    fn other(&mut self, action: Action) {
+        let clears = match action {
+            Action::Handle(hart) => match self.state.harts[usize::from(hart)].handler {
+                Handler::Clear(note) => Some(note.vcpu),
+                _ => None,
+            },
+            Action::Scan(v) if self.state.vcpus[usize::from(v)].scan == Scan::Clear => Some(v),
+            _ => None,
+        };
+        self.apply(action);
+        if let Some(v) = clears {
+            self.controller.clear_on(v);
+        }
+    }
+
+    fn any_online(&self, random: &mut Random) -> u8 {
+        loop {
+            let hart = random.below(usize::from(self.model.config.harts)) as u8;
+            if self.pc(hart) != Pc::Offline {
+                return hart;
+            }
+        }
+    }
+
+    fn run(&mut self, random: &mut Random, length: usize) {
+        let mut actions = Vec::new();
+        for _ in 0..length {
+            self.model.progress(&self.state, &mut actions);
+            self.model.environment(&self.state, &mut actions);
+            let action = actions[random.below(actions.len())];
+            actions.clear();
+            self.act(action, random);
+            self.controller.compare(&self.state, action);
+        }
+    }
+}
+
+/// Many short walks: a guest that masks its interrupts and sleeps does not come back.
+fn walks(config: Config, number: u64) -> Seen {
+    let mut seen = Seen::default();
+    for seed in 0..number {
+        let mut walk = Walk::new(Config {
+            merge: false,
+            in_flight: 1,
+            ..config
+        });
+        walk.seen = seen;
+        walk.run(&mut Random(seed), 500);
+        seen = walk.seen;
+    }
+    println!("{seen:?}");
+    seen
+}
+
+#[test]
+fn controller_does_what_the_model_does() {
+    let features = Features {
+        external: true,
+        enables: true,
+        vsie: true,
+        user: true,
+        hotplug: true,
+        any: false,
+    };
+    let seen = walks(
+        Config {
+            features,
+            ..Config::new(3, 3)
+        },
+        1000,
+    );
+    for count in [
+        seen.hits,
+        seen.wakes,
+        seen.yields,
+        seen.rechecks,
+        seen.evals,
+        seen.silent,
+        seen.latched,
+        seen.taken,
+        seen.elsewhere,
+    ] {
+        assert!(count > 50, "hardly ever seen: {seen:?}");
+    }
+}
+
+#[test]
+fn controller_overflows_as_the_model_does() {
+    let seen = walks(
+        Config {
+            queue: 1,
+            ..Config::new(2, 3)
+        },
+        200,
+    );
+    assert!(seen.overflows > 50, "hardly ever seen: {seen:?}");
+}
