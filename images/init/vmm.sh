@@ -185,3 +185,53 @@ tell_guest() {
         usleep 100000
     done
 }
+
+# unplug_harts MS: switches a random hart other than the first off for MS ms on average, then on for as long, until killed
+# or the first guest has ended; 0: never. One line for each time goes to /run/unplugs.
+unplug_harts() {
+    pause=$1
+    harts=$(nproc)
+    if [ "$pause" = 0 ] || [ "$harts" = 1 ]; then return; fi
+    RANDOM=$((${seed:-1} + 1))
+    hart=0
+    trap '[ "$hart" = 0 ] || echo 1 >"/sys/devices/system/cpu/cpu$hart/online"; exit' TERM
+    while kill -0 "$vmm_pid" 2>/dev/null; do
+        usleep $((RANDOM % (2 * pause + 1) * 1000))
+        hart=$((1 + RANDOM % (harts - 1)))
+        echo 0 >"/sys/devices/system/cpu/cpu$hart/online" && echo "$hart" >>/run/unplugs
+        usleep $((RANDOM % (2 * pause + 1) * 1000))
+        echo 1 >"/sys/devices/system/cpu/cpu$hart/online"
+    done
+}
+
+# pause_guest MS: pauses the first guest, whose control socket is /run/control, for MS ms on average, then lets it run for as
+# long, until killed or it has ended; 0: never. One line for each pause goes to /run/pauses.
+pause_guest() {
+    pause=$1
+    if [ "$pause" = 0 ]; then return; fi
+    RANDOM=$((${seed:-1} + 2))
+    trap 'trapless-vmm --control /run/control --send resume >/dev/null 2>&1; exit' TERM
+    while kill -0 "$vmm_pid" 2>/dev/null; do
+        usleep $((RANDOM % (2 * pause + 1) * 1000))
+        trapless-vmm --control /run/control --send pause >/dev/null 2>&1 && echo >>/run/pauses
+        usleep $((RANDOM % (2 * pause + 1) * 1000))
+        trapless-vmm --control /run/control --send resume >/dev/null 2>&1
+    done
+}
+
+# kill_guest MS: runs one more guest whose VMM is killed and started again every MS ms on average, until killed or the first
+# guest has ended; 0: none. One line for each kill goes to /run/kills. The guest repeats the workload, so it ends by itself only
+# if that fails; what it said then goes to /run/ended.
+kill_guest() {
+    pause=$1
+    if [ "$pause" = 0 ]; then return; fi
+    RANDOM=$((${seed:-1} + 3))
+    trap 'kill "$victim" 2>/dev/null; exit' TERM
+    while kill -0 "$vmm_pid" 2>/dev/null; do
+        vmm_run 8 </dev/null >/run/victim 2>&1 &
+        victim=$!
+        usleep $((RANDOM % (2 * pause + 1) * 1000))
+        if kill -9 "$victim" 2>/dev/null; then echo "$victim" >>/run/kills; else cat /run/victim >>/run/ended; fi
+        wait "$victim" 2>/dev/null
+    done
+}
