@@ -9,7 +9,9 @@ load_kvm() {
         if [ "${hostipi:-trapless}" = trapless ] && has_device trapless,ipi; then
             insmod /lib/trapless/irq-riscv-trapless-ipi.ko || echo "IPIs stay with the firmware"
         fi
-        if insmod /lib/trapless/kvm.ko; then
+        any=0
+        if [ "${notify:-state}" = any ]; then any=1; fi
+        if insmod /lib/trapless/kvm.ko notify_any="$any"; then
             kvm_loaded=patched
             return
         fi
