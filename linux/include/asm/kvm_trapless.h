@@ -101,7 +101,7 @@ void kvm_riscv_vcpu_trapless_send_soft(struct kvm_vcpu *vcpu);
 void kvm_riscv_vcpu_trapless_clear_soft(struct kvm_vcpu *vcpu);
 void kvm_riscv_vcpu_trapless_boost(struct kvm_vcpu *vcpu);
 void kvm_riscv_vcpu_trapless_yield(struct kvm_vcpu *vcpu);
-void kvm_riscv_vcpu_trapless_notified(struct kvm_vcpu *vcpu, unsigned int kind);
+void kvm_riscv_vcpu_trapless_notified(struct kvm_vcpu *vcpu);
 
 /* trapless_notify.c: interrupts of the host */
 int kvm_riscv_trapless_notify_init(void);

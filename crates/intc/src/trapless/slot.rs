@@ -63,9 +63,8 @@ impl Trapless {
             lines: 0,
         });
         let loaded = file.update(&self.words, |ctl| {
-            ctl.with_state(state::LOADED)
-                .with_hart(by.hart)
-                .with_on(false)
+            // ON stays: it says that a notification is on its way (NTF-9).
+            ctl.with_state(state::LOADED).with_hart(by.hart)
         });
         if loaded.is_none() {
             // The entry points outside RAM: there is no such vhart.
@@ -98,7 +97,7 @@ impl Trapless {
         self.switched(by.hart);
         let target = self.slot_file(by.hart, slot);
         if let Some((_, file)) = target {
-            file.update(&self.words, |ctl| ctl.with_state(next).with_on(false));
+            file.update(&self.words, |ctl| ctl.with_state(next));
         }
         let kind = StepKind::Detached {
             vhart: slot.vhart,

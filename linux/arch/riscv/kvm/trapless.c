@@ -255,7 +255,7 @@ int kvm_riscv_trapless_route(struct kvm *kvm, u32 source, u64 entry)
 	struct kvm_trapless *tl = &kvm->arch.trapless;
 	u64 bit = BIT_ULL(source % 64);
 	struct kvm_vcpu *from, *to;
-	bool pending, enabled, line;
+	bool pending, enabled;
 
 	from = trapless_target(kvm, trapless_source(tl, source));
 	to = trapless_target(kvm, entry);
@@ -280,13 +280,7 @@ int kvm_riscv_trapless_route(struct kvm *kvm, u32 source, u64 entry)
 
 	if (enabled)
 		atomic64_or(bit, trapless_enabled(to->arch.trapless.file, source));
-	/*
-	 * The line alone decides about a level source: the old vCPU may have
-	 * claimed it, and its completion does not count any more.
-	 */
-	line = kvm_riscv_trapless_get_line(kvm, source);
-	if (entry & (XTL_SOURCE_ENTRY_LEVEL | XTL_SOURCE_ENTRY_RESAMPLE))
-		pending = line;
+	/* If the old vCPU has claimed it, its completion looks at the line */
 	if (pending)
 		atomic64_or(bit, trapless_pending(to->arch.trapless.file, source));
 	/* Tell the hart of the new vCPU that its file has changed */

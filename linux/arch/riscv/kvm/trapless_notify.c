@@ -49,8 +49,7 @@ static void trapless_scan(struct work_struct *work)
 		kvm = kvm_riscv_trapless_find_vm(domain);
 		if (kvm && kvm_riscv_trapless_initialized(kvm)) {
 			kvm_for_each_vcpu(i, vcpu, kvm)
-				kvm_riscv_vcpu_trapless_notified(vcpu,
-								 XTL_KIND_WAKE);
+				kvm_riscv_vcpu_trapless_notified(vcpu);
 			kvm_riscv_trapless_resample(kvm);
 		}
 		rcu_read_unlock();
@@ -89,7 +88,7 @@ static void trapless_handle(u64 notification)
 
 	vcpu = kvm_get_vcpu_by_id(kvm, id);
 	if (vcpu)
-		kvm_riscv_vcpu_trapless_notified(vcpu, kind);
+		kvm_riscv_vcpu_trapless_notified(vcpu);
 }
 
 static irqreturn_t trapless_notify_interrupt(int irq, void *dev_id)

@@ -220,23 +220,36 @@ void kvm_riscv_vcpu_trapless_yield(struct kvm_vcpu *vcpu)
 		vcpu->stat.trapless_yields++;
 }
 
-/* The controller has something for a detached vCPU. Hard interrupt context. */
-void kvm_riscv_vcpu_trapless_notified(struct kvm_vcpu *vcpu, unsigned int kind)
+/*
+ * The controller has told the host of a vCPU, which may be in another state by
+ * now. Hard interrupt context.
+ */
+void kvm_riscv_vcpu_trapless_notified(struct kvm_vcpu *vcpu)
 {
+	atomic64_t *ctl;
+	bool preempted;
+	s64 old, new;
+
 	if (!kvm_riscv_vcpu_trapless(vcpu))
 		return;
 
-	if (kind == XTL_KIND_WAKE || kvm_vcpu_is_blocking(vcpu)) {
-		/*
-		 * What arrives after this is notified again; what arrived
-		 * before is seen by the vCPU when it looks at its file.
-		 */
-		atomic64_fetch_andnot(XTL_FILE_CTL_ON,
-				      trapless_ctl(vcpu->arch.trapless.file));
-		if (kvm_vcpu_wake_up(vcpu))
-			vcpu->stat.trapless_wakeups++;
-	} else {
-		/* ON stays set: once is enough until the vCPU has run */
+	/*
+	 * What arrives after this is notified again; what arrived before is seen
+	 * by the vCPU when it looks at its file. A preempted vCPU is boosted once
+	 * until it has run.
+	 */
+	ctl = trapless_ctl(vcpu->arch.trapless.file);
+	old = atomic64_read(ctl);
+	do {
+		new = old & ~XTL_FILE_CTL_ON;
+		preempted = FIELD_GET(XTL_FILE_CTL_STATE, old) ==
+			    XTL_STATE_PREEMPTED;
+		if (preempted)
+			new &= ~XTL_FILE_CTL_STATE;	/* XTL_STATE_STOPPED */
+	} while (!atomic64_try_cmpxchg(ctl, &old, new));
+
+	if (kvm_vcpu_wake_up(vcpu))
+		vcpu->stat.trapless_wakeups++;
+	else if (preempted)
 		kvm_riscv_vcpu_trapless_boost(vcpu);
-	}
 }

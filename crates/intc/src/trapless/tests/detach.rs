@@ -26,7 +26,7 @@ fn detach_leaves_the_state_of_the_operand_and_keeps_soft() {
             }
             w.intc.take_switched();
             w.detach(1, written);
-            assert_eq!(w.ctl(1, 2), ctl(want, 1, soft));
+            assert_eq!(w.ctl(1, 2), ctl(want, 1, soft | file::CTL_ON));
             assert_eq!(w.level(1), 0);
             assert_eq!(w.intc.take_switched(), 1 << 1);
         }

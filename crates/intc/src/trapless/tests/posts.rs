@@ -106,9 +106,12 @@ fn one_notification_is_outstanding_until_on_is_cleared() {
     w.set_ctl(1, 1, w.ctl(1, 1) & !file::CTL_ON);
     w.generate(0, op::SOFT, 1, 1);
     assert_eq!(w.fetch(2), notification(kind::WAKE, 1, 1));
-    // So do attach and detach.
+    // Attach and detach leave it alone.
     w.attach(0, 1, 1);
     w.detach(0, state::PREEMPTED);
+    w.generate(1, op::SOFT, 1, 1);
+    assert_eq!(w.fetch(1), 0);
+    w.set_ctl(1, 1, w.ctl(1, 1) & !file::CTL_ON);
     w.generate(1, op::SOFT, 1, 1);
     assert_eq!(w.fetch(1), notification(kind::YIELD, 1, 1));
 }

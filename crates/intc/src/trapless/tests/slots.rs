@@ -17,7 +17,10 @@ fn attach_loads_state_and_drives_what_the_file_holds() {
 
     w.attach(1, 1, 0);
 
-    assert_eq!(w.ctl(1, 0), ctl(state::LOADED, 1, file::CTL_SOFT));
+    assert_eq!(
+        w.ctl(1, 0),
+        ctl(state::LOADED, 1, file::CTL_SOFT | file::CTL_ON)
+    );
     let lines = w.lines(1);
     assert_eq!(lines.level, SOFT | EXTERNAL);
     assert_eq!(lines.arrived, 0, "what waited for the vhart is no arrival");
