@@ -43,6 +43,8 @@ pub struct Answered {
     pub state: State,
     /// When it was sent; timer: when its deadline was programmed.
     pub sent: u64,
+    /// When it arrived; timer: its deadline, or `sent` if that is later.
+    pub arrived: u64,
     /// When the guest's handler was entered.
     pub taken: u64,
     /// Hart on which it was taken.
@@ -185,6 +187,7 @@ impl Ledger {
             class,
             state: p.state,
             sent: p.time,
+            arrived: p.time,
             taken: t.time,
             hart: t.hart,
         });
@@ -199,12 +202,13 @@ impl Ledger {
             self.arrival(Class::Timer, State::Running);
         }
         let vcpu = self.vcpus.get_mut(index);
-        let (state, sent) = (vcpu.timer_state, vcpu.timer_set_at);
+        let (state, sent, arrived) = (vcpu.timer_state, vcpu.timer_set_at, vcpu.timer_due);
         self.class(Class::Timer).latency[state as usize].record(waited);
         self.answered = Some(Answered {
             class: Class::Timer,
             state,
             sent,
+            arrived,
             taken: t.time,
             hart: t.hart,
         });
@@ -613,6 +617,7 @@ impl Ledger {
             class: Class::Device,
             state: pending.state,
             sent: pending.time,
+            arrived: pending.time,
             taken,
             hart: s.hart,
         });

@@ -8,6 +8,8 @@ use trapless_ledger::class::Class;
 use trapless_ledger::event::{Event, StepKind, Trap};
 use trapless_ledger::reason::Reason;
 
+use crate::sequence::time;
+
 /// Events of one hart from an exit to the next entry.
 #[derive(Default)]
 struct Episode {
@@ -18,8 +20,9 @@ struct Episode {
 }
 
 /// For each event whether it is within an exit that is nothing but an aside: a page fault, a device
-/// access, a tick of the host. The exit itself is not.
-pub fn aside(events: &[Event], config: &Config) -> Vec<bool> {
+/// access, a tick of the host; or any that was over when the interrupt arrived at `arrived`. The exit
+/// itself is not.
+pub fn aside(events: &[Event], config: &Config, arrived: u64) -> Vec<bool> {
     let mut aside = vec![false; events.len()];
     let mut open: HashMap<usize, Episode> = HashMap::new();
     for (index, event) in events.iter().enumerate() {
@@ -38,20 +41,16 @@ pub fn aside(events: &[Event], config: &Config) -> Vec<bool> {
                 episode.matters |= event_matters(event);
                 let ends = matches!(event, Event::Return(r) if r.to.v());
                 if ends {
-                    close(open.remove(&hart), &mut aside);
+                    let over = time(event) < arrived;
+                    let episode = open.remove(&hart).filter(|e| over || !e.matters);
+                    for index in episode.into_iter().flat_map(|e| e.events) {
+                        aside[index] = true;
+                    }
                 }
             }
         }
     }
     aside
-}
-
-fn close(episode: Option<Episode>, aside: &mut [bool]) {
-    if let Some(episode) = episode.filter(|e| !e.matters) {
-        for index in episode.events {
-            aside[index] = true;
-        }
-    }
 }
 
 fn reason_matters(t: &Trap, config: &Config) -> bool {

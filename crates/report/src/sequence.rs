@@ -185,7 +185,7 @@ pub struct Sequence {
 fn messages(ledger: &Ledger, events: &[Event], found: Answered) -> Actors {
     let mut actors = Actors::new(ledger, found.sent);
     let mut relevance = Relevance::new(&found);
-    let aside = episodes::aside(events, ledger.config());
+    let aside = episodes::aside(events, ledger.config(), found.arrived);
     for (event, aside) in events.iter().zip(aside) {
         // Also to know who runs where.
         let message = actors.message(event);
@@ -331,11 +331,11 @@ impl Sequence {
             State::Unknown => "for a vCPU in an unknown state",
         };
         let since = if f.class == Class::Timer {
-            "after it was programmed"
+            "after its deadline"
         } else {
             "after it was sent"
         };
-        let time = f.taken.saturating_sub(f.sent);
+        let time = f.taken.saturating_sub(f.arrived);
         let time = crate::number::duration(time, cycles_per_second, crate::number::Space::Plain);
         format!("{what} {state}: its handler runs {time} {since}")
     }
