@@ -11,8 +11,9 @@ use std::hash::BuildHasher;
 
 use stateright::Model;
 
+use crate::check::Path;
 use crate::config::Config;
-use crate::model::Protocol;
+use crate::model::{Action, Protocol};
 use crate::state::State;
 
 /// Outcome of [`comes_to_rest`].
@@ -24,8 +25,8 @@ pub struct Rest {
     pub transitions: usize,
     /// States from which an endless chain can be entered (0: the property holds).
     pub endless: usize,
-    /// One state on an endless chain.
-    pub example: Option<State>,
+    /// A path into an endless chain, and once around it.
+    pub example: Option<(Path, Path)>,
     /// Wall-clock time.
     pub time: Duration,
 }
@@ -46,6 +47,7 @@ pub fn comes_to_rest(config: Config) -> Rest {
     // Predecessors by progress, as (state, predecessor) pairs; and the number of successors left.
     let mut edges: Vec<(u32, u32)> = Vec::new();
     let mut left: Vec<u32> = Vec::new();
+    let mut parents: Vec<Option<(u32, Action)>> = vec![None; states.len()];
     let mut actions = Vec::new();
     let mut at = 0;
     while at < states.len() {
@@ -60,6 +62,7 @@ pub fn comes_to_rest(config: Config) -> Rest {
             };
             let number = *numbers.entry(fingerprint(&next)).or_insert_with(|| {
                 states.push(next);
+                parents.push(Some((at as u32, action)));
                 (states.len() - 1) as u32
             });
             if i < own {
@@ -91,7 +94,51 @@ pub fn comes_to_rest(config: Config) -> Rest {
         states: states.len(),
         transitions: edges.len(),
         endless: states.len() - rested,
-        example: left.iter().position(|&n| n > 0).map(|i| states[i]),
+        example: left.iter().position(|&n| n > 0).map(|i| {
+            let endless = |state: &State| left[numbers[&fingerprint(state)] as usize] > 0;
+            example(&model, &states, &parents, i, endless)
+        }),
         time: start.elapsed(),
+    }
+}
+
+/// The way to state `at`, and from there around a cycle of progress among endless states.
+fn example(
+    model: &Protocol,
+    states: &[State],
+    parents: &[Option<(u32, Action)>],
+    at: usize,
+    endless: impl Fn(&State) -> bool,
+) -> (Path, Path) {
+    let mut stem = vec![(states[at], None)];
+    let mut child = at;
+    while let Some((parent, action)) = parents[child] {
+        child = parent as usize;
+        stem.push((states[child], Some(action)));
+    }
+    stem.reverse();
+    let mut chain: Path = Vec::new();
+    let mut state = states[at];
+    let mut actions = Vec::new();
+    loop {
+        if let Some(start) = chain.iter().position(|(seen, _)| *seen == state) {
+            let around = chain.split_off(start);
+            // What leads from the stem to the cycle belongs to the stem.
+            if !chain.is_empty() {
+                stem.pop();
+                stem.append(&mut chain);
+                stem.push((state, None));
+            }
+            return (stem, around.into_iter().chain([(state, None)]).collect());
+        }
+        actions.clear();
+        model.progress(&state, &mut actions);
+        let step = actions.iter().find_map(|&action| {
+            let next = model.next_state(&state, action)?;
+            endless(&next).then_some((action, next))
+        });
+        let (action, next) = step.expect("an endless state has an endless successor");
+        chain.push((state, Some(action)));
+        state = next;
     }
 }

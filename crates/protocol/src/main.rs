@@ -22,7 +22,7 @@ Visit every state of the Xtrapless delivery protocol.
   --threads N      (1)
   --rest           check instead that host and hardware come to rest
   --bound          look for notifications that pile up under the rules `draft`
-  --mutation NAME  break a rule and print a shortest counterexample
+  --mutation NAME  break a rule and print a shortest counterexample (all: of every rule)
   --mutations      list them
 ";
 
@@ -30,7 +30,7 @@ struct Options {
     config: Config,
     threads: usize,
     rest: bool,
-    mutation: Option<&'static Case>,
+    mutations: &'static [Case],
 }
 
 fn main() -> ExitCode {
@@ -54,7 +54,7 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Option<Options>, Stri
         config,
         threads: 1,
         rest: false,
-        mutation: None,
+        mutations: &[],
     };
     while let Some(option) = args.next() {
         let mut value = || args.next().ok_or(format!("{option} needs a value"));
@@ -91,9 +91,11 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Option<Options>, Stri
             "--bound" => config.check_bound = true,
             "--mutation" => {
                 let name = value()?;
-                let case = Case::named(&name);
-                options.mutation =
-                    Some(case.ok_or(format!("no mutation \"{name}\": try --mutations"))?);
+                options.mutations = match Case::named(&name) {
+                    Some(case) => std::slice::from_ref(case),
+                    None if name == "all" => Case::ALL,
+                    None => return Err(format!("no mutation \"{name}\": try --mutations")),
+                };
             }
             "--mutations" => {
                 for case in Case::ALL {
@@ -143,8 +145,10 @@ fn feature(features: &mut Features, name: &str) -> Result<(), String> {
 
 fn run(options: &Options) -> ExitCode {
     let config = options.config;
-    if let Some(case) = options.mutation {
-        return run_mutation(case, config.rules);
+    if !options.mutations.is_empty() {
+        let failed = |case| run_mutation(case, config.rules) != ExitCode::SUCCESS;
+        let failures = options.mutations.iter().filter(|case| failed(case)).count();
+        return ExitCode::from(u8::from(failures > 0));
     }
     if options.rest {
         return rest(config);
@@ -162,12 +166,14 @@ fn run(options: &Options) -> ExitCode {
     report(&check(config, options.threads))
 }
 
+/// Prints a section of `docs/protocol-counterexamples.md`.
 fn run_mutation(case: &Case, rules: OnRules) -> ExitCode {
     let config = case.config(rules);
     let mut code = ExitCode::SUCCESS;
     let expected = case.violates(rules);
+    println!("## {}\n", case.name);
     if expected.is_empty() {
-        println!("{}: expected to be harmless under these rules", case.name);
+        println!("Nothing fails: other rules make up for this one.\n");
         return report(&check(
             Config {
                 merge: true,
@@ -177,9 +183,11 @@ fn run_mutation(case: &Case, rules: OnRules) -> ExitCode {
         ));
     }
     for &property in expected {
-        println!("{}: \"{property}\" must fail", case.name);
         if property == COMES_TO_REST {
-            rest(config);
+            rest(Config {
+                symmetry: false,
+                ..config
+            });
             continue;
         }
         let outcome = find(config, property);
@@ -188,14 +196,18 @@ fn run_mutation(case: &Case, rules: OnRules) -> ExitCode {
             .iter()
             .find(|(name, _)| *name == property)
         {
-            Some((_, path)) => print!("{}", trace(path)),
-            None => code = ExitCode::FAILURE,
+            Some((_, path)) => {
+                println!("\"{property}\" fails after {} steps:\n", path.len() - 1);
+                println!("```text\n{}```\n", trace(path));
+            }
+            None => {
+                println!(
+                    "\"{property}\" HOLDS ({} states), but must fail.",
+                    outcome.states
+                );
+                code = ExitCode::FAILURE;
+            }
         }
-        println!(
-            "{} states, {:.1} s",
-            outcome.states,
-            outcome.time.as_secs_f64()
-        );
     }
     code
 }
@@ -212,11 +224,13 @@ fn rest(config: Config) -> ExitCode {
             println!("comes to rest: holds");
             ExitCode::SUCCESS
         }
-        Some(state) => {
+        Some((stem, around)) => {
             println!(
-                "comes to rest: FAILS, endless from {} states, e.g. {state:?}",
+                "\"{COMES_TO_REST}\" fails from {} states, first after\n",
                 rest.endless
             );
+            println!("```text\n{}```\n\nand then for ever\n", trace(&stem));
+            println!("```text\n{}```\n", trace(&around));
             ExitCode::FAILURE
         }
     }

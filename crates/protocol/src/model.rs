@@ -53,7 +53,7 @@ pub enum Action {
     TakeLatch(u8),
     /// The guest flips the enable bit of its source.
     FlipEnable(u8),
-    /// The guest flips its `vsie`.
+    /// The guest flips its `vsie.SSIE`.
     FlipMask(u8),
     /// Begin to take a hart off line.
     Unplug(u8),
@@ -93,7 +93,7 @@ impl Protocol {
             left: self.config.sends.unwrap_or(0),
             ..State::default()
         };
-        for vcpu in &mut s.vcpus {
+        for vcpu in &mut s.vcpus[..usize::from(self.config.vcpus)] {
             vcpu.enabled = true;
             vcpu.resume = Pc::Host;
         }
@@ -138,7 +138,7 @@ impl Protocol {
                     if open && hart.ssip {
                         out.push(Action::Take(h, Kind::Soft));
                     }
-                    if open && hart.seip {
+                    if hart.seip {
                         out.push(Action::Take(h, Kind::External));
                     }
                     if Self::waits_in_vain(s, h) {

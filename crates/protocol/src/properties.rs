@@ -109,8 +109,9 @@ fn nothing_stuck(m: &Protocol, s: &State) -> bool {
     m.progress(s, &mut left);
     !left.is_empty()
         || s.vcpus.iter().all(|vcpu| {
-            let taken = !vcpu.owed_soft && (!vcpu.owed_external || !vcpu.enabled);
-            vcpu.masked || (!vcpu.deliverable() && taken)
+            let soft = vcpu.soft || vcpu.owed_soft;
+            let external = vcpu.external || vcpu.owed_external;
+            !(soft && !vcpu.masked) && !(external && vcpu.enabled)
         })
 }
 

@@ -183,7 +183,7 @@ pub struct Vcpu {
     pub state: RunState,
     /// File: `CTL.HART`; kept at 0 unless HALTED, because nothing else depends on it.
     pub hart: u8,
-    /// Guest's `vsie` masks both kinds.
+    /// `vsie.SSIE` is clear: the guest masks software interrupts, but not external ones.
     pub masked: bool,
     /// Thread.
     pub thread: Thread,
@@ -211,7 +211,7 @@ impl Vcpu {
 
     /// The guest would take something (`kvm_riscv_vcpu_has_interrupts`).
     pub fn has_interrupts(&self) -> bool {
-        self.deliverable() && !self.masked
+        (self.soft && !self.masked) || self.seip()
     }
 
     /// What `vsip.SEIP` shows while loaded.
