@@ -2,37 +2,15 @@
 //!
 //! `docs/ledger.md`, section "Interrupt classes", states them; `tests/classes.rs` tests each.
 
-use trapless_isa::Mode;
-use trapless_isa::cause::{INTERRUPT, exception, interrupt};
-use trapless_isa::xtrapless::{kind, limits};
+use trapless_isa::cause::interrupt;
 
 use crate::book::{Hart, Ledger, OpenExit};
 use crate::class::{Class, ClassTotals, State};
 use crate::config::Config;
-use crate::event::{Guest, StepKind, Trap, VirtualStep};
+use crate::event::{Guest, Trap};
 use crate::reason::Reason;
 use crate::vcpu::{NEVER, Vcpu};
 use crate::vhart::{Pending, Vharts};
-
-/// Number of `ioctl` in Linux's system-call table (asm-generic).
-const IOCTL: u64 = 29;
-/// `KVM_INTERRUPT`: sets or clears the external interrupt of a vCPU.
-const KVM_INTERRUPT: u32 = 0x4004_ae86;
-/// `KVM_IRQ_LINE`: drives a line of an interrupt controller in the kernel.
-const KVM_IRQ_LINE: u32 = 0x4008_ae61;
-/// `KVM_SIGNAL_MSI`.
-const KVM_SIGNAL_MSI: u32 = 0x4020_aea5;
-
-/// A system call that the host serves for U-mode on a hart.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Call {
-    /// By its number it signals a device interrupt.
-    signals: bool,
-    /// It has been counted for a class.
-    counted: bool,
-    /// Traps taken within it.
-    depth: u32,
-}
 
 /// A guest interrupt whose way has been followed to the end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,16 +29,8 @@ pub struct Answered {
     pub hart: usize,
 }
 
-/// What an exit whose class is not known yet has led to.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Charged {
-    pub firmware_traps: u64,
-    pub host_traps: u64,
-    pub syscalls: u64,
-}
-
 /// State of a vCPU: by the slots if one of its harts has them, else by what the harts did.
-fn state_of(harts: &[Hart], vharts: &Vharts, index: usize, vcpu: &Vcpu) -> State {
+pub(crate) fn state_of(harts: &[Hart], vharts: &Vharts, index: usize, vcpu: &Vcpu) -> State {
     let hart = match vcpu.slot {
         Some(slot) => vharts.get(slot).hart,
         None => vcpu.hart.filter(|h| harts[*h].loaded == Some(index)),
@@ -68,7 +38,7 @@ fn state_of(harts: &[Hart], vharts: &Vharts, index: usize, vcpu: &Vcpu) -> State
     state_on(harts, hart)
 }
 
-fn state_on(harts: &[Hart], hart: Option<usize>) -> State {
+pub(crate) fn state_on(harts: &[Hart], hart: Option<usize>) -> State {
     match hart.and_then(|h| harts.get(h)) {
         Some(hart) if hart.mode.v() => State::Running,
         Some(_) => State::Paused,
@@ -81,7 +51,7 @@ impl Ledger {
         &mut self.phases[self.current].totals.classes[class as usize]
     }
 
-    fn arrival(&mut self, class: Class, state: State) {
+    pub(crate) fn arrival(&mut self, class: Class, state: State) {
         self.class(class).arrived[state as usize] += 1;
     }
 
@@ -214,149 +184,6 @@ impl Ledger {
         });
     }
 
-    /// A system call begins.
-    pub(crate) fn call_begins(&mut self, t: &Trap) {
-        let [fd, request, _, number] = t.args;
-        let request = if number == IOCTL { request as u32 } else { 0 };
-        let signals = matches!(request, KVM_INTERRUPT | KVM_IRQ_LINE | KVM_SIGNAL_MSI);
-        let state = &mut self.harts[t.hart];
-        state.call = Some(Call {
-            signals,
-            counted: false,
-            depth: 0,
-        });
-        if signals {
-            self.signalled(t.hart, Class::Device);
-        }
-        if request == KVM_INTERRUPT {
-            let (harts, vharts) = (&self.harts, &self.vharts);
-            self.vcpus.signal(fd, |index, vcpu| {
-                (t.time, state_of(harts, vharts, index, vcpu))
-            });
-        }
-    }
-
-    /// The host returns within V=0.
-    pub(crate) fn call_returns(&mut self, hart: usize, to: Mode) {
-        let state = &mut self.harts[hart];
-        if to == Mode::U {
-            state.call = None;
-        } else if let Some(call) = &mut state.call {
-            call.depth = call.depth.saturating_sub(1);
-        }
-    }
-
-    /// The system call on `hart` signals an interrupt of `class`; counted once per call, and not if
-    /// an exit of that class is charged with it anyway.
-    fn signalled(&mut self, hart: usize, class: Class) {
-        let state = &mut self.harts[hart];
-        let Some(call) = state.call.as_mut().filter(|c| !c.counted && c.depth == 0) else {
-            return;
-        };
-        call.counted = true;
-        match &mut state.exit {
-            Some(open) if open.class == Some(class) => return,
-            // Whatever class the kick turns out to have: this call is counted here.
-            Some(open) => open.charged.syscalls = open.charged.syscalls.saturating_sub(1),
-            None => {}
-        }
-        self.class(class).syscalls += 1;
-    }
-
-    /// An M-mode trap from V=0: firmware works for an exit, or for a call that signals.
-    pub(crate) fn charge_firmware(&mut self, hart: usize) {
-        let state = &mut self.harts[hart];
-        let called = state.call.is_some_and(|c| c.signals && c.depth == 0);
-        let class = match &mut state.exit {
-            Some(OpenExit { class: Some(c), .. }) => Some(*c),
-            _ if called => Some(Class::Device),
-            Some(open) => {
-                open.charged.firmware_traps += 1;
-                None
-            }
-            None => None,
-        };
-        if let Some(class) = class {
-            self.class(class).firmware_traps += 1;
-        }
-    }
-
-    /// A trap from HS or U to HS-mode.
-    pub(crate) fn charge_host(&mut self, t: &Trap) {
-        let is_call = t.cause == exception::ECALL_U;
-        let state = &mut self.harts[t.hart];
-        match &mut state.exit {
-            Some(OpenExit { class: Some(c), .. }) => {
-                let class = *c;
-                let totals = self.class(class);
-                totals.host_traps += 1;
-                totals.syscalls += u64::from(is_call);
-            }
-            Some(open) => {
-                open.charged.host_traps += 1;
-                open.charged.syscalls += u64::from(is_call);
-            }
-            None => {}
-        }
-        if is_call {
-            self.call_begins(t);
-        } else if let Some(call) = self.harts[t.hart].call.as_mut() {
-            call.depth += u32::from(t.from == Mode::HS);
-        }
-        if t.cause & INTERRUPT != 0 {
-            match t.cause & !INTERRUPT {
-                limits::NOTIFY_IRQ => {
-                    let totals = &mut self.phases[self.current].totals;
-                    totals.host.host_interrupts += 1;
-                }
-                code @ (interrupt::VSSI | interrupt::VSTI | interrupt::VSEI) => {
-                    if let Some(class) = Class::of_irq(code) {
-                        self.class(class).host_interrupts += 1;
-                    }
-                }
-                _ => {}
-            }
-        }
-    }
-
-    /// An exit is opened with the firmware traps charged to it already.
-    pub(crate) fn charge_exit(
-        &mut self,
-        why: &Trap,
-        reason: Reason,
-        firmware_traps: u64,
-    ) -> (Option<Class>, Charged) {
-        let class = Class::of_reason(reason, &self.config.guest_devices);
-        if let Some(class) = class {
-            let totals = self.class(class);
-            totals.exits += 1;
-            totals.firmware_traps += firmware_traps;
-        }
-        if let Reason::Mmio(device, write) = reason {
-            let virtio = self.config.guest_devices.name(device).starts_with("virtio");
-            // InterruptStatus and InterruptACK (virtio 1.2, section 4.2.2).
-            let register = if write { 0x64 } else { 0x60 };
-            let at_register = virtio && why.gpa & 0xfff == register;
-            let totals = self.class(Class::Device);
-            totals.acknowledgements += u64::from(at_register);
-        }
-        if class == Some(Class::Device) && matches!(reason, Reason::Mmio(..)) {
-            // Claim/complete registers of the PLIC: one page per context from 0x20_0000 on.
-            let offset = why.gpa & 0x3f_ffff;
-            if offset >= 0x20_0000 && offset & 0xfff == 4 {
-                let write = matches!(reason, Reason::Mmio(_, true));
-                let totals = self.class(Class::Device);
-                totals.completions += u64::from(write);
-                totals.claims += u64::from(!write);
-            }
-        }
-        let charged = Charged {
-            firmware_traps,
-            ..Charged::default()
-        };
-        (class, charged)
-    }
-
     /// The vCPU on no hart any more, as far as the hart without slots tells: the host waits, or runs
     /// a program.
     pub(crate) fn host_moved_on(&mut self, hart: usize) {
@@ -425,7 +252,7 @@ impl Ledger {
     }
 
     /// Another vCPU, or none, is on `hart` from `now` on.
-    fn load(&mut self, index: Option<usize>, hart: usize, now: u64) {
+    pub(crate) fn load(&mut self, index: Option<usize>, hart: usize, now: u64) {
         if self.harts[hart].loaded == index {
             return;
         }
@@ -438,189 +265,6 @@ impl Ledger {
             vcpu.timer_state = State::ScheduledOff;
             self.arrival(Class::Timer, State::ScheduledOff);
         }
-    }
-
-    /// One step of an interrupt architecture that delivers by itself.
-    pub(crate) fn virtual_step(&mut self, s: &VirtualStep) {
-        self.at(s.hart, s.time);
-        let words = u64::from(s.memory);
-        let vhart = |ledger: &mut Self, vhart: u16| ledger.vharts.find((s.domain, vhart));
-        let class = match s.kind {
-            StepKind::PostSoft { vhart: to, merged } => {
-                let target = vhart(self, to);
-                self.post_soft(s, target, merged);
-                Some(Class::Ipi)
-            }
-            StepKind::PostSource {
-                vhart: to,
-                source,
-                merged,
-            } => {
-                let target = vhart(self, to);
-                self.post_source(s, target, source, merged);
-                Some(Class::Device)
-            }
-            StepKind::Lowered { source } => {
-                let vharts = self.vharts.of_domain(s.domain);
-                let pending = vharts.filter_map(|v| v.sources.remove(&source)).count();
-                let totals = self.class(Class::Device);
-                totals.lowered += 1;
-                totals.withdrawn += pending as u64;
-                Some(Class::Device)
-            }
-            StepKind::Claimed { vhart: by, source } => {
-                let target = vhart(self, by);
-                self.claimed(s, target, source);
-                Some(Class::Device)
-            }
-            StepKind::Completed { source, again, .. } => {
-                // What is pending again is posted next.
-                let totals = self.class(Class::Device);
-                totals.completions += 1;
-                totals.repended += u64::from(again);
-                self.harts[s.hart].completed = source;
-                Some(Class::Device)
-            }
-            StepKind::Notified { vhart, kind, .. } => {
-                let resample = u64::from(kind) == kind::RESAMPLE;
-                let id = if resample {
-                    self.harts[s.hart].completed
-                } else {
-                    vhart
-                };
-                self.vharts.notify(s.domain, id, kind, s.time);
-                self.host().queue(kind);
-                self.posted(s)
-            }
-            StepKind::Silent { .. } => {
-                self.host().silent += 1;
-                self.posted(s)
-            }
-            StepKind::Hit { .. } => self.posted(s),
-            StepKind::Attached { vhart: id } => {
-                let target = vhart(self, id);
-                self.attached(s, target);
-                self.host().slot_memory_words += words;
-                return;
-            }
-            StepKind::Detached { state, .. } => {
-                self.host().detach(state);
-                self.host().slot_memory_words += words;
-                self.detached(s.hart);
-                return;
-            }
-            StepKind::HartIpi { .. } => {
-                self.host().ipis += 1;
-                return;
-            }
-            StepKind::Fetched { id, kind } => {
-                let queued = self.vharts.fetch(s.domain, id, kind);
-                let waited = queued.map(|time| s.time.saturating_sub(time));
-                self.host().fetch(kind, waited);
-                None
-            }
-            StepKind::Overflow { .. } => {
-                self.host().overflows += 1;
-                None
-            }
-        };
-        match class {
-            Some(class) => {
-                self.class(class).memory_words += words;
-                self.harts[s.hart].posted = Some((s.time, class));
-            }
-            None => self.host().memory_words += words,
-        }
-    }
-
-    fn host(&mut self) -> &mut crate::class::HostTotals {
-        &mut self.phases[self.current].totals.host
-    }
-
-    /// Class of the post whose lookup this is; `None` for an evaluation without a post.
-    fn posted(&self, s: &VirtualStep) -> Option<Class> {
-        let (time, class) = self.harts[s.hart].posted?;
-        (time == s.time).then_some(class)
-    }
-
-    fn post_soft(&mut self, s: &VirtualStep, target: Option<usize>, merged: bool) {
-        let vcpu = target.and_then(|t| self.vharts.get(t).vcpu);
-        // KVM posts what a guest has sent by SBI, which has been counted.
-        let announced = vcpu.is_some_and(|v| self.vcpus.get_mut(v).ipi_sent != NEVER);
-        if announced && !s.mode.v() {
-            return;
-        }
-        self.class(Class::Ipi).sent += 1;
-        if merged {
-            self.class(Class::Ipi).coalesced += 1;
-            return;
-        }
-        let pending = self.pending_for(s, target);
-        self.arrival(Class::Ipi, pending.state);
-        if let Some(target) = target {
-            self.vharts.get_mut(target).soft = Some(pending);
-        }
-    }
-
-    fn post_source(&mut self, s: &VirtualStep, target: Option<usize>, source: u16, merged: bool) {
-        if s.mode == Mode::HS {
-            self.signalled(s.hart, Class::Device);
-        }
-        self.class(Class::Device).sent += 1;
-        if merged {
-            self.class(Class::Device).coalesced += 1;
-            return;
-        }
-        let pending = self.pending_for(s, target);
-        self.arrival(Class::Device, pending.state);
-        if let Some(target) = target {
-            self.vharts.get_mut(target).post(source, pending);
-        }
-    }
-
-    fn pending_for(&self, s: &VirtualStep, target: Option<usize>) -> Pending {
-        let (state, traps) = match target {
-            Some(target) => {
-                let vhart = self.vharts.get(target);
-                (state_on(&self.harts, vhart.hart), vhart.traps)
-            }
-            None => (State::Unknown, 0),
-        };
-        Pending {
-            time: s.time,
-            state,
-            traps,
-        }
-    }
-
-    fn claimed(&mut self, s: &VirtualStep, target: Option<usize>, source: u16) {
-        let totals = self.class(Class::Device);
-        totals.claims += 1;
-        totals.empty_claims += u64::from(source == 0);
-        let Some(vhart) = target.map(|t| self.vharts.get_mut(t)) else {
-            return;
-        };
-        let Some(pending) = vhart.sources.remove(&source) else {
-            return;
-        };
-        // A handler that is running already takes it without another trap.
-        let taken = if vhart.traps > pending.traps {
-            vhart.last_trap
-        } else {
-            s.time
-        };
-        let waited = taken.saturating_sub(pending.time);
-        let totals = &mut self.phases[self.current].totals;
-        totals.classes[Class::Device as usize].latency[pending.state as usize].record(waited);
-        totals.device_latency.record(waited);
-        self.answered = Some(Answered {
-            class: Class::Device,
-            state: pending.state,
-            sent: pending.time,
-            arrived: pending.time,
-            taken,
-            hart: s.hart,
-        });
     }
 
     /// The interrupt that the last event has answered, once.
@@ -636,27 +280,5 @@ impl Ledger {
     /// What the ledger knows of the machine.
     pub fn config(&self) -> &Config {
         &self.config
-    }
-
-    fn attached(&mut self, s: &VirtualStep, target: Option<usize>) {
-        self.host().attached += 1;
-        self.detached(s.hart);
-        self.harts[s.hart].slot = target;
-        if let Some(target) = target {
-            let vhart = self.vharts.get_mut(target);
-            vhart.hart = Some(s.hart);
-            let vcpu = vhart.vcpu;
-            self.load(vcpu, s.hart, s.time);
-        }
-    }
-
-    fn detached(&mut self, hart: usize) {
-        if let Some(slot) = self.harts[hart].slot.take() {
-            let vhart = self.vharts.get_mut(slot);
-            if vhart.hart == Some(hart) {
-                vhart.hart = None;
-            }
-        }
-        self.harts[hart].loaded = None;
     }
 }

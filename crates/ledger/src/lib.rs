@@ -14,7 +14,7 @@
 //! | [`reason`] | why a guest left V=1 |
 //! | [`book`] | [`Ledger`]: rules of attribution |
 //! | [`class`] | interrupt classes, notifications, slots: what is counted |
-//! | `delivery` | rules by which interrupts are counted per class |
+//! | `delivery`, `controller`, `cost` | rules by which interrupts are counted per class |
 //! | [`chain`] | reason chains |
 //! | [`vcpu`] | identity, deadlines and IPIs of vCPUs |
 //! | [`vhart`] | vharts of interrupt domains: where they are, what is pending |
@@ -27,6 +27,8 @@ pub mod book;
 pub mod chain;
 pub mod class;
 pub mod config;
+mod controller;
+mod cost;
 mod delivery;
 pub mod event;
 pub mod export;
