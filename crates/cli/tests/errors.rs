@@ -183,7 +183,7 @@ const CASES: &[(&str, &str)] = &[
     // Workloads.
     (
         "run --machine sstc --workload nope",
-        "boot, ipi, net, timer",
+        "known: boot, ipi, ",
     ),
     (
         "run --machine nope --workload timer",
@@ -235,7 +235,7 @@ const CASES: &[(&str, &str)] = &[
         "use one of: sbi, sstc",
     ),
     ("compare --machines sbi", "--workload"),
-    ("workloads nope", "boot, ipi, net, timer"),
+    ("workloads nope", "known: boot, ipi, "),
     // Images and reports.
     ("images nope", "no image named `nope`"),
     ("report @missing", "cannot read the ledger"),
