@@ -161,9 +161,9 @@ fn run(options: &Options) -> ExitCode {
             },
             BOUNDED,
         );
-        return report(&outcome);
+        return report(config, &outcome);
     }
-    report(&check(config, options.threads))
+    report(config, &check(config, options.threads))
 }
 
 /// Prints a section of `docs/protocol-counterexamples.md`.
@@ -174,13 +174,16 @@ fn run_mutation(case: &Case, rules: OnRules) -> ExitCode {
     println!("## {}\n", case.name);
     if expected.is_empty() {
         println!("Nothing fails: other rules make up for this one.\n");
-        return report(&check(
-            Config {
-                merge: true,
-                ..config
-            },
-            1,
-        ));
+        return report(
+            config,
+            &check(
+                Config {
+                    merge: true,
+                    ..config
+                },
+                1,
+            ),
+        );
     }
     for &property in expected {
         if property == COMES_TO_REST {
@@ -198,7 +201,7 @@ fn run_mutation(case: &Case, rules: OnRules) -> ExitCode {
         {
             Some((_, path)) => {
                 println!("\"{property}\" fails after {} steps:\n", path.len() - 1);
-                println!("```text\n{}```\n", trace(path));
+                println!("```text\n{}```\n", trace(&config, path));
             }
             None => {
                 println!(
@@ -229,14 +232,17 @@ fn rest(config: Config) -> ExitCode {
                 "\"{COMES_TO_REST}\" fails from {} states, first after\n",
                 rest.endless
             );
-            println!("```text\n{}```\n\nand then for ever\n", trace(&stem));
-            println!("```text\n{}```\n", trace(&around));
+            println!(
+                "```text\n{}```\n\nand then for ever\n",
+                trace(&config, &stem)
+            );
+            println!("```text\n{}```\n", trace(&config, &around));
             ExitCode::FAILURE
         }
     }
 }
 
-fn report(outcome: &Outcome) -> ExitCode {
+fn report(config: Config, outcome: &Outcome) -> ExitCode {
     println!(
         "{} states, {} transitions, depth {}, {:.1} s",
         outcome.states,
@@ -251,7 +257,7 @@ fn report(outcome: &Outcome) -> ExitCode {
         println!(
             "VIOLATED: {name}, after {} steps:\n{}",
             path.len() - 1,
-            trace(path)
+            trace(&config, path)
         );
     }
     if outcome.violations.is_empty() {

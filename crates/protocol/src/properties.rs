@@ -111,7 +111,8 @@ fn nothing_stuck(m: &Protocol, s: &State) -> bool {
         || s.vcpus.iter().all(|vcpu| {
             let soft = vcpu.soft || vcpu.owed_soft;
             let external = vcpu.external || vcpu.owed_external;
-            !(soft && !vcpu.masked) && !(external && vcpu.enabled)
+            let owed = (soft && !vcpu.masked) || (external && vcpu.enabled);
+            !owed
         })
 }
 

@@ -3,20 +3,21 @@
 use std::fmt::Write;
 
 use crate::check::Path;
+use crate::config::{Config, Mutation, Mutations};
 use crate::model::Action;
 use crate::state::{
     Access, Decision, Handler, Hart, Kind, Note, Pc, RunState, Scan, Stage, State, Vcpu,
 };
 
 /// One line for each action, with what it changes, and the state it ends in.
-pub fn trace(path: &Path) -> String {
+pub fn trace(config: &Config, path: &Path) -> String {
     let mut text = String::new();
     for (number, pair) in path.windows(2).enumerate() {
         let [(before, action), (after, _)] = pair else {
             continue;
         };
         let Some(action) = action else { continue };
-        let words = describe(before, *action);
+        let words = describe(config.mutations, before, *action);
         let _ = writeln!(text, "{:3}. {words}{}", number + 1, changes(before, after));
     }
     if let Some((last, _)) = path.last() {
@@ -121,7 +122,7 @@ fn access(access: &Access, who: &str) -> String {
     }
 }
 
-fn describe(s: &State, action: Action) -> String {
+fn describe(broken: Mutations, s: &State, action: Action) -> String {
     let hart = |h: u8| &s.harts[usize::from(h)];
     let on = |h: u8| {
         hart(h)
@@ -139,7 +140,7 @@ fn describe(s: &State, action: Action) -> String {
                 access(&s.rechecks[i], &format!("re-check of hart {i}"))
             )
         }
-        Action::Step(h) => step(s, h),
+        Action::Step(h) => step(broken, s, h),
         Action::Enter(h) => format!("hart {h} enters the guest of {}", on(h)),
         Action::Take(h, k) => format!("hart {h}: the guest of {} takes the {}", on(h), kind(k)),
         Action::Wfi(h) => format!("hart {h}: the guest of {} executes WFI, which traps", on(h)),
@@ -147,7 +148,10 @@ fn describe(s: &State, action: Action) -> String {
         Action::Preempt(h) => format!("hart {h}: the scheduler preempts {}", on(h)),
         Action::Return(h) => format!("hart {h}: KVM_RUN of {} returns to user space", on(h)),
         Action::ScheduleIn(h, v) => {
-            format!("hart {h}: the scheduler switches to vCPU {v}; attach 1: the slot is visible")
+            format!(
+                "hart {h}: the scheduler switches to vCPU {v}; {}",
+                attach(broken, 1)
+            )
         }
         Action::Fetch(h) => {
             let entry = hart(h).queue[0].map_or_else(|| "only OVF".to_owned(), note);
@@ -171,18 +175,39 @@ fn describe(s: &State, action: Action) -> String {
     }
 }
 
-fn step(s: &State, h: u8) -> String {
+/// What a step of an attach does, in the order that the rules, or a mutation, give.
+fn attach(broken: Mutations, step: u8) -> &'static str {
+    let early = broken.has(Mutation::AttachReadsFirst);
+    match (step, early) {
+        (1, false) => "attach 1: the slot is visible",
+        (2, false) => "attach 2: CTL becomes LOADED",
+        (_, false) => "attach 3: the file is read",
+        (1, true) => "attach 3, too early: the file is read",
+        (2, true) => "attach 1: the slot is visible",
+        (_, true) => "attach 2: CTL becomes LOADED",
+    }
+}
+
+fn detach(broken: Mutations, step: u8, to: RunState) -> String {
+    let to = state(to);
+    match (step, broken.has(Mutation::DetachRechecksFirst)) {
+        (1, false) | (2, true) => format!("detach 1 ({to}): the slot disappears"),
+        (1, true) => format!("detach 2 and 3, too early: CTL becomes {to}, the file is checked"),
+        (2, false) if broken.has(Mutation::DetachStateLate) => {
+            format!("detach 2 ({to}) begins; the hart switches away")
+        }
+        (2, false) => format!("detach 2: CTL becomes {to}"),
+        (3, false) => "detach 3 starts looking at the file".to_owned(),
+        _ => "detach 3 is complete; the hart switches away".to_owned(),
+    }
+}
+
+fn step(broken: Mutations, s: &State, h: u8) -> String {
     let hart = &s.harts[usize::from(h)];
     let what = match hart.pc {
-        Pc::Attach(2) => "attach 2: CTL becomes LOADED",
-        Pc::Attach(_) => "attach 3: the file is read",
+        Pc::Attach(step) => attach(broken, step),
+        Pc::Detach(step, to) => return format!("hart {h}: {}", detach(broken, step, to)),
         Pc::GuestClear => "the guest's clearing reaches the slot",
-        Pc::Detach(1, to) => {
-            return format!("hart {h}: detach 1 ({}): the slot disappears", state(to));
-        }
-        Pc::Detach(2, to) => return format!("hart {h}: detach 2: CTL becomes {}", state(to)),
-        Pc::Detach(3, _) => "detach 3 starts looking at the file",
-        Pc::Detach(..) => "detach 3 is complete; the hart switches away",
         Pc::SetInterruptible => "the thread sets TASK_INTERRUPTIBLE",
         Pc::CheckBlock => "kvm_vcpu_check_block reads the file",
         Pc::Schedule => "schedule(), which decides on the state to leave the vCPU in",

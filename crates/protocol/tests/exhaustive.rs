@@ -10,7 +10,7 @@ fn holds(config: Config) -> usize {
         outcome.states, outcome.depth
     );
     if let Some((name, path)) = outcome.violations.first() {
-        panic!("{name}:\n{}", trace(path));
+        panic!("{name}:\n{}", trace(&config, path));
     }
     assert!(
         outcome.unreachable.is_empty(),
@@ -28,7 +28,11 @@ fn rests(config: Config) {
         rest.time.as_secs_f64()
     );
     if let Some((stem, around)) = &rest.example {
-        panic!("{}\nand then for ever\n{}", trace(stem), trace(around));
+        panic!(
+            "{}\nand then for ever\n{}",
+            trace(&config, stem),
+            trace(&config, around)
+        );
     }
 }
 

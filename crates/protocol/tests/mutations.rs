@@ -19,7 +19,11 @@ fn must_fail(case: &Case, rules: OnRules) {
             .iter()
             .find(|(name, _)| *name == property);
         let (_, path) = found.unwrap_or_else(|| panic!("{}: {property} holds", case.name));
-        println!("{} ({rules:?}): {property}\n{}", case.name, trace(path));
+        println!(
+            "{} ({rules:?}): {property}\n{}",
+            case.name,
+            trace(&config, path)
+        );
     }
 }
 
