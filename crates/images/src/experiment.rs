@@ -379,8 +379,46 @@ mod tests {
             .into_iter()
             .map(|e| e.name)
             .collect();
-        for name in ["boot", "ipi", "net", "timer"] {
+        for name in [
+            "boot",
+            "ipi",
+            "mixed",
+            "net",
+            "overcommit",
+            "sequence",
+            "timer",
+        ] {
             assert!(names.contains(&name.to_owned()), "{name} is missing");
+        }
+    }
+
+    #[test]
+    fn scripts_of_the_project_are_valid_for_the_shell() {
+        let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut scripts: Vec<(String, String)> = Vec::new();
+        for experiment in Experiment::load_all(&project.join("experiments")).unwrap() {
+            scripts.push((
+                format!("{}, guest", experiment.name),
+                experiment.guest.script,
+            ));
+            let host = experiment.host.script.unwrap_or_default();
+            scripts.push((format!("{}, host", experiment.name), host));
+        }
+        for entry in fs::read_dir(project.join("images/init")).unwrap() {
+            let path = entry.unwrap().path();
+            scripts.push((
+                path.display().to_string(),
+                fs::read_to_string(&path).unwrap(),
+            ));
+        }
+        for (name, text) in scripts {
+            // Reads without running.
+            let check = std::process::Command::new("sh")
+                .args(["-n", "-c", &text])
+                .output()
+                .unwrap();
+            let errors = String::from_utf8_lossy(&check.stderr);
+            assert!(check.status.success(), "{name}: {errors}");
         }
     }
 }
