@@ -283,6 +283,9 @@ pub struct ExploreArgs {
     /// Runs at a time [default: one for each processor].
     #[arg(long, short, value_name = "N")]
     pub jobs: Option<usize>,
+    /// Print the result as JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `trapless exec`.

@@ -6,9 +6,11 @@
 //! every interrupt.
 
 use std::collections::BTreeMap;
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
+use indicatif::{ProgressBar, ProgressStyle};
 use nix::sys::wait::{WaitStatus, wait};
 use nix::unistd::{ForkResult, fork};
 use trapless_hart::{Hart, Observer};
@@ -191,6 +193,7 @@ pub fn main(args: &ExploreArgs) -> Result<ExitCode> {
         .jobs
         .or_else(|| std::thread::available_parallelism().ok().map(Into::into))
         .unwrap_or(1);
+    let bar = progress();
     let mut children = Children::default();
     let mut boundaries: BTreeMap<String, u64> = BTreeMap::new();
     let mut seen = 0_u64;
@@ -212,6 +215,12 @@ pub fn main(args: &ExploreArgs) -> Result<ExitCode> {
                 }
                 for &disturbance in &args.disturb {
                     children.wait_below(jobs)?;
+                    bar.set_message(format!(
+                        "{seen} boundaries, {} runs, {} failed; {}",
+                        children.done,
+                        children.failed.len(),
+                        symbols.name(pc)
+                    ));
                     let what = format!("{disturbance} at {} on hart {hart}", symbols.name(pc));
                     // SAFETY: the child only touches this process's own data and ends by `exit`; the
                     // other threads, which wait for signals, hold no lock of it.
@@ -240,15 +249,32 @@ pub fn main(args: &ExploreArgs) -> Result<ExitCode> {
         }
     }
     children.wait_below(1)?;
-    for (function, count) in &boundaries {
-        println!("{function:<48} {count:>6} instructions");
+    bar.finish_and_clear();
+    if args.json {
+        let disturbances: Vec<String> = args.disturb.iter().map(ToString::to_string).collect();
+        let result = serde_json::json!({
+            "workload": plan.experiment.name,
+            "machine": args.machine,
+            "calls": args.calls,
+            "stride": args.stride,
+            "disturbances": disturbances,
+            "boundaries": boundaries,
+            "runs": children.done,
+            "failed": children.failed,
+        });
+        println!("{}", serde_json::to_string_pretty(&result)?);
+    } else {
+        for (function, count) in &boundaries {
+            println!("{function:<48} {count:>6} instructions");
+        }
+        println!(
+            "{} runs disturbed at {} of {seen} instruction boundaries ({}), {} failed",
+            children.done,
+            seen.div_ceil(args.stride),
+            names(&args.disturb),
+            children.failed.len()
+        );
     }
-    println!(
-        "{} runs disturbed at {seen} instruction boundaries ({}), {} failed",
-        children.done,
-        names(&args.disturb),
-        children.failed.len()
-    );
     if children.done == 0 {
         return Err(Failed(
             "none of the functions was called; try --skip 0 or more --calls".into(),
@@ -259,6 +285,20 @@ pub fn main(args: &ExploreArgs) -> Result<ExitCode> {
         return Err(Failed(format!("failed: {}", children.failed.join("; "))).into());
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A line that tells how far it is, on a terminal.
+fn progress() -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    // It does not tick by itself: a thread of its own would not survive in the children.
+    let bar = ProgressBar::new_spinner();
+    bar.set_style(
+        ProgressStyle::with_template("{spinner} {wide_msg}")
+            .unwrap_or_else(|_| ProgressStyle::default_spinner()),
+    );
+    bar
 }
 
 fn names(list: &[Disturbance]) -> String {
