@@ -7,7 +7,7 @@ use trapless_isa::sbi::eid;
 use trapless_isa::{Mode, Priv};
 
 use crate::chain::{Chains, Steps, leads_to};
-use crate::class::{Class, State};
+use crate::class::{Class, Place};
 use crate::config::Config;
 use crate::cost::{Call, Charged};
 use crate::delivery::Answered;
@@ -348,7 +348,7 @@ impl Ledger {
                     totals.ipi_unmatched += 1;
                     let class = self.class(Class::Ipi);
                     class.sent += 1;
-                    class.arrived[State::Unknown as usize] += 1;
+                    class.arrived[Place::Unknown as usize] += 1;
                     return;
                 }
                 self.ipi_sent(t, vcpu);

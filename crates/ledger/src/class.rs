@@ -85,11 +85,79 @@ impl State {
     }
 }
 
+/// [`State`] with what slots tell of a vCPU that is scheduled off.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Place {
+    /// [`State::Running`].
+    Running,
+    /// [`State::Paused`].
+    Paused,
+    /// [`State::ScheduledOff`], and nothing is known beyond that.
+    #[default]
+    Off,
+    /// [`State::Unknown`].
+    Unknown,
+    /// [`State::ScheduledOff`]: `KVM_RUN` has returned, or it has never run.
+    Stopped,
+    /// [`State::ScheduledOff`]: its thread waits for a processor.
+    Preempted,
+    /// [`State::ScheduledOff`]: it waits for an interrupt.
+    Halted,
+}
+
+/// Number of [`Place`]s.
+const PLACES: usize = 7;
+
+impl Place {
+    /// Those that slots tell apart.
+    const LEFT: [(Self, &'static str); 3] = [
+        (Self::Stopped, "stopped"),
+        (Self::Preempted, "preempted"),
+        (Self::Halted, "halted"),
+    ];
+
+    /// Where a vCPU is that was detached with this `hifmap.STATE`.
+    pub fn left_in(state: u8) -> Self {
+        match u64::from(state) {
+            xtrapless::state::STOPPED => Self::Stopped,
+            xtrapless::state::PREEMPTED => Self::Preempted,
+            xtrapless::state::HALTED => Self::Halted,
+            _ => Self::Off,
+        }
+    }
+
+    /// The state.
+    pub fn state(self) -> State {
+        match self {
+            Self::Running => State::Running,
+            Self::Paused => State::Paused,
+            Self::Unknown => State::Unknown,
+            _ => State::ScheduledOff,
+        }
+    }
+
+    /// Name of what slots tell of a vCPU that is scheduled off.
+    pub fn left(self) -> Option<&'static str> {
+        Self::LEFT.iter().find(|(p, _)| *p == self).map(|(_, n)| *n)
+    }
+
+    /// All places that are `state`.
+    fn of(state: State) -> &'static [Self] {
+        match state {
+            State::Running => &[Self::Running],
+            State::Paused => &[Self::Paused],
+            State::ScheduledOff => &[Self::Off, Self::Stopped, Self::Preempted, Self::Halted],
+            State::Unknown => &[Self::Unknown],
+        }
+    }
+}
+
 /// Counters of one class. Meaning of the fields: [`InterruptClass`].
 #[derive(Clone, Debug, Default)]
 pub struct ClassTotals {
     pub(crate) sent: u64,
-    pub(crate) arrived: [u64; 4],
+    /// By [`Place`].
+    pub(crate) arrived: [u64; PLACES],
     pub(crate) coalesced: u64,
     pub(crate) superseded: u64,
     pub(crate) taken: u64,
@@ -106,8 +174,8 @@ pub struct ClassTotals {
     pub(crate) withdrawn: u64,
     pub(crate) acknowledgements: u64,
     pub(crate) memory_words: u64,
-    /// By [`State`].
-    pub(crate) latency: [Histogram; 4],
+    /// By [`Place`].
+    pub(crate) latency: [Histogram; PLACES],
 }
 
 impl ClassTotals {
@@ -141,18 +209,28 @@ impl ClassTotals {
     }
 
     pub(crate) fn summary(&self) -> InterruptClass {
-        let named = |n: &[u64; 4]| {
-            State::ALL
-                .map(|s| (s.name().to_string(), n[s as usize]))
-                .into()
-        };
-        let measured = State::ALL.into_iter().filter_map(|s| {
-            let histogram = &self.latency[s as usize];
-            (histogram.count() != 0).then(|| (s.name().to_string(), histogram.summary()))
+        let arrived = State::ALL.map(|state| {
+            let places = Place::of(state).iter();
+            let sum = places.map(|p| self.arrived[*p as usize]).sum();
+            (state.name().to_string(), sum)
+        });
+        let measured = State::ALL.into_iter().filter_map(|state| {
+            let mut all = Histogram::default();
+            let places = Place::of(state).iter();
+            places.for_each(|p| all.merge(&self.latency[*p as usize]));
+            (all.count() != 0).then(|| (state.name().to_string(), all.summary()))
+        });
+        let left = Place::LEFT.iter().filter_map(|(place, name)| {
+            let arrived = self.arrived[*place as usize];
+            let histogram = &self.latency[*place as usize];
+            let latency = (histogram.count() != 0).then(|| histogram.summary());
+            let left = Left { arrived, latency };
+            (left != Left::default()).then(|| ((*name).to_string(), left))
         });
         InterruptClass {
             sent: self.sent,
-            arrived: named(&self.arrived),
+            arrived: arrived.into(),
+            left: left.collect(),
             coalesced: self.coalesced,
             superseded: self.superseded,
             taken: self.taken,
@@ -176,11 +254,15 @@ impl ClassTotals {
 
 /// One class of guest interrupts. Rules: `docs/ledger.md`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct InterruptClass {
     /// Timer: deadlines programmed. IPI: vCPUs named by sends. Device: interrupts made pending.
     pub sent: u64,
     /// Arrivals by what the vCPU was doing: `running`, `paused`, `scheduled_off`, `unknown`.
     pub arrived: BTreeMap<String, u64>,
+    /// Arrivals at vCPUs that are scheduled off by how they were left, where slots tell: `stopped`,
+    /// `preempted`, `halted`.
+    pub left: BTreeMap<String, Left>,
     /// Sent while the same one was pending already.
     pub coalesced: u64,
     /// Timer: programmed anew or stopped before the deadline.
@@ -215,6 +297,16 @@ pub struct InterruptClass {
     pub memory_words: u64,
     /// From sent to the trap in the guest, by what the vCPU was doing at the arrival.
     pub latency: BTreeMap<String, Latency>,
+}
+
+/// Arrivals at vCPUs that were left in one way.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Left {
+    /// Arrivals.
+    pub arrived: u64,
+    /// From sent to the trap in the guest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Latency>,
 }
 
 impl InterruptClass {

@@ -6,8 +6,8 @@ use trapless_isa::Mode;
 use trapless_isa::xtrapless::kind;
 
 use crate::book::Ledger;
-use crate::class::{Class, HostTotals, State};
-use crate::delivery::{Answered, state_on};
+use crate::class::{Class, HostTotals, Place};
+use crate::delivery::{Answered, vhart_place};
 use crate::event::{StepKind, VirtualStep};
 use crate::vcpu::NEVER;
 use crate::vhart::Pending;
@@ -79,7 +79,7 @@ impl Ledger {
             StepKind::Detached { state, .. } => {
                 self.host().detach(state);
                 self.host().slot_memory_words += words;
-                self.detached(s.hart);
+                self.detached(s.hart, Place::left_in(state));
                 return;
             }
             StepKind::HartIpi { .. } => {
@@ -129,7 +129,7 @@ impl Ledger {
             return;
         }
         let pending = self.pending_for(s, target);
-        self.arrival(Class::Ipi, pending.state);
+        self.arrival(Class::Ipi, pending.place);
         if let Some(target) = target {
             self.vharts.get_mut(target).soft = Some(pending);
         }
@@ -145,23 +145,23 @@ impl Ledger {
             return;
         }
         let pending = self.pending_for(s, target);
-        self.arrival(Class::Device, pending.state);
+        self.arrival(Class::Device, pending.place);
         if let Some(target) = target {
             self.vharts.get_mut(target).post(source, pending);
         }
     }
 
     fn pending_for(&self, s: &VirtualStep, target: Option<usize>) -> Pending {
-        let (state, traps) = match target {
+        let (place, traps) = match target {
             Some(target) => {
                 let vhart = self.vharts.get(target);
-                (state_on(&self.harts, vhart.hart), vhart.traps)
+                (vhart_place(&self.harts, vhart), vhart.traps)
             }
-            None => (State::Unknown, 0),
+            None => (Place::Unknown, 0),
         };
         Pending {
             time: s.time,
-            state,
+            place,
             traps,
         }
     }
@@ -184,11 +184,12 @@ impl Ledger {
         };
         let waited = taken.saturating_sub(pending.time);
         let totals = &mut self.phases[self.current].totals;
-        totals.classes[Class::Device as usize].latency[pending.state as usize].record(waited);
+        totals.classes[Class::Device as usize].latency[pending.place as usize].record(waited);
         totals.device_latency.record(waited);
         self.answered = Some(Answered {
             class: Class::Device,
-            state: pending.state,
+            state: pending.place.state(),
+            left: pending.place.left(),
             sent: pending.time,
             arrived: pending.time,
             taken,
@@ -198,7 +199,7 @@ impl Ledger {
 
     fn attached(&mut self, s: &VirtualStep, target: Option<usize>) {
         self.host().attached += 1;
-        self.detached(s.hart);
+        self.detached(s.hart, Place::Off);
         self.harts[s.hart].slot = target;
         if let Some(target) = target {
             let vhart = self.vharts.get_mut(target);
@@ -208,11 +209,12 @@ impl Ledger {
         }
     }
 
-    fn detached(&mut self, hart: usize) {
+    fn detached(&mut self, hart: usize, left: Place) {
         if let Some(slot) = self.harts[hart].slot.take() {
             let vhart = self.vharts.get_mut(slot);
             if vhart.hart == Some(hart) {
                 vhart.hart = None;
+                vhart.left = left;
             }
         }
         self.harts[hart].loaded = None;

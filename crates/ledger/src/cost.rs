@@ -8,7 +8,7 @@ use trapless_isa::xtrapless::limits;
 
 use crate::book::{Ledger, OpenExit};
 use crate::class::Class;
-use crate::delivery::state_of;
+use crate::delivery::place_of;
 use crate::event::Trap;
 use crate::reason::Reason;
 
@@ -58,7 +58,7 @@ impl Ledger {
         if request == KVM_INTERRUPT {
             let (harts, vharts) = (&self.harts, &self.vharts);
             self.vcpus.signal(fd, |index, vcpu| {
-                (t.time, state_of(harts, vharts, index, vcpu))
+                (t.time, place_of(harts, vharts, index, vcpu))
             });
         }
     }

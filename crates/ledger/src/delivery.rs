@@ -5,12 +5,12 @@
 use trapless_isa::cause::interrupt;
 
 use crate::book::{Hart, Ledger, OpenExit};
-use crate::class::{Class, ClassTotals, State};
+use crate::class::{Class, ClassTotals, Place, State};
 use crate::config::Config;
 use crate::event::{Guest, Trap};
 use crate::reason::Reason;
 use crate::vcpu::{NEVER, Vcpu};
-use crate::vhart::{Pending, Vharts};
+use crate::vhart::{Pending, Vhart, Vharts};
 
 /// A guest interrupt whose way has been followed to the end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,6 +19,8 @@ pub struct Answered {
     pub class: Class,
     /// What the vCPU was doing at the arrival.
     pub state: State,
+    /// If scheduled off and known: `stopped`, `preempted` or `halted`.
+    pub left: Option<&'static str>,
     /// When it was sent; timer: when its deadline was programmed.
     pub sent: u64,
     /// When it arrived; timer: its deadline, or `sent` if that is later.
@@ -29,20 +31,26 @@ pub struct Answered {
     pub hart: usize,
 }
 
-/// State of a vCPU: by the slots if one of its harts has them, else by what the harts did.
-pub(crate) fn state_of(harts: &[Hart], vharts: &Vharts, index: usize, vcpu: &Vcpu) -> State {
-    let hart = match vcpu.slot {
-        Some(slot) => vharts.get(slot).hart,
-        None => vcpu.hart.filter(|h| harts[*h].loaded == Some(index)),
-    };
-    state_on(harts, hart)
+/// Where a vCPU is: by the slots if one of its harts has them, else by what the harts did.
+pub(crate) fn place_of(harts: &[Hart], vharts: &Vharts, index: usize, vcpu: &Vcpu) -> Place {
+    match vcpu.slot {
+        Some(slot) => vhart_place(harts, vharts.get(slot)),
+        None => {
+            let hart = vcpu.hart.filter(|h| harts[*h].loaded == Some(index));
+            place_on(harts, hart, Place::Off)
+        }
+    }
 }
 
-pub(crate) fn state_on(harts: &[Hart], hart: Option<usize>) -> State {
+pub(crate) fn vhart_place(harts: &[Hart], vhart: &Vhart) -> Place {
+    place_on(harts, vhart.hart, vhart.left)
+}
+
+fn place_on(harts: &[Hart], hart: Option<usize>, off: Place) -> Place {
     match hart.and_then(|h| harts.get(h)) {
-        Some(hart) if hart.mode.v() => State::Running,
-        Some(_) => State::Paused,
-        None => State::ScheduledOff,
+        Some(hart) if hart.mode.v() => Place::Running,
+        Some(_) => Place::Paused,
+        None => off,
     }
 }
 
@@ -51,8 +59,8 @@ impl Ledger {
         &mut self.phases[self.current].totals.classes[class as usize]
     }
 
-    pub(crate) fn arrival(&mut self, class: Class, state: State) {
-        self.class(class).arrived[state as usize] += 1;
+    pub(crate) fn arrival(&mut self, class: Class, place: Place) {
+        self.class(class).arrived[place as usize] += 1;
     }
 
     /// The deadline of the vCPU on `hart` may have passed: it arrives in the state that the hart was
@@ -62,14 +70,14 @@ impl Ledger {
         if let Some(index) = state.loaded {
             let vcpu = self.vcpus.get_mut(index);
             if vcpu.timer_open && vcpu.timer_due <= now {
-                let state = if state.mode.v() {
-                    State::Running
+                let place = if state.mode.v() {
+                    Place::Running
                 } else {
-                    State::Paused
+                    Place::Paused
                 };
                 vcpu.timer_open = false;
-                vcpu.timer_state = state;
-                self.arrival(Class::Timer, state);
+                vcpu.timer_place = place;
+                self.arrival(Class::Timer, place);
             }
         }
     }
@@ -102,16 +110,16 @@ impl Ledger {
                 }
                 vcpu.ipi_sent = trap.time;
                 // The call itself has taken the sender out of V=1.
-                vcpu.ipi_state = if index == sender {
-                    State::Paused
+                vcpu.ipi_place = if index == sender {
+                    Place::Paused
                 } else {
-                    state_of(harts, vharts, index, vcpu)
+                    place_of(harts, vharts, index, vcpu)
                 };
-                class.arrived[vcpu.ipi_state as usize] += 1;
+                class.arrived[vcpu.ipi_place as usize] += 1;
             });
         class.sent += unknown;
         class.coalesced += coalesced;
-        class.arrived[State::Unknown as usize] += unknown;
+        class.arrived[Place::Unknown as usize] += unknown;
         totals.ipi_targets += named;
         totals.ipi_unmatched += unknown;
         totals.ipi_coalesced += coalesced;
@@ -138,8 +146,8 @@ impl Ledger {
         let pending = match class {
             Class::Ipi if vcpu.ipi_sent != NEVER => {
                 let time = std::mem::replace(&mut vcpu.ipi_sent, NEVER);
-                let (state, traps) = (vcpu.ipi_state, 0);
-                posted.or(Some(Pending { time, state, traps }))
+                let (place, traps) = (vcpu.ipi_place, 0);
+                posted.or(Some(Pending { time, place, traps }))
             }
             Class::Device => vcpu.device.take(),
             _ => posted,
@@ -148,14 +156,15 @@ impl Ledger {
         // Harts run ahead of each other by up to a quantum: never below zero.
         let waited = t.time.saturating_sub(p.time);
         let totals = &mut self.phases[self.current].totals;
-        totals.classes[class as usize].latency[p.state as usize].record(waited);
+        totals.classes[class as usize].latency[p.place as usize].record(waited);
         match class {
             Class::Ipi => totals.ipi_latency.record(waited),
             _ => totals.device_latency.record(waited),
         }
         self.answered = Some(Answered {
             class,
-            state: p.state,
+            state: p.place.state(),
+            left: p.place.left(),
             sent: p.time,
             arrived: p.time,
             taken: t.time,
@@ -168,15 +177,16 @@ impl Ledger {
         let vcpu = self.vcpus.get_mut(index);
         if std::mem::replace(&mut vcpu.timer_open, false) {
             // No event of its hart came in between.
-            vcpu.timer_state = State::Running;
-            self.arrival(Class::Timer, State::Running);
+            vcpu.timer_place = Place::Running;
+            self.arrival(Class::Timer, Place::Running);
         }
         let vcpu = self.vcpus.get_mut(index);
-        let (state, sent, arrived) = (vcpu.timer_state, vcpu.timer_set_at, vcpu.timer_due);
-        self.class(Class::Timer).latency[state as usize].record(waited);
+        let (place, sent, arrived) = (vcpu.timer_place, vcpu.timer_set_at, vcpu.timer_due);
+        self.class(Class::Timer).latency[place as usize].record(waited);
         self.answered = Some(Answered {
             class: Class::Timer,
-            state,
+            state: place.state(),
+            left: place.left(),
             sent,
             arrived,
             taken: t.time,
@@ -223,12 +233,12 @@ impl Ledger {
             let fresh = vcpu.signals.fd.is_none() || vcpu.signals.last.is_some();
             device = fresh && vcpu.device.is_none();
             if device {
-                let unknown = (raised[interrupt::VSEI as usize], State::Unknown);
-                let (time, state) = vcpu.signals.injected().unwrap_or(unknown);
+                let unknown = (raised[interrupt::VSEI as usize], Place::Unknown);
+                let (time, place) = vcpu.signals.injected().unwrap_or(unknown);
                 let traps = 0;
-                vcpu.device = Some(Pending { time, state, traps });
+                vcpu.device = Some(Pending { time, place, traps });
                 self.class(Class::Device).sent += 1;
-                self.arrival(Class::Device, state);
+                self.arrival(Class::Device, place);
             }
         }
         let kick = closed.filter(|o| Reason::from_index(o.reason) == Reason::IpiReceive);
@@ -261,9 +271,13 @@ impl Ledger {
         let vcpu = self.vcpus.get_mut(index);
         vcpu.hart = Some(hart);
         if vcpu.timer_open && vcpu.timer_due <= now {
+            let place = match vcpu.slot {
+                Some(slot) => self.vharts.get(slot).left,
+                None => Place::Off,
+            };
             vcpu.timer_open = false;
-            vcpu.timer_state = State::ScheduledOff;
-            self.arrival(Class::Timer, State::ScheduledOff);
+            vcpu.timer_place = place;
+            self.arrival(Class::Timer, place);
         }
     }
 

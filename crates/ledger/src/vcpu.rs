@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use trapless_isa::sbi::eid;
 
-use crate::class::State;
+use crate::class::Place;
 use crate::event::{Guest, Trap};
 use crate::totals::IRQS;
 use crate::vhart::Pending;
@@ -22,7 +22,7 @@ pub struct Signals {
     /// The descriptor, once known.
     pub fd: Option<u64>,
     /// Time of the last call since the last injection, and what the vCPU was doing.
-    pub last: Option<(u64, State)>,
+    pub last: Option<(u64, Place)>,
     /// Descriptor of that call.
     last_fd: u64,
     /// Calls with several descriptors came since.
@@ -30,14 +30,14 @@ pub struct Signals {
 }
 
 impl Signals {
-    fn called(&mut self, fd: u64, call: (u64, State)) {
+    fn called(&mut self, fd: u64, call: (u64, Place)) {
         self.mixed |= self.last.is_some() && self.last_fd != fd;
         self.last = Some(call);
         self.last_fd = fd;
     }
 
     /// The host injects the interrupt: the call that asked for it.
-    pub fn injected(&mut self) -> Option<(u64, State)> {
+    pub fn injected(&mut self) -> Option<(u64, Place)> {
         let call = self.last.take()?;
         if !std::mem::take(&mut self.mixed) {
             self.fd = Some(self.last_fd);
@@ -73,11 +73,11 @@ pub struct Vcpu {
     /// A deadline is programmed that has not passed yet.
     pub timer_open: bool,
     /// What the vCPU was doing when it passed.
-    pub timer_state: State,
+    pub timer_place: Place,
     /// When the oldest unanswered IPI was sent to it by SBI; [`NEVER`] if none.
     pub ipi_sent: u64,
     /// What the vCPU was doing then.
-    pub ipi_state: State,
+    pub ipi_place: Place,
     /// External interrupt that the host has injected.
     pub device: Option<Pending>,
     /// Hart on which it was last entered.
@@ -104,9 +104,9 @@ impl Vcpu {
             timer_taken: true,
             timer_set_at: 0,
             timer_open: false,
-            timer_state: State::Unknown,
+            timer_place: Place::Unknown,
             ipi_sent: NEVER,
-            ipi_state: State::Unknown,
+            ipi_place: Place::Unknown,
             device: None,
             hart: None,
             slot: None,
@@ -226,7 +226,7 @@ impl Vcpus {
     }
 
     /// The VMM calls `KVM_INTERRUPT` with descriptor `fd`; `now` gives time and state of a vCPU.
-    pub fn signal(&mut self, fd: u64, now: impl Fn(usize, &Vcpu) -> (u64, State)) {
+    pub fn signal(&mut self, fd: u64, now: impl Fn(usize, &Vcpu) -> (u64, Place)) {
         let owners = self.list.iter().filter(|v| v.signals.fd == Some(fd));
         let owned: Vec<u16> = owners.map(|v| v.guest.vmid).collect();
         for index in 0..self.list.len() {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::class::State;
+use crate::class::Place;
 
 /// Vharts told apart; a host that keeps inventing more gets them counted but not followed.
 const VHARTS: usize = 4096;
@@ -17,7 +17,7 @@ pub struct Pending {
     /// When it was sent.
     pub time: u64,
     /// What the vCPU was doing.
-    pub state: State,
+    pub place: Place,
     /// [`Vhart::traps`] at that time.
     pub traps: u64,
 }
@@ -27,6 +27,8 @@ pub struct Pending {
 pub struct Vhart {
     /// Hart on which it is loaded.
     pub hart: Option<usize>,
+    /// Where it is if it is on no hart.
+    pub left: Place,
     /// The vCPU that it is, once it has run.
     pub vcpu: Option<usize>,
     /// Software interrupt.

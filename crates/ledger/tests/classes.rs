@@ -132,7 +132,9 @@ fn a_slot_says_where_the_vcpu_is_whatever_the_hart_does() {
     s.at(2_190).step(HS, Attached { vhart: 0 }, 2);
     s.ret(HS, VS).irq(VS, VS, STI);
     let section = s.done();
-    assert_eq!(arrived(&section.interrupts["timer"]), [0, 1, 1, 0]);
+    let timer = &section.interrupts["timer"];
+    assert_eq!(arrived(timer), [0, 1, 1, 0]);
+    assert_eq!(timer.left["halted"].arrived, 1);
     let slots = &section.slots;
     assert_eq!((slots.attached, slots.detached["halted"]), (3, 1));
     assert_eq!((slots.detached["preempted"], slots.memory_words), (0, 7));
@@ -345,12 +347,48 @@ fn an_ipi_to_a_halted_vcpu_notifies_once_and_is_fetched() {
     );
     assert_eq!(arrived(ipi), [0, 0, 1, 0]);
     assert_eq!(latency(ipi, State::ScheduledOff), (1, 150));
+    let halted = &ipi.left["halted"];
+    assert_eq!(halted.arrived, 1);
+    assert_eq!(halted.latency, ipi.latency.get("scheduled_off").cloned());
+    assert_eq!(ipi.left.len(), 1);
     let n = &section.notifications;
     let wake = &n.kinds["wake"];
     assert_eq!((wake.queued, wake.fetched, n.silent), (1, 1, 1));
     assert_eq!(wake.latency.as_ref().map(|l| l.max), Some(120));
     assert_eq!((n.host_interrupts, n.exits, n.memory_words), (1, 0, 1));
     assert!(!n.kinds.contains_key("yield"));
+}
+
+#[test]
+fn a_vcpu_that_is_scheduled_off_was_left_preempted_halted_or_stopped() {
+    let mut s = two_vcpus();
+    s.on(1, V1);
+    for (state, name) in [(0, "stopped"), (PREEMPTED, "preempted"), (HALTED, "halted")] {
+        s.on(1, V1).ecall(VS, HS, eid::BASE, 0, 0);
+        s.step(HS, Detached { vhart: 1, state }, 1);
+        s.on(0, V0).step(VS, post_soft(1), 2);
+        s.on(1, V1)
+            .step(HS, Attached { vhart: 1 }, 2)
+            .ret(HS, VS)
+            .irq(VS, VS, SSI);
+        let answered = s.ledger.take_answered().unwrap();
+        assert_eq!(
+            (answered.state, answered.left),
+            (State::ScheduledOff, Some(name))
+        );
+    }
+    // Nothing tells of a vhart that was never on a hart.
+    s.on(0, V0).step(VS, post_soft(9), 2);
+    let section = s.done();
+    let ipi = &section.interrupts["ipi"];
+    assert_eq!(arrived(ipi), [0, 0, 4, 0]);
+    let names: Vec<_> = ipi
+        .left
+        .iter()
+        .map(|(n, l)| (n.as_str(), l.arrived))
+        .collect();
+    assert_eq!(names, [("halted", 1), ("preempted", 1), ("stopped", 1)]);
+    assert_eq!(latency(ipi, State::ScheduledOff), (3, 30));
 }
 
 #[test]

@@ -47,6 +47,13 @@ const ROWS: [(&str, bool, Count); 21] = [
     ("memory words of the controller", false, |c| c.memory_words),
 ];
 
+/// How a vCPU that is scheduled off was left.
+const LEFT: [(&str, &str); 3] = [
+    ("halted", "    halted"),
+    ("preempted", "    preempted"),
+    ("stopped", "    KVM_RUN returned"),
+];
+
 const TITLES: [&str; 3] = ["Timer interrupts", "IPIs", "Device interrupts"];
 
 /// Figures of a class; `None` in a ledger of version 1.
@@ -109,7 +116,23 @@ impl Comparison<'_> {
 
     fn class_rows(&self, class: Class, space: Space) -> Vec<Row> {
         let mut rows = Vec::new();
+        let left_rows = LEFT.map(|(name, label)| {
+            let arrived = move |f: &InterruptClass| f.left.get(name).map_or(0, |l| l.arrived);
+            (label, arrived)
+        });
         for (label, always, count) in ROWS {
+            if label == "  arrived: state not known" {
+                for (label, arrived) in &left_rows {
+                    let of = |c: &Column| figures(c.section, class).map_or(0, arrived);
+                    if self.columns.iter().any(|c| of(c) != 0) {
+                        rows.push(self.row(label, |c| match &figures(c.section, class) {
+                            // Only slots tell.
+                            Some(f) if !f.left.is_empty() => number::count(of(c), space),
+                            _ => "–".to_string(),
+                        }));
+                    }
+                }
+            }
             let used = |c: &Column| figures(c.section, class).is_some_and(|f| count(f) != 0);
             if !always && !self.columns.iter().any(used) {
                 continue;
@@ -134,6 +157,16 @@ impl Comparison<'_> {
                     "latency in µs, {}: p50 / p99",
                     state.name().replace('_', " ")
                 );
+                rows.push(self.row(&label, |c| c.p50_p99(latency(c).as_ref(), space)));
+            }
+        }
+        for (name, label) in LEFT {
+            let latency = |c: &Column| {
+                let figures = figures(c.section, class)?;
+                figures.left.get(name)?.latency.clone()
+            };
+            if self.columns.iter().any(|c| latency(c).is_some()) {
+                let label = format!("latency in µs, {}: p50 / p99", label.trim());
                 rows.push(self.row(&label, |c| c.p50_p99(latency(c).as_ref(), space)));
             }
         }

@@ -23,6 +23,9 @@ const AFTER_CYCLES: u64 = 50_000;
 /// Messages shown; more than that are cut in the middle.
 const MESSAGES: usize = 80;
 
+/// How slots tell that a vCPU was left.
+const LEFT: [&str; 3] = ["halted", "preempted", "stopped"];
+
 /// Which interrupt to show.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wanted {
@@ -30,6 +33,8 @@ pub struct Wanted {
     pub class: Class,
     /// What its vCPU was doing when it arrived; any if `None`.
     pub state: Option<State>,
+    /// How a vCPU that is scheduled off was left; any if `None`.
+    pub left: Option<&'static str>,
     /// The how-manieth of them, from 1.
     pub number: u64,
 }
@@ -42,24 +47,31 @@ impl std::str::FromStr for Wanted {
         let help = || {
             format!(
                 "{text:?} names no interrupt: write timer, ipi or device, then optionally .running, \
-                 .paused or .scheduled_off, then optionally :NUMBER (1 is the first)"
+                 .paused or .scheduled_off (or .halted, .preempted, .stopped), then optionally :NUMBER (1 is the first)"
             )
         };
         let (what, number) = match text.split_once(':') {
             Some((what, number)) => (what, number.parse().map_err(|_| help())?),
             None => (text, 1),
         };
-        let (class, state) = match what.split_once('.') {
-            Some((class, state)) => {
-                let found = State::ALL.into_iter().find(|s| s.name() == state);
-                (class, Some(found.ok_or_else(help)?))
-            }
+        let (class, name) = match what.split_once('.') {
+            Some((class, name)) => (class, Some(name)),
             None => (what, None),
+        };
+        let left = LEFT.into_iter().find(|l| Some(*l) == name);
+        let state = match name {
+            Some(_) if left.is_some() => Some(State::ScheduledOff),
+            Some(name) => {
+                let found = State::ALL.into_iter().find(|s| s.name() == name);
+                Some(found.ok_or_else(help)?)
+            }
+            None => None,
         };
         let class = Class::ALL.into_iter().find(|c| c.name() == class);
         Ok(Self {
             class: class.ok_or_else(help)?,
             state,
+            left,
             number: Some(number).filter(|n| *n != 0).ok_or_else(help)?,
         })
     }
@@ -108,7 +120,8 @@ impl Finder {
 
     fn is_wanted(&mut self, answered: &Answered) -> bool {
         let right = answered.class == self.wanted.class
-            && self.wanted.state.is_none_or(|s| s == answered.state);
+            && self.wanted.state.is_none_or(|s| s == answered.state)
+            && self.wanted.left.is_none_or(|l| Some(l) == answered.left);
         self.seen += u64::from(right);
         right && self.seen == self.wanted.number
     }
@@ -327,7 +340,12 @@ impl Sequence {
         let state = match f.state {
             State::Running => "for a running vCPU",
             State::Paused => "for a vCPU paused in the host",
-            State::ScheduledOff => "for a vCPU that is scheduled off",
+            State::ScheduledOff => match f.left {
+                Some("halted") => "for a vCPU that is halted",
+                Some("preempted") => "for a vCPU that is preempted",
+                Some(_) => "for a vCPU whose KVM_RUN has returned",
+                None => "for a vCPU that is scheduled off",
+            },
             State::Unknown => "for a vCPU in an unknown state",
         };
         let since = if f.class == Class::Timer {

@@ -177,7 +177,7 @@ fn an_ipi_to_a_halted_vcpu_shows_the_notification_and_nothing_else() {
             "sret: the handler ends"
         ]
     );
-    assert!(text.starts_with("IPI for a vCPU that is scheduled off: its handler runs 1 µs after"));
+    assert!(text.starts_with("IPI for a vCPU that is halted: its handler runs 1 µs after"));
     let columns = text.lines().map(|l| l.chars().count()).max().unwrap();
     assert!(columns <= 150, "{columns}");
 }
@@ -271,10 +271,13 @@ fn wanted_is_class_state_and_number_or_a_sentence() {
     let ipi = Wanted {
         class: Class::Ipi,
         state: Some(State::ScheduledOff),
+        left: None,
         number: 3,
     };
     assert_eq!("ipi.scheduled_off:3".parse(), Ok(ipi));
     assert_eq!(wanted("timer").number, 1);
+    assert_eq!(wanted("ipi.halted").state, Some(State::ScheduledOff));
+    assert!(found("ipi.halted").is_some() && found("ipi.preempted").is_none());
     for text in ["", "tea", "ipi.asleep", "ipi:0", "ipi:x"] {
         let error = text.parse::<Wanted>().unwrap_err();
         assert!(error.contains("timer, ipi or device"), "{error}");
