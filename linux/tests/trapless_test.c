@@ -488,11 +488,9 @@ static void test_route(void)
 	      "it moves with its source");
 	set64(&vm, KVM_DEV_TRAPLESS_GRP_SOURCE, 2, PRIO(1) | LEVEL);
 	irq_line(&vm, 2, 1);
-	/* As if vCPU 0 had claimed it */
-	set64(&vm, KVM_DEV_TRAPLESS_GRP_VCPU, 0, 0);
 	CHECK(set64(&vm, KVM_DEV_TRAPLESS_GRP_SOURCE, 2,
 		    PRIO(1) | LEVEL | 1) == 0 && vcpu_word(&vm, 1, 0) == 6,
-	      "a claimed level moves, too");
+	      "so does a level");
 	irq_line(&vm, 2, 0);
 	CHECK(vcpu_word(&vm, 1, 0) == 2, "a lowered line is pending no more");
 	CHECK(set64(&vm, KVM_DEV_TRAPLESS_GRP_SOURCE, 1, 0) == 0 &&
@@ -567,6 +565,22 @@ static void test_guest(void)
 	usleep(20000);
 	CHECK(a->count[7] > 3, "pending again on completion");
 	irq_line(&vm, 7, 0);
+
+	/* Moved between claim and completion */
+	got = a->count[7];
+	a->hold = 1;
+	irq_line(&vm, 7, 1);
+	reaches(&a->count[7], got + 1);
+	b->hold = 1;
+	set64(&vm, KVM_DEV_TRAPLESS_GRP_SOURCE, 7, PRIO(1) | LEVEL | 1);
+	usleep(20000);
+	CHECK(b->count[7] == 0, "a claimed level is not pending elsewhere");
+	a->hold = 0;
+	CHECK(reaches(&b->count[7], 1), "completed, it is where it was moved to");
+	irq_line(&vm, 7, 0);
+	b->hold = 0;
+	usleep(20000);
+	CHECK(a->count[7] == got + 1 && b->count[7] == 1, "and only there");
 
 	/* Software interrupts: 0 -> 1, by the instruction */
 	usleep(20000);

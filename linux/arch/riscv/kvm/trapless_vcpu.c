@@ -11,6 +11,7 @@
  */
 
 #include <linux/kvm_host.h>
+#include <linux/sched/stat.h>
 #include <asm/kvm_trapless.h>
 
 #include "trapless.h"
@@ -170,7 +171,9 @@ void kvm_riscv_vcpu_trapless_enter(struct kvm_vcpu *vcpu)
 	if (!kvm_riscv_vcpu_trapless(vcpu))
 		return;
 
-	if (READ_ONCE(vcpu->kvm->arch.trapless.native_wfi))
+	/* A guest that waits on the hart keeps it from other threads */
+	if (READ_ONCE(vcpu->kvm->arch.trapless.native_wfi) &&
+	    single_task_running())
 		vcpu->arch.guest_context.hstatus &= ~HSTATUS_VTW;
 	else
 		vcpu->arch.guest_context.hstatus |= HSTATUS_VTW;
