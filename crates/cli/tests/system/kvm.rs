@@ -61,12 +61,14 @@ fn reasons_add_up_to_kvms_exits() {
     /// SBI calls; those not in [`FORWARDED`] KVM answers without counting.
     const SBI: [&str; 4] = ["timer_set", "ipi_send", "remote_fence", "sbi_other"];
     /// Interrupts of the host, which KVM leaves to the host.
-    const INTERRUPTS: [&str; 5] = [
+    const INTERRUPTS: [&str; 7] = [
         "timer_fire",
         "host_timer",
         "ipi_receive",
         "external_interrupt",
         "guest_external",
+        "notification",
+        "vs_level",
     ];
     for run in logged() {
         let sum = |classes: &[&str]| classes.iter().map(|c| exits(run, c)).sum::<u64>();
