@@ -181,10 +181,7 @@ const CASES: &[(&str, &str)] = &[
     ("boot --ledger @folder", "is a folder"),
     ("machines nope", "use one of: sbi, sstc"),
     // Workloads.
-    (
-        "run --machine sstc --workload nope",
-        "known: boot, ipi, ",
-    ),
+    ("run --machine sstc --workload nope", "known: boot, ipi, "),
     (
         "run --machine nope --workload timer",
         "use one of: sbi, sstc",
