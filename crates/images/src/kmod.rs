@@ -6,7 +6,7 @@
 //! SCRIPT [SOURCE] HEADERS OUT     run in an empty folder it may fill
 //!   SOURCE    parts of Debian's kernel source, if the recipe names any
 //!   HEADERS   what `make -C` wants for modules: /usr/src/linux-headers-RELEASE
-//!   OUT       where the script leaves its `*.ko`
+//!   OUT       where the script leaves its `*.ko`, and programs (files without a dot in their name)
 //! ```
 //!
 //! It may write below OUT, the current folder, `BUILD_DIR` and `TMPDIR`, and nowhere else.
@@ -50,7 +50,7 @@ pub(crate) struct Inputs<'a> {
 
 /// Modules that were built or found.
 pub(crate) struct Built {
-    /// Folder with `*.ko` and nothing else.
+    /// Folder with `*.ko` and programs, nothing else.
     pub(crate) folder: PathBuf,
     /// Packages that what is in the modules comes from.
     pub(crate) packages: Vec<PackageVersion>,
@@ -173,12 +173,12 @@ pub(crate) fn build(name: &str, build: &Build, inputs: &Inputs<'_>) -> Result<Bu
     }
     let modules: Vec<PathBuf> = files_of(&out)?
         .into_iter()
-        .filter(|f| f.extension().is_some_and(|e| e == "ko"))
+        .filter(|f| f.extension().is_none_or(|e| e == "ko"))
         .collect();
     if modules.is_empty() {
         return Err(failed(
             "no error".into(),
-            "it left no *.ko in its last argument".into(),
+            "it left neither *.ko nor programs in its last argument".into(),
         ));
     }
     let unfinished = folder.join("unfinished");
