@@ -19,7 +19,7 @@
 //! | [`vcpu`] | identity, deadlines and IPIs of vCPUs |
 //! | [`vhart`] | vharts of interrupt domains: where they are, what is pending |
 //! | [`totals`], [`histogram`] | the counters |
-//! | [`file`], [`export`] | the JSON form |
+//! | [`mod@file`], [`export`] | the JSON form |
 //! | [`stream`], [`replay`] | all events, to a file and back |
 //! | [`step`] | names of the steps of virtual interrupts |
 
