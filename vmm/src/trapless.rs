@@ -338,12 +338,20 @@ impl Chip {
             return;
         }
         count(&self.counters.resampled);
-        if let Some((source, configured)) = self.source(number) {
-            if let Some(device) = source.on_resample.get() {
-                device();
-            } else if source.level.load(Ordering::SeqCst) {
+        self.ask_device(number);
+    }
+
+    /// The line is low: raises it again if the device wants it high.
+    fn ask_device(&self, number: u16) {
+        let Some((source, configured)) = self.source(number) else {
+            return;
+        };
+        match source.on_resample.get() {
+            Some(device) => device(),
+            None if source.level.load(Ordering::SeqCst) => {
                 self.inject(number, configured.way, Op::Assert);
             }
+            None => {}
         }
     }
 }
@@ -433,14 +441,15 @@ impl Chip {
             }
         }
         self.quiet.store(false, Ordering::SeqCst);
-        // An injection or a completion that was under way: the device's level counts.
+        // An injection or the notification of a completion was under way: the device decides.
         for (number, high) in lines {
-            if let Some((source, configured)) = self.source(number) {
-                match (source.level.load(Ordering::SeqCst), high) {
-                    (true, false) => self.inject(number, configured.way, Op::Assert),
-                    (false, true) => self.inject(number, Way::Ioctl, Op::Deassert),
-                    _ => {}
-                }
+            let level = self
+                .source(number)
+                .is_some_and(|(source, _)| source.level.load(Ordering::SeqCst));
+            match (level, high) {
+                (true, false) => self.ask_device(number),
+                (false, true) => self.inject(number, Way::Ioctl, Op::Deassert),
+                _ => {}
             }
         }
         Ok(())
@@ -689,6 +698,15 @@ mod tests {
         lines[0].set(false);
         lines[0].set(true);
         assert_eq!(mock.take_log(), ["irqfd 1"]);
+
+        // A device whose line was completed without its knowledge is asked, and does not want it high any more.
+        let asked = Arc::new(AtomicBool::new(false));
+        let hook = Arc::clone(&asked);
+        lines[2].on_resample(Box::new(move || hook.store(true, Ordering::SeqCst)));
+        fresh.hush();
+        fresh.restore(&mut StateReader::new(&state)).unwrap();
+        assert!(asked.load(Ordering::SeqCst));
+        assert!(!mock.take_log().contains(&"irqfd 3".to_string()));
 
         for len in (0..state.len()).step_by(8) {
             let cut = fresh.restore(&mut StateReader::new(&state[..len]));
