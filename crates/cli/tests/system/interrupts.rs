@@ -27,6 +27,10 @@ pub fn short(cause: &str) -> &str {
         "machine timer interrupt" => "MTI",
         "supervisor external interrupt" => "SEI",
         "machine external interrupt" => "MEI",
+        "virtual supervisor software interrupt" => "VSSI",
+        "virtual supervisor timer interrupt" => "VSTI",
+        "virtual supervisor external interrupt" => "VSEI",
+        "notification interrupt" => "NOTIFY",
         other => other,
     }
 }
@@ -101,7 +105,7 @@ struct Rule {
     event: fn(Side, Processor, &Event) -> bool,
 }
 
-const RULES: [Rule; 3] = [
+const RULES: [Rule; 7] = [
     Rule {
         name: "timer",
         row: |r| r.about.ends_with("riscv-timer"),
@@ -109,7 +113,7 @@ const RULES: [Rule; 3] = [
     },
     Rule {
         name: "devices",
-        row: |r| r.about.contains("PLIC"),
+        row: |r| r.about.contains("PLIC") || r.about.contains("RISC-V trapless"),
         event: completion,
     },
     Rule {
@@ -117,7 +121,32 @@ const RULES: [Rule; 3] = [
         row: |r| r.name.starts_with("IPI"),
         event: ipi,
     },
+    Rule {
+        name: "a vCPU's IPIs at V=0",
+        row: |r| r.about.ends_with("kvm-vs-soft"),
+        event: |side, processor, e| at_host(side, processor, e, "VSSI"),
+    },
+    Rule {
+        name: "a vCPU's timer at V=0",
+        row: |r| r.about.ends_with("kvm-vs-timer"),
+        event: |side, processor, e| at_host(side, processor, e, "VSTI"),
+    },
+    Rule {
+        name: "a vCPU's devices at V=0",
+        row: |r| r.about.ends_with("kvm-vs-ext"),
+        event: |side, processor, e| at_host(side, processor, e, "VSEI"),
+    },
+    Rule {
+        name: "notifications",
+        row: |r| r.about.ends_with("kvm-notify"),
+        event: |side, processor, e| at_host(side, processor, e, "NOTIFY"),
+    },
 ];
+
+/// An interrupt that Xtrapless raises for the host while the guest does not run.
+fn at_host(side: Side, processor: Processor, e: &Event, cause: &str) -> bool {
+    side == Side::Host && e.is_trap(&["U>HS", "HS>HS"], cause) && processor.ran(e)
+}
 
 /// A supervisor timer interrupt taken by this Linux itself. One that ends a guest's run (VS>HS) is still
 /// pending when KVM lets interrupts in, and is taken, and counted, from HS then.
@@ -130,8 +159,11 @@ fn timer(side: Side, processor: Processor, e: &Event) -> bool {
 }
 
 /// A completion written to the PLIC: Linux writes one for each interrupt it handles, several for one
-/// external interrupt if more are pending. The guest's are exits to its emulated PLIC.
+/// external interrupt if more are pending. The guest's are exits to its emulated PLIC, or `vsclaim`.
 fn completion(side: Side, processor: Processor, e: &Event) -> bool {
+    if e.is_step("VS", "completed") {
+        return side == Side::Guest && e.number("vhart") == Some(processor.number());
+    }
     let addr = match side {
         Side::Host if e.kind == Kind::Write && e.step == "HS" => e.addr,
         Side::Guest if e.is_trap(&["VS>HS"], "store/AMO guest-page fault") => {
@@ -142,9 +174,25 @@ fn completion(side: Side, processor: Processor, e: &Event) -> bool {
     PLIC_CONTEXTS.contains(&addr) && addr & 0xFFF == 4 && processor.ran(e)
 }
 
+/// Whether Linux may have completed an interrupt that it did not handle, and counts none: a level source that was
+/// disabled just then is pending again at once, because its line is high.
+fn unhandled(e: &Event) -> bool {
+    e.is_step("VS", "completed") && e.number("again") == Some(1)
+}
+
 /// An IPI sent to the processor. Linux sends one for each kind of work newly queued, and counts each kind
 /// when it is done; two that arrive together are two in the table, but one software interrupt.
+///
+/// With Xtrapless, `sgenipi` sends; one step of the controller for each target. What a guest sends by SBI
+/// the host posts: a step in HS-mode, which is not counted again.
 fn ipi(side: Side, processor: Processor, e: &Event) -> bool {
+    let (mode, step, to) = match side {
+        Side::Host => ("HS", "hart_ipi", "to"),
+        Side::Guest => ("VS", "post_soft", "vhart"),
+    };
+    if e.is_step(mode, step) {
+        return e.number(to) == Some(processor.number());
+    }
     let (steps, cause) = match side {
         Side::Host => (["HS>M"], "environment call from HS"),
         Side::Guest => (["VS>HS"], "environment call from VS"),
@@ -206,19 +254,24 @@ fn interrupts_are_those_that_linux_counts() {
                 for (cpu, processor) in processors.into_iter().enumerate() {
                     for rule in RULES {
                         let shown = table.sum(cpu, rule.row);
-                        let until = |time| {
+                        let until = |time, all: bool| {
                             let events = run.log.events.iter().filter(|e| e.time < time);
-                            events.filter(|e| (rule.event)(side, processor, e)).count() as u64
+                            let events = events.filter(|e| (rule.event)(side, processor, e));
+                            events.filter(|e| all || !unhandled(e)).count() as u64
                         };
-                        let (least, most) = (until(asked - QUANTUM), until(written + QUANTUM));
+                        let least = until(asked - QUANTUM, false);
+                        let most = until(written + QUANTUM, true);
                         assert!(
                             (least..=most).contains(&shown),
                             "{}, {key}, CPU{cpu}, {}: {shown} shown, {least} to {most} in the log",
                             run.name(),
                             rule.name,
                         );
-                        all += 1;
-                        exact += usize::from(least == most);
+                        // What never comes says nothing.
+                        if most > 0 {
+                            all += 1;
+                            exact += usize::from(least == most);
+                        }
                     }
                 }
             }

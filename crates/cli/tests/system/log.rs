@@ -9,6 +9,8 @@ pub enum Kind {
     Return,
     Read,
     Write,
+    /// A step of the interrupt controller.
+    Virtual,
 }
 
 /// One event of a hart.
@@ -18,13 +20,13 @@ pub struct Event {
     pub time: u64,
     pub hart: usize,
     pub kind: Kind,
-    /// `VS>HS` of traps and returns, the mode of device accesses.
+    /// `VS>HS` of traps and returns, the mode of device accesses and of the controller's steps.
     pub step: &'static str,
-    /// Name of a trap's cause.
+    /// Name of a trap's cause, or of the controller's step.
     pub cause: &'static str,
     /// Address of a device access.
     pub addr: u64,
-    /// `name=value` fields of traps and returns.
+    /// `name=value` fields of traps, returns and the controller's steps.
     fields: &'static str,
 }
 
@@ -39,6 +41,16 @@ impl Event {
     pub fn hex(&self, name: &str) -> Option<u64> {
         let text = self.field(name)?;
         u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
+    }
+
+    /// A field in decimal.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        self.field(name)?.parse().ok()
+    }
+
+    /// Whether it is step `name` of the interrupt controller, caused in `mode`.
+    pub fn is_step(&self, mode: &str, name: &str) -> bool {
+        self.kind == Kind::Virtual && self.cause == name && self.step == mode
     }
 
     pub fn is_trap(&self, steps: &[&str], cause: &str) -> bool {
@@ -94,6 +106,12 @@ fn event(line: &'static str) -> Option<Event> {
         "return" => {
             event.kind = Kind::Return;
             event.fields = rest;
+        }
+        "virt" => {
+            let (name, fields) = rest.split_once(' ')?;
+            event.kind = Kind::Virtual;
+            event.cause = name;
+            event.fields = fields;
         }
         "device" => {
             let (what, addr) = rest.split_once(' ')?;

@@ -8,17 +8,24 @@
 //! | [`kvm`] | the ledger agrees with KVM's statistics in the host |
 //! | [`interrupts`] | the ledger agrees with `/proc/interrupts` of host and guest |
 //! | [`timer`] | what the timer comparison claims |
+//! | [`trapless`] | what Xtrapless claims, and that those who do not know it run as before |
+//! | [`isolation`] | what guests and processes cannot reach |
+//! | [`restore`] | saved and restored guests lose no interrupt |
 //! | [`broken`] | broken kernels and initrds do no harm |
 //!
-//! The runs are made once and shared ([`runs`]); [`log`] and [`console`] read what they wrote.
+//! The runs are made once and shared ([`runs`], [`hosts`]); [`log`] and [`console`] read what they wrote.
 //! `docs/ledger-agreement.md` explains which counter equals which figure, and why.
 
 mod broken;
 mod console;
 mod determinism;
+mod hosts;
 mod interrupts;
+mod isolation;
 mod kvm;
 mod log;
+mod restore;
 mod runs;
 mod timer;
+mod trapless;
 mod workloads;

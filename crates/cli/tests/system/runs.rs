@@ -21,22 +21,49 @@ pub enum Watched {
     Plain,
 }
 
+/// What a run changes about how its guest is started.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Variant {
+    /// Nothing: what `trapless run` does without `--set`.
+    Usual,
+    /// A guest without Xtrapless: PLIC of the VMM, IPIs by SBI.
+    PlicGuest,
+    /// A host with the KVM module that comes with its kernel, and IPIs by firmware.
+    StockHost,
+    /// WFI waits on the hart instead of trapping.
+    NativeWfi,
+}
+
+impl Variant {
+    /// What `--set` makes of it.
+    fn set(self) -> &'static [&'static str] {
+        match self {
+            Self::Usual => &[],
+            Self::PlicGuest => &["irqchip=plic"],
+            Self::StockHost => &["kvm=stock", "hostipi=sbi"],
+            Self::NativeWfi => &["wfi=native"],
+        }
+    }
+}
+
 /// A run to make. Parameters are small: every promise shows on a few repetitions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Job {
     pub machine: &'static str,
     pub workload: &'static str,
-    /// `--set`, if the workload has a parameter.
-    set: Option<&'static str>,
+    /// `--set`, for parameters of the workload.
+    set: &'static [&'static str],
+    pub variant: Variant,
     pub vmm: &'static str,
     pub watched: Watched,
 }
 
-const fn job(machine: &'static str, workload: &'static str, set: Option<&'static str>) -> Job {
+const fn job(machine: &'static str, workload: &'static str, set: &'static [&'static str]) -> Job {
     Job {
         machine,
         workload,
         set,
+        variant: Variant::Usual,
         vmm: "trapless",
         watched: Watched::Log,
     }
@@ -44,23 +71,46 @@ const fn job(machine: &'static str, workload: &'static str, set: Option<&'static
 
 /// Wake-ups of the timer workload.
 pub const WAKEUPS: u64 = 200;
-const TIMER: Option<&str> = Some("wakeups=200");
-const IPI: Option<&str> = Some("loops=20");
-const NET: Option<&str> = Some("pings=20");
+const TIMER: &[&str] = &["wakeups=200"];
+const IPI: &[&str] = &["loops=20"];
+const NET: &[&str] = &["pings=20"];
+const MIXED: &[&str] = &["pings=20", "wakeups=50", "loops=10"];
 
-/// Every workload on every preset, the other VMM, and two repetitions.
-const JOBS: [Job; 11] = [
+const fn variant(variant: Variant, workload: &'static str, set: &'static [&'static str]) -> Job {
+    Job {
+        variant,
+        ..job("trapless", workload, set)
+    }
+}
+
+/// Every workload on every preset, guests and hosts that do not know Xtrapless, the other VMM, and
+/// repetitions.
+const JOBS: [Job; 25] = [
     job("sbi", "timer", TIMER),
     job("sstc", "timer", TIMER),
+    job("trapless", "timer", TIMER),
     job("sbi", "ipi", IPI),
     job("sstc", "ipi", IPI),
-    job("sbi", "boot", None),
-    job("sstc", "boot", None),
+    job("trapless", "ipi", IPI),
+    job("sbi", "boot", &[]),
+    job("sstc", "boot", &[]),
+    job("trapless", "boot", &[]),
     job("sbi", "net", NET),
     job("sstc", "net", NET),
+    job("trapless", "net", NET),
+    job("sbi", "mixed", MIXED),
+    job("sstc", "mixed", MIXED),
+    job("trapless", "mixed", MIXED),
+    variant(Variant::PlicGuest, "timer", TIMER),
+    variant(Variant::PlicGuest, "ipi", IPI),
+    variant(Variant::PlicGuest, "net", NET),
+    variant(Variant::StockHost, "timer", TIMER),
+    variant(Variant::StockHost, "ipi", IPI),
+    variant(Variant::StockHost, "net", NET),
+    variant(Variant::NativeWfi, "timer", TIMER),
     Job {
         vmm: "qemu",
-        ..job("sstc", "boot", None)
+        ..job("sstc", "boot", &[])
     },
     Job {
         watched: Watched::Plain,
@@ -68,7 +118,7 @@ const JOBS: [Job; 11] = [
     },
     Job {
         watched: Watched::Trace,
-        ..job("sbi", "ipi", IPI)
+        ..job("trapless", "ipi", IPI)
     },
 ];
 
@@ -88,15 +138,16 @@ pub struct Run {
 }
 
 impl Run {
-    /// For messages: `timer on sbi`.
+    /// For messages: `timer on sbi with VMM trapless (Usual)`.
     pub fn name(&self) -> String {
         let Job {
             machine,
             workload,
             vmm,
+            variant,
             ..
         } = self.job;
-        format!("{workload} on {machine} with VMM {vmm}")
+        format!("{workload} on {machine} with VMM {vmm} ({variant:?})")
     }
 }
 
@@ -126,9 +177,19 @@ pub fn logged() -> impl Iterator<Item = &'static Run> {
 
 /// A run with our VMM.
 pub fn run(machine: &str, workload: &str, watched: Watched) -> &'static Run {
+    find(machine, workload, watched, Variant::Usual)
+}
+
+/// A logged run of a variant, on preset `trapless`.
+pub fn varied(variant: Variant, workload: &str) -> &'static Run {
+    find("trapless", workload, Watched::Log, variant)
+}
+
+fn find(machine: &str, workload: &str, watched: Watched, variant: Variant) -> &'static Run {
     let wanted = |r: &&Run| {
         let j = r.job;
-        (j.machine, j.workload, j.vmm, j.watched) == (machine, workload, "trapless", watched)
+        (j.machine, j.workload, j.vmm) == (machine, workload, "trapless")
+            && (j.watched, j.variant) == (watched, variant)
     };
     runs().iter().find(wanted).expect("it is in JOBS")
 }
@@ -174,8 +235,9 @@ fn make(job: Job) -> Result<Run, String> {
         set,
         vmm,
         watched,
+        variant,
     } = job;
-    let name = format!("{workload}-{machine}-{vmm}-{watched:?}");
+    let name = format!("{workload}-{machine}-{vmm}-{variant:?}-{watched:?}");
     let ledger_file = scratch(&format!("{name}.json"));
     let log_file = scratch(&format!("{name}.log"));
     let trace_file = scratch(&format!("{name}.pftrace"));
@@ -184,7 +246,7 @@ fn make(job: Job) -> Result<Run, String> {
         .args(["run", "--machine", machine, "--workload", workload])
         .args(["--vmm", vmm, "--time-limit", "60", "--ledger"])
         .arg(&ledger_file);
-    if let Some(set) = set {
+    for set in set.iter().chain(variant.set()) {
         command.args(["--set", set]);
     }
     match watched {

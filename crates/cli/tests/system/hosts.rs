@@ -1,0 +1,135 @@
+//! Runs of the image `test-host`, whose scripts (`images/tests`) do with guests what no workload does.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use crate::log::{Event, Kind, Log};
+use crate::runs::trapless;
+
+/// Longer than any of them takes on a busy computer.
+const PATIENCE: Duration = Duration::from_secs(3000);
+
+/// A run that has ended.
+pub struct Host {
+    /// What the host printed, and what it repeats of its guests' consoles.
+    pub console: String,
+    /// `@trapless result KEY=VALUE` lines.
+    results: BTreeMap<String, String>,
+    /// The steps of the interrupt controller.
+    pub log: Log,
+}
+
+impl Host {
+    /// Asserts that result `key` is `value`, and else shows everything that was printed.
+    pub fn assert_result(&self, key: &str, value: &str) {
+        let result = self.results.get(key).map(String::as_str);
+        assert_eq!(result, Some(value), "{key} in\n{}", self.console);
+    }
+
+    /// A result that is a number.
+    pub fn number(&self, key: &str) -> u64 {
+        let number = self.results.get(key).and_then(|text| text.parse().ok());
+        number.unwrap_or_else(|| panic!("no number {key} in\n{}", self.console))
+    }
+}
+
+/// Programs and guests that try to reach what is not theirs.
+pub fn isolation() -> &'static Host {
+    static RUN: OnceLock<Result<Host, String>> = OnceLock::new();
+    get(RUN.get_or_init(|| boot("isolation")))
+}
+
+/// Guests that are paused, saved, killed and restored.
+pub fn restore() -> &'static Host {
+    static RUN: OnceLock<Result<Host, String>> = OnceLock::new();
+    get(RUN.get_or_init(|| boot("restore")))
+}
+
+fn get(run: &'static Result<Host, String>) -> &'static Host {
+    run.as_ref().unwrap_or_else(|what| panic!("{what}"))
+}
+
+/// Path of the image, made if it is not in the cache.
+fn image() -> Result<PathBuf, String> {
+    let out = trapless()
+        .args(["images", "--json", "test-host"])
+        .output()
+        .map_err(|e| e.to_string())?;
+    if !out.status.success() {
+        return Err(String::from_utf8_lossy(&out.stderr).into_owned());
+    }
+    let made: serde_json::Value = serde_json::from_slice(&out.stdout).map_err(|e| e.to_string())?;
+    let path = made["test-host"]["path"].as_str();
+    Ok(path.ok_or("images --json names no path")?.into())
+}
+
+/// Boots the host, which runs `script` and powers off.
+fn boot(script: &str) -> Result<Host, String> {
+    let scratch = |kind| Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{script}.{kind}"));
+    let (printed, log_file) = (scratch("out"), scratch("log"));
+    let words = format!("console=ttyS0 quiet cryptomgr.notests trapless.run={script}");
+    let stdout = std::fs::File::create(&printed).map_err(|e| e.to_string())?;
+    let mut child = trapless()
+        .args(["boot", "--machine", "trapless", "--harts", "2"])
+        .args(["--append", &words, "--initrd"])
+        .arg(image()?)
+        .arg("--log")
+        .arg(format!("trap:{}", log_file.display()))
+        .stderr(stdout.try_clone().map_err(|e| e.to_string())?)
+        .stdout(stdout)
+        .spawn()
+        .map_err(|e| e.to_string())?;
+    let begin = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().map_err(|e| e.to_string())? {
+            break Some(status);
+        }
+        if begin.elapsed() > PATIENCE {
+            child
+                .kill()
+                .and_then(|()| child.wait())
+                .map_err(|e| e.to_string())?;
+            break None;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    };
+    let console = std::fs::read(&printed).map_err(|e| e.to_string())?;
+    let console = String::from_utf8_lossy(&console).replace('\r', "");
+    if !status.is_some_and(|s| s.success()) {
+        return Err(format!("{script}: {status:?}\n{console}"));
+    }
+    let results = console
+        .lines()
+        .filter_map(|line| line.split_once("@trapless result ")?.1.split_once('='))
+        .map(|(key, value)| (key.to_string(), value.to_string()))
+        .collect();
+    let log = steps(&log_file).map_err(|e| e.to_string())?;
+    std::fs::remove_file(&log_file).map_err(|e| e.to_string())?;
+    Ok(Host {
+        console,
+        results,
+        log,
+    })
+}
+
+/// The controller's steps of a log that is too long to be kept as a whole.
+fn steps(path: &Path) -> std::io::Result<Log> {
+    let mut text = String::new();
+    for line in BufReader::new(std::fs::File::open(path)?).lines() {
+        let line = line?;
+        if line.contains(" virt ") {
+            text.push_str(&line);
+            text.push('\n');
+        }
+    }
+    Ok(Log::parse(text))
+}
+
+/// Steps `name` of the controller in `mode`.
+pub fn steps_of<'a>(log: &'a Log, mode: &'a str, name: &'a str) -> impl Iterator<Item = &'a Event> {
+    let events = log.events.iter().filter(|e| e.kind == Kind::Virtual);
+    events.filter(move |e| e.is_step(mode, name))
+}

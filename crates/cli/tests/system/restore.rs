@@ -1,0 +1,26 @@
+//! Guests with interrupts under way that are paused, saved, killed and restored (`images/tests/restore`).
+
+use crate::hosts::restore;
+
+/// Promise: a paused guest stands still and goes on where it was.
+#[test]
+fn a_guest_is_paused_and_resumed() {
+    let run = restore();
+    run.assert_result("paused", "paused");
+    run.assert_result("resumed", "running");
+}
+
+/// Promise: a guest that is saved with interrupts under way, killed and restored, three times, loses none of them and
+/// gets none twice; nor does one that takes the place of a VMM that was killed without a word.
+#[test]
+fn a_saved_guest_loses_no_interrupt() {
+    let run = restore();
+    run.assert_result("saves", "3");
+    run.assert_result("survivor_errors", "0");
+    // As many as `images/tests/survivor` asks for: on each of 2 vCPUs, from each to each, from each of 4 sources.
+    for (class, count) in [("timer", 400 * 2), ("ipi", 1500 * 4), ("device", 1000 * 4)] {
+        let came = run.number(&format!("survivor_{class}"));
+        assert!(came >= count, "{class}: {came} of {count}");
+    }
+    run.assert_result("survivor_vmm", "0");
+}
