@@ -40,7 +40,10 @@ impl Symbols {
             let mut words = line.split_whitespace();
             let address = u64::from_str_radix(words.next()?, 16).ok()?;
             let kind = words.next()?;
-            matches!(kind, "t" | "T").then_some((address, words.next()?.to_string()))
+            let name = words.next()?;
+            // Mapping symbols of the psABI ($x...) have the address of the function that follows.
+            (matches!(kind, "t" | "T") && !name.starts_with('$'))
+                .then(|| (address, name.to_string()))
         };
         Self {
             by_address: lines.iter().filter_map(text).collect(),

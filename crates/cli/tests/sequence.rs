@@ -1,0 +1,79 @@
+//! Promise: no interrupt of a guest is lost, comes twice, too early or to the wrong vCPU, whatever the host does meanwhile.
+//!
+//! The guest's module `trapless_seq` numbers timer, IPI and device interrupts and checks them. These
+//! are short runs; `tests/sequence-long` makes a million of each class.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use trapless_ledger::file::LedgerFile;
+
+/// Runs workload `sequence` on two harts and returns its results.
+fn sequence(name: &str, vcpus: u32, parameters: &[&str]) -> impl Fn(&str) -> f64 + use<> {
+    let ledger = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("sequence-{name}.json"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_trapless"));
+    command.args(["run", "--machine", "trapless", "--workload", "sequence"]);
+    command.args(["--guest-harts", &vcpus.to_string(), "--host-harts", "2"]);
+    command
+        .args(["--time-limit", "120", "--ledger"])
+        .arg(&ledger);
+    for parameter in parameters {
+        command.args(["--set", parameter]);
+    }
+    let out = command
+        .stdin(Stdio::null())
+        .output()
+        .expect("trapless starts");
+    assert!(
+        out.status.success(),
+        "{}{}",
+        String::from_utf8_lossy(&out.stdout),
+        String::from_utf8_lossy(&out.stderr)
+    );
+    let text = std::fs::read(&ledger).expect("the ledger was written");
+    let file: LedgerFile = serde_json::from_slice(&text).expect("a ledger");
+    move |name| {
+        let found = file.run.measurements.iter().find(|m| m.name == name);
+        found.unwrap_or_else(|| panic!("result {name}")).value
+    }
+}
+
+/// As many vCPUs as harts, whose threads move between them.
+#[test]
+fn moved_vcpus_get_every_interrupt_once() {
+    let result = sequence(
+        "moved",
+        2,
+        &["timers=1000", "ipis=500", "devices=200", "moves_ms=2"],
+    );
+    assert_eq!(result("errors"), 0.0);
+    assert!(result("timer") >= 2000.0 && result("ipi") >= 2000.0 && result("device") >= 1600.0);
+    assert!(result("moves") > 10.0);
+}
+
+/// Twice as many vCPUs as harts, while one of these comes and goes, the guest is paused, the VMM of a guest beside it is
+/// killed, and its vCPUs flush each other's TLBs.
+#[test]
+fn disturbed_vcpus_get_every_interrupt_once() {
+    let result = sequence(
+        "disturbed",
+        4,
+        &[
+            "timers=200",
+            "ipis=40",
+            "devices=50",
+            "moves_ms=5",
+            "unplug_ms=20",
+            "pause_ms=30",
+            "slow_ms=0",
+            "kill_ms=200",
+            "rfence=1",
+            "fences=1",
+        ],
+    );
+    assert_eq!(result("errors"), 0.0);
+    assert!(result("timer") >= 800.0 && result("ipi") >= 640.0 && result("device") >= 400.0);
+    for disturbance in ["moves", "unplugs", "pauses", "kills"] {
+        assert!(result(disturbance) > 0.0, "{disturbance}");
+    }
+}
