@@ -54,6 +54,7 @@ fn moved_vcpus_get_every_interrupt_once() {
 /// Twice as many vCPUs as harts, while one of these comes and goes, the guest is paused, the VMM of a guest beside it is
 /// killed, and its vCPUs flush each other's TLBs.
 #[test]
+#[ignore = "long: part of make test-long"]
 fn disturbed_vcpus_get_every_interrupt_once() {
     let result = sequence(
         "disturbed",
