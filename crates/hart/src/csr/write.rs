@@ -189,7 +189,14 @@ impl Hart {
             csr::HTINST => self.csr.htinst = value,
             csr::HGATP => {
                 // MODE, VMID[13:0], PPN with the two low bits zero (root table of 16 KiB).
-                self.csr.hgatp = atp(self.csr.hgatp, value, !(3 << 58 | 3));
+                let old = self.csr.hgatp;
+                self.csr.hgatp = atp(old, value, !(3 << 58 | 3));
+                if self.csr.hgatp != old {
+                    // Another machine may run on pages that were filled since they held code of
+                    // another one; KVM and VMMs rely on fetches that see it without `fence.i`.
+                    self.fence_i = true;
+                    self.attention();
+                }
                 self.select_contexts();
                 self.mode_notice(plat);
             }
