@@ -9,7 +9,7 @@ TOOLS = $(CARGO) run --release --locked -q -p trapless-images --example tools --
 help:
 	@echo 'make demo   build, fetch Debian packages, make images, compare interrupts on sbi, sstc and trapless'
 	@echo 'make test   lints, unit tests, differential ISA tests, system tests on real kernels'
-	@echo 'make test-long  the same and what takes an hour: thousands of programs, selftests on QEMU'
+	@echo 'make test-long  the same and what takes hours: a million interrupts of each class, thousands of programs'
 	@echo 'make bench  speed of the interpreter'
 	@echo 'make spec   the specification of the interrupt extension as HTML: out/spec/xtrapless.html'
 	@echo 'make fuzz   each fuzz target for SECONDS=60 (needs a nightly toolchain and cargo-fuzz)'
@@ -37,6 +37,7 @@ test: build lint
 # What takes too long for every change: the peers' side of comparisons, thousands of programs.
 test-long: test
 	$(CARGO) test --release --locked --workspace -- --ignored
+	tests/sequence-long
 	tree=$$($(TOOLS) tree) && target/release/trapless-difftest run --seeds 400..5000 \
 	    --subject trapless:$(TRAPLESS) --against qemu:$$tree/usr/bin/qemu-system-riscv64
 
