@@ -64,6 +64,7 @@ static void trapless_handle(u64 notification)
 	u32 id = FIELD_GET(XTL_HNOTIFY_ID, notification);
 	struct kvm_vcpu *vcpu;
 	struct kvm *kvm;
+	u64 bit, old;
 
 	/*
 	 * A notification about a VM that is gone finds nobody or a successor,
@@ -78,10 +79,14 @@ static void trapless_handle(u64 notification)
 		if (!id || id > kvm->arch.trapless.nr_sources)
 			return;
 		/* Completions from here on are notified again */
-		atomic64_fetch_andnot(BIT_ULL(id % 64),
+		bit = BIT_ULL(id % 64);
+		old = atomic64_fetch_andnot(bit,
 			trapless_word(kvm->arch.trapless.lines,
 				      (XTRAPLESS_MAX_SOURCES + 1) / 8 +
 				      id / 64 * 8));
+		/* A scan was faster */
+		if (!(old & bit))
+			return;
 		kvm_notify_acked_irq(kvm, 0, id);
 		return;
 	}
