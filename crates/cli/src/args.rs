@@ -17,7 +17,7 @@ pub struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  trapless compare --machines sbi,sstc --workload timer   compare two interrupt architectures
+  trapless compare --machines sbi,trapless --workload timer   compare two interrupt architectures
   trapless boot                                           a KVM host with a shell on this terminal
   trapless boot --kernel Image --disk root.img --append 'root=/dev/vda console=ttyS0'
   trapless exec program.elf                               a bare-metal program
@@ -213,7 +213,7 @@ pub struct RunArgs {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  trapless compare --machines sbi,sstc --workload timer
+  trapless compare --machines sbi,sstc,trapless --workload mixed
   trapless compare --machines sbi,sstc --workload net --set pings=100 --out net-report")]
 pub struct CompareArgs {
     /// Machines to compare, the baseline first.

@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 
 use trapless_ledger::file::LedgerFile;
 
-/// Runs workload `sequence` on two harts and returns its results.
-fn sequence(name: &str, vcpus: u32, parameters: &[&str]) -> impl Fn(&str) -> f64 + use<> {
+/// Runs workload `sequence` on two harts and returns its ledger.
+fn sequence(name: &str, vcpus: u32, parameters: &[&str]) -> LedgerFile {
     let ledger = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("sequence-{name}.json"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_trapless"));
     command.args(["run", "--machine", "trapless", "--workload", "sequence"]);
@@ -31,24 +31,47 @@ fn sequence(name: &str, vcpus: u32, parameters: &[&str]) -> impl Fn(&str) -> f64
         String::from_utf8_lossy(&out.stderr)
     );
     let text = std::fs::read(&ledger).expect("the ledger was written");
-    let file: LedgerFile = serde_json::from_slice(&text).expect("a ledger");
-    move |name| {
-        let found = file.run.measurements.iter().find(|m| m.name == name);
-        found.unwrap_or_else(|| panic!("result {name}")).value
-    }
+    serde_json::from_slice(&text).expect("a ledger")
+}
+
+/// What the workload reports as `name`.
+fn result(ledger: &LedgerFile, name: &str) -> f64 {
+    let found = ledger.run.measurements.iter().find(|m| m.name == name);
+    found.unwrap_or_else(|| panic!("result {name}")).value
 }
 
 /// As many vCPUs as harts, whose threads move between them.
 #[test]
 fn moved_vcpus_get_every_interrupt_once() {
-    let result = sequence(
+    let ledger = sequence(
         "moved",
         2,
         &["timers=1000", "ipis=500", "devices=200", "moves_ms=2"],
     );
-    assert_eq!(result("errors"), 0.0);
-    assert!(result("timer") >= 2000.0 && result("ipi") >= 2000.0 && result("device") >= 1600.0);
-    assert!(result("moves") > 10.0);
+    assert_eq!(result(&ledger, "errors"), 0.0);
+    assert!(
+        result(&ledger, "timer") >= 2000.0
+            && result(&ledger, "ipi") >= 2000.0
+            && result(&ledger, "device") >= 1600.0
+    );
+    assert!(result(&ledger, "moves") > 10.0);
+}
+
+/// Twice as many vCPUs as harts: they are found preempted and halted, too.
+#[test]
+fn preempted_vcpus_get_every_interrupt_once() {
+    let ledger = sequence(
+        "preempted",
+        4,
+        &["timers=300", "ipis=50", "devices=100", "moves_ms=5"],
+    );
+    assert_eq!(result(&ledger, "errors"), 0.0);
+    // 4 vCPUs, 16 pairs of them, 8 sources.
+    assert!(result(&ledger, "interrupts") >= 2800.0);
+    for state in ["preempted", "halted"] {
+        let detached = ledger.total.slots.detached.get(state);
+        assert!(detached.is_some_and(|n| *n > 0), "{state}");
+    }
 }
 
 /// Twice as many vCPUs as harts, while one of these comes and goes, the guest is paused, the VMM of a guest beside it is
@@ -56,7 +79,7 @@ fn moved_vcpus_get_every_interrupt_once() {
 #[test]
 #[ignore = "long: part of make test-long"]
 fn disturbed_vcpus_get_every_interrupt_once() {
-    let result = sequence(
+    let ledger = sequence(
         "disturbed",
         4,
         &[
@@ -72,9 +95,13 @@ fn disturbed_vcpus_get_every_interrupt_once() {
             "fences=1",
         ],
     );
-    assert_eq!(result("errors"), 0.0);
-    assert!(result("timer") >= 800.0 && result("ipi") >= 640.0 && result("device") >= 400.0);
+    assert_eq!(result(&ledger, "errors"), 0.0);
+    assert!(
+        result(&ledger, "timer") >= 800.0
+            && result(&ledger, "ipi") >= 640.0
+            && result(&ledger, "device") >= 400.0
+    );
     for disturbance in ["moves", "unplugs", "pauses", "kills"] {
-        assert!(result(disturbance) > 0.0, "{disturbance}");
+        assert!(result(&ledger, disturbance) > 0.0, "{disturbance}");
     }
 }
