@@ -26,6 +26,7 @@ fn grants_are_kept_to() {
         "another thread: SIGILL",
         "a child: SIGILL",
         "given back: SIGILL",
+        "after execve: SIGILL",
     ] {
         assert!(
             run.console.contains(&format!("ok   {check}")),

@@ -176,6 +176,22 @@ int kvm_riscv_trapless_grant_set(struct kvm *kvm, u32 first, u32 count)
 	return 0;
 }
 
+/*
+ * The address space of the VM's process ends. If that is so because the calling
+ * thread executes another program, it must not keep the grant until it is
+ * scheduled next.
+ */
+void kvm_riscv_trapless_grant_mm_gone(struct kvm *kvm)
+{
+	struct trapless_grant *grant;
+
+	preempt_disable();
+	grant = trapless_grant_find();
+	if (grant && grant->kvm == kvm)
+		csr_write(CSR_HGRANT, 0);
+	preempt_enable();
+}
+
 /* The calling thread's grant in this VM, as in the device attribute. */
 u64 kvm_riscv_trapless_grant_get(struct kvm *kvm)
 {
