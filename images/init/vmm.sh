@@ -22,7 +22,8 @@ load_kvm() {
     modprobe kvm
 }
 
-# vmm_start [tap INTERFACE] [OPTION OF trapless-vmm...]: starts the first guest in the background, and the others if asked for
+# vmm_start [tap INTERFACE] [OPTION OF trapless-vmm...]: starts the first guest in the background, and the others if asked for,
+# with the options in $other_options
 vmm_start() {
     cpus=${trapless_cpus:-1}
     memory=${trapless_memory:-256M}
@@ -52,7 +53,7 @@ vmm_start() {
     vmm_others=
     number=1
     while [ "$number" -lt "${guests:-1}" ] && [ "$vmm" = trapless ]; do
-        vmm_run "$number" </dev/null >"/run/guest-$number" 2>&1 &
+        vmm_run "$number" ${other_options:-} </dev/null >"/run/guest-$number" 2>&1 &
         vmm_others="$vmm_others $!"
         number=$((number + 1))
     done
@@ -94,13 +95,16 @@ vmm_run() {
 vmm_wait() {
     wait "$vmm_pid"
     vmm_status=$?
+    number=1
     for other in $vmm_others; do
         if kill "$other" 2>/dev/null; then
             wait "$other"
         else
-            echo "another guest ended by itself"
+            echo "another guest ended by itself:"
+            cat "/run/guest-$number"
             vmm_status=1
         fi
+        number=$((number + 1))
     done
     if [ -n "$kvm_statistics" ]; then
         for file in "$kvm_statistics"/*; do
@@ -230,7 +234,7 @@ kill_guest() {
     RANDOM=$((${seed:-1} + 3))
     trap 'kill "$victim" 2>/dev/null; exit' TERM
     while kill -0 "$vmm_pid" 2>/dev/null; do
-        vmm_run 8 </dev/null >/run/victim 2>&1 &
+        vmm_run 8 ${other_options:-} </dev/null >/run/victim 2>&1 &
         victim=$!
         usleep $((RANDOM % (2 * pause + 1) * 1000))
         if kill -9 "$victim" 2>/dev/null; then echo "$victim" >>/run/kills; else cat /run/victim >>/run/ended; fi

@@ -61,6 +61,11 @@ impl Recorder {
         self.begun
     }
 
+    /// Exit status of the measured part, once it has ended.
+    pub fn measured_status(&self) -> Option<i32> {
+        self.transcript.status.get(&self.measured).copied()
+    }
+
     fn line(&mut self, line: &str) {
         let line = line.trim_end();
         let t = &mut self.transcript;

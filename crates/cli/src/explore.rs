@@ -41,8 +41,8 @@ impl Symbols {
             let address = u64::from_str_radix(words.next()?, 16).ok()?;
             let kind = words.next()?;
             let name = words.next()?;
-            // Mapping symbols of the psABI ($x...) have the address of the function that follows.
-            (matches!(kind, "t" | "T") && !name.starts_with('$'))
+            // Mapping symbols of the psABI ($x...) and local labels (.L...) have addresses of functions, too.
+            (matches!(kind, "t" | "T") && !name.starts_with(['$', '.']))
                 .then(|| (address, name.to_string()))
         };
         Self {
@@ -369,17 +369,22 @@ fn disturb(machine: &mut Machine, hart: usize, what: Disturbance) {
     }
 }
 
-/// Runs the workload to its end and judges it.
+/// Runs the measured part of the workload to its end and judges it. What the host does afterwards takes longer than a
+/// short workload.
 fn finish(plan: &Plan<'_>, ready: &mut Ready) -> Result<()> {
     loop {
         let limits = Limits {
-            until: ready.machine.now() + 50 * SLICE,
+            until: ready.machine.now() + SLICE,
             ..Limits::default()
         };
         let outcome = ready.machine.run(&limits);
-        let over = ready.machine.now() > limit(plan);
-        if outcome != Outcome::Limit || over || interrupt::requested() {
-            return plan.judge(outcome, &ready.config, &ready.recorder.lock().transcript);
+        let recorder = ready.recorder.lock();
+        match recorder.measured_status() {
+            Some(0) => return Ok(()),
+            None if outcome == Outcome::Limit
+                && ready.machine.now() <= limit(plan)
+                && !interrupt::requested() => {}
+            _ => return plan.judge(outcome, &ready.config, &recorder.transcript),
         }
     }
 }
