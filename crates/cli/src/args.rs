@@ -86,6 +86,9 @@ pub struct HartArgs {
     /// Seed of everything random that the guest can see.
     #[arg(long, value_name = "N", help_heading = "Machine")]
     pub seed: Option<u64>,
+    /// What executes instructions; results are the same.
+    #[arg(long, value_enum, value_name = "ENGINE", default_value_t, help_heading = "Machine")]
+    pub engine: EngineName,
 }
 
 /// Options for looking into a run.
@@ -227,6 +230,16 @@ pub struct CompareArgs {
     /// Print the ledgers as JSON instead of a table.
     #[arg(long)]
     pub json: bool,
+}
+
+/// What executes instructions.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum EngineName {
+    /// Compiles what runs often to machine code (x86-64 hosts; others interpret).
+    #[default]
+    Jit,
+    /// Interprets everything.
+    Interp,
 }
 
 /// What `trapless explore` does to a hart at an instruction boundary.

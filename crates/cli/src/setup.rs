@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use trapless_images::{Images, Progress};
 use trapless_ledger::file::{Clock, Cost, RunInfo};
-use trapless_machine::MachineConfig;
+use trapless_machine::{Engine, MachineConfig};
 use trapless_machine::cost::CostTable;
 
-use crate::args::HartArgs;
+use crate::args::{EngineName, HartArgs};
 
 /// RAM of machines whose user does not say.
 const DEFAULT_RAM: u64 = 2 << 30;
@@ -32,6 +32,10 @@ pub fn config(machine: &str, harts: usize, args: &HartArgs) -> Result<MachineCon
     if let Some(seed) = args.seed {
         config.seed = seed;
     }
+    config.engine = match args.engine {
+        EngineName::Jit => Engine::Jit,
+        EngineName::Interp => Engine::Interp,
+    };
     config.check()?;
     Ok(config)
 }

@@ -67,6 +67,9 @@ fn main() {
     // lui sign-extends: the table is reached through its sign-extended address only if bare mode
     // allowed it, so the register is set here.
     let mut code = CodeCache::new(&ram, config.extensions, config.cost);
+    if std::env::args().nth(1).as_deref() == Some("jit") {
+        code.compile();
+    }
     let mut hart = Hart::new(0, config, ram);
     hart.set_pc(0x8000_0004);
     hart.set_x(5, 0x8001_0000);

@@ -7,7 +7,9 @@
 
 use trapless_isa::decode::decode;
 use trapless_isa::inst::{CostClass, Ext, Format, Inst, Op};
+use trapless_jit::{Code, Site, Source};
 
+use crate::compiled::Compiled;
 use crate::config::{CostModel, Extensions};
 use crate::ram::Ram;
 
@@ -51,6 +53,7 @@ pub struct CodeCache {
     epoch: u32,
     extensions: Extensions,
     cost: CostModel,
+    compiled: Option<Compiled>,
 }
 
 impl CodeCache {
@@ -64,11 +67,52 @@ impl CodeCache {
             epoch: 1,
             extensions,
             cost,
+            compiled: None,
+        }
+    }
+
+    /// Lets blocks that run often be compiled to machine code. Returns whether this host can do it;
+    /// results are the same either way.
+    pub fn compile(&mut self) -> bool {
+        // Without C, jumps have to be checked for misaligned targets, which compiled code does not do.
+        if self.extensions.c {
+            self.compiled = Compiled::new();
+        }
+        self.compiled.is_some()
+    }
+
+    /// Compiled blocks, if there is a compiler.
+    pub(crate) fn compiled(&self) -> Option<&Compiled> {
+        self.compiled.as_ref()
+    }
+
+    /// Code of block `index`, whose first instruction is at `offset` of its page, if it is worth
+    /// compiling by now. `None` if it is to be interpreted.
+    pub(crate) fn compiled_block(&mut self, index: u32, offset: u32) -> Option<Code> {
+        let compiled = self.compiled.as_mut()?;
+        let block = &self.blocks[index as usize];
+        let insts = &self.insts[block.first as usize..][..block.len as usize];
+        let source = Source {
+            block: index,
+            insts,
+            cost: block.cost,
+            offset,
+        };
+        compiled.block(&source)
+    }
+
+    /// Connects a jump of compiled code with its target.
+    pub(crate) fn link(&mut self, site: Site, target: Code) {
+        if let Some(compiled) = &mut self.compiled {
+            compiled.link(site, target);
         }
     }
 
     /// A hart executed `fence.i`, or a debugger wrote memory.
     pub fn fence_i(&mut self) {
+        if let Some(compiled) = &mut self.compiled {
+            compiled.unlink_all();
+        }
         self.epoch = self.epoch.wrapping_add(1);
         if self.epoch == 0 {
             self.reset();
@@ -76,6 +120,9 @@ impl CodeCache {
     }
 
     fn reset(&mut self) {
+        if let Some(compiled) = &mut self.compiled {
+            compiled.reset();
+        }
         self.insts.clear();
         self.blocks.clear();
         self.tables.clear();

@@ -14,6 +14,7 @@
 
 mod access;
 mod block;
+mod compiled;
 mod config;
 mod csr;
 mod fpu;
@@ -86,6 +87,7 @@ pub struct Hart {
     pub(crate) csr: Csrs,
     pub(crate) tlb: Tlb,
     pub(crate) jumps: interp::JumpCache,
+    pub(crate) fast: compiled::Fast,
     pub(crate) ram: Ram,
     pub(crate) config: HartConfig,
     pub(crate) id: usize,
@@ -130,6 +132,7 @@ impl Hart {
             csr: Csrs::new(),
             tlb: Tlb::new(),
             jumps: interp::JumpCache::new(),
+            fast: compiled::Fast::new(),
             ram,
             config,
             id,

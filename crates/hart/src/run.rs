@@ -57,6 +57,9 @@ impl Hart {
                 if left != 0 {
                     self.resume_block::<false>(code, plat, &mut NoObserver, left);
                 }
+                if code.compiled().is_some() {
+                    return self.run_compiled(code, plat, until);
+                }
                 loop {
                     if self.cycles >= self.limit {
                         if let Some(stop) = self.attend(code, plat, until) {
@@ -86,7 +89,7 @@ impl Hart {
 
     /// Between blocks: fences, inputs, waits, interrupts; sets the next [`Hart::limit`].
     #[cold]
-    fn attend(
+    pub(crate) fn attend(
         &mut self,
         code: &mut CodeCache,
         plat: &mut dyn Platform,

@@ -6,9 +6,10 @@
 //! less than a fence allows, never more.
 
 use trapless_isa::Mode;
+// Fetches have an array of their own because how often an engine looks a fetch up is its own business,
+// while data misses cost virtual time and must be the same.
+use trapless_jit::{DataEntry as Entry, FetchEntry, TLB_ENTRIES as ENTRIES};
 
-/// Entries per context and kind (data, fetch).
-const ENTRIES: usize = 1024;
 /// Contexts kept before the least recently used one is recycled.
 const CONTEXTS: usize = 16;
 /// Superpage ranges remembered per context; beyond this every address fence scans the array.
@@ -29,29 +30,11 @@ pub enum Access {
     Exec,
 }
 
-/// One 4 KiB translation to RAM for loads and stores: a tag for each and the distance to host memory.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub(crate) struct Entry {
-    pub read: u64,
-    pub write: u64,
-    /// Host address minus virtual address.
-    pub addend: u64,
-}
-
-/// The same for instruction fetch. Fetches have an array of their own because how often an engine
-/// looks a fetch up is its own business, while data misses cost virtual time and must be the same.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub(crate) struct FetchEntry {
-    pub exec: u64,
-    pub addend: u64,
-}
-
 const EMPTY: Entry = Entry {
     read: INVALID,
     write: INVALID,
     addend: 0,
+    pad: 0,
 };
 const EMPTY_FETCH: FetchEntry = FetchEntry {
     exec: INVALID,
@@ -86,8 +69,6 @@ struct Context {
     used: u64,
     /// Virtual ranges (base, mask) that superpages of this context cover.
     superpages: Vec<(u64, u64)>,
-    /// Changes whenever a fetch translation of this context may have been dropped.
-    generation: u32,
 }
 
 /// Which contexts a fence names.
@@ -113,10 +94,6 @@ pub(crate) struct Tlb {
     latest: [usize; Mode::ALL.len()],
     fetch: usize,
     data: usize,
-    /// Generation of the selected fetch context: what was remembered of a virtual program counter
-    /// under the same generation still holds.
-    pub(crate) generation: u32,
-    generations: u32,
 }
 
 impl Tlb {
@@ -129,8 +106,6 @@ impl Tlb {
             latest: [0; Mode::ALL.len()],
             fetch: 0,
             data: 0,
-            generation: 0,
-            generations: 0,
         }
     }
 
@@ -151,6 +126,14 @@ impl Tlb {
         &self.fetches[self.fetch + Self::slot(va)]
     }
 
+    /// Host addresses of the arrays of the selected contexts, for data and for fetches.
+    #[inline]
+    pub fn arrays(&self) -> (usize, usize) {
+        let data = self.entries[self.data..].as_ptr();
+        let fetch = self.fetches[self.fetch..].as_ptr();
+        (data as usize, fetch as usize)
+    }
+
     /// Array of the context of fetches, for [`insert`](Self::insert).
     pub fn fetch_array(&self) -> usize {
         self.fetch
@@ -164,7 +147,6 @@ impl Tlb {
         } else {
             self.intern(data)
         };
-        self.generation = self.contexts[self.fetch / ENTRIES].generation;
     }
 
     /// Offset of the array of a context, made if it is not resident.
@@ -180,12 +162,10 @@ impl Tlb {
             self.contexts[i].used = self.clock;
             return i * ENTRIES;
         }
-        let generation = self.next_generation();
         let context = Context {
             key: *key,
             used: self.clock,
             superpages: Vec::new(),
-            generation,
         };
         if self.contexts.len() < CONTEXTS {
             self.contexts.push(context);
@@ -209,13 +189,6 @@ impl Tlb {
     fn clear(&mut self, context: usize) {
         self.entries[context * ENTRIES..(context + 1) * ENTRIES].fill(EMPTY);
         self.fetches[context * ENTRIES..(context + 1) * ENTRIES].fill(EMPTY_FETCH);
-    }
-
-    /// Generations are compared after at most one fence or recycling each; wrapping round 2^32 of
-    /// them while an old one is remembered is excluded by the code epoch they are paired with.
-    fn next_generation(&mut self) -> u32 {
-        self.generations = self.generations.wrapping_add(1);
-        self.generations
     }
 
     /// Looks `va` up in the context at `array`.
@@ -256,6 +229,7 @@ impl Tlb {
                 read: tag(permitted[0]),
                 write: tag(permitted[1]),
                 addend,
+                pad: 0,
             };
         }
         if span > 4096 {
@@ -282,7 +256,6 @@ impl Tlb {
             if !named {
                 continue;
             }
-            let generation = self.next_generation();
             let list = &mut self.contexts[i].superpages;
             let whole = va.is_none_or(|va| {
                 list.len() >= SUPERPAGES || list.iter().any(|(base, mask)| va & mask == *base)
@@ -290,7 +263,6 @@ impl Tlb {
             if whole {
                 list.clear();
             }
-            self.contexts[i].generation = generation;
             if whole {
                 self.clear(i);
             } else if let Some(va) = va {
@@ -298,7 +270,6 @@ impl Tlb {
                 self.fetches[i * ENTRIES + Self::slot(va)] = EMPTY_FETCH;
             }
         }
-        self.generation = self.contexts[self.fetch / ENTRIES].generation;
     }
 }
 

@@ -53,7 +53,7 @@ pub use boot::Payload;
 pub use error::Error;
 pub use machine::Machine;
 pub use peripherals::Peripherals;
-pub use preset::{MachineConfig, presets};
+pub use preset::{Engine, MachineConfig, presets};
 pub use random::Random;
 pub use schedule::{Limits, Outcome};
 pub use shared::Shared;

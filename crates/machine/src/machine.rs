@@ -19,7 +19,7 @@ use crate::boot::{self, Payload, Placement, reset};
 use crate::bus::{Bus, Parts, VirtualClock, Wires};
 use crate::htif::Htif;
 use crate::peripherals::{ConsoleInput, Peripherals, Wiring};
-use crate::preset::{Interrupts, MachineConfig};
+use crate::preset::{Engine, Interrupts, MachineConfig};
 use crate::{Error, fdt, map};
 
 /// A machine with everything in it.
@@ -134,9 +134,13 @@ impl Machine {
         hart_config.reset_pc = map::ROM;
         hart_config.supervisor_interrupts = bus.intc.supervisor_interrupts();
         let new_hart = |id| Hart::new(id, hart_config.clone(), ram.clone());
+        let mut code = CodeCache::new(&ram, hart_config.extensions, hart_config.cost);
+        if config.engine == Engine::Jit {
+            code.compile();
+        }
         Ok(Self {
             harts: (0..config.harts).map(new_hart).collect(),
-            code: CodeCache::new(&ram, hart_config.extensions, hart_config.cost),
+            code,
             config,
             ram,
             bus,

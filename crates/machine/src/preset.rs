@@ -72,6 +72,19 @@ pub struct MachineConfig {
     pub seed: u64,
     /// Wall-clock time at power-on in seconds since 1970, as the RTC shows it.
     pub epoch: u64,
+    /// What executes instructions.
+    #[serde(skip)]
+    pub engine: Engine,
+}
+
+/// What executes instructions. Results are the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Engine {
+    /// Compiles what runs often to machine code of the host, if it is one the compiler knows.
+    #[default]
+    Jit,
+    /// Interprets everything.
+    Interp,
 }
 
 impl MachineConfig {
@@ -106,6 +119,7 @@ impl MachineConfig {
             seed: 0,
             // 2025-01-01: late enough for certificates and file systems, and always the same.
             epoch: 1_735_689_600,
+            engine: Engine::default(),
         })
     }
 

@@ -69,8 +69,7 @@ impl Hart {
 
     /// Executes a block, or a single instruction, whose whole price has been charged. `false` if the
     /// observer stopped it; the rest of the charge is then taken back.
-    #[allow(clippy::too_many_lines)] // One line per instruction.
-    pub(super) fn exec<const WATCH: bool>(
+    pub(crate) fn exec<const WATCH: bool>(
         &mut self,
         insts: &[Inst],
         cost: &CostModel,
@@ -92,145 +91,147 @@ impl Hart {
                     return false;
                 }
             }
-            let imm = inst.imm as i64 as u64;
-            macro_rules! rs1 {
-                () => {
-                    self.x[usize::from(inst.rs1 & 63)]
-                };
-            }
-            macro_rules! rs2 {
-                () => {
-                    self.x[usize::from(inst.rs2 & 63)]
-                };
-            }
-            macro_rules! rd {
-                ($value:expr) => {{
-                    let value = $value;
-                    self.x[usize::from(inst.rd & 63)] = value;
-                }};
-            }
-            macro_rules! or_trap {
-                ($result:expr) => {
-                    match $result {
-                        Ok(value) => value,
-                        Err(Fault) => {
-                            self.abort(insts, i, pc, cost, plat);
-                            return true;
-                        }
-                    }
-                };
-            }
-            macro_rules! load {
-                ($size:literal, $extend:expr) => {{
-                    let value = or_trap!(self.load_fast(rs1!().wrapping_add(imm), $size, plat));
-                    let extend: fn(u64) -> u64 = $extend;
-                    rd!(extend(value))
-                }};
-            }
-            macro_rules! store {
-                ($size:literal) => {
-                    or_trap!(self.store_fast(rs1!().wrapping_add(imm), $size, rs2!(), plat))
-                };
-            }
-            macro_rules! jump {
-                ($target:expr) => {{
-                    self.pc = $target;
+            let next = match self.exec_one(inst, pc, plat) {
+                Ok(Flow::Next) => pc.wrapping_add(u64::from(inst.len)),
+                Ok(Flow::Jump(target)) => {
+                    self.pc = target;
                     if WATCH {
                         observer.after(self, pc, inst);
                     }
                     return true;
-                }};
-            }
-            macro_rules! branch {
-                ($taken:expr) => {
-                    if $taken {
-                        let target = or_trap!(self.target(pc.wrapping_add(imm)));
-                        jump!(target)
-                    }
-                };
-            }
-            match inst.op {
-                Op::Addi => rd!(rs1!().wrapping_add(imm)),
-                Op::Add => rd!(rs1!().wrapping_add(rs2!())),
-                Op::Ld => load!(8, |v| v),
-                Op::Sd => store!(8),
-                Op::Lw => load!(4, sext32),
-                Op::Sw => store!(4),
-                Op::Lbu => load!(1, |v| v),
-                Op::Lhu => load!(2, |v| v),
-                Op::Lwu => load!(4, |v| v),
-                Op::Lb => load!(1, |v| v as i8 as u64),
-                Op::Lh => load!(2, |v| v as i16 as u64),
-                Op::Sb => store!(1),
-                Op::Sh => store!(2),
-                Op::Beq => branch!(rs1!() == rs2!()),
-                Op::Bne => branch!(rs1!() != rs2!()),
-                Op::Blt => branch!((rs1!() as i64) < rs2!() as i64),
-                Op::Bge => branch!(rs1!() as i64 >= rs2!() as i64),
-                Op::Bltu => branch!(rs1!() < rs2!()),
-                Op::Bgeu => branch!(rs1!() >= rs2!()),
-                Op::Jal => {
-                    let target = or_trap!(self.target(pc.wrapping_add(imm)));
-                    rd!(pc.wrapping_add(u64::from(inst.len)));
-                    jump!(target)
                 }
-                Op::Jalr => {
-                    let target = or_trap!(self.target(rs1!().wrapping_add(imm) & !1));
-                    rd!(pc.wrapping_add(u64::from(inst.len)));
-                    jump!(target)
+                Err(Fault) => {
+                    self.abort(&insts[i..], pc, cost, plat);
+                    return true;
                 }
-                Op::Lui => rd!(imm),
-                Op::Auipc => rd!(pc.wrapping_add(imm)),
-                Op::Slti => rd!(u64::from((rs1!() as i64) < imm as i64)),
-                Op::Sltiu => rd!(u64::from(rs1!() < imm)),
-                Op::Xori => rd!(rs1!() ^ imm),
-                Op::Ori => rd!(rs1!() | imm),
-                Op::Andi => rd!(rs1!() & imm),
-                Op::Slli => rd!(rs1!() << (imm & 63)),
-                Op::Srli => rd!(rs1!() >> (imm & 63)),
-                Op::Srai => rd!((rs1!() as i64 >> (imm & 63)) as u64),
-                Op::Addiw => rd!(sext32(rs1!().wrapping_add(imm))),
-                Op::Slliw => rd!(sext32(rs1!() << (imm & 31))),
-                Op::Srliw => rd!(sext32(u64::from(rs1!() as u32 >> (imm & 31)))),
-                Op::Sraiw => rd!((rs1!() as i32 >> (imm & 31)) as u64),
-                Op::Sub => rd!(rs1!().wrapping_sub(rs2!())),
-                Op::Sll => rd!(rs1!() << (rs2!() & 63)),
-                Op::Slt => rd!(u64::from((rs1!() as i64) < rs2!() as i64)),
-                Op::Sltu => rd!(u64::from(rs1!() < rs2!())),
-                Op::Xor => rd!(rs1!() ^ rs2!()),
-                Op::Srl => rd!(rs1!() >> (rs2!() & 63)),
-                Op::Sra => rd!((rs1!() as i64 >> (rs2!() & 63)) as u64),
-                Op::Or => rd!(rs1!() | rs2!()),
-                Op::And => rd!(rs1!() & rs2!()),
-                Op::Addw => rd!(sext32(rs1!().wrapping_add(rs2!()))),
-                Op::Subw => rd!(sext32(rs1!().wrapping_sub(rs2!()))),
-                Op::Sllw => rd!(sext32(rs1!() << (rs2!() & 31))),
-                Op::Srlw => rd!(sext32(u64::from(rs1!() as u32 >> (rs2!() & 31)))),
-                Op::Sraw => rd!((rs1!() as i32 >> (rs2!() & 31)) as u64),
-                Op::Mul => rd!(rs1!().wrapping_mul(rs2!())),
-                Op::Mulw => rd!(sext32(rs1!().wrapping_mul(rs2!()))),
-                Op::Mulhu => {
-                    rd!(((u128::from(rs1!()) * u128::from(rs2!())) >> 64) as u64)
-                }
-                Op::Sh1add => rd!((rs1!() << 1).wrapping_add(rs2!())),
-                Op::Sh2add => rd!((rs1!() << 2).wrapping_add(rs2!())),
-                Op::Sh3add => rd!((rs1!() << 3).wrapping_add(rs2!())),
-                Op::AddUw => rd!((rs1!() & 0xFFFF_FFFF).wrapping_add(rs2!())),
-                Op::ZextH => rd!(rs1!() & 0xFFFF),
-                // Ordering is that of one host thread; hints do nothing.
-                Op::Fence | Op::PrefetchI | Op::PrefetchR | Op::PrefetchW | Op::Pause => {}
-                _ => match or_trap!(self.exec_other(inst, pc, plat)) {
-                    Flow::Next => {}
-                    Flow::Jump(target) => jump!(target),
-                },
-            }
+            };
             if WATCH {
-                self.pc = pc.wrapping_add(u64::from(inst.len));
+                self.pc = next;
                 observer.after(self, pc, inst);
             }
-            pc = pc.wrapping_add(u64::from(inst.len));
+            pc = next;
         }
         self.pc = pc;
         true
+    }
+
+    /// Executes the instruction at `pc`.
+    #[allow(clippy::too_many_lines)] // One line per instruction.
+    #[inline(always)]
+    pub(crate) fn exec_one(
+        &mut self,
+        inst: &Inst,
+        pc: u64,
+        plat: &mut dyn Platform,
+    ) -> Result<Flow, Fault> {
+        let imm = inst.imm as i64 as u64;
+        macro_rules! rs1 {
+            () => {
+                self.x[usize::from(inst.rs1 & 63)]
+            };
+        }
+        macro_rules! rs2 {
+            () => {
+                self.x[usize::from(inst.rs2 & 63)]
+            };
+        }
+        macro_rules! rd {
+            ($value:expr) => {{
+                let value = $value;
+                self.x[usize::from(inst.rd & 63)] = value;
+            }};
+        }
+        macro_rules! load {
+            ($size:literal, $extend:expr) => {{
+                let value = self.load_fast(rs1!().wrapping_add(imm), $size, plat)?;
+                let extend: fn(u64) -> u64 = $extend;
+                rd!(extend(value))
+            }};
+        }
+        macro_rules! store {
+            ($size:literal) => {
+                self.store_fast(rs1!().wrapping_add(imm), $size, rs2!(), plat)?
+            };
+        }
+        macro_rules! branch {
+            ($taken:expr) => {
+                if $taken {
+                    return self.target(pc.wrapping_add(imm)).map(Flow::Jump);
+                }
+            };
+        }
+        match inst.op {
+            Op::Addi => rd!(rs1!().wrapping_add(imm)),
+            Op::Add => rd!(rs1!().wrapping_add(rs2!())),
+            Op::Ld => load!(8, |v| v),
+            Op::Sd => store!(8),
+            Op::Lw => load!(4, sext32),
+            Op::Sw => store!(4),
+            Op::Lbu => load!(1, |v| v),
+            Op::Lhu => load!(2, |v| v),
+            Op::Lwu => load!(4, |v| v),
+            Op::Lb => load!(1, |v| v as i8 as u64),
+            Op::Lh => load!(2, |v| v as i16 as u64),
+            Op::Sb => store!(1),
+            Op::Sh => store!(2),
+            Op::Beq => branch!(rs1!() == rs2!()),
+            Op::Bne => branch!(rs1!() != rs2!()),
+            Op::Blt => branch!((rs1!() as i64) < rs2!() as i64),
+            Op::Bge => branch!(rs1!() as i64 >= rs2!() as i64),
+            Op::Bltu => branch!(rs1!() < rs2!()),
+            Op::Bgeu => branch!(rs1!() >= rs2!()),
+            Op::Jal => {
+                let target = self.target(pc.wrapping_add(imm))?;
+                rd!(pc.wrapping_add(u64::from(inst.len)));
+                return Ok(Flow::Jump(target));
+            }
+            Op::Jalr => {
+                let target = self.target(rs1!().wrapping_add(imm) & !1)?;
+                rd!(pc.wrapping_add(u64::from(inst.len)));
+                return Ok(Flow::Jump(target));
+            }
+            Op::Lui => rd!(imm),
+            Op::Auipc => rd!(pc.wrapping_add(imm)),
+            Op::Slti => rd!(u64::from((rs1!() as i64) < imm as i64)),
+            Op::Sltiu => rd!(u64::from(rs1!() < imm)),
+            Op::Xori => rd!(rs1!() ^ imm),
+            Op::Ori => rd!(rs1!() | imm),
+            Op::Andi => rd!(rs1!() & imm),
+            Op::Slli => rd!(rs1!() << (imm & 63)),
+            Op::Srli => rd!(rs1!() >> (imm & 63)),
+            Op::Srai => rd!((rs1!() as i64 >> (imm & 63)) as u64),
+            Op::Addiw => rd!(sext32(rs1!().wrapping_add(imm))),
+            Op::Slliw => rd!(sext32(rs1!() << (imm & 31))),
+            Op::Srliw => rd!(sext32(u64::from(rs1!() as u32 >> (imm & 31)))),
+            Op::Sraiw => rd!((rs1!() as i32 >> (imm & 31)) as u64),
+            Op::Sub => rd!(rs1!().wrapping_sub(rs2!())),
+            Op::Sll => rd!(rs1!() << (rs2!() & 63)),
+            Op::Slt => rd!(u64::from((rs1!() as i64) < rs2!() as i64)),
+            Op::Sltu => rd!(u64::from(rs1!() < rs2!())),
+            Op::Xor => rd!(rs1!() ^ rs2!()),
+            Op::Srl => rd!(rs1!() >> (rs2!() & 63)),
+            Op::Sra => rd!((rs1!() as i64 >> (rs2!() & 63)) as u64),
+            Op::Or => rd!(rs1!() | rs2!()),
+            Op::And => rd!(rs1!() & rs2!()),
+            Op::Addw => rd!(sext32(rs1!().wrapping_add(rs2!()))),
+            Op::Subw => rd!(sext32(rs1!().wrapping_sub(rs2!()))),
+            Op::Sllw => rd!(sext32(rs1!() << (rs2!() & 31))),
+            Op::Srlw => rd!(sext32(u64::from(rs1!() as u32 >> (rs2!() & 31)))),
+            Op::Sraw => rd!((rs1!() as i32 >> (rs2!() & 31)) as u64),
+            Op::Mul => rd!(rs1!().wrapping_mul(rs2!())),
+            Op::Mulw => rd!(sext32(rs1!().wrapping_mul(rs2!()))),
+            Op::Mulhu => {
+                rd!(((u128::from(rs1!()) * u128::from(rs2!())) >> 64) as u64)
+            }
+            Op::Sh1add => rd!((rs1!() << 1).wrapping_add(rs2!())),
+            Op::Sh2add => rd!((rs1!() << 2).wrapping_add(rs2!())),
+            Op::Sh3add => rd!((rs1!() << 3).wrapping_add(rs2!())),
+            Op::AddUw => rd!((rs1!() & 0xFFFF_FFFF).wrapping_add(rs2!())),
+            Op::ZextH => rd!(rs1!() & 0xFFFF),
+            // Ordering is that of one host thread; hints do nothing.
+            Op::Fence | Op::PrefetchI | Op::PrefetchR | Op::PrefetchW | Op::Pause => {}
+            _ => return self.exec_other(inst, pc, plat),
+        }
+        Ok(Flow::Next)
     }
 }

@@ -32,8 +32,11 @@ const JUMPS: usize = 4096;
 #[derive(Clone, Copy)]
 struct Jump {
     pc: u64,
-    /// Generation of the fetch context, and epoch of the code cache.
-    valid: u64,
+    /// Of the fetch TLB's entry, which must still be there: that alone decides when a fetch walks
+    /// the page tables.
+    addend: u64,
+    /// Epoch of the code cache.
+    epoch: u32,
     block: Block,
 }
 
@@ -42,7 +45,8 @@ impl JumpCache {
         Self(vec![
             Jump {
                 pc: 1,
-                valid: 0,
+                addend: 0,
+                epoch: 0,
                 block: Block::EMPTY
             };
             JUMPS
@@ -67,19 +71,23 @@ impl Hart {
         plat: &mut dyn Platform,
         observer: &mut dyn Observer,
     ) -> bool {
-        let valid = u64::from(self.tlb.generation) << 32 | u64::from(code.epoch());
         let slot = (self.pc >> 1) as usize & (JUMPS - 1);
         let jump = &self.jumps.0[slot];
-        let block = if jump.pc == self.pc && jump.valid == valid {
+        let entry = self.tlb.fetch(self.pc);
+        let block = if jump.pc == self.pc
+            && entry.exec == self.pc & !0xFFF
+            && jump.addend == entry.addend
+            && jump.epoch == code.epoch()
+        {
             jump.block
         } else {
-            match self.lookup(code, plat) {
-                Ok(Some(block)) => {
-                    // The lookup may have moved to a new generation or epoch.
-                    let valid = u64::from(self.tlb.generation) << 32 | u64::from(code.epoch());
+            match self.lookup(code) {
+                Ok(Some(index)) => {
+                    let block = code.block(index);
                     self.jumps.0[slot] = Jump {
                         pc: self.pc,
-                        valid,
+                        addend: self.tlb.fetch(self.pc).addend,
+                        epoch: code.epoch(),
                         block,
                     };
                     block
@@ -106,8 +114,8 @@ impl Hart {
         observer: &mut dyn Observer,
         left: usize,
     ) -> bool {
-        let block = match self.lookup(code, plat) {
-            Ok(Some(block)) => block,
+        let block = match self.lookup(code) {
+            Ok(Some(index)) => code.block(index),
             Ok(None) => return self.single::<WATCH>(code, plat, observer),
             Err(Fault) => {
                 self.take_exception(self.pc, plat);
@@ -122,14 +130,8 @@ impl Hart {
         self.exec::<WATCH>(insts, code.cost(), plat, observer)
     }
 
-    /// Block at `pc`; `None` if its first instruction crosses a page or is not in RAM.
-    #[cold]
-    fn lookup(
-        &mut self,
-        code: &mut CodeCache,
-        plat: &mut dyn Platform,
-    ) -> Result<Option<Block>, Fault> {
-        let _ = plat;
+    /// Index of the block at `pc`; `None` if its first instruction crosses a page or is not in RAM.
+    pub(crate) fn lookup(&mut self, code: &mut CodeCache) -> Result<Option<u32>, Fault> {
         let entry = self.tlb.fetch(self.pc);
         let pa = if entry.exec == self.pc & !0xFFF {
             self.ram
@@ -141,7 +143,7 @@ impl Hart {
         if !self.ram.contains(pa, 4096 - (pa & 0xFFF)) || !self.fetch_cached(self.pc) {
             return Ok(None);
         }
-        Ok(code.find(&self.ram, pa).map(|index| code.block(index)))
+        Ok(code.find(&self.ram, pa))
     }
 
     /// Whether the page of `va` is in the fetch TLB, that is, executable as a whole.
@@ -160,7 +162,7 @@ impl Hart {
     /// Executes one instruction that no block can hold: across pages, outside RAM, or in a page that
     /// PMP splits.
     #[cold]
-    fn single<const WATCH: bool>(
+    pub(crate) fn single<const WATCH: bool>(
         &mut self,
         code: &mut CodeCache,
         plat: &mut dyn Platform,
@@ -199,21 +201,20 @@ impl Hart {
         }
     }
 
-    /// Undoes the charge for the instructions of `insts` from `done` on, and traps at `pc`.
+    /// Traps at the first instruction of `rest`, and undoes the charge for those behind it.
     #[cold]
-    fn abort(
+    pub(crate) fn abort(
         &mut self,
-        insts: &[Inst],
-        done: usize,
+        rest: &[Inst],
         pc: u64,
         cost: &crate::CostModel,
         plat: &mut dyn Platform,
     ) {
-        self.uncharge(&insts[done + 1..], cost);
+        self.uncharge(&rest[1..], cost);
         self.ahead = 0;
         // The trapping instruction costs its time but does not retire.
         self.instret -= 1;
-        self.transform_tinst(&insts[done]);
+        self.transform_tinst(&rest[0]);
         self.take_exception(pc, plat);
     }
 

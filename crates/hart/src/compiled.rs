@@ -1,0 +1,284 @@
+//! The second engine: blocks that run often are compiled to machine code of the host.
+//!
+//! ```text
+//! run_compiled ── attend, lookup                      as the interpreter does
+//!  ├── cold block: interpreted, and counted
+//!  └── hot block: compiled, entered                   crates/jit
+//!        ├── jumps inside a page: chained             link
+//!        ├── others: jump cache                       Fast::jumps
+//!        └── everything without a template: helpers   the interpreter, for one instruction
+//! ```
+//!
+//! Compiled code charges a block at its start and looks at the limit there, as the interpreter does, and
+//! looks up its TLBs at the same places. So nothing that a guest or a ledger can see depends on which
+//! engine runs, or on when a block gets hot.
+
+use std::mem::offset_of;
+
+use trapless_jit::{Code, Helpers, JUMPS, Jit, Jump, Layout, Position, Site, Source};
+
+use crate::block::CodeCache;
+use crate::interp::Flow;
+use crate::platform::Platform;
+use crate::run::{NoObserver, Stop};
+use crate::{Fault, Hart};
+
+/// Runs of a block after which compiling it pays.
+const HOT: u32 = 32;
+
+/// Compiled blocks of a machine.
+pub(crate) struct Compiled {
+    jit: Jit,
+    /// By number of the block.
+    blocks: Vec<State>,
+    /// Changes when all code is dropped.
+    version: u32,
+}
+
+#[derive(Clone, Copy)]
+enum State {
+    /// Interpreted so often.
+    Cold(u32),
+    Hot(Code),
+}
+
+impl Compiled {
+    /// `None` if there is no compiler for this host.
+    pub fn new() -> Option<Self> {
+        let layout = Layout {
+            x: offset_of!(Hart, x),
+            pc: offset_of!(Hart, pc),
+            cycles: offset_of!(Hart, cycles),
+            instret: offset_of!(Hart, instret),
+            limit: offset_of!(Hart, limit),
+            data_tlb: offset_of!(Hart, fast.data_tlb),
+            fetch_tlb: offset_of!(Hart, fast.fetch_tlb),
+            jumps: offset_of!(Hart, fast.jump_array),
+            epoch: offset_of!(Hart, fast.epoch),
+        };
+        let helpers = Helpers { finish, execute };
+        Some(Self {
+            jit: Jit::new(&layout, &helpers)?,
+            blocks: Vec::new(),
+            version: 0,
+        })
+    }
+
+    /// See [`CodeCache::compiled_block`].
+    pub fn block(&mut self, source: &Source<'_>) -> Option<Code> {
+        let index = source.block as usize;
+        if index >= self.blocks.len() {
+            self.blocks.resize(index + 1024, State::Cold(0));
+        }
+        match &mut self.blocks[index] {
+            State::Hot(code) => Some(*code),
+            State::Cold(runs) if *runs < HOT => {
+                *runs += 1;
+                None
+            }
+            State::Cold(_) => {
+                let code = match self.jit.compile(source) {
+                    Some(code) => code,
+                    None => {
+                        self.reset();
+                        self.blocks.resize(index + 1024, State::Cold(HOT));
+                        self.jit.compile(source)?
+                    }
+                };
+                self.blocks[index] = State::Hot(code);
+                Some(code)
+            }
+        }
+    }
+
+    pub fn link(&mut self, site: Site, target: Code) {
+        self.jit.link(site, target);
+    }
+
+    pub fn unlink_all(&mut self) {
+        self.jit.unlink_all();
+    }
+
+    /// Drops all code.
+    pub fn reset(&mut self) {
+        self.jit.reset();
+        self.blocks.clear();
+        self.version = self.version.wrapping_add(1);
+    }
+}
+
+/// What compiled code needs of a hart besides its registers.
+pub(crate) struct Fast {
+    /// Arrays of the selected TLB contexts.
+    data_tlb: usize,
+    fetch_tlb: usize,
+    jump_array: usize,
+    /// Epoch of the code cache.
+    epoch: u64,
+    /// [`Session`] while compiled code runs.
+    session: usize,
+    jumps: Vec<Jump>,
+    /// [`Compiled::version`] that `jumps` belongs to.
+    version: u32,
+}
+
+impl Fast {
+    pub fn new() -> Self {
+        Self {
+            data_tlb: 0,
+            fetch_tlb: 0,
+            jump_array: 0,
+            epoch: 0,
+            session: 0,
+            jumps: Vec::new(),
+            version: 0,
+        }
+    }
+}
+
+/// What helpers find beside the hart.
+struct Session<'a> {
+    code: *const CodeCache,
+    plat: *mut (dyn Platform + 'a),
+}
+
+impl Hart {
+    /// [`Hart::run`] without observer, with compiled code.
+    pub(crate) fn run_compiled(
+        &mut self,
+        code: &mut CodeCache,
+        plat: &mut dyn Platform,
+        until: u64,
+    ) -> Stop {
+        let mut site = None;
+        loop {
+            if self.cycles >= self.limit {
+                site = None;
+                if let Some(stop) = self.attend(code, plat, until) {
+                    return stop;
+                }
+            }
+            let index = match self.lookup(code) {
+                Ok(Some(index)) => index,
+                Ok(None) => {
+                    site = None;
+                    self.single::<false>(code, plat, &mut NoObserver);
+                    continue;
+                }
+                Err(Fault) => {
+                    site = None;
+                    self.take_exception(self.pc, plat);
+                    continue;
+                }
+            };
+            let Some(target) = code.compiled_block(index, self.pc as u32 & 0xFFF) else {
+                site = None;
+                self.interpret(code, index, plat);
+                continue;
+            };
+            if let Some(compiled) = code.compiled() {
+                if compiled.version != self.fast.version || self.fast.jumps.is_empty() {
+                    self.fast.version = compiled.version;
+                    self.fast.jumps = vec![Jump::EMPTY; JUMPS];
+                    self.fast.jump_array = self.fast.jumps.as_ptr() as usize;
+                    site = None;
+                }
+            }
+            if let Some(site) = site.take() {
+                code.link(site, target);
+            }
+            self.fast.jumps[(self.pc >> 1) as usize % JUMPS] = Jump {
+                pc: self.pc,
+                addend: self.tlb.fetch(self.pc).addend,
+                epoch: u64::from(code.epoch()),
+                code: target.address(),
+            };
+            site = self.enter_compiled(code, target, plat);
+        }
+    }
+
+    /// Interprets block `index`, which is at the program counter.
+    fn interpret(&mut self, code: &CodeCache, index: u32, plat: &mut dyn Platform) {
+        let block = code.block(index);
+        self.cycles += u64::from(block.cost);
+        self.instret += u64::from(block.len);
+        self.exec::<false>(code.insts(&block), code.cost(), plat, &mut NoObserver);
+    }
+
+    fn enter_compiled(
+        &mut self,
+        code: &CodeCache,
+        target: Code,
+        plat: &mut dyn Platform,
+    ) -> Option<Site> {
+        let compiled = code.compiled()?;
+        let session = Session { code, plat };
+        self.fast.session = &raw const session as usize;
+        self.fast.epoch = u64::from(code.epoch());
+        self.select_arrays();
+        // SAFETY: the layout is that of `Hart`; the arrays are those of the TLB and of `fast.jumps`, which
+        // have the lengths that the compiler assumes; TLB entries lead to RAM, which lives as long as the
+        // hart; `target` was compiled since the last reset. Helpers get the hart from this pointer, and
+        // `session` outlives the call.
+        let site = unsafe { compiled.jit.enter((&raw mut *self).cast(), target) };
+        self.fast.session = 0;
+        site
+    }
+
+    /// Tells compiled code where the arrays of the selected TLB contexts are.
+    #[inline]
+    fn select_arrays(&mut self) {
+        (self.fast.data_tlb, self.fast.fetch_tlb) = self.tlb.arrays();
+    }
+}
+
+/// Executes the instruction at `at` of a block. `None`: it trapped.
+///
+/// # Safety
+/// To be called by compiled code only.
+unsafe fn step(context: *mut u8, block: u32, at: Position) -> Option<(&'static mut Hart, u64)> {
+    // SAFETY: compiled code passes the pointer it got from `enter_compiled`, which uses the hart for
+    // nothing else meanwhile.
+    let hart = unsafe { &mut *context.cast::<Hart>() };
+    // SAFETY: `enter_compiled` put the address of a live session there.
+    let session = unsafe { &*(hart.fast.session as *const Session<'_>) };
+    // SAFETY: both outlive the session, and only helpers use the platform while compiled code runs.
+    let (code, plat) = unsafe { (&*session.code, &mut *session.plat) };
+    let block = code.block(block);
+    let rest = &code.insts(&block)[at.index()..];
+    let pc = hart.pc.wrapping_add(at.distance());
+    let next = match hart.exec_one(&rest[0], pc, plat) {
+        Ok(Flow::Next) => Some(pc.wrapping_add(u64::from(rest[0].len))),
+        Ok(Flow::Jump(target)) => Some(target),
+        Err(Fault) => {
+            hart.abort(rest, pc, code.cost(), plat);
+            None
+        }
+    };
+    hart.select_arrays();
+    next.map(|next| (hart, next))
+}
+
+/// See [`Helpers::finish`].
+///
+/// # Safety
+/// To be called by compiled code only.
+unsafe extern "sysv64" fn finish(context: *mut u8, block: u32, at: Position) -> bool {
+    // SAFETY: promised by the caller.
+    match unsafe { step(context, block, at) } {
+        Some((hart, next)) => {
+            hart.pc = next;
+            true
+        }
+        None => false,
+    }
+}
+
+/// See [`Helpers::execute`].
+///
+/// # Safety
+/// To be called by compiled code only.
+unsafe extern "sysv64" fn execute(context: *mut u8, block: u32, at: Position) -> bool {
+    // SAFETY: promised by the caller.
+    unsafe { step(context, block, at) }.is_some()
+}

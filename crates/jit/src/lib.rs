@@ -1,0 +1,181 @@
+//! Compiles decoded blocks to machine code of the host: x86-64, one template per instruction.
+//!
+//! ```text
+//! Jit ── buffer: memory that is writable or executable        (buffer.rs)
+//!  ├──── glue: in and out of compiled code, lookup, slow paths (glue.rs)
+//!  └──── block: one block                                      (block.rs)
+//!         ├── integer instructions                             (integer.rs)
+//!         ├── loads and stores, inline TLB probe               (memory.rs)
+//!         └── branches, jumps, chains                          (control.rs)
+//! ```
+//!
+//! The compiler knows no hart. [`Layout`] says where a context keeps what compiled code uses, and
+//! [`Helpers`] are the functions that do everything else: an instruction without a template, or one
+//! that leaves its fast path, is executed by the interpreter. Results and virtual time are those of
+//! the interpreter bit for bit.
+//!
+//! Code is position-independent in the guest's address space: a block is compiled once for its
+//! physical address, and finds its program counter in a register.
+
+#[cfg(all(target_arch = "x86_64", unix))]
+mod x64;
+#[cfg(all(target_arch = "x86_64", unix))]
+pub use x64::Jit;
+
+#[cfg(not(all(target_arch = "x86_64", unix)))]
+mod none;
+#[cfg(not(all(target_arch = "x86_64", unix)))]
+pub use none::Jit;
+
+/// Where the context of a hart keeps what compiled code uses: byte offsets from its start.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    /// Integer registers, `u64` each; slot 32 is free.
+    pub x: usize,
+    /// Program counter, `u64`.
+    pub pc: usize,
+    /// Local virtual time in cycles, `u64`.
+    pub cycles: usize,
+    /// Retired instructions, `u64`.
+    pub instret: usize,
+    /// Blocks begin only while `cycles` is less than this, `u64`.
+    pub limit: usize,
+    /// Address of the data TLB's array: [`DataEntry`] times [`TLB_ENTRIES`].
+    pub data_tlb: usize,
+    /// Address of the fetch TLB's array: [`FetchEntry`] times [`TLB_ENTRIES`].
+    pub fetch_tlb: usize,
+    /// Address of the array of [`Jump`] times [`JUMPS`].
+    pub jumps: usize,
+    /// Epoch that a [`Jump`] must have, `u64`.
+    pub epoch: usize,
+}
+
+/// Entries of a TLB array, indexed by virtual page number modulo this.
+pub const TLB_ENTRIES: usize = 1024;
+
+/// Layout of an entry of the data TLB. A tag is the virtual page's address, and hits an address with
+/// the same page and no misaligned low bits.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct DataEntry {
+    /// Tag for loads.
+    pub read: u64,
+    /// Tag for stores.
+    pub write: u64,
+    /// Host address minus virtual address.
+    pub addend: u64,
+    /// Makes the size a power of two.
+    pub pad: u64,
+}
+
+/// Layout of an entry of the fetch TLB.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct FetchEntry {
+    /// Tag.
+    pub exec: u64,
+    /// Host address minus virtual address.
+    pub addend: u64,
+}
+
+/// Entries of the jump cache, indexed by program counter / 2 modulo this.
+pub const JUMPS: usize = 4096;
+
+/// Where the code for a program counter is. It holds while the fetch TLB has the page with the same
+/// addend, and while the epoch is the same.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Jump {
+    /// Program counter; an odd one never matches.
+    pub pc: u64,
+    /// [`FetchEntry::addend`] of its page.
+    pub addend: u64,
+    /// See [`Layout::epoch`].
+    pub epoch: u64,
+    /// Address of its code.
+    pub code: u64,
+}
+
+impl Jump {
+    /// Matches nothing.
+    pub const EMPTY: Self = Self {
+        pc: 1,
+        addend: 0,
+        epoch: 0,
+        code: 0,
+    };
+}
+
+/// Compiled code of a block: an address in the buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Code(pub(crate) std::num::NonZeroU64);
+
+impl Code {
+    /// The address, for [`Jump::code`].
+    #[must_use]
+    pub fn address(self) -> u64 {
+        self.0.get()
+    }
+}
+
+/// A jump inside a page that [`Jit::link`] can connect to its target.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Site(pub(crate) u32);
+
+/// An instruction of a block: its number in the low byte, and its distance from the first one in bytes
+/// above.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(transparent)]
+pub struct Position(u32);
+
+impl Position {
+    /// Instruction `index` (0..=255) at `distance` bytes.
+    #[must_use]
+    pub fn new(index: u8, distance: u32) -> Self {
+        Self(distance << 8 | u32::from(index))
+    }
+
+    /// Number of the instruction.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize & 0xFF
+    }
+
+    #[cfg(all(target_arch = "x86_64", unix))]
+    pub(crate) fn bits(self) -> i32 {
+        self.0 as i32
+    }
+
+    /// Distance from the block's first instruction in bytes.
+    #[must_use]
+    pub fn distance(self) -> u64 {
+        u64::from(self.0 >> 8)
+    }
+}
+
+/// Executes one instruction. Called with registers, cycles and instructions of the context up to
+/// date, the whole block charged, and the program counter that of the block's first instruction.
+pub type Helper = unsafe extern "sysv64" fn(context: *mut u8, block: u32, at: Position) -> bool;
+
+/// What the rest of a program does for compiled code.
+#[derive(Clone, Copy, Debug)]
+pub struct Helpers {
+    /// Executes the block's last instruction, and leaves the program counter at what comes next.
+    pub finish: Helper,
+    /// Executes an instruction inside a block. `false`: it trapped, and the program counter says where
+    /// to go on.
+    pub execute: Helper,
+}
+
+/// What to compile.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    /// Number by which [`Helpers`] know it.
+    pub block: u32,
+    /// Its instructions, at most 64. Destination 32 means that the result is not wanted.
+    pub insts: &'a [trapless_isa::Inst],
+    /// Its price in cycles.
+    pub cost: u32,
+    /// Offset of its first instruction in its page.
+    pub offset: u32,
+}

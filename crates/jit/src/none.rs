@@ -1,0 +1,42 @@
+//! Hosts without a compiler: everything is interpreted.
+
+use crate::{Code, Helpers, Layout, Site, Source};
+
+/// Never exists on this host.
+pub enum Jit {}
+
+impl Jit {
+    /// There is no compiler for this host.
+    #[must_use]
+    pub fn new(_: &Layout, _: &Helpers) -> Option<Self> {
+        None
+    }
+
+    /// See the compiler of other hosts.
+    pub fn compile(&mut self, _: &Source<'_>) -> Option<Code> {
+        match *self {}
+    }
+
+    /// See the compiler of other hosts.
+    pub fn link(&mut self, _: Site, _: Code) {
+        match *self {}
+    }
+
+    /// See the compiler of other hosts.
+    pub fn unlink_all(&mut self) {
+        match *self {}
+    }
+
+    /// See the compiler of other hosts.
+    pub fn reset(&mut self) {
+        match *self {}
+    }
+
+    /// See the compiler of other hosts.
+    ///
+    /// # Safety
+    /// None: it cannot be called.
+    pub unsafe fn enter(&self, _: *mut u8, _: Code) -> Option<Site> {
+        match *self {}
+    }
+}

@@ -1,0 +1,104 @@
+//! Memory for code, never writable and executable at once.
+
+use std::io;
+use std::ptr;
+
+/// One private mapping: data that compiled code reads at the front, code behind it.
+///
+/// It is private so that a forked process has its own.
+pub(super) struct Buffer {
+    base: *mut u8,
+    data: usize,
+    size: usize,
+    used: usize,
+}
+
+// SAFETY: the mapping belongs to this value alone; raw pointers to it are used under `&mut self`, or
+// by code that runs under `&self` and writes nothing of it.
+unsafe impl Send for Buffer {}
+
+const PAGE: usize = 4096;
+
+impl Buffer {
+    /// Maps `data` bytes of data and `code` bytes of code (multiples of the page size), lazily.
+    pub fn new(data: usize, code: usize) -> io::Result<Self> {
+        let size = data + code;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let rw = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice.
+        let base = unsafe { libc::mmap(ptr::null_mut(), size, rw, flags, -1, 0) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let buffer = Self {
+            base: base.cast(),
+            data,
+            size,
+            used: 0,
+        };
+        buffer.protect(0, code, libc::PROT_READ | libc::PROT_EXEC)?;
+        Ok(buffer)
+    }
+
+    /// Address of the data.
+    pub fn data(&self) -> usize {
+        self.base as usize
+    }
+
+    /// Address at which the next code will be.
+    pub fn next(&self) -> usize {
+        self.base as usize + self.data + self.used
+    }
+
+    /// Bytes of code.
+    pub fn used(&self) -> usize {
+        self.used
+    }
+
+    /// Forgets the code from `used` on.
+    pub fn truncate(&mut self, used: usize) {
+        self.used = used.min(self.used);
+    }
+
+    /// Appends code that was assembled for [`next`](Self::next); `None` if there is no room.
+    pub fn append(&mut self, code: &[u8]) -> Option<usize> {
+        let room = self.size - self.data - self.used;
+        if code.len() > room {
+            return None;
+        }
+        let (from, to) = (self.used, self.used + code.len());
+        let start = from & !(PAGE - 1);
+        let len = to - start;
+        self.protect(start, len, libc::PROT_READ | libc::PROT_WRITE)
+            .ok()?;
+        let at = self.next();
+        // SAFETY: `code.len()` bytes from `at` on lie in the mapping, are writable now, and no compiled
+        // code runs while `self` is borrowed mutably.
+        unsafe { ptr::copy_nonoverlapping(code.as_ptr(), at as *mut u8, code.len()) };
+        self.protect(start, len, libc::PROT_READ | libc::PROT_EXEC)
+            .ok()?;
+        // What follows begins at a cache line's quarter, as branch targets like it.
+        self.used = (to + 15) & !15;
+        self.used = self.used.min(self.size - self.data);
+        Some(at)
+    }
+
+    /// Changes the protection of code.
+    fn protect(&self, offset: usize, len: usize, protection: i32) -> io::Result<()> {
+        // SAFETY: the range lies in the mapping, behind the data.
+        let done =
+            unsafe { libc::mprotect(self.base.add(self.data + offset).cast(), len, protection) };
+        if done == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this value's, and no code of it runs any more.
+        unsafe { libc::munmap(self.base.cast(), self.size) };
+    }
+}

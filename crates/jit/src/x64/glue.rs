@@ -1,0 +1,171 @@
+//! The ways into compiled code, out of it, and to the helpers.
+
+use dynasm::dynasm;
+use dynasmrt::{DynasmApi, DynasmLabelApi};
+
+use super::buffer::Buffer;
+use super::regs::PINNED;
+use super::{Assembler, Offsets};
+use crate::{Helpers, JUMPS, TLB_ENTRIES};
+
+/// Addresses of common pieces of code.
+#[derive(Clone, Copy)]
+pub(super) struct Glue {
+    /// `fn(context, code) -> site or -1`.
+    pub enter: u64,
+    /// The limit is reached, or nobody knows where to go: out, with the program counter in `r13`.
+    pub leave: u64,
+    /// A jump without target, whose site is in `eax`.
+    pub miss_link: u64,
+    /// Block in `ecx`, index in `eax`: executes its last instruction and goes on.
+    pub finish: u64,
+    /// Called with block in `ecx`, index in `eax`: executes the instruction and returns, unless it traps.
+    pub execute: u64,
+}
+
+/// Registers that the caller of `enter` wants back.
+const SAVED: [u8; 6] = [3, 5, 12, 13, 14, 15];
+
+/// Writes registers to the context.
+fn spill(ops: &mut Assembler, o: &Offsets) {
+    for (guest, host) in PINNED {
+        dynasm!(ops; .arch x64; mov [rbx + Offsets::x(guest)], Rq(host));
+    }
+    dynasm!(ops
+        ; .arch x64
+        ; mov [rbx + o.pc], r13
+        ; mov [rbx + o.instret], r14
+        ; mov [rbx + o.cycles], r15
+    );
+}
+
+/// Reads them again after the hart may have changed anything.
+fn reload(ops: &mut Assembler, o: &Offsets) {
+    for (guest, host) in PINNED {
+        dynasm!(ops; .arch x64; mov Rq(host), [rbx + Offsets::x(guest)]);
+    }
+    dynasm!(ops
+        ; .arch x64
+        ; mov r13, [rbx + o.pc]
+        ; mov r14, [rbx + o.instret]
+        ; mov r15, [rbx + o.cycles]
+        ; mov rbp, [rbx + o.data_tlb]
+    );
+}
+
+/// Jumps to the code for the program counter in `r13`, or leaves.
+pub(super) fn lookup(ops: &mut Assembler, o: &Offsets, leave: u64) {
+    // Jump cache: 32 bytes for each; fetch TLB: 16 for each.
+    let jump_mask = ((JUMPS - 1) << 5) as i32;
+    let fetch_mask = ((TLB_ENTRIES - 1) << 4) as i32;
+    let leave = leave as usize;
+    dynasm!(ops
+        ; .arch x64
+        ; mov ecx, r13d
+        ; shl ecx, 4
+        ; and ecx, jump_mask
+        ; add rcx, [rbx + o.jumps]
+        ; cmp [rcx], r13
+        ; jne extern leave
+        ; mov rdx, r13
+        ; shr rdx, 8
+        ; and edx, fetch_mask
+        ; add rdx, [rbx + o.fetch_tlb]
+        ; mov rax, r13
+        ; and rax, -4096
+        ; cmp [rdx], rax
+        ; jne extern leave
+        ; mov rax, [rdx + 8]
+        ; cmp [rcx + 8], rax
+        ; jne extern leave
+        ; mov rax, [rbx + o.epoch]
+        ; cmp [rcx + 16], rax
+        ; jne extern leave
+        ; jmp QWORD [rcx + 24]
+    );
+}
+
+impl Glue {
+    pub fn new(buffer: &mut Buffer, o: &Offsets, helpers: &Helpers) -> Option<Self> {
+        let mut piece = |emit: &dyn Fn(&mut Assembler)| -> Option<u64> {
+            let mut ops = Assembler::new(buffer.next());
+            emit(&mut ops);
+            let code = ops.finalize().ok()?;
+            buffer.append(&code).map(|at| at as u64)
+        };
+        let bias = o.bias as i32;
+        let enter = piece(&|ops| {
+            for host in SAVED {
+                dynasm!(ops; .arch x64; push Rq(host));
+            }
+            // Seven words with the return address: one more aligns the stack.
+            dynasm!(ops; .arch x64; sub rsp, 8; mov rbx, rdi; mov rax, rsi);
+            reload(ops, o);
+            dynasm!(ops; .arch x64; jmp rax);
+        })?;
+        // Result in rax.
+        let out = piece(&|ops| {
+            spill(ops, o);
+            dynasm!(ops; .arch x64; add rsp, 8);
+            for host in SAVED.into_iter().rev() {
+                dynasm!(ops; .arch x64; pop Rq(host));
+            }
+            dynasm!(ops; .arch x64; ret);
+        })?;
+        let to_out = out as usize;
+        let leave = piece(&|ops| dynasm!(ops; .arch x64; mov rax, -1; jmp extern to_out))?;
+        let miss_link = piece(&|ops| dynasm!(ops; .arch x64; jmp extern to_out))?;
+        let resume = piece(&|ops| {
+            reload(ops, o);
+            lookup(ops, o, leave);
+        })?;
+        let to_resume = resume as usize;
+        let (finish_helper, execute_helper) = (
+            helpers.finish as *const () as i64,
+            helpers.execute as *const () as i64,
+        );
+        let finish = piece(&|ops| {
+            spill(ops, o);
+            dynasm!(ops
+                ; .arch x64
+                ; lea rdi, [rbx - bias]
+                ; mov esi, ecx
+                ; mov edx, eax
+                ; mov rax, QWORD finish_helper
+                ; call rax
+                ; jmp extern to_resume
+            );
+        })?;
+        let execute = piece(&|ops| {
+            spill(ops, o);
+            dynasm!(ops
+                ; .arch x64
+                ; sub rsp, 8
+                ; lea rdi, [rbx - bias]
+                ; mov esi, ecx
+                ; mov edx, eax
+                ; mov rax, QWORD execute_helper
+                ; call rax
+                ; add rsp, 8
+                ; test al, al
+                ; jz >trapped
+            );
+            reload(ops, o);
+            dynasm!(ops
+                ; .arch x64
+                ; ret
+                ; trapped:
+                // The block is not gone on with.
+                ; add rsp, 8
+                ; jmp extern to_resume
+            );
+        })?;
+        Some(Self {
+            enter,
+            leave,
+            miss_link,
+            finish,
+            execute,
+        })
+    }
+}

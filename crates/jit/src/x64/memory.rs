@@ -1,0 +1,82 @@
+//! Loads and stores: the TLB is looked up inline.
+
+use dynasm::dynasm;
+use dynasmrt::{DynasmApi, DynasmLabelApi};
+use trapless_isa::inst::{Inst, Op};
+
+use super::block::{BlockCompiler, Slow};
+use super::regs::{RAX, RDX};
+use crate::{Position, TLB_ENTRIES};
+
+impl BlockCompiler<'_> {
+    /// Emits a load or store; `false` if `inst` is none that has a template.
+    pub fn memory(&mut self, inst: &Inst, at: Position) -> bool {
+        let (size, store) = match inst.op {
+            Op::Lb | Op::Lbu => (1, false),
+            Op::Lh | Op::Lhu => (2, false),
+            Op::Lw | Op::Lwu => (4, false),
+            Op::Ld => (8, false),
+            Op::Sb => (1, true),
+            Op::Sh => (2, true),
+            Op::Sw => (4, true),
+            Op::Sd => (8, true),
+            _ => return false,
+        };
+        let base = self.value(inst.rs1, RAX);
+        if inst.rs1 == 0 {
+            dynasm!(self.ops; .arch x64; mov rax, inst.imm);
+        } else if inst.imm != 0 || base != RAX {
+            dynasm!(self.ops; .arch x64; lea rax, [Rq(base) + inst.imm]);
+        }
+        let slow = Slow {
+            at,
+            out: self.ops.new_dynamic_label(),
+            back: self.ops.new_dynamic_label(),
+        };
+        // An entry has 32 bytes.
+        let slots = ((TLB_ENTRIES - 1) << 5) as i32;
+        let tag = -4096 | (size - 1);
+        dynasm!(self.ops
+            ; .arch x64
+            ; mov rcx, rax
+            ; mov rdx, rax
+            ; shr rcx, 7
+            ; and rdx, tag
+            ; and ecx, slots
+        );
+        if store {
+            dynasm!(self.ops; .arch x64; cmp [rbp + rcx + 8], rdx);
+        } else {
+            dynasm!(self.ops; .arch x64; cmp [rbp + rcx], rdx);
+        }
+        dynasm!(self.ops
+            ; .arch x64
+            ; jne =>slow.out
+            ; add rax, [rbp + rcx + 16]
+        );
+        if store {
+            let value = self.value(inst.rs2, RDX);
+            match size {
+                1 => dynasm!(self.ops; .arch x64; mov [rax], Rb(value)),
+                2 => dynasm!(self.ops; .arch x64; mov [rax], Rw(value)),
+                4 => dynasm!(self.ops; .arch x64; mov [rax], Rd(value)),
+                _ => dynasm!(self.ops; .arch x64; mov [rax], Rq(value)),
+            }
+        } else {
+            let to = self.target(inst.rd);
+            match inst.op {
+                Op::Lb => dynasm!(self.ops; .arch x64; movsx Rq(to), BYTE [rax]),
+                Op::Lbu => dynasm!(self.ops; .arch x64; movzx Rd(to), BYTE [rax]),
+                Op::Lh => dynasm!(self.ops; .arch x64; movsx Rq(to), WORD [rax]),
+                Op::Lhu => dynasm!(self.ops; .arch x64; movzx Rd(to), WORD [rax]),
+                Op::Lw => dynasm!(self.ops; .arch x64; movsxd Rq(to), DWORD [rax]),
+                Op::Lwu => dynasm!(self.ops; .arch x64; mov Rd(to), [rax]),
+                _ => dynasm!(self.ops; .arch x64; mov Rq(to), [rax]),
+            }
+            self.put(inst.rd, to);
+        }
+        dynasm!(self.ops; .arch x64; =>slow.back);
+        self.slow.push(slow);
+        true
+    }
+}

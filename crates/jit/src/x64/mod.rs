@@ -1,0 +1,175 @@
+//! The compiler for x86-64 with BMI2.
+
+mod block;
+mod buffer;
+mod control;
+mod glue;
+mod integer;
+mod memory;
+mod regs;
+
+use std::num::NonZeroU64;
+
+use dynasmrt::VecAssembler;
+use dynasmrt::x64::X64Relocation;
+
+use crate::{Code, Helpers, Layout, Site, Source};
+use buffer::Buffer;
+use glue::Glue;
+
+/// Most chained jumps before everything is compiled anew.
+const SITES: usize = 1 << 19;
+/// Bytes of code before everything is compiled anew.
+const CODE: usize = 48 << 20;
+
+type Assembler = VecAssembler<X64Relocation>;
+
+/// Compiled code of a machine.
+pub struct Jit {
+    buffer: Buffer,
+    glue: Glue,
+    offsets: Offsets,
+    /// Sites given out.
+    sites: u32,
+    /// Sites that have a target.
+    linked: Vec<u32>,
+    /// Bytes of glue at the front of the code.
+    glue_size: usize,
+}
+
+/// Displacements from `rbx`, which points into the middle of the integer registers so that they all
+/// have short ones.
+#[derive(Clone, Copy)]
+struct Offsets {
+    bias: usize,
+    pc: i32,
+    cycles: i32,
+    instret: i32,
+    limit: i32,
+    data_tlb: i32,
+    fetch_tlb: i32,
+    jumps: i32,
+    epoch: i32,
+}
+
+impl Offsets {
+    fn new(layout: &Layout) -> Self {
+        let bias = layout.x + 128;
+        let at = |offset: usize| offset as i32 - bias as i32;
+        Self {
+            bias,
+            pc: at(layout.pc),
+            cycles: at(layout.cycles),
+            instret: at(layout.instret),
+            limit: at(layout.limit),
+            data_tlb: at(layout.data_tlb),
+            fetch_tlb: at(layout.fetch_tlb),
+            jumps: at(layout.jumps),
+            epoch: at(layout.epoch),
+        }
+    }
+
+    /// Slot of integer register `x`.
+    fn x(x: u8) -> i32 {
+        8 * i32::from(x) - 128
+    }
+}
+
+impl Jit {
+    /// A compiler without code; `None` if this host's processor lacks something or gives no memory.
+    #[must_use]
+    pub fn new(layout: &Layout, helpers: &Helpers) -> Option<Self> {
+        if !std::arch::is_x86_feature_detected!("bmi2") {
+            return None;
+        }
+        let offsets = Offsets::new(layout);
+        let mut buffer = Buffer::new(SITES * 8, CODE).ok()?;
+        let glue = Glue::new(&mut buffer, &offsets, helpers)?;
+        let glue_size = buffer.used();
+        Some(Self {
+            buffer,
+            glue,
+            offsets,
+            sites: 0,
+            linked: Vec::new(),
+            glue_size,
+        })
+    }
+
+    /// Compiles a block. `None`: there is no room, and [`reset`](Self::reset) makes some.
+    pub fn compile(&mut self, source: &Source<'_>) -> Option<Code> {
+        if self.sites as usize + 2 > SITES {
+            return None;
+        }
+        let first = self.sites;
+        let base = self.buffer.next();
+        let mut block = block::BlockCompiler {
+            ops: Assembler::new(base),
+            base,
+            source,
+            offsets: &self.offsets,
+            glue: &self.glue,
+            slots: self.buffer.data(),
+            sites: &mut self.sites,
+            at: 0,
+            slow: Vec::new(),
+        };
+        block.compile();
+        let code = block.ops.finalize().ok()?;
+        for site in first..self.sites {
+            self.set(site, self.glue.miss_link);
+        }
+        let at = self.buffer.append(&code)?;
+        NonZeroU64::new(at as u64).map(Code)
+    }
+
+    /// Lets the jump `site` go to `code` from now on. The block it belongs to and the target must be
+    /// in the same page.
+    pub fn link(&mut self, site: Site, code: Code) {
+        self.set(site.0, code.address());
+        self.linked.push(site.0);
+    }
+
+    /// Takes all links back.
+    pub fn unlink_all(&mut self) {
+        for site in std::mem::take(&mut self.linked) {
+            self.set(site, self.glue.miss_link);
+        }
+    }
+
+    /// Forgets all code. Nothing that [`compile`](Self::compile) gave out may be used afterwards.
+    pub fn reset(&mut self) {
+        self.linked.clear();
+        self.sites = 0;
+        self.buffer.truncate(self.glue_size);
+    }
+
+    /// Bytes of code.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.buffer.used()
+    }
+
+    fn set(&mut self, site: u32, target: u64) {
+        let slot = (self.buffer.data() as *mut u64).wrapping_add(site as usize);
+        // SAFETY: `site` is less than `SITES`, so the slot lies in the buffer's data, which is
+        // always writable and read only by compiled code, which does not run now.
+        unsafe { slot.write(target) };
+    }
+
+    /// Runs compiled code from `code` on until it has nowhere to go: the limit is reached, or what
+    /// comes next is not known to it. Returns the jump that [`link`](Self::link) could connect.
+    ///
+    /// # Safety
+    /// `context` must be laid out as the [`Layout`] says, its arrays must be as long as this crate
+    /// says, TLB entries must lead to memory that may be read and written, and `code` must come from
+    /// this compiler since its last reset.
+    pub unsafe fn enter(&self, context: *mut u8, code: Code) -> Option<Site> {
+        // SAFETY: `enter` is a function of this type at the start of the buffer.
+        let enter: unsafe extern "sysv64" fn(*mut u8, u64) -> u64 =
+            unsafe { std::mem::transmute(self.glue.enter as *const u8) };
+        // SAFETY: the caller's promises are those of compiled code.
+        let site = unsafe { enter(context.wrapping_add(self.offsets.bias), code.address()) };
+        u32::try_from(site).ok().map(Site)
+    }
+}
