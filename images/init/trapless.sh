@@ -66,7 +66,8 @@ load_interrupt_drivers() {
 wait_for_console() {
     case $command_line in *console=hvc*) modprobe virtio_mmio ;; esac
     tries=0
-    until [ -s /sys/class/tty/console/active ] && { : >/dev/console; } 2>/dev/null; do
+    # Not `:`, which is a special built-in: if its redirection fails, the shell ends.
+    until { true >/dev/console; } 2>/dev/null; do
         tries=$((tries + 1))
         if [ "$tries" -gt 100 ]; then return 1; fi
         usleep 10000

@@ -4,6 +4,11 @@
 # Loads KVM: this project's and the IPI driver on a machine with Xtrapless, unless told otherwise; else the kernel's own.
 # `trapless.kvm=stock` says so on the command line where there is no experiment.
 load_kvm() {
+    load_kvm_module
+    if [ "${poll:-1}" = 0 ]; then echo 0 >/sys/module/kvm/parameters/halt_poll_ns; fi
+}
+
+load_kvm_module() {
     kvm_loaded=stock
     if [ "${trapless_kvm:-${kvm:-patched}}" != stock ] && has_device trapless,virtual-interrupts; then
         if [ "${hostipi:-trapless}" = trapless ] && has_device trapless,ipi; then

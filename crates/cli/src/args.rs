@@ -87,7 +87,13 @@ pub struct HartArgs {
     #[arg(long, value_name = "N", help_heading = "Machine")]
     pub seed: Option<u64>,
     /// What executes instructions; results are the same.
-    #[arg(long, value_enum, value_name = "ENGINE", default_value_t, help_heading = "Machine")]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "ENGINE",
+        default_value_t,
+        help_heading = "Machine"
+    )]
     pub engine: EngineName,
 }
 
@@ -287,6 +293,9 @@ pub struct ExploreArgs {
     /// Virtual time that passes in the workload before the first, in cycles.
     #[arg(long, default_value_t = 0, value_name = "CYCLES")]
     pub skip: u64,
+    /// Take an instruction at most N times in each call, as when a loop polls [default: each time].
+    #[arg(long, value_name = "N")]
+    pub visits: Option<u64>,
     /// Take only each Nth boundary.
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub stride: u64,

@@ -80,6 +80,12 @@ impl Symbols {
         }
     }
 
+    /// Name of the function that an address is in.
+    fn function(&self, address: u64) -> &str {
+        let found = self.by_address.range(..=address).next_back();
+        found.map_or("", |(_, name)| name)
+    }
+
     /// First and last function of the module.
     fn range(&self) -> (u64, u64) {
         let first = self.by_address.keys().next();
@@ -103,6 +109,8 @@ struct Walker {
     /// Text whose instructions count.
     text: (u64, u64),
     call: Option<Call>,
+    /// Calls that have begun.
+    calls: u32,
     /// The stop was handled: this hart goes on.
     passing: Option<usize>,
     finished: bool,
@@ -121,6 +129,7 @@ impl Observer for Walker {
             None => match self.wanted.get_mut(&pc) {
                 Some(left) if *left > 0 => {
                     *left -= 1;
+                    self.calls += 1;
                     self.call = Some(Call {
                         hart: hart.id(),
                         function: pc,
@@ -187,6 +196,7 @@ pub fn main(args: &ExploreArgs) -> Result<ExitCode> {
             .collect::<Result<_>>()?,
         text: symbols.range(),
         call: None,
+        calls: 0,
         passing: None,
         finished: false,
     };
@@ -199,7 +209,10 @@ pub fn main(args: &ExploreArgs) -> Result<ExitCode> {
     let bar = progress();
     let mut children = Children::default();
     let mut boundaries: BTreeMap<String, u64> = BTreeMap::new();
+    let mut within: BTreeMap<String, u64> = BTreeMap::new();
+    let mut visits: BTreeMap<(u32, u64), u64> = BTreeMap::new();
     let mut seen = 0_u64;
+    let mut taken = 0_u64;
     loop {
         let limits = Limits {
             until: ready.machine.now() + SLICE,
@@ -212,8 +225,15 @@ pub fn main(args: &ExploreArgs) -> Result<ExitCode> {
                 let function = walker.call.as_ref().map_or(pc, |call| call.function);
                 let count = boundaries.entry(symbols.name(function)).or_default();
                 *count += 1;
+                *within.entry(symbols.function(pc).into()).or_default() += 1;
                 seen += 1;
-                if (seen - 1) % args.stride != 0 {
+                let visits = visits.entry((walker.calls, pc)).or_default();
+                *visits += 1;
+                if args.visits.is_some_and(|most| *visits > most) {
+                    continue;
+                }
+                taken += 1;
+                if (taken - 1) % args.stride != 0 {
                     continue;
                 }
                 for &disturbance in &args.disturb {
@@ -260,8 +280,10 @@ pub fn main(args: &ExploreArgs) -> Result<ExitCode> {
             "machine": args.machine,
             "calls": args.calls,
             "stride": args.stride,
+            "visits": args.visits,
             "disturbances": disturbances,
             "boundaries": boundaries,
+            "within": within,
             "runs": children.done,
             "failed": children.failed,
         });
@@ -273,7 +295,7 @@ pub fn main(args: &ExploreArgs) -> Result<ExitCode> {
         println!(
             "{} runs disturbed at {} of {seen} instruction boundaries ({}), {} failed",
             children.done,
-            seen.div_ceil(args.stride),
+            taken.div_ceil(args.stride),
             names(&args.disturb),
             children.failed.len()
         );

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use trapless_images::{Images, Progress};
 use trapless_ledger::file::{Clock, Cost, RunInfo};
-use trapless_machine::{Engine, MachineConfig};
 use trapless_machine::cost::CostTable;
+use trapless_machine::{Engine, MachineConfig};
 
 use crate::args::{EngineName, HartArgs};
 

@@ -32,6 +32,7 @@ mod trap;
 pub use block::CodeCache;
 pub use config::{CACHE_BLOCK, CostModel, Extensions, HartConfig};
 pub use memory_access::MemoryAccess;
+pub use pmp::Pmp;
 pub use ram::{Ram, RamError};
 pub use run::{Observer, Stop};
 

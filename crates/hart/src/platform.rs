@@ -4,6 +4,8 @@ use trapless_isa::Mode;
 use trapless_isa::port::{CsrAccess, CsrFault, Lines};
 use trapless_ledger::event::Event;
 
+use crate::Pmp;
+
 /// The bus reports that nothing answers at an address, or not with that width.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BusFault;
@@ -71,6 +73,12 @@ pub trait Platform {
     /// Whether the interrupt architecture watches V and VMID.
     fn wants_mode_changes(&self) -> bool {
         false
+    }
+
+    /// M-mode wrote PMP registers of `hart`: for those who access memory on behalf of its lower modes. After
+    /// reset these may access nothing.
+    fn protection_changed(&mut self, hart: usize, pmp: &Pmp) {
+        let _ = (hart, pmp);
     }
 
     /// The machine wants the hart to stop at the end of the current block (power-off, ctrl-C).

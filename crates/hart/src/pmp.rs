@@ -17,7 +17,7 @@ const ADDR_MASK: u64 = (1 << 54) - 1;
 
 /// The PMP registers of one hart.
 #[derive(Clone, Default)]
-pub(crate) struct Pmp {
+pub struct Pmp {
     cfg: [u8; ENTRIES],
     addr: [u64; ENTRIES],
     /// Byte range `[start, end)` of each entry that is on.
@@ -35,19 +35,19 @@ pub(crate) enum Verdict {
 
 impl Pmp {
     /// Value of `pmpcfg<2 * pair>`.
-    pub fn cfg(&self, pair: usize) -> u64 {
+    pub(crate) fn cfg(&self, pair: usize) -> u64 {
         let mut bytes = [0; 8];
         bytes.copy_from_slice(&self.cfg[pair * 8..pair * 8 + 8]);
         u64::from_le_bytes(bytes)
     }
 
     /// Value of `pmpaddr<index>`.
-    pub fn addr(&self, index: usize) -> u64 {
+    pub(crate) fn addr(&self, index: usize) -> u64 {
         self.addr[index]
     }
 
     /// Writes `pmpcfg<2 * pair>`; locked entries keep their value, the reserved W without R is refused.
-    pub fn set_cfg(&mut self, pair: usize, value: u64) {
+    pub(crate) fn set_cfg(&mut self, pair: usize, value: u64) {
         for (i, byte) in value.to_le_bytes().into_iter().enumerate() {
             let cfg = &mut self.cfg[pair * 8 + i];
             if *cfg & L == 0 && byte & (R | W) != W {
@@ -58,7 +58,7 @@ impl Pmp {
     }
 
     /// Writes `pmpaddr<index>` unless it is locked, directly or by a locked TOR entry above it.
-    pub fn set_addr(&mut self, index: usize, value: u64) {
+    pub(crate) fn set_addr(&mut self, index: usize, value: u64) {
         let above = self.cfg.get(index + 1).copied().unwrap_or(0);
         if self.cfg[index] & L == 0 && above & (L | A) != L | TOR {
             self.addr[index] = value & ADDR_MASK;
@@ -86,7 +86,7 @@ impl Pmp {
     }
 
     /// What an access of M-mode (`machine`) or a lower mode may do with `len` bytes at `addr`.
-    pub fn check(&self, addr: u64, len: u64, machine: bool) -> Verdict {
+    pub(crate) fn check(&self, addr: u64, len: u64, machine: bool) -> Verdict {
         let end = addr.saturating_add(len);
         for (cfg, range) in self.cfg.iter().zip(&self.ranges) {
             let Some((start, stop)) = *range else {
@@ -107,11 +107,18 @@ impl Pmp {
     }
 
     /// Whether one access is permitted; an access that an entry covers only in part is not.
-    pub fn permits(&self, addr: u64, len: u64, machine: bool, access: Access) -> bool {
+    pub(crate) fn permits(&self, addr: u64, len: u64, machine: bool, access: Access) -> bool {
         match self.check(addr, len, machine) {
             Verdict::Uniform(rwx) => rwx[access as usize],
             Verdict::Mixed => false,
         }
+    }
+
+    /// Whether S-mode may read (`write`: write) all `len` bytes at `addr`.
+    #[must_use]
+    pub fn supervisor_may(&self, addr: u64, len: u64, write: bool) -> bool {
+        let access = if write { Access::Write } else { Access::Read };
+        self.permits(addr, len, false, access)
     }
 }
 

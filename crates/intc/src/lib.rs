@@ -42,10 +42,15 @@ pub struct NoRegister;
 /// Physical memory, for architectures that keep tables in it. Accesses are naturally aligned words
 /// of 8 bytes; as harts and architecture take turns, each is atomic.
 pub trait Memory: Send {
-    /// Loads a word; `None` outside RAM.
+    /// The accesses that follow are caused by `hart`: what its HS-mode must not access, they must not either.
+    fn act_for(&mut self, hart: usize) {
+        let _ = hart;
+    }
+
+    /// Loads a word; `None` outside RAM and where the hart must not read.
     fn load(&self, addr: u64) -> Option<u64>;
 
-    /// Stores a word; `None` outside RAM.
+    /// Stores a word; `None` outside RAM and where the hart must not write.
     fn store(&self, addr: u64, value: u64) -> Option<()>;
 }
 

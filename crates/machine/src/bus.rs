@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use trapless_devices::{Clock, IrqLine, MmioDevice, PowerLatch};
+use trapless_hart::Pmp;
 use trapless_hart::platform::{BusFault, Platform};
 use trapless_intc::{CsrAccess, CsrFault, InterruptArchitecture, Lines};
 use trapless_isa::Mode;
@@ -12,6 +13,7 @@ use trapless_ledger::event::{DeviceAccess, Event, Sink};
 
 use crate::feed::Feed;
 use crate::map;
+use crate::protection::Protection;
 
 /// VS-level software and external interrupts in `mip`: inputs that belong to a vCPU, not to the hart.
 const VS_INPUTS: u64 = 1 << 2 | 1 << 10;
@@ -94,6 +96,7 @@ pub(crate) struct Bus {
     driven: u64,
     clock: VirtualClock,
     pub feeds: Vec<Feed>,
+    pub protection: Protection,
     pub sinks: Vec<Box<dyn Sink + Send>>,
     pub power: PowerLatch,
     pub stop: Arc<AtomicBool>,
@@ -154,6 +157,7 @@ impl Bus {
             driven: 0,
             clock: parts.clock,
             feeds: (0..parts.harts).map(|_| Feed::default()).collect(),
+            protection: Protection::new(parts.harts),
             sinks: Vec::new(),
             power: parts.power,
             stop: Arc::new(AtomicBool::new(false)),
@@ -342,6 +346,10 @@ impl Platform for Bus {
 
     fn wants_mode_changes(&self) -> bool {
         self.watches_modes
+    }
+
+    fn protection_changed(&mut self, hart: usize, pmp: &Pmp) {
+        self.protection.set(hart, pmp);
     }
 
     fn stop_requested(&self) -> bool {

@@ -45,6 +45,7 @@ mod machine;
 pub mod map;
 mod peripherals;
 pub mod preset;
+mod protection;
 mod random;
 mod schedule;
 mod shared;

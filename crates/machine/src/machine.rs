@@ -7,9 +7,9 @@ use std::sync::atomic::AtomicBool;
 
 use trapless_devices::PowerLatch;
 use trapless_hart::{CodeCache, Hart, Ram};
+use trapless_intc::InterruptArchitecture;
 use trapless_intc::aclint_plic::{self, AclintPlic};
 use trapless_intc::trapless::{self, Trapless};
-use trapless_intc::{InterruptArchitecture, Memory};
 use trapless_ledger::event::Sink;
 use vm_memory::{Bytes, GuestAddress};
 
@@ -20,6 +20,7 @@ use crate::bus::{Bus, Parts, VirtualClock, Wires};
 use crate::htif::Htif;
 use crate::peripherals::{ConsoleInput, Peripherals, Wiring};
 use crate::preset::{Engine, Interrupts, MachineConfig};
+use crate::protection::Tables;
 use crate::{Error, fdt, map};
 
 /// A machine with everything in it.
@@ -40,19 +41,6 @@ pub struct Machine {
     symbols: Symbols,
     placement: Placement,
     fdt: Vec<u8>,
-}
-
-/// RAM as interrupt architectures see it.
-struct Tables(Ram);
-
-impl Memory for Tables {
-    fn load(&self, addr: u64) -> Option<u64> {
-        self.0.load(addr, 8)
-    }
-
-    fn store(&self, addr: u64, value: u64) -> Option<()> {
-        self.0.store(addr, 8, value)
-    }
 }
 
 impl Machine {
@@ -129,7 +117,11 @@ impl Machine {
             power,
         })
         .map_err(Error::Invalid)?;
-        bus.intc.attach_memory(Box::new(Tables(ram.clone())));
+        bus.intc.attach_memory(Box::new(Tables {
+            ram: ram.clone(),
+            protection: bus.protection.clone(),
+            hart: 0,
+        }));
         let mut hart_config = config.hart.clone();
         hart_config.reset_pc = map::ROM;
         hart_config.supervisor_interrupts = bus.intc.supervisor_interrupts();

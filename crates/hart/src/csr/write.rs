@@ -123,14 +123,14 @@ impl Hart {
                 let pair = usize::from(addr - csr::PMPCFG0) / 2;
                 if pair < 2 {
                     self.csr.pmp.set_cfg(pair, value);
-                    self.tlb.flush(Scope::All, None);
+                    self.protection_changed(plat);
                 }
             }
             0x3B0..=0x3EF => {
                 let i = usize::from(addr - csr::PMPADDR0);
                 if i < 16 {
                     self.csr.pmp.set_addr(i, value);
-                    self.tlb.flush(Scope::All, None);
+                    self.protection_changed(plat);
                 }
             }
             csr::MCYCLE => self.set_mcycle(value),
@@ -139,6 +139,11 @@ impl Hart {
             0x323..=0x33F => self.set_hpm_event(usize::from(addr & 31) - 3, value),
             _ => self.hypervisor_write(addr, value, plat),
         }
+    }
+
+    fn protection_changed(&mut self, plat: &mut dyn Platform) {
+        self.tlb.flush(Scope::All, None);
+        plat.protection_changed(self.id, &self.csr.pmp);
     }
 
     fn hypervisor_write(&mut self, addr: u16, value: u64, plat: &mut dyn Platform) {

@@ -33,7 +33,7 @@
 //! * Registers that only take writes read as zero; reserved operations of `hgenvsi` do nothing.
 //! * A queue or table larger than allowed has the largest size; a queue's address is aligned to it.
 //!   Closing a queue changes nothing but `hnqbase.EN`.
-//! * What lies outside RAM does not exist: posts vanish, an attach leaves the slot invalid, a
+//! * What lies outside RAM or where PMP keeps HS-mode of the acting hart out does not exist: posts vanish, an attach leaves the slot invalid, a
 //!   notification counts as overflow.
 //! * Nothing is cached but the inputs a slot drives: each access reads the tables as they are.
 
@@ -169,6 +169,7 @@ impl InterruptArchitecture for Trapless {
     }
 
     fn csr(&mut self, access: &CsrAccess) -> Result<u64, CsrFault> {
+        self.words.act_for(access.hart);
         self.words.take_touched();
         let steps = self.steps.as_ref().map_or(0, Vec::len);
         let result = self.access_csr(access);

@@ -67,7 +67,7 @@ impl Trapless {
             ctl.with_state(state::LOADED).with_hart(by.hart)
         });
         if loaded.is_none() {
-            // The entry points outside RAM: there is no such vhart.
+            // The entry points where the hart must not write: there is no such vhart.
             self.state.harts[by.hart].slot = None;
             self.switched(by.hart);
             return;

@@ -16,20 +16,27 @@ impl Words {
         self.memory = Some(memory);
     }
 
-    /// The word at `base + offset`; `None` outside RAM.
+    /// The accesses that follow are caused by `hart`.
+    pub fn act_for(&mut self, hart: usize) {
+        if let Some(memory) = &mut self.memory {
+            memory.act_for(hart);
+        }
+    }
+
+    /// The word at `base + offset`; `None` where the hart must not read.
     pub fn load(&self, base: u64, offset: u64) -> Option<u64> {
         self.touch();
         self.memory.as_ref()?.load(address(base, offset)?)
     }
 
-    /// Stores a word; `None` outside RAM.
+    /// Stores a word; `None` where the hart must not write.
     pub fn store(&self, base: u64, offset: u64, value: u64) -> Option<()> {
         self.touch();
         self.memory.as_ref()?.store(address(base, offset)?, value)
     }
 
     /// Replaces the word at `base + offset` by `new` of it in one atomic operation and returns the
-    /// old value; `None` outside RAM.
+    /// old value; `None` where the hart must not do so.
     pub fn update(&self, base: u64, offset: u64, new: impl FnOnce(u64) -> u64) -> Option<u64> {
         self.touch();
         let memory = self.memory.as_ref()?;
