@@ -54,6 +54,11 @@ pub trait MmioDevice: Send {
     fn needs_poll(&self) -> bool {
         false
     }
+
+    /// Whether the device can write guest memory by itself.
+    fn writes_memory(&self) -> bool {
+        false
+    }
 }
 
 /// A level-triggered interrupt wire. Setting the level it already has is allowed and changes nothing.

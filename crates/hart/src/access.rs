@@ -41,17 +41,29 @@ impl Hart {
         access: Access,
         eff: &Effective,
     ) -> Result<Place, Fault> {
-        if !eff.hlvx {
-            if let Some(host) = self.tlb.lookup(eff.array, va, access) {
-                return Ok(Place::Ram(host));
+        let known = (!eff.hlvx).then(|| self.tlb.lookup(eff.array, va, access));
+        let host = match known.flatten() {
+            Some(host) => {
+                if access == Access::Write && self.tlb.noted(eff.array, va) {
+                    let page = self.ram.page_of(host);
+                    if self.ram.code_pages().writable(page) {
+                        self.tlb.unnote(eff.array, va);
+                    }
+                }
+                host
             }
+            None => {
+                let pa = self.translate(va, len, access, eff)?;
+                if !self.ram.contains(pa, len) {
+                    return Ok(Place::Bus(pa));
+                }
+                self.ram.host(pa)
+            }
+        };
+        if access == Access::Write {
+            self.ram.code_pages().written(self.ram.page_of(host));
         }
-        let pa = self.translate(va, len, access, eff)?;
-        if self.ram.contains(pa, len) {
-            Ok(Place::Ram(self.ram.host(pa)))
-        } else {
-            Ok(Place::Bus(pa))
-        }
+        Ok(Place::Ram(host))
     }
 
     /// Load by the slow path.

@@ -1,9 +1,9 @@
 //! Decoded basic blocks, shared by the harts and the engines of a machine.
 //!
 //! A block is keyed by the physical address of its first instruction, so that it survives every
-//! change of translation. `fence.i` does not drop blocks: it starts a new epoch, and a block of an
-//! older epoch is compared with memory before it runs again. That covers stores by any hart and DMA
-//! alike without watching stores, which is what the instruction-fetch rules ask for.
+//! change of translation. `fence.i` compares the blocks of pages that harts have written since the last
+//! one ([`crate::code_pages`]) with memory. If a device may have written anything, a block is compared
+//! before it runs again.
 
 use trapless_isa::decode::decode;
 use trapless_isa::inst::{CostClass, Ext, Format, Inst, Op};
@@ -29,7 +29,8 @@ pub(crate) struct Block {
     pub len: u32,
     /// Static price in cycles.
     pub cost: u32,
-    epoch: u32,
+    /// [`CodeCache::content`] when it was last compared with memory.
+    content: u32,
 }
 
 impl Block {
@@ -38,7 +39,7 @@ impl Block {
         first: 0,
         len: 0,
         cost: 0,
-        epoch: 0,
+        content: 0,
     };
 }
 
@@ -51,6 +52,8 @@ pub struct CodeCache {
     /// Per page and parcel: 1 + index into `blocks`, or 0.
     tables: Vec<Box<[u32; PARCELS]>>,
     epoch: u32,
+    /// Counts the times that any page may have been written.
+    content: u32,
     extensions: Extensions,
     cost: CostModel,
     compiled: Option<Compiled>,
@@ -65,6 +68,7 @@ impl CodeCache {
             pages: vec![0; (ram.size() / 4096) as usize],
             tables: Vec::new(),
             epoch: 1,
+            content: 1,
             extensions,
             cost,
             compiled: None,
@@ -109,14 +113,52 @@ impl CodeCache {
     }
 
     /// A hart executed `fence.i`, or a debugger wrote memory.
-    pub fn fence_i(&mut self) {
+    pub fn fence_i(&mut self, ram: &Ram) {
+        match ram.code_pages().take_written() {
+            Some(pages) => {
+                let mut changed = false;
+                for page in pages {
+                    changed |= self.compare_page(ram, page as usize);
+                }
+                if !changed {
+                    return;
+                }
+            }
+            None => self.content = self.content.wrapping_add(1).max(1),
+        }
+        self.forget_places();
+    }
+
+    /// What is remembered of where blocks are does not hold any more.
+    fn forget_places(&mut self) {
         if let Some(compiled) = &mut self.compiled {
             compiled.unlink_all();
         }
-        self.epoch = self.epoch.wrapping_add(1);
-        if self.epoch == 0 {
-            self.reset();
+        self.epoch = self.epoch.wrapping_add(1).max(1);
+    }
+
+    /// Drops the blocks of a page that differ from memory. Returns whether there were any.
+    fn compare_page(&mut self, ram: &Ram, page: usize) -> bool {
+        let Some(table) = (self.pages[page] as usize).checked_sub(1) else {
+            return false;
+        };
+        let (mut changed, mut kept) = (false, false);
+        for parcel in 0..PARCELS {
+            let Some(index) = self.tables[table][parcel].checked_sub(1) else {
+                continue;
+            };
+            let pa = ram.base() + (page * 4096 + parcel * 2) as u64;
+            if self.same(ram, pa, &self.blocks[index as usize]) {
+                kept = true;
+            } else {
+                self.tables[table][parcel] = 0;
+                changed = true;
+            }
         }
+        if !kept {
+            ram.code_pages().remove(page);
+        }
+        changed
     }
 
     fn reset(&mut self) {
@@ -127,7 +169,7 @@ impl CodeCache {
         self.blocks.clear();
         self.tables.clear();
         self.pages.fill(0);
-        self.epoch = self.epoch.wrapping_add(1).max(1);
+        self.forget_places();
     }
 
     /// Price list.
@@ -163,7 +205,7 @@ impl CodeCache {
             if slot != 0 {
                 let index = slot - 1;
                 let block = self.blocks[index as usize];
-                if block.epoch == self.epoch || self.revalidate(ram, pa, index) {
+                if block.content == self.content || self.revalidate(ram, pa, index) {
                     return Some(index);
                 }
             }
@@ -171,19 +213,23 @@ impl CodeCache {
         self.build(ram, pa, page, parcel)
     }
 
-    /// Compares a block with memory; brings it into the current epoch if nothing changed.
+    /// Compares a block with memory; remembers if nothing changed.
     fn revalidate(&mut self, ram: &Ram, pa: u64, index: u32) -> bool {
-        let block = self.blocks[index as usize];
+        let same = self.same(ram, pa, &self.blocks[index as usize]);
+        if same {
+            self.blocks[index as usize].content = self.content;
+        }
+        same
+    }
+
+    /// Whether memory at `pa` holds what was decoded for a block.
+    fn same(&self, ram: &Ram, pa: u64, block: &Block) -> bool {
         let mut at = pa;
-        let same = self.insts(&block).iter().all(|inst| {
+        self.insts(block).iter().all(|inst| {
             let word = ram.load(at, inst.len).map(|w| w as u32);
             at += u64::from(inst.len);
             word == Some(inst.raw)
-        });
-        if same {
-            self.blocks[index as usize].epoch = self.epoch;
-        }
-        same
+        })
     }
 
     #[cold]
@@ -221,11 +267,14 @@ impl CodeCache {
             first: first as u32,
             len,
             cost,
-            epoch: self.epoch,
+            content: self.content,
         });
         if self.pages[page] == 0 {
             self.tables.push(Box::new([0; PARCELS]));
             self.pages[page] = self.tables.len() as u32;
+        }
+        if !ram.code_pages().holds_code(page) {
+            ram.code_pages().add(page);
         }
         self.tables[self.pages[page] as usize - 1][parcel] = index + 1;
         Some(index)

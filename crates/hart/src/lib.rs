@@ -14,6 +14,7 @@
 
 mod access;
 mod block;
+mod code_pages;
 mod compiled;
 mod config;
 mod csr;
@@ -89,6 +90,8 @@ pub struct Hart {
     pub(crate) tlb: Tlb,
     pub(crate) jumps: interp::JumpCache,
     pub(crate) fast: compiled::Fast,
+    /// [`code_pages::CodePages::version`] that the TLB is up to date with.
+    pub(crate) code_version: u32,
     pub(crate) ram: Ram,
     pub(crate) config: HartConfig,
     pub(crate) id: usize,
@@ -134,6 +137,7 @@ impl Hart {
             tlb: Tlb::new(),
             jumps: interp::JumpCache::new(),
             fast: compiled::Fast::new(),
+            code_version: 0,
             ram,
             config,
             id,

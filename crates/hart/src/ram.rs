@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use crate::code_pages::CodePages;
+
 use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 
 /// RAM cannot be set up.
@@ -24,6 +26,7 @@ pub struct Ram {
     base: u64,
     size: u64,
     host: usize,
+    pages: Arc<CodePages>,
 }
 
 impl Ram {
@@ -50,6 +53,7 @@ impl Ram {
             base,
             size,
             host,
+            pages: Arc::new(CodePages::new(bytes / 4096)),
         })
     }
 
@@ -73,6 +77,29 @@ impl Ram {
     pub fn contains(&self, addr: u64, len: u64) -> bool {
         let offset = addr.wrapping_sub(self.base);
         offset < self.size && len <= self.size - offset
+    }
+
+    /// Which pages hold decoded code.
+    #[inline]
+    pub(crate) fn code_pages(&self) -> &CodePages {
+        &self.pages
+    }
+
+    /// Number of the page of a host address inside the mapping.
+    #[inline]
+    pub(crate) fn page_of(&self, host: usize) -> usize {
+        host.wrapping_sub(self.host) / 4096
+    }
+
+    /// Whether a host address lies in the mapping.
+    #[inline]
+    pub(crate) fn holds(&self, host: usize) -> bool {
+        (host.wrapping_sub(self.host) as u64) < self.size
+    }
+
+    /// Something other than a hart may have written any of RAM.
+    pub fn written_by_device(&self) {
+        self.pages.anything_written();
     }
 
     /// Host address of a physical address; the caller has checked [`contains`](Self::contains).
@@ -104,8 +131,10 @@ impl Ram {
         if !self.contains(addr, u64::from(size)) {
             return None;
         }
+        let host = self.host(addr);
+        self.pages.written(self.page_of(host));
         // SAFETY: the range was checked to lie inside the mapping, which lives as long as `self`.
-        unsafe { store(self.host(addr), size, value) };
+        unsafe { store(host, size, value) };
         Some(())
     }
 }

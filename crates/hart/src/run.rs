@@ -47,6 +47,7 @@ impl Hart {
         self.watched = plat.wants_mode_changes();
         self.lines_stale = true;
         self.attention();
+        self.note_stores();
         // The rest of a block that an observer stopped in comes before anything a block end brings.
         let left = match self.cut.take() {
             Some((pc, left)) if pc == self.pc => left,
@@ -97,7 +98,7 @@ impl Hart {
     ) -> Option<Stop> {
         if self.fence_i {
             self.fence_i = false;
-            code.fence_i();
+            code.fence_i(&self.ram);
         }
         if self.stalled {
             self.stalled = false;
@@ -131,6 +132,19 @@ impl Hart {
         }
         self.limit = until.min(self.lines.deadline).min(self.timer_deadline());
         None
+    }
+
+    /// Lets stores to pages that hold code since the last look take the slow path.
+    #[inline]
+    pub(crate) fn note_stores(&mut self) {
+        let version = self.ram.code_pages().version();
+        if version != self.code_version {
+            self.code_version = version;
+            let ram = &self.ram;
+            self.tlb.note_stores(|host| {
+                ram.holds(host) && ram.code_pages().holds_code(ram.page_of(host))
+            });
+        }
     }
 
     /// Brings [`Hart::mip`] up to date.

@@ -18,6 +18,8 @@ const SUPERPAGES: usize = 16;
 /// No virtual page has this tag: its low bits are set.
 const INVALID: u64 = u64::MAX;
 const PAGE: u64 = !0xFFF;
+/// In a tag for stores: they are permitted, but take the slow path, which notes that code was written.
+const NOTED: u64 = 1 << 11;
 
 /// What an access needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -197,15 +199,28 @@ impl Tlb {
         let slot = array + Self::slot(va);
         let (tag, addend) = match access {
             Access::Read => (self.entries[slot].read, self.entries[slot].addend),
-            Access::Write => (self.entries[slot].write, self.entries[slot].addend),
+            Access::Write => (self.entries[slot].write & !NOTED, self.entries[slot].addend),
             Access::Exec => (self.fetches[slot].exec, self.fetches[slot].addend),
         };
         (tag == va & PAGE).then(|| va.wrapping_add(addend) as usize)
     }
 
+    /// Lets stores to the page of `va` hit again.
+    pub fn unnote(&mut self, array: usize, va: u64) {
+        let entry = &mut self.entries[array + Self::slot(va)];
+        if entry.write != INVALID {
+            entry.write &= !NOTED;
+        }
+    }
+
+    /// Whether the entry for `va`, which permits stores, has them noted.
+    pub fn noted(&self, array: usize, va: u64) -> bool {
+        self.entries[array + Self::slot(va)].write & NOTED != 0
+    }
+
     /// Installs a translation of the page of `va` for fetches (`Exec`) or for loads and stores.
-    /// `permitted` says which kinds of access may hit, in the order of [`Access`]; `span` is the size
-    /// of the mapping in bytes.
+    /// `permitted` says which kinds of access may hit, in the order of [`Access`]; `noted` that stores
+    /// are to be noted; `span` is the size of the mapping in bytes.
     pub fn insert(
         &mut self,
         array: usize,
@@ -213,6 +228,7 @@ impl Tlb {
         host: usize,
         access: Access,
         permitted: [bool; 3],
+        noted: bool,
         span: u64,
     ) {
         let page = va & PAGE;
@@ -227,7 +243,7 @@ impl Tlb {
         } else {
             self.entries[slot] = Entry {
                 read: tag(permitted[0]),
-                write: tag(permitted[1]),
+                write: tag(permitted[1]) | if noted { NOTED } else { 0 },
                 addend,
                 pad: 0,
             };
@@ -237,6 +253,15 @@ impl Tlb {
             let list = &mut self.contexts[array / ENTRIES].superpages;
             if list.len() < SUPERPAGES && !list.contains(&range) {
                 list.push(range);
+            }
+        }
+    }
+
+    /// Lets stores to the pages that `code` names by a host address take the slow path.
+    pub fn note_stores(&mut self, code: impl Fn(usize) -> bool) {
+        for entry in &mut self.entries {
+            if entry.write & NOTED == 0 && code(entry.write.wrapping_add(entry.addend) as usize) {
+                entry.write |= NOTED;
             }
         }
     }
@@ -303,6 +328,7 @@ mod tests {
                 0x7000_0000,
                 Access::Read,
                 [true, false, false],
+                false,
                 4096,
             );
         }
@@ -327,6 +353,7 @@ mod tests {
             0x7000_0000,
             Access::Read,
             [true; 3],
+            false,
             0x20_0000,
         );
         tlb.insert(
@@ -335,6 +362,7 @@ mod tests {
             0x7000_1000,
             Access::Read,
             [true; 3],
+            false,
             0x20_0000,
         );
         tlb.flush(Scope::Host(None), Some(0x20_1000));
@@ -345,7 +373,15 @@ mod tests {
     fn recycled_context_starts_empty() {
         let mut tlb = Tlb::new();
         let first = tlb.intern(&key(Mode::HS, 0, 0));
-        tlb.insert(first, 0x1000, 0x7000_0000, Access::Read, [true; 3], 4096);
+        tlb.insert(
+            first,
+            0x1000,
+            0x7000_0000,
+            Access::Read,
+            [true; 3],
+            false,
+            4096,
+        );
         tlb.select(&key(Mode::HS, 100, 0), &key(Mode::HS, 100, 0));
         for i in 1..40 {
             tlb.intern(&key(Mode::HS, i, 0));

@@ -207,12 +207,15 @@ impl Hart {
         if !eff.hlvx && page != Verdict::Mixed && self.ram.contains(pa & !0xFFF, 4096) {
             let both = |i: usize| leaf.rwx[i] && pmp_rwx[i];
             let host = self.ram.host(pa);
+            let write = both(1) && access != Access::Exec;
+            let noted = write && !self.ram.code_pages().writable(self.ram.page_of(host));
             self.tlb.insert(
                 eff.array,
                 va,
                 host,
                 access,
                 [both(0), both(1), both(2)],
+                noted,
                 leaf.span,
             );
         }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use trapless_devices::{Clock, IrqLine, MmioDevice, PowerLatch};
-use trapless_hart::Pmp;
 use trapless_hart::platform::{BusFault, Platform};
+use trapless_hart::{Pmp, Ram};
 use trapless_intc::{CsrAccess, CsrFault, InterruptArchitecture, Lines};
 use trapless_isa::Mode;
 use trapless_ledger::event::{DeviceAccess, Event, Sink};
@@ -87,6 +87,7 @@ struct Range {
 
 /// Everything around the harts.
 pub(crate) struct Bus {
+    ram: Ram,
     rom: Vec<u8>,
     pub intc: Box<dyn InterruptArchitecture>,
     ranges: Vec<Range>,
@@ -107,6 +108,7 @@ pub(crate) struct Bus {
 
 /// Parts of a bus.
 pub(crate) struct Parts {
+    pub ram: Ram,
     pub rom: Vec<u8>,
     pub intc: Box<dyn InterruptArchitecture>,
     pub slots: Vec<Slot>,
@@ -149,6 +151,7 @@ impl Bus {
         }
         let watches_modes = parts.intc.wants_mode_changes();
         Ok(Self {
+            ram: parts.ram,
             rom: parts.rom,
             intc: parts.intc,
             ranges,
@@ -193,7 +196,11 @@ impl Bus {
         act: impl FnOnce(&mut dyn MmioDevice) -> T,
     ) -> T {
         self.clock.advance(time);
-        let result = act(self.slots[index].device.as_mut());
+        let device = self.slots[index].device.as_mut();
+        let result = act(device);
+        if device.writes_memory() {
+            self.ram.written_by_device();
+        }
         self.touched = true;
         self.propagate(time, None);
         result
@@ -308,7 +315,11 @@ impl Platform for Bus {
                 self.clock.advance(now);
                 let bytes = value.to_le_bytes();
                 let data = &bytes[..usize::from(size).min(8)];
-                self.slots[index].device.write(addr - base, data);
+                let device = self.slots[index].device.as_mut();
+                device.write(addr - base, data);
+                if device.writes_memory() {
+                    self.ram.written_by_device();
+                }
                 self.touched = true;
             }
         }

@@ -108,6 +108,7 @@ impl Machine {
         });
         let harts = config.harts;
         let mut bus = Bus::new(Parts {
+            ram: ram.clone(),
             rom,
             intc,
             slots,
@@ -236,7 +237,8 @@ impl Machine {
 
     /// Writes RAM, for debuggers. Returns how many bytes were written.
     pub fn write_physical(&mut self, addr: u64, data: &[u8]) -> usize {
-        self.code.fence_i();
+        self.ram.written_by_device();
+        self.code.fence_i(&self.ram);
         let room = (self.ram.base() + self.ram.size()).saturating_sub(addr);
         let len = room.min(data.len() as u64) as usize;
         match self

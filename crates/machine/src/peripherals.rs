@@ -229,6 +229,10 @@ struct VirtioConsole {
 }
 
 impl MmioDevice for VirtioConsole {
+    fn writes_memory(&self) -> bool {
+        true
+    }
+
     fn read(&mut self, offset: u64, data: &mut [u8]) {
         self.device.read(offset, data);
     }

@@ -321,6 +321,10 @@ impl<D: VirtioDevice> VirtioMmio<D> {
 }
 
 impl<D: VirtioDevice> MmioDevice for VirtioMmio<D> {
+    fn writes_memory(&self) -> bool {
+        true
+    }
+
     fn read(&mut self, offset: u64, data: &mut [u8]) {
         data.fill(0);
         if let Some(config) = offset.checked_sub(VIRTIO_MMIO_CONFIG.into()) {

@@ -143,7 +143,9 @@ impl Hart {
         if !self.ram.contains(pa, 4096 - (pa & 0xFFF)) || !self.fetch_cached(self.pc) {
             return Ok(None);
         }
-        Ok(code.find(&self.ram, pa))
+        let found = code.find(&self.ram, pa);
+        self.note_stores();
+        Ok(found)
     }
 
     /// Whether the page of `va` is in the fetch TLB, that is, executable as a whole.

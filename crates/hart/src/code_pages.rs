@@ -1,0 +1,100 @@
+//! Which pages of RAM hold decoded code, and which of them were written since the last look.
+//!
+//! A TLB entry of such a page does not hit for stores: they take the slow path, which notes the page.
+//! So `fence.i` costs nothing unless code was written, and needs to look at the written pages only.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+
+/// Blocks of the page are in the code cache.
+const CODE: u8 = 1;
+/// The page was written since.
+const WRITTEN: u8 = 2;
+/// Some TLB may have an entry that hits for stores.
+const WRITABLE: u8 = 4;
+
+/// One machine's, shared by its harts; they take turns on one host thread.
+pub(crate) struct CodePages {
+    flags: Vec<AtomicU8>,
+    written: Mutex<Vec<u32>>,
+    /// Anything may have been written, by a device.
+    anything: AtomicBool,
+    /// Counts pages that got code while a TLB may have let stores hit.
+    version: AtomicU32,
+}
+
+impl CodePages {
+    pub fn new(pages: usize) -> Self {
+        Self {
+            flags: (0..pages).map(|_| AtomicU8::new(0)).collect(),
+            written: Mutex::default(),
+            anything: AtomicBool::new(false),
+            version: AtomicU32::new(0),
+        }
+    }
+
+    /// Changes when harts must look through their TLBs for pages that hold code now.
+    #[inline]
+    pub fn version(&self) -> u32 {
+        self.version.load(Relaxed)
+    }
+
+    /// Whether blocks of `page` are in the code cache.
+    #[inline]
+    pub fn holds_code(&self, page: usize) -> bool {
+        self.flags[page].load(Relaxed) & CODE != 0
+    }
+
+    /// A TLB is about to get an entry for stores to `page`. Returns whether it may hit.
+    pub fn writable(&self, page: usize) -> bool {
+        let flags = self.flags[page].load(Relaxed);
+        if flags & CODE != 0 {
+            return false;
+        }
+        self.flags[page].store(flags | WRITABLE, Relaxed);
+        true
+    }
+
+    /// Blocks of `page` are in the code cache from now on.
+    pub fn add(&self, page: usize) {
+        let flags = self.flags[page].load(Relaxed);
+        self.flags[page].store(flags & !WRITABLE | CODE, Relaxed);
+        if flags & WRITABLE != 0 {
+            self.version.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// No block of `page` is in the code cache any more.
+    pub fn remove(&self, page: usize) {
+        self.flags[page].fetch_and(!CODE, Relaxed);
+    }
+
+    /// Something was stored to `page`.
+    #[inline]
+    pub fn written(&self, page: usize) {
+        if self.flags[page].load(Relaxed) & (CODE | WRITTEN) == CODE {
+            self.note(page);
+        }
+    }
+
+    #[cold]
+    fn note(&self, page: usize) {
+        self.flags[page].fetch_or(WRITTEN, Relaxed);
+        let mut list = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        list.push(page as u32);
+    }
+
+    pub fn anything_written(&self) {
+        self.anything.store(true, Relaxed);
+    }
+
+    /// Takes the pages that were written; `None` if that may be any.
+    pub fn take_written(&self) -> Option<Vec<u32>> {
+        let mut list = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let pages = std::mem::take(&mut *list);
+        for &page in &pages {
+            self.flags[page as usize].fetch_and(!WRITTEN, Relaxed);
+        }
+        (!self.anything.swap(false, Relaxed)).then_some(pages)
+    }
+}
