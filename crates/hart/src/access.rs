@@ -177,6 +177,12 @@ impl Hart {
 
     /// Host address for LR (`write` = false), SC and AMO: naturally aligned, in RAM.
     pub(crate) fn atomic(&mut self, va: u64, size: u8, write: bool) -> Result<usize, Fault> {
+        let entry = self.tlb.data(va);
+        let tag = if write { entry.write } else { entry.read };
+        // Misaligned addresses keep low bits that no tag has.
+        if tag == va & (!0xFFF | (u64::from(size) - 1)) {
+            return Ok(va.wrapping_add(entry.addend) as usize);
+        }
         let eff = self.effective();
         let virt = eff.mode.v();
         let (access, misaligned, fault) = if write {

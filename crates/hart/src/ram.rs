@@ -172,3 +172,13 @@ pub(crate) unsafe fn store(host: usize, size: u8, value: u64) {
         }
     }
 }
+
+/// Clears `len` bytes at a host address.
+///
+/// # Safety
+/// `host..host + len` must lie inside the mapping of a live [`Ram`].
+#[inline]
+pub(crate) unsafe fn zero(host: usize, len: usize) {
+    // SAFETY: promised by the caller.
+    unsafe { std::ptr::write_bytes(host as *mut u8, 0, len) };
+}

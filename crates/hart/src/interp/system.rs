@@ -10,7 +10,7 @@ use super::Flow;
 use crate::config::CACHE_BLOCK;
 use crate::platform::Platform;
 use crate::tlb::Scope;
-use crate::{Fault, Hart, Syndrome};
+use crate::{Fault, Hart, Syndrome, ram};
 
 impl Hart {
     pub(super) fn exec_system(
@@ -152,6 +152,15 @@ impl Hart {
         }
         let address = self.x[usize::from(inst.rs1 & 63)];
         let block = address & !(CACHE_BLOCK - 1);
+        if inst.op == Op::CboZero {
+            let entry = self.tlb.data(block);
+            if entry.write == block & !0xFFF {
+                let host = block.wrapping_add(entry.addend) as usize;
+                // SAFETY: the TLB maps this page to RAM for stores, and a block does not leave the page.
+                unsafe { ram::zero(host, CACHE_BLOCK as usize) };
+                return Ok(());
+            }
+        }
         let eff = self.effective();
         if inst.op == Op::CboZero {
             for at in (block..block + CACHE_BLOCK).step_by(8) {

@@ -52,7 +52,11 @@ impl BlockCompiler<'_> {
             if inst.op.ends_block() {
                 self.last(inst, at);
                 open = false;
-            } else if !(self.integer(inst) || self.memory(inst, at)) {
+            } else if !(self.integer(inst)
+                || self.memory(inst, at)
+                || self.bits(inst)
+                || self.atomic(inst, at))
+            {
                 self.execute(at);
             }
             self.at += i32::from(inst.len);

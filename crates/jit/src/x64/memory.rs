@@ -22,38 +22,7 @@ impl BlockCompiler<'_> {
             Op::Sd => (8, true),
             _ => return false,
         };
-        let base = self.value(inst.rs1, RAX);
-        if inst.rs1 == 0 {
-            dynasm!(self.ops; .arch x64; mov rax, inst.imm);
-        } else if inst.imm != 0 || base != RAX {
-            dynasm!(self.ops; .arch x64; lea rax, [Rq(base) + inst.imm]);
-        }
-        let slow = Slow {
-            at,
-            out: self.ops.new_dynamic_label(),
-            back: self.ops.new_dynamic_label(),
-        };
-        // An entry has 32 bytes.
-        let slots = ((TLB_ENTRIES - 1) << 5) as i32;
-        let tag = -4096 | (size - 1);
-        dynasm!(self.ops
-            ; .arch x64
-            ; mov rcx, rax
-            ; mov rdx, rax
-            ; shr rcx, 7
-            ; and rdx, tag
-            ; and ecx, slots
-        );
-        if store {
-            dynasm!(self.ops; .arch x64; cmp [rbp + rcx + 8], rdx);
-        } else {
-            dynasm!(self.ops; .arch x64; cmp [rbp + rcx], rdx);
-        }
-        dynasm!(self.ops
-            ; .arch x64
-            ; jne =>slow.out
-            ; add rax, [rbp + rcx + 16]
-        );
+        let slow = self.probe(inst.rs1, inst.imm, size, store, at);
         if store {
             let value = self.value(inst.rs2, RDX);
             match size {
@@ -75,8 +44,56 @@ impl BlockCompiler<'_> {
             }
             self.put(inst.rd, to);
         }
+        self.end_probe(slow);
+        true
+    }
+
+    /// Looks up the address `imm + rs1` for an access of `size` bytes: leaves the host address in `rax`,
+    /// or the fast path. Changes `rcx` and `rdx`.
+    pub fn probe(&mut self, rs1: u8, imm: i32, size: i32, write: bool, at: Position) -> Slow {
+        let base = self.value(rs1, RAX);
+        if rs1 == 0 {
+            dynasm!(self.ops; .arch x64; mov rax, imm);
+        } else if imm != 0 || base != RAX {
+            dynasm!(self.ops; .arch x64; lea rax, [Rq(base) + imm]);
+        }
+        let slow = self.slow_path(at);
+        // An entry has 32 bytes.
+        let slots = ((TLB_ENTRIES - 1) << 5) as i32;
+        let tag = -4096 | (size - 1);
+        dynasm!(self.ops
+            ; .arch x64
+            ; mov rcx, rax
+            ; mov rdx, rax
+            ; shr rcx, 7
+            ; and rdx, tag
+            ; and ecx, slots
+        );
+        if write {
+            dynasm!(self.ops; .arch x64; cmp [rbp + rcx + 8], rdx);
+        } else {
+            dynasm!(self.ops; .arch x64; cmp [rbp + rcx], rdx);
+        }
+        dynasm!(self.ops
+            ; .arch x64
+            ; jne =>slow.out
+            ; add rax, [rbp + rcx + 16]
+        );
+        slow
+    }
+
+    /// Labels around a fast path for the instruction at `at`.
+    pub fn slow_path(&mut self, at: Position) -> Slow {
+        Slow {
+            at,
+            out: self.ops.new_dynamic_label(),
+            back: self.ops.new_dynamic_label(),
+        }
+    }
+
+    /// Where the block goes on after the fast path or the slow one.
+    pub fn end_probe(&mut self, slow: Slow) {
         dynasm!(self.ops; .arch x64; =>slow.back);
         self.slow.push(slow);
-        true
     }
 }

@@ -1,5 +1,10 @@
-//! The compiler for x86-64 with BMI2.
+//! The compiler for x86-64 with BMI.
 
+// The assembler's macro converts register numbers that are `u8` already.
+#![allow(clippy::useless_conversion)]
+
+mod atomic;
+mod bits;
 mod block;
 mod buffer;
 mod control;
@@ -8,6 +13,7 @@ mod integer;
 mod memory;
 mod regs;
 
+use std::arch::is_x86_feature_detected;
 use std::num::NonZeroU64;
 
 use dynasmrt::VecAssembler;
@@ -79,7 +85,11 @@ impl Jit {
     /// A compiler without code; `None` if this host's processor lacks something or gives no memory.
     #[must_use]
     pub fn new(layout: &Layout, helpers: &Helpers) -> Option<Self> {
-        if !std::arch::is_x86_feature_detected!("bmi2") {
+        let known = is_x86_feature_detected!("bmi1")
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("lzcnt")
+            && is_x86_feature_detected!("popcnt");
+        if !known {
             return None;
         }
         let offsets = Offsets::new(layout);
