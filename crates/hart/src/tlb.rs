@@ -73,6 +73,18 @@ struct Context {
     superpages: Vec<(u64, u64)>,
 }
 
+/// Where a page is.
+pub(crate) struct Mapping {
+    /// Any host address in it.
+    pub host: usize,
+    /// Kinds of access that may hit, in the order of [`Access`].
+    pub permitted: [bool; 3],
+    /// Stores are to be noted.
+    pub noted: bool,
+    /// Size in bytes of the mapping it is part of.
+    pub span: u64,
+}
+
 /// Which contexts a fence names.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Scope {
@@ -219,35 +231,23 @@ impl Tlb {
     }
 
     /// Installs a translation of the page of `va` for fetches (`Exec`) or for loads and stores.
-    /// `permitted` says which kinds of access may hit, in the order of [`Access`]; `noted` that stores
-    /// are to be noted; `span` is the size of the mapping in bytes.
-    pub fn insert(
-        &mut self,
-        array: usize,
-        va: u64,
-        host: usize,
-        access: Access,
-        permitted: [bool; 3],
-        noted: bool,
-        span: u64,
-    ) {
+    pub fn insert(&mut self, array: usize, va: u64, access: Access, mapping: &Mapping) {
         let page = va & PAGE;
         let tag = |ok: bool| if ok { page } else { INVALID };
-        let addend = (host as u64 & PAGE).wrapping_sub(page);
+        let addend = (mapping.host as u64 & PAGE).wrapping_sub(page);
         let slot = array + Self::slot(va);
+        let [read, write, exec] = mapping.permitted.map(tag);
         if access == Access::Exec {
-            self.fetches[slot] = FetchEntry {
-                exec: tag(permitted[2]),
-                addend,
-            };
+            self.fetches[slot] = FetchEntry { exec, addend };
         } else {
             self.entries[slot] = Entry {
-                read: tag(permitted[0]),
-                write: tag(permitted[1]) | if noted { NOTED } else { 0 },
+                read,
+                write: write | if mapping.noted { NOTED } else { 0 },
                 addend,
                 pad: 0,
             };
         }
+        let span = mapping.span;
         if span > 4096 {
             let range = (va & !(span - 1), !(span - 1));
             let list = &mut self.contexts[array / ENTRIES].superpages;
@@ -311,6 +311,16 @@ mod tests {
         }
     }
 
+    fn insert(tlb: &mut Tlb, array: usize, va: u64, host: usize, permitted: [bool; 3], span: u64) {
+        let mapping = Mapping {
+            host,
+            permitted,
+            noted: false,
+            span,
+        };
+        tlb.insert(array, va, Access::Read, &mapping);
+    }
+
     fn hit(tlb: &Tlb, array: usize, va: u64) -> bool {
         tlb.lookup(array, va, Access::Read).is_some()
     }
@@ -322,15 +332,7 @@ mod tests {
         let g1 = tlb.intern(&key(Mode::VS, 8 << 60, 8 << 60 | 1 << 44));
         let g2 = tlb.intern(&key(Mode::VS, 8 << 60, 8 << 60 | 2 << 44));
         for a in [host, g1, g2] {
-            tlb.insert(
-                a,
-                0x5000,
-                0x7000_0000,
-                Access::Read,
-                [true, false, false],
-                false,
-                4096,
-            );
+            insert(&mut tlb, a, 0x5000, 0x7000_0000, [true, false, false], 4096);
         }
         assert!(hit(&tlb, host, 0x5123) && tlb.lookup(host, 0x5000, Access::Write).is_none());
         tlb.flush(Scope::Host(Some(2)), None);
@@ -347,24 +349,8 @@ mod tests {
     fn address_fence_inside_a_superpage_drops_all_of_it() {
         let mut tlb = Tlb::new();
         let a = tlb.intern(&key(Mode::HS, 1, 0));
-        tlb.insert(
-            a,
-            0x20_0000,
-            0x7000_0000,
-            Access::Read,
-            [true; 3],
-            false,
-            0x20_0000,
-        );
-        tlb.insert(
-            a,
-            0x20_1000,
-            0x7000_1000,
-            Access::Read,
-            [true; 3],
-            false,
-            0x20_0000,
-        );
+        insert(&mut tlb, a, 0x20_0000, 0x7000_0000, [true; 3], 0x20_0000);
+        insert(&mut tlb, a, 0x20_1000, 0x7000_1000, [true; 3], 0x20_0000);
         tlb.flush(Scope::Host(None), Some(0x20_1000));
         assert!(!hit(&tlb, a, 0x20_0000));
     }
@@ -373,15 +359,7 @@ mod tests {
     fn recycled_context_starts_empty() {
         let mut tlb = Tlb::new();
         let first = tlb.intern(&key(Mode::HS, 0, 0));
-        tlb.insert(
-            first,
-            0x1000,
-            0x7000_0000,
-            Access::Read,
-            [true; 3],
-            false,
-            4096,
-        );
+        insert(&mut tlb, first, 0x1000, 0x7000_0000, [true; 3], 4096);
         tlb.select(&key(Mode::HS, 100, 0), &key(Mode::HS, 100, 0));
         for i in 1..40 {
             tlb.intern(&key(Mode::HS, i, 0));

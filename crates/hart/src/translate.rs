@@ -6,7 +6,7 @@ use trapless_isa::{Mode, Priv, cause::exception};
 
 use crate::pmp::Verdict;
 use crate::state::HpmEvent;
-use crate::tlb::{Access, Key};
+use crate::tlb::{Access, Key, Mapping};
 use crate::{Fault, Hart, Syndrome};
 
 const PTE_V: u64 = 1 << 0;
@@ -209,15 +209,13 @@ impl Hart {
             let host = self.ram.host(pa);
             let write = both(1) && access != Access::Exec;
             let noted = write && !self.ram.code_pages().writable(self.ram.page_of(host));
-            self.tlb.insert(
-                eff.array,
-                va,
+            let mapping = Mapping {
                 host,
-                access,
-                [both(0), both(1), both(2)],
+                permitted: [both(0), both(1), both(2)],
                 noted,
-                leaf.span,
-            );
+                span: leaf.span,
+            };
+            self.tlb.insert(eff.array, va, access, &mapping);
         }
         Ok(pa)
     }
