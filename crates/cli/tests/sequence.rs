@@ -1,7 +1,7 @@
 //! Promise: no interrupt of a guest is lost, comes twice, too early or to the wrong vCPU, whatever the host does meanwhile.
 //!
 //! The guest's module `trapless_seq` numbers timer, IPI and device interrupts and checks them. These
-//! are short runs; `tests/sequence-long` makes a million of each class.
+//! are short runs; `tests/sequence-long` makes a million of each class. One goes through instructions of KVM's paths.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -103,5 +103,50 @@ fn disturbed_vcpus_get_every_interrupt_once() {
     );
     for disturbance in ["moves", "unplugs", "pauses", "kills"] {
         assert!(result(&ledger, disturbance) > 0.0, "{disturbance}");
+    }
+}
+
+/// A hart that stands still, lets others run first or is interrupted while KVM takes a blocking vCPU off it or puts
+/// it back. Only some instructions: `docs/results/explore.md` has all.
+#[test]
+fn vcpus_disturbed_on_their_way_off_and_on_a_hart_get_every_interrupt_once() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_trapless"));
+    command.args(["explore", "--json", "--workload", "sequence"]);
+    let parameters = [
+        "timers=60",
+        "ipis=40",
+        "devices=20",
+        "moves_ms=0",
+        // Every WFI blocks.
+        "poll=0",
+    ];
+    for parameter in parameters {
+        command.args(["--set", parameter]);
+    }
+    // The guest has its module loaded and sends by then.
+    command.args(["--skip", "5300000", "--calls", "3", "--stride", "97"]);
+    command.args(["--function", "kvm_sched_out", "--function", "kvm_sched_in"]);
+    let out = command
+        .stdin(Stdio::null())
+        .output()
+        .expect("trapless starts");
+    assert!(
+        out.status.success(),
+        "{}{}",
+        String::from_utf8_lossy(&out.stdout),
+        String::from_utf8_lossy(&out.stderr)
+    );
+    let result: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    assert_eq!(result["failed"].as_array().map(Vec::len), Some(0));
+    assert!(result["runs"].as_u64() > Some(60), "{}", result["runs"]);
+    let parts = [
+        "kvm_arch_vcpu_put",
+        "kvm_riscv_vcpu_trapless_put",
+        "kvm_arch_vcpu_load",
+        "kvm_riscv_vcpu_trapless_load",
+    ];
+    for function in parts {
+        let boundaries = result["within"][function].as_u64();
+        assert!(boundaries > Some(0), "{function}");
     }
 }
