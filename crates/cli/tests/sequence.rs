@@ -112,6 +112,7 @@ fn disturbed_vcpus_get_every_interrupt_once() {
 fn vcpus_disturbed_on_their_way_off_and_on_a_hart_get_every_interrupt_once() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_trapless"));
     command.args(["explore", "--json", "--workload", "sequence"]);
+    command.args(["--time-limit", "60"]);
     let parameters = [
         "timers=60",
         "ipis=40",
