@@ -15,9 +15,13 @@
 
 use std::mem::offset_of;
 
-use trapless_jit::{Code, Helpers, JUMPS, Jit, Jump, Layout, Position, Site, Source};
+use trapless_isa::csr::status;
+use trapless_jit::{
+    Code, FLOAT_DIRTY, FLOAT_NEAREST, Helpers, JUMPS, Jit, Jump, Layout, Position, Site, Source,
+};
 
 use crate::block::CodeCache;
+use crate::fpu::flag;
 use crate::interp::Flow;
 use crate::platform::Platform;
 use crate::run::{NoObserver, Stop};
@@ -25,6 +29,9 @@ use crate::{Fault, Hart};
 
 /// Runs of a block after which compiling it pays.
 const HOT: u32 = 32;
+
+/// `mxcsr`: all exceptions masked, to nearest, no flags.
+const MXCSR_DEFAULT: u32 = 0x1F80;
 
 /// Compiled blocks of a machine.
 pub(crate) struct Compiled {
@@ -55,6 +62,11 @@ impl Compiled {
             fetch_tlb: offset_of!(Hart, fast.fetch_tlb),
             jumps: offset_of!(Hart, fast.jump_array),
             epoch: offset_of!(Hart, fast.epoch),
+            f: offset_of!(Hart, f),
+            float_state: offset_of!(Hart, fast.float_state),
+            float_used: offset_of!(Hart, fast.float_used),
+            float_clean: offset_of!(Hart, fast.float_clean),
+            float_flags: offset_of!(Hart, fast.float_flags),
         };
         let helpers = Helpers { finish, execute };
         Some(Self {
@@ -115,6 +127,11 @@ pub(crate) struct Fast {
     jump_array: usize,
     /// Epoch of the code cache.
     epoch: u64,
+    /// See [`Layout::float_state`] and what follows it.
+    float_state: u8,
+    float_used: u8,
+    float_clean: u32,
+    float_flags: u32,
     /// [`Session`] while compiled code runs.
     session: usize,
     jumps: Vec<Jump>,
@@ -129,6 +146,10 @@ impl Fast {
             fetch_tlb: 0,
             jump_array: 0,
             epoch: 0,
+            float_state: 0,
+            float_used: 0,
+            float_clean: MXCSR_DEFAULT,
+            float_flags: 0,
             session: 0,
             jumps: Vec::new(),
             version: 0,
@@ -215,20 +236,43 @@ impl Hart {
         let session = Session { code, plat };
         self.fast.session = &raw const session as usize;
         self.fast.epoch = u64::from(code.epoch());
-        self.select_arrays();
+        self.prepare();
         // SAFETY: the layout is that of `Hart`; the arrays are those of the TLB and of `fast.jumps`, which
         // have the lengths that the compiler assumes; TLB entries lead to RAM, which lives as long as the
         // hart; `target` was compiled since the last reset. Helpers get the hart from this pointer, and
         // `session` outlives the call.
         let site = unsafe { compiled.jit.enter((&raw mut *self).cast(), target) };
         self.fast.session = 0;
+        self.take_float_flags();
+        self.fast.float_used = 0;
         site
     }
 
-    /// Tells compiled code where the arrays of the selected TLB contexts are.
+    /// Tells compiled code what it needs to know and only others change.
     #[inline]
-    fn select_arrays(&mut self) {
+    fn prepare(&mut self) {
         (self.fast.data_tlb, self.fast.fetch_tlb) = self.tlb.arrays();
+        let dirty = self.csr.mstatus & status::FS == status::FS
+            && (!self.mode.v() || self.csr.vsstatus & status::FS == status::FS);
+        self.fast.float_state = match (dirty, self.csr.frm) {
+            (true, 0) => FLOAT_DIRTY | FLOAT_NEAREST,
+            (true, _) => FLOAT_DIRTY,
+            (false, _) => 0,
+        };
+    }
+
+    /// Takes over the exception flags that compiled code has raised.
+    #[inline]
+    fn take_float_flags(&mut self) {
+        if self.fast.float_used != 0 {
+            let raised = self.fast.float_flags;
+            let bit = |from: u32, to: u8| if raised >> from & 1 != 0 { to } else { 0 };
+            self.csr.fflags |= bit(0, flag::NV)
+                | bit(2, flag::DZ)
+                | bit(3, flag::OF)
+                | bit(4, flag::UF)
+                | bit(5, flag::NX);
+        }
     }
 }
 
@@ -244,6 +288,7 @@ unsafe fn step(context: *mut u8, block: u32, at: Position) -> Option<(&'static m
     let session = unsafe { &*(hart.fast.session as *const Session<'_>) };
     // SAFETY: both outlive the session, and only helpers use the platform while compiled code runs.
     let (code, plat) = unsafe { (&*session.code, &mut *session.plat) };
+    hart.take_float_flags();
     let block = code.block(block);
     let rest = &code.insts(&block)[at.index()..];
     let pc = hart.pc.wrapping_add(at.distance());
@@ -255,7 +300,7 @@ unsafe fn step(context: *mut u8, block: u32, at: Position) -> Option<(&'static m
             None
         }
     };
-    hart.select_arrays();
+    hart.prepare();
     next.map(|next| (hart, next))
 }
 

@@ -48,7 +48,23 @@ pub struct Layout {
     pub jumps: usize,
     /// Epoch that a [`Jump`] must have, `u64`.
     pub epoch: usize,
+    /// Floating-point registers, `u64` each.
+    pub f: usize,
+    /// [`FLOAT_DIRTY`] and [`FLOAT_NEAREST`], `u8`.
+    pub float_state: usize,
+    /// Not 0 since compiled code has computed in floating point, `u8`. To be 0 when it is entered.
+    pub float_used: usize,
+    /// Value of the host's floating-point control register without exception flags, `u32`.
+    pub float_clean: usize,
+    /// That register when compiled code was left or a helper called, if [`float_used`](Self::float_used),
+    /// `u32`.
+    pub float_flags: usize,
 }
+
+/// Floating point is enabled, and the state dirty already.
+pub const FLOAT_DIRTY: u8 = 1;
+/// The same, and `frm` is to nearest, ties to even.
+pub const FLOAT_NEAREST: u8 = 2;
 
 /// Entries of a TLB array, indexed by virtual page number modulo this.
 pub const TLB_ENTRIES: usize = 1024;

@@ -46,6 +46,9 @@ impl BlockCompiler<'_> {
             ; add r15, cost
             ; add r14, len
         );
+        if Self::uses_float(source.insts) {
+            self.begin_float();
+        }
         let mut open = true;
         for (index, inst) in source.insts.iter().enumerate() {
             let at = Position::new(index as u8, self.at as u32);
@@ -55,7 +58,8 @@ impl BlockCompiler<'_> {
             } else if !(self.integer(inst)
                 || self.memory(inst, at)
                 || self.bits(inst)
-                || self.atomic(inst, at))
+                || self.atomic(inst, at)
+                || self.float(inst, at))
             {
                 self.execute(at);
             }

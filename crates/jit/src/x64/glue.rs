@@ -36,6 +36,10 @@ fn spill(ops: &mut Assembler, o: &Offsets) {
         ; mov [rbx + o.pc], r13
         ; mov [rbx + o.instret], r14
         ; mov [rbx + o.cycles], r15
+        ; cmp BYTE [rbx + o.float_used], 0
+        ; je >integers
+        ; stmxcsr [rbx + o.float_flags]
+        ; integers:
     );
 }
 
@@ -50,6 +54,10 @@ fn reload(ops: &mut Assembler, o: &Offsets) {
         ; mov r14, [rbx + o.instret]
         ; mov r15, [rbx + o.cycles]
         ; mov rbp, [rbx + o.data_tlb]
+        ; cmp BYTE [rbx + o.float_used], 0
+        ; je >integers
+        ; ldmxcsr [rbx + o.float_clean]
+        ; integers:
     );
 }
 

@@ -22,7 +22,8 @@ impl BlockCompiler<'_> {
             Op::Sd => (8, true),
             _ => return false,
         };
-        let slow = self.probe(inst.rs1, inst.imm, size, store, at);
+        let slow = self.slow_path(at);
+        self.probe(inst.rs1, inst.imm, size, store, &slow);
         if store {
             let value = self.value(inst.rs2, RDX);
             match size {
@@ -50,14 +51,13 @@ impl BlockCompiler<'_> {
 
     /// Looks up the address `imm + rs1` for an access of `size` bytes: leaves the host address in `rax`,
     /// or the fast path. Changes `rcx` and `rdx`.
-    pub fn probe(&mut self, rs1: u8, imm: i32, size: i32, write: bool, at: Position) -> Slow {
+    pub fn probe(&mut self, rs1: u8, imm: i32, size: i32, write: bool, slow: &Slow) {
         let base = self.value(rs1, RAX);
         if rs1 == 0 {
             dynasm!(self.ops; .arch x64; mov rax, imm);
         } else if imm != 0 || base != RAX {
             dynasm!(self.ops; .arch x64; lea rax, [Rq(base) + imm]);
         }
-        let slow = self.slow_path(at);
         // An entry has 32 bytes.
         let slots = ((TLB_ENTRIES - 1) << 5) as i32;
         let tag = -4096 | (size - 1);
@@ -79,7 +79,6 @@ impl BlockCompiler<'_> {
             ; jne =>slow.out
             ; add rax, [rbp + rcx + 16]
         );
-        slow
     }
 
     /// Labels around a fast path for the instruction at `at`.

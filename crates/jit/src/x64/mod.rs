@@ -8,6 +8,7 @@ mod bits;
 mod block;
 mod buffer;
 mod control;
+mod float;
 mod glue;
 mod integer;
 mod memory;
@@ -56,6 +57,11 @@ struct Offsets {
     fetch_tlb: i32,
     jumps: i32,
     epoch: i32,
+    f: i32,
+    float_state: i32,
+    float_used: i32,
+    float_clean: i32,
+    float_flags: i32,
 }
 
 impl Offsets {
@@ -72,6 +78,11 @@ impl Offsets {
             fetch_tlb: at(layout.fetch_tlb),
             jumps: at(layout.jumps),
             epoch: at(layout.epoch),
+            f: at(layout.f),
+            float_state: at(layout.float_state),
+            float_used: at(layout.float_used),
+            float_clean: at(layout.float_clean),
+            float_flags: at(layout.float_flags),
         }
     }
 
@@ -86,6 +97,7 @@ impl Jit {
     #[must_use]
     pub fn new(layout: &Layout, helpers: &Helpers) -> Option<Self> {
         let known = is_x86_feature_detected!("bmi1")
+            && is_x86_feature_detected!("fma")
             && is_x86_feature_detected!("bmi2")
             && is_x86_feature_detected!("lzcnt")
             && is_x86_feature_detected!("popcnt");

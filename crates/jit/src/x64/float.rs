@@ -1,0 +1,445 @@
+//! F and D by SSE.
+//!
+//! The processor's sticky exception flags are those of `fflags`, except that they are collected in
+//! `mxcsr` and taken over when compiled code is left. A NaN as result, another rounding mode than to
+//! nearest, or a floating-point unit that is not on and dirty leads to the slow path: payloads of NaNs
+//! are not those of RISC-V, and a result that is computed twice raises the same flags.
+
+use dynasm::dynasm;
+use dynasmrt::{DynasmApi, DynasmLabelApi};
+use trapless_isa::inst::{Ext, Inst, Op};
+
+use super::block::{BlockCompiler, Slow};
+use super::regs::RAX;
+use crate::{FLOAT_DIRTY, FLOAT_NEAREST, Position};
+
+/// Rounding modes in instructions.
+mod rm {
+    pub const NEAREST: u8 = 0;
+    pub const ZERO: u8 = 1;
+    pub const DYNAMIC: u8 = 7;
+}
+
+impl BlockCompiler<'_> {
+    /// Whether a block needs clean exception flags at its start.
+    pub fn uses_float(insts: &[Inst]) -> bool {
+        insts.iter().any(|inst| inst.op.is_fp())
+    }
+
+    /// Makes `mxcsr` what templates expect, once after compiled code is entered.
+    pub fn begin_float(&mut self) {
+        let (used, clean) = (self.offsets.float_used, self.offsets.float_clean);
+        dynasm!(self.ops
+            ; .arch x64
+            ; cmp BYTE [rbx + used], 0
+            ; jne >ready
+            ; mov BYTE [rbx + used], 1
+            ; ldmxcsr [rbx + clean]
+            ; ready:
+        );
+    }
+
+    /// Emits an instruction of F or D; `false` if it has no template.
+    pub fn float(&mut self, inst: &Inst, at: Position) -> bool {
+        if !inst.op.is_fp() {
+            return false;
+        }
+        let single = inst.op.extension() == Ext::F;
+        let slow = self.slow_path(at);
+        let done = self.float_memory(inst, &slow)
+            || self.float_move(inst, &slow)
+            || self.float_compare(inst, single, &slow)
+            || self.float_convert(inst, &slow)
+            || self.float_arithmetic(inst, single, &slow);
+        if done {
+            self.end_probe(slow);
+        }
+        done
+    }
+
+    /// Slot of floating-point register `f`.
+    fn f(&self, f: u8) -> i32 {
+        self.offsets.f + 8 * i32::from(f)
+    }
+
+    /// Leaves the fast path unless the unit is on and dirty.
+    fn require_dirty(&mut self, slow: &Slow) {
+        let state = self.offsets.float_state;
+        dynasm!(self.ops
+            ; .arch x64
+            ; test BYTE [rbx + state], FLOAT_DIRTY as i8
+            ; jz =>slow.out
+        );
+    }
+
+    /// Leaves it unless the rounding mode is to nearest, too.
+    fn require_nearest(&mut self, rounding: u8, slow: &Slow) {
+        if rounding != rm::DYNAMIC {
+            return self.require_dirty(slow);
+        }
+        let state = self.offsets.float_state;
+        dynasm!(self.ops
+            ; .arch x64
+            ; test BYTE [rbx + state], FLOAT_NEAREST as i8
+            ; jz =>slow.out
+        );
+    }
+
+    /// Leaves it unless register `f` holds a boxed single.
+    fn require_boxed(&mut self, f: u8, slow: &Slow) {
+        let at = self.f(f);
+        dynasm!(self.ops
+            ; .arch x64
+            ; cmp DWORD [rbx + at + 4], -1
+            ; jne =>slow.out
+        );
+    }
+
+    fn float_memory(&mut self, inst: &Inst, slow: &Slow) -> bool {
+        let (size, store) = match inst.op {
+            Op::Flw => (4, false),
+            Op::Fld => (8, false),
+            Op::Fsw => (4, true),
+            Op::Fsd => (8, true),
+            _ => return false,
+        };
+        self.require_dirty(slow);
+        self.probe(inst.rs1, inst.imm, size, store, slow);
+        let register = self.f(if store { inst.rs2 } else { inst.rd });
+        match inst.op {
+            Op::Flw => dynasm!(self.ops
+                ; .arch x64
+                ; mov edx, [rax]
+                ; mov [rbx + register], edx
+                ; mov DWORD [rbx + register + 4], -1
+            ),
+            Op::Fld => dynasm!(self.ops; .arch x64; mov rdx, [rax]; mov [rbx + register], rdx),
+            Op::Fsw => dynasm!(self.ops; .arch x64; mov edx, [rbx + register]; mov [rax], edx),
+            _ => dynasm!(self.ops; .arch x64; mov rdx, [rbx + register]; mov [rax], rdx),
+        }
+        true
+    }
+
+    /// Moves of bits between registers, and signs.
+    fn float_move(&mut self, inst: &Inst, slow: &Slow) -> bool {
+        let (a, b, d) = (self.f(inst.rs1), self.f(inst.rs2), self.f(inst.rd));
+        match inst.op {
+            Op::FmvXD | Op::FmvXW => {
+                self.require_dirty(slow);
+                let to = self.target(inst.rd);
+                if inst.op == Op::FmvXD {
+                    dynasm!(self.ops; .arch x64; mov Rq(to), [rbx + a]);
+                } else {
+                    dynasm!(self.ops; .arch x64; movsxd Rq(to), DWORD [rbx + a]);
+                }
+                self.put(inst.rd, to);
+            }
+            Op::FmvDX => {
+                self.require_dirty(slow);
+                let from = self.value(inst.rs1, RAX);
+                dynasm!(self.ops; .arch x64; mov [rbx + d], Rq(from));
+            }
+            Op::FmvWX => {
+                self.require_dirty(slow);
+                let from = self.value(inst.rs1, RAX);
+                dynasm!(self.ops; .arch x64; mov [rbx + d], Rd(from));
+                dynasm!(self.ops; .arch x64; mov DWORD [rbx + d + 4], -1);
+            }
+            Op::FsgnjD | Op::FsgnjnD | Op::FsgnjxD => {
+                self.require_dirty(slow);
+                dynasm!(self.ops; .arch x64; mov rax, [rbx + a]; mov rcx, [rbx + b]);
+                match inst.op {
+                    Op::FsgnjD => dynasm!(self.ops; .arch x64; shr rcx, 63; btr rax, BYTE 63),
+                    Op::FsgnjnD => {
+                        dynasm!(self.ops; .arch x64; not rcx; shr rcx, 63; btr rax, BYTE 63);
+                    }
+                    _ => dynasm!(self.ops; .arch x64; shr rcx, 63),
+                }
+                dynasm!(self.ops
+                    ; .arch x64
+                    ; shl rcx, 63
+                    ; xor rax, rcx
+                    ; mov [rbx + d], rax
+                );
+            }
+            Op::FsgnjS | Op::FsgnjnS | Op::FsgnjxS => {
+                self.require_dirty(slow);
+                self.require_boxed(inst.rs1, slow);
+                self.require_boxed(inst.rs2, slow);
+                dynasm!(self.ops; .arch x64; mov eax, [rbx + a]; mov ecx, [rbx + b]);
+                match inst.op {
+                    Op::FsgnjS => dynasm!(self.ops; .arch x64; btr eax, BYTE 31),
+                    Op::FsgnjnS => dynasm!(self.ops; .arch x64; not ecx; btr eax, BYTE 31),
+                    _ => {}
+                }
+                dynasm!(self.ops
+                    ; .arch x64
+                    ; and ecx, i32::MIN
+                    ; xor eax, ecx
+                    ; mov [rbx + d], eax
+                    ; mov DWORD [rbx + d + 4], -1
+                );
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn float_compare(&mut self, inst: &Inst, single: bool, slow: &Slow) -> bool {
+        let equal = matches!(inst.op, Op::FeqS | Op::FeqD);
+        let less = matches!(inst.op, Op::FltS | Op::FltD);
+        if !(equal || less || matches!(inst.op, Op::FleS | Op::FleD)) {
+            return false;
+        }
+        self.require_dirty(slow);
+        if single {
+            self.require_boxed(inst.rs1, slow);
+            self.require_boxed(inst.rs2, slow);
+        }
+        let (a, b) = (self.f(inst.rs1), self.f(inst.rs2));
+        match (equal, single) {
+            (true, true) => dynasm!(self.ops
+                ; .arch x64
+                ; movss xmm0, [rbx + a]
+                ; ucomiss xmm0, [rbx + b]
+            ),
+            (true, false) => dynasm!(self.ops
+                ; .arch x64
+                ; movsd xmm0, [rbx + a]
+                ; ucomisd xmm0, [rbx + b]
+            ),
+            // Reversed: unordered operands set the carry, as if the second one were greater.
+            (false, true) => dynasm!(self.ops
+                ; .arch x64
+                ; movss xmm0, [rbx + b]
+                ; comiss xmm0, [rbx + a]
+            ),
+            (false, false) => dynasm!(self.ops
+                ; .arch x64
+                ; movsd xmm0, [rbx + b]
+                ; comisd xmm0, [rbx + a]
+            ),
+        }
+        if equal {
+            dynasm!(self.ops; .arch x64; sete al; setnp cl; and al, cl);
+        } else if less {
+            dynasm!(self.ops; .arch x64; seta al);
+        } else {
+            dynasm!(self.ops; .arch x64; setae al);
+        }
+        dynasm!(self.ops; .arch x64; movzx eax, al);
+        self.put(inst.rd, RAX);
+        true
+    }
+
+    /// Conversions. Those to unsigned integers have other flags than SSE gives.
+    fn float_convert(&mut self, inst: &Inst, slow: &Slow) -> bool {
+        let (a, d) = (self.f(inst.rs1), self.f(inst.rd));
+        match inst.op {
+            Op::FcvtWS | Op::FcvtWD | Op::FcvtLS | Op::FcvtLD => {
+                if !self.float_to_integer(inst, slow) {
+                    return false;
+                }
+            }
+            Op::FcvtDW | Op::FcvtDWu => {
+                // Exact whatever the rounding mode, but it must be a valid one.
+                if inst.rm != rm::NEAREST && inst.rm != rm::DYNAMIC {
+                    return false;
+                }
+                self.require_nearest(inst.rm, slow);
+                let from = self.value(inst.rs1, RAX);
+                dynasm!(self.ops; .arch x64; pxor xmm0, xmm0);
+                if inst.op == Op::FcvtDW {
+                    dynasm!(self.ops; .arch x64; cvtsi2sd xmm0, Rd(from));
+                } else {
+                    dynasm!(self.ops; .arch x64; mov eax, Rd(from); cvtsi2sd xmm0, rax);
+                }
+                dynasm!(self.ops; .arch x64; movsd [rbx + d], xmm0);
+            }
+            Op::FcvtDL | Op::FcvtSW | Op::FcvtSL => {
+                if inst.rm != rm::NEAREST && inst.rm != rm::DYNAMIC {
+                    return false;
+                }
+                self.require_nearest(inst.rm, slow);
+                let from = self.value(inst.rs1, RAX);
+                dynasm!(self.ops; .arch x64; pxor xmm0, xmm0);
+                match inst.op {
+                    Op::FcvtDL => dynasm!(self.ops
+                        ; .arch x64
+                        ; cvtsi2sd xmm0, Rq(from)
+                        ; movsd [rbx + d], xmm0
+                    ),
+                    Op::FcvtSW => dynasm!(self.ops; .arch x64; cvtsi2ss xmm0, Rd(from)),
+                    _ => dynasm!(self.ops; .arch x64; cvtsi2ss xmm0, Rq(from)),
+                }
+                if inst.op != Op::FcvtDL {
+                    self.put_single(d);
+                }
+            }
+            Op::FcvtSD => {
+                if inst.rm != rm::NEAREST && inst.rm != rm::DYNAMIC {
+                    return false;
+                }
+                self.require_nearest(inst.rm, slow);
+                dynasm!(self.ops
+                    ; .arch x64
+                    ; cvtsd2ss xmm0, [rbx + a]
+                    ; ucomiss xmm0, xmm0
+                    ; jp =>slow.out
+                );
+                self.put_single(d);
+            }
+            Op::FcvtDS => {
+                if inst.rm != rm::NEAREST && inst.rm != rm::DYNAMIC {
+                    return false;
+                }
+                self.require_nearest(inst.rm, slow);
+                self.require_boxed(inst.rs1, slow);
+                dynasm!(self.ops
+                    ; .arch x64
+                    ; cvtss2sd xmm0, [rbx + a]
+                    ; ucomisd xmm0, xmm0
+                    ; jp =>slow.out
+                    ; movsd [rbx + d], xmm0
+                );
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// To a signed integer. What does not fit becomes the least integer, with the invalid flag in both
+    /// architectures, and is left to the slow path.
+    fn float_to_integer(&mut self, inst: &Inst, slow: &Slow) -> bool {
+        let truncate = match inst.rm {
+            rm::ZERO => {
+                self.require_dirty(slow);
+                true
+            }
+            rm::NEAREST | rm::DYNAMIC => {
+                self.require_nearest(inst.rm, slow);
+                false
+            }
+            _ => return false,
+        };
+        if matches!(inst.op, Op::FcvtWS | Op::FcvtLS) {
+            self.require_boxed(inst.rs1, slow);
+        }
+        let a = self.f(inst.rs1);
+        match (inst.op, truncate) {
+            (Op::FcvtWS, true) => dynasm!(self.ops; .arch x64; cvttss2si eax, [rbx + a]),
+            (Op::FcvtWS, false) => dynasm!(self.ops; .arch x64; cvtss2si eax, [rbx + a]),
+            (Op::FcvtWD, true) => dynasm!(self.ops; .arch x64; cvttsd2si eax, [rbx + a]),
+            (Op::FcvtWD, false) => dynasm!(self.ops; .arch x64; cvtsd2si eax, [rbx + a]),
+            (Op::FcvtLS, true) => dynasm!(self.ops; .arch x64; cvttss2si rax, [rbx + a]),
+            (Op::FcvtLS, false) => dynasm!(self.ops; .arch x64; cvtss2si rax, [rbx + a]),
+            (_, true) => dynasm!(self.ops; .arch x64; cvttsd2si rax, [rbx + a]),
+            (_, false) => dynasm!(self.ops; .arch x64; cvtsd2si rax, [rbx + a]),
+        }
+        if matches!(inst.op, Op::FcvtWS | Op::FcvtWD) {
+            dynasm!(self.ops; .arch x64; cmp eax, i32::MIN; je =>slow.out; cdqe);
+        } else {
+            dynasm!(self.ops
+                ; .arch x64
+                ; mov rcx, QWORD i64::MIN
+                ; cmp rax, rcx
+                ; je =>slow.out
+            );
+        }
+        self.put(inst.rd, RAX);
+        true
+    }
+
+    fn float_arithmetic(&mut self, inst: &Inst, single: bool, slow: &Slow) -> bool {
+        let known = matches!(
+            inst.op,
+            Op::FaddS
+                | Op::FsubS
+                | Op::FmulS
+                | Op::FdivS
+                | Op::FsqrtS
+                | Op::FmaddS
+                | Op::FmsubS
+                | Op::FnmsubS
+                | Op::FnmaddS
+                | Op::FaddD
+                | Op::FsubD
+                | Op::FmulD
+                | Op::FdivD
+                | Op::FsqrtD
+                | Op::FmaddD
+                | Op::FmsubD
+                | Op::FnmsubD
+                | Op::FnmaddD
+        );
+        if !known || (inst.rm != rm::NEAREST && inst.rm != rm::DYNAMIC) {
+            return false;
+        }
+        self.require_nearest(inst.rm, slow);
+        let (a, b, c, d) = (
+            self.f(inst.rs1),
+            self.f(inst.rs2),
+            self.f(inst.rs3),
+            self.f(inst.rd),
+        );
+        if single {
+            self.require_boxed(inst.rs1, slow);
+            if inst.op != Op::FsqrtS {
+                self.require_boxed(inst.rs2, slow);
+            }
+            let fused = matches!(inst.op, Op::FmaddS | Op::FmsubS | Op::FnmsubS | Op::FnmaddS);
+            if fused {
+                self.require_boxed(inst.rs3, slow);
+                dynasm!(self.ops; .arch x64; movss xmm1, [rbx + b]; movss xmm2, [rbx + c]);
+            }
+            dynasm!(self.ops; .arch x64; movss xmm0, [rbx + a]);
+            match inst.op {
+                Op::FaddS => dynasm!(self.ops; .arch x64; addss xmm0, [rbx + b]),
+                Op::FsubS => dynasm!(self.ops; .arch x64; subss xmm0, [rbx + b]),
+                Op::FmulS => dynasm!(self.ops; .arch x64; mulss xmm0, [rbx + b]),
+                Op::FdivS => dynasm!(self.ops; .arch x64; divss xmm0, [rbx + b]),
+                Op::FsqrtS => dynasm!(self.ops; .arch x64; sqrtss xmm0, xmm0),
+                Op::FmaddS => dynasm!(self.ops; .arch x64; vfmadd213ss xmm0, xmm1, xmm2),
+                Op::FmsubS => dynasm!(self.ops; .arch x64; vfmsub213ss xmm0, xmm1, xmm2),
+                Op::FnmsubS => dynasm!(self.ops; .arch x64; vfnmadd213ss xmm0, xmm1, xmm2),
+                _ => dynasm!(self.ops; .arch x64; vfnmsub213ss xmm0, xmm1, xmm2),
+            }
+            dynasm!(self.ops; .arch x64; ucomiss xmm0, xmm0; jp =>slow.out);
+            self.put_single(d);
+            return true;
+        }
+        dynasm!(self.ops; .arch x64; movsd xmm0, [rbx + a]);
+        match inst.op {
+            Op::FaddD => dynasm!(self.ops; .arch x64; addsd xmm0, [rbx + b]),
+            Op::FsubD => dynasm!(self.ops; .arch x64; subsd xmm0, [rbx + b]),
+            Op::FmulD => dynasm!(self.ops; .arch x64; mulsd xmm0, [rbx + b]),
+            Op::FdivD => dynasm!(self.ops; .arch x64; divsd xmm0, [rbx + b]),
+            Op::FsqrtD => dynasm!(self.ops; .arch x64; sqrtsd xmm0, xmm0),
+            _ => {
+                dynasm!(self.ops; .arch x64; movsd xmm1, [rbx + b]; movsd xmm2, [rbx + c]);
+                match inst.op {
+                    Op::FmaddD => dynasm!(self.ops; .arch x64; vfmadd213sd xmm0, xmm1, xmm2),
+                    Op::FmsubD => dynasm!(self.ops; .arch x64; vfmsub213sd xmm0, xmm1, xmm2),
+                    Op::FnmsubD => dynasm!(self.ops; .arch x64; vfnmadd213sd xmm0, xmm1, xmm2),
+                    _ => dynasm!(self.ops; .arch x64; vfnmsub213sd xmm0, xmm1, xmm2),
+                }
+            }
+        }
+        dynasm!(self.ops
+            ; .arch x64
+            ; ucomisd xmm0, xmm0
+            ; jp =>slow.out
+            ; movsd [rbx + d], xmm0
+        );
+        true
+    }
+
+    /// Boxes the single in `xmm0`.
+    fn put_single(&mut self, d: i32) {
+        dynasm!(self.ops
+            ; .arch x64
+            ; movss [rbx + d], xmm0
+            ; mov DWORD [rbx + d + 4], -1
+        );
+    }
+}
