@@ -95,6 +95,9 @@ pub struct HartArgs {
         help_heading = "Machine"
     )]
     pub engine: EngineName,
+    /// Runs of a block that are interpreted before it is compiled.
+    #[arg(long, value_name = "RUNS", default_value_t = trapless_hart::HOT, help_heading = "Machine")]
+    pub hot: u32,
 }
 
 /// Options for looking into a run.

@@ -33,7 +33,7 @@ pub fn config(machine: &str, harts: usize, args: &HartArgs) -> Result<MachineCon
         config.seed = seed;
     }
     config.engine = match args.engine {
-        EngineName::Jit => Engine::Jit,
+        EngineName::Jit => Engine::Jit { hot: args.hot },
         EngineName::Interp => Engine::Interp,
     };
     config.check()?;

@@ -31,6 +31,7 @@ mod translate;
 mod trap;
 
 pub use block::CodeCache;
+pub use compiled::HOT;
 pub use config::{CACHE_BLOCK, CostModel, Extensions, HartConfig};
 pub use memory_access::MemoryAccess;
 pub use pmp::Pmp;

@@ -128,8 +128,8 @@ impl Machine {
         hart_config.supervisor_interrupts = bus.intc.supervisor_interrupts();
         let new_hart = |id| Hart::new(id, hart_config.clone(), ram.clone());
         let mut code = CodeCache::new(&ram, hart_config.extensions, hart_config.cost);
-        if config.engine == Engine::Jit {
-            code.compile();
+        if let Engine::Jit { hot } = config.engine {
+            code.compile(hot);
         }
         Ok(Self {
             harts: (0..config.harts).map(new_hart).collect(),
