@@ -148,7 +148,10 @@ impl Style {
     /// An instruction of 4 bytes.
     pub fn word(&self, rng: &mut Rng, place: &Place<'_>) -> u32 {
         let class = rng.weighted(&self.weights);
-        let op = rng.pick(&self.ops[class]);
+        let op = match CLASSES[class].0 {
+            CostClass::Fence if rng.chance(50) => Op::FenceI,
+            _ => rng.pick(&self.ops[class]),
+        };
         if matches!(op, Op::Mret | Op::Sret | Op::Wfi | Op::WrsNto | Op::WrsSto) && rng.chance(80) {
             return 0x13;
         }

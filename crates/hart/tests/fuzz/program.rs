@@ -355,14 +355,22 @@ fn start(rng: &mut Rng, style: &Style, space: &Space, slots: &[Slot], starts: &[
         let value = match rng.below(12) {
             0 if space.data_paged => space.data + ALIAS + page * PAGE,
             1 if space.data_paged => SUPERPAGE + rng.below(SIZE / PAGE + 1) * PAGE,
-            2 if space.data_paged => space.data + 9 * PAGE,
             0 if !space.data_paged => DEVICE,
             1 if !space.data_paged => RAM + SIZE - PAGE,
-            2 if !space.data_paged => CODE + rng.below(CODE_PAGES) * PAGE,
             3 => rng.integer(),
             _ => space.data + page * PAGE,
         };
         x[usize::from(*register)] = value.wrapping_add(offset);
+        // The program's own code.
+        let slot = slots[rng.below(slots.len() as u64) as usize].at - CODE;
+        let base = match space.data_paged {
+            true if slot >= 2 * PAGE => continue,
+            true => space.data + 9 * PAGE,
+            false => CODE,
+        };
+        if rng.chance(12) {
+            x[usize::from(*register)] = base + slot - rng.pick(&[0, 0, 2, 8, 64]);
+        }
     }
     for register in &style.links {
         let start = rng.pick(starts);
