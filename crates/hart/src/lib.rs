@@ -25,6 +25,7 @@ pub mod platform;
 mod pmp;
 mod ram;
 mod run;
+mod snapshot;
 mod state;
 mod tlb;
 mod translate;
@@ -37,6 +38,7 @@ pub use memory_access::MemoryAccess;
 pub use pmp::Pmp;
 pub use ram::{Ram, RamError};
 pub use run::{Observer, Stop};
+pub use snapshot::Snapshot;
 
 use trapless_isa::Mode;
 use trapless_isa::csr::status;
