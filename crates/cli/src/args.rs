@@ -95,6 +95,9 @@ pub struct HartArgs {
         help_heading = "Machine"
     )]
     pub engine: EngineName,
+    /// Runs of a block that are interpreted before it is compiled [default: what pays; few for both].
+    #[arg(long, value_name = "RUNS", help_heading = "Machine")]
+    pub hot: Option<u32>,
 }
 
 /// Options for looking into a run.
@@ -246,6 +249,8 @@ pub enum EngineName {
     Jit,
     /// Interprets everything.
     Interp,
+    /// Runs two machines side by side, one by each engine, and stops at the first difference.
+    Both,
 }
 
 /// What `trapless explore` does to a hart at an instruction boundary.

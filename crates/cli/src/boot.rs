@@ -1,6 +1,7 @@
 //! `trapless boot`: a machine with its console on the terminal.
 
 use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -29,12 +30,14 @@ const OVERLAY: u64 = 4 << 30;
 /// seconds after the boot.
 const APPEND: &str = "console=ttyS0 quiet cryptomgr.notests";
 
-/// Says what a driver did wrong.
-struct Complain;
+/// Says what a driver did wrong, if anybody listens.
+struct Complain(bool);
 
 impl DeviceEvents for Complain {
     fn guest_error(&mut self, device: &'static str, what: &'static str) {
-        eprintln!("\r\ntrapless: driver of {device}: {what}\r");
+        if self.0 {
+            eprintln!("\r\ntrapless: driver of {device}: {what}\r");
+        }
     }
 }
 
@@ -100,26 +103,53 @@ fn payload(args: &BootArgs) -> Result<Payload> {
     })
 }
 
-fn peripherals(args: &BootArgs, recorder: &SharedRecorder) -> Result<Peripherals> {
-    let out: Box<dyn Write + Send> = Box::new(std::io::stdout());
-    let mut peripherals = Peripherals::new(Box::new(ConsoleTap::new(recorder.clone(), Some(out))));
-    for (index, path) in args.disk.iter().enumerate() {
-        // The sentence already contains its cause.
-        let base = RawDisk::open(path, false).map_err(|e| anyhow::anyhow!("{e}"))?;
-        let overlay = Overlay::new(Box::new(base), Some(OVERLAY));
-        let disk = Block::new(Box::new(overlay), &format!("trapless{index}"));
-        peripherals.plug(disk, Box::new(Complain))?;
+/// What is plugged into the machine.
+#[derive(Clone)]
+struct Devices {
+    disks: Vec<PathBuf>,
+    virtio_console: bool,
+    seed: u64,
+}
+
+impl Devices {
+    fn new(args: &BootArgs) -> Self {
+        Self {
+            disks: args.disk.clone(),
+            virtio_console: args.console == "virtio",
+            seed: args.harts_options.seed.unwrap_or(0),
+        }
     }
-    let peer = Peer::new([0x52, 0x54, 0, 0, 0, 2], [10, 0, 2, 2].into());
-    let net = Net::new(Box::new(peer), [0x52, 0x54, 0, 0, 0, 1]);
-    peripherals.plug(net, Box::new(Complain))?;
-    if args.console == "virtio" {
-        peripherals.plug_console(Box::new(std::io::stdout()), Box::new(Complain))?;
+
+    /// Plugs them in beside a UART that writes to `console`. `heard`: somebody reads what they say.
+    fn plug(
+        &self,
+        console: Box<dyn Write + Send>,
+        heard: bool,
+    ) -> Result<Peripherals, trapless_machine::Error> {
+        let complain = || Box::new(Complain(heard));
+        let mut peripherals = Peripherals::new(console);
+        for (index, path) in self.disks.iter().enumerate() {
+            let base = RawDisk::open(path, false)
+                .map_err(|e| trapless_machine::Error::Invalid(e.to_string()))?;
+            let overlay = Overlay::new(Box::new(base), Some(OVERLAY));
+            let disk = Block::new(Box::new(overlay), &format!("trapless{index}"));
+            peripherals.plug(disk, complain())?;
+        }
+        let peer = Peer::new([0x52, 0x54, 0, 0, 0, 2], [10, 0, 2, 2].into());
+        let net = Net::new(Box::new(peer), [0x52, 0x54, 0, 0, 0, 1]);
+        peripherals.plug(net, complain())?;
+        if self.virtio_console {
+            let out: Box<dyn Write + Send> = if heard {
+                Box::new(std::io::stdout())
+            } else {
+                Box::new(std::io::sink())
+            };
+            peripherals.plug_console(out, complain())?;
+        }
+        let rng = Rng::new(Box::new(SeededEntropy::new(self.seed)));
+        peripherals.plug(rng, complain())?;
+        Ok(peripherals)
     }
-    let seed = args.harts_options.seed.unwrap_or(0);
-    let rng = Rng::new(Box::new(SeededEntropy::new(seed)));
-    peripherals.plug(rng, Box::new(Complain))?;
-    Ok(peripherals)
 }
 
 /// One run from reset; `true` if the guest rebooted.
@@ -135,8 +165,26 @@ fn session(
     });
     let recorder = SharedRecorder::new(Recorder::new(ledger, String::new()));
     let mut observation = observe::Observation::new(&args.observe, args.trace.as_deref())?;
-    let mut machine = observation.boot(config.clone(), payload, peripherals(args, &recorder)?)?;
+    let out: Box<dyn Write + Send> = Box::new(std::io::stdout());
+    let console = Box::new(ConsoleTap::new(recorder.clone(), Some(out)));
+    let devices = Devices::new(args);
+    let peripherals = devices.plug(console, true)?;
+    let mut machine = observation.boot(config.clone(), payload, peripherals)?;
     machine.add_sink(Box::new(recorder.clone()));
+    if setup::both(&args.harts_options, &args.observe)? {
+        let (config, payload) = (config.clone(), payload.clone());
+        machine.accompany(Box::new(move |engine| {
+            let config = MachineConfig {
+                engine,
+                ..config.clone()
+            };
+            Machine::boot(
+                config,
+                &payload,
+                devices.plug(Box::new(std::io::sink()), false)?,
+            )
+        }))?;
+    }
     let outcome = {
         let _raw = RawMode::enter();
         interact(&mut machine, &mut observation, keys)?

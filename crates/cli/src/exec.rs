@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use trapless_ledger::{Config, Ledger};
-use trapless_machine::{Limits, Outcome, Peripherals};
+use trapless_machine::{Limits, Machine, MachineConfig, Outcome, Peripherals};
 
 use crate::args::ExecArgs;
 use crate::console::{Recorder, SharedRecorder};
@@ -31,6 +31,17 @@ pub fn main(args: &ExecArgs) -> Result<ExitCode> {
         Peripherals::new(Box::new(std::io::stdout())),
         Box::new(std::io::stdout()),
     )?;
+    if setup::both(&args.harts_options, &args.observe)? {
+        let config = config.clone();
+        machine.accompany(Box::new(move |engine| {
+            let config = MachineConfig {
+                engine,
+                ..config.clone()
+            };
+            let nowhere = Peripherals::new(Box::new(std::io::sink()));
+            Machine::exec(config, &elf, nowhere, Box::new(std::io::sink()))
+        }))?;
+    }
     if args.ledger.is_some() {
         machine.add_sink(Box::new(recorder.clone()));
     }

@@ -18,7 +18,7 @@ use trapless_isa::inst::Inst;
 use trapless_isa::{Mode, csr};
 use trapless_machine::{Limits, Machine, Outcome};
 
-use crate::args::{Disturbance, ExploreArgs};
+use crate::args::{Disturbance, EngineName, ExploreArgs};
 use crate::plan::{Failed, Plan, Ready};
 use crate::{interrupt, observe};
 
@@ -182,6 +182,9 @@ impl Children {
 /// `trapless explore`.
 pub fn main(args: &ExploreArgs) -> Result<ExitCode> {
     interrupt::catch()?;
+    if args.workload.harts_options.engine == EngineName::Both {
+        bail!("explore watches each instruction of one machine; choose --engine jit or interp");
+    }
     let mut plan = Plan::new(&args.workload)?;
     plan.append("trapless.symbols=1");
     let mut observation = observe::Observation::new(&Default::default(), None)?;

@@ -15,6 +15,7 @@ use trapless_report::{PerfettoTrace, Style, TrapLog};
 
 use crate::args::ObserveArgs;
 use crate::diagram::{Diagrams, Request};
+use crate::plan::Failed;
 use crate::setup;
 
 /// A sink that can be taken back from the machine when the run is over.
@@ -183,6 +184,9 @@ impl Observation {
             let until = machine.now().saturating_add(slice);
             let limits = Limits { until, ..limits };
             let outcome = machine.run_observed(&limits, self.log.as_mut().and_then(Log::observer));
+            if outcome == Outcome::Diverged {
+                return Err(Failed(machine.divergence().trim_end().into()).into());
+            }
             let idle = outcome == Outcome::Idle;
             if !idle && outcome != Outcome::Limit {
                 return Ok(Some(outcome));

@@ -9,7 +9,7 @@ use trapless_ledger::file::{Measurement, RunInfo, Work};
 use trapless_ledger::{Config, Ledger};
 use trapless_machine::{Machine, MachineConfig, Outcome, Payload, Peripherals};
 
-use crate::args::WorkloadArgs;
+use crate::args::{EngineName, WorkloadArgs};
 use crate::console::{ConsoleTap, Recorder, SharedRecorder, Transcript};
 use crate::{interrupt, observe, setup};
 
@@ -127,6 +127,20 @@ impl<'a> Plan<'a> {
         let peripherals = Peripherals::new(Box::new(tap));
         let mut machine = observation.boot(config.clone(), &payload, peripherals)?;
         machine.add_sink(Box::new(recorder.clone()));
+        if self.args.harts_options.engine == EngineName::Both {
+            let config = config.clone();
+            machine.accompany(Box::new(move |engine| {
+                let config = MachineConfig {
+                    engine,
+                    ..config.clone()
+                };
+                Machine::boot(
+                    config,
+                    &payload,
+                    Peripherals::new(Box::new(std::io::sink())),
+                )
+            }))?;
+        }
         Ok(Ready {
             machine,
             recorder,

@@ -121,6 +121,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         ))
     });
     check(&args.workload, &args.machine)?;
+    setup::both(&args.workload.harts_options, &args.observe)?;
     setup::check_output(&path)?;
     observe::check(&args.observe)?;
     let plan = Plan::new(&args.workload)?;

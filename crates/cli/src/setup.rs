@@ -9,10 +9,12 @@ use trapless_ledger::file::{Clock, Cost, RunInfo};
 use trapless_machine::cost::CostTable;
 use trapless_machine::{Engine, MachineConfig};
 
-use crate::args::{EngineName, HartArgs};
+use crate::args::{EngineName, HartArgs, ObserveArgs};
 
 /// RAM of machines whose user does not say.
 const DEFAULT_RAM: u64 = 2 << 30;
+/// Runs of a block before it is compiled if engines are compared: nearly all code is to be compiled.
+const HOT_BOTH: u32 = 1;
 
 /// The machine that the options describe.
 pub fn config(machine: &str, harts: usize, args: &HartArgs) -> Result<MachineConfig> {
@@ -33,11 +35,27 @@ pub fn config(machine: &str, harts: usize, args: &HartArgs) -> Result<MachineCon
         config.seed = seed;
     }
     config.engine = match args.engine {
-        EngineName::Jit => Engine::Jit,
+        EngineName::Jit => Engine::Jit {
+            hot: args.hot.unwrap_or(trapless_hart::HOT),
+        },
         EngineName::Interp => Engine::Interp,
+        EngineName::Both => Engine::Jit {
+            hot: args.hot.unwrap_or(HOT_BOTH),
+        },
     };
     config.check()?;
     Ok(config)
+}
+
+/// Whether the options ask for engines side by side; refuses what cannot be seen then.
+pub fn both(args: &HartArgs, observe: &ObserveArgs) -> Result<bool> {
+    let both = args.engine == EngineName::Both;
+    if both && (observe.log.is_some() || observe.gdb.is_some()) {
+        bail!(
+            "--log and --gdb look into one machine; leave them out, or choose --engine jit or interp"
+        );
+    }
+    Ok(both)
 }
 
 /// Reads a file the user named.

@@ -75,12 +75,12 @@ impl CodeCache {
         }
     }
 
-    /// Lets blocks that run often be compiled to machine code. Returns whether this host can do it;
-    /// results are the same either way.
-    pub fn compile(&mut self) -> bool {
+    /// Lets blocks be compiled to machine code after they ran `hot` times (0: at first sight).
+    /// Returns whether this host can do it; results are the same either way.
+    pub fn compile(&mut self, hot: u32) -> bool {
         // Without C, jumps have to be checked for misaligned targets, which compiled code does not do.
         if self.extensions.c {
-            self.compiled = Compiled::new();
+            self.compiled = Compiled::new(hot);
         }
         self.compiled.is_some()
     }

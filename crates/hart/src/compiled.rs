@@ -28,7 +28,7 @@ use crate::run::{NoObserver, Stop};
 use crate::{Fault, Hart};
 
 /// Runs of a block after which compiling it pays.
-const HOT: u32 = 32;
+pub const HOT: u32 = 32;
 
 /// `mxcsr`: all exceptions masked, to nearest, no flags.
 const MXCSR_DEFAULT: u32 = 0x1F80;
@@ -40,6 +40,8 @@ pub(crate) struct Compiled {
     blocks: Vec<State>,
     /// Changes when all code is dropped.
     version: u32,
+    /// Runs of a block that are interpreted before it is compiled.
+    hot: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -51,7 +53,7 @@ enum State {
 
 impl Compiled {
     /// `None` if there is no compiler for this host.
-    pub fn new() -> Option<Self> {
+    pub fn new(hot: u32) -> Option<Self> {
         let layout = Layout {
             x: offset_of!(Hart, x),
             pc: offset_of!(Hart, pc),
@@ -73,6 +75,7 @@ impl Compiled {
             jit: Jit::new(&layout, &helpers)?,
             blocks: Vec::new(),
             version: 0,
+            hot,
         })
     }
 
@@ -84,7 +87,7 @@ impl Compiled {
         }
         match &mut self.blocks[index] {
             State::Hot(code) => Some(*code),
-            State::Cold(runs) if *runs < HOT => {
+            State::Cold(runs) if *runs < self.hot => {
                 *runs += 1;
                 None
             }
@@ -93,7 +96,7 @@ impl Compiled {
                     Some(code) => code,
                     None => {
                         self.reset();
-                        self.blocks.resize(index + 1024, State::Cold(HOT));
+                        self.blocks.resize(index + 1024, State::Cold(self.hot));
                         self.jit.compile(source)?
                     }
                 };

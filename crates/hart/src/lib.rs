@@ -25,17 +25,20 @@ pub mod platform;
 mod pmp;
 mod ram;
 mod run;
+mod snapshot;
 mod state;
 mod tlb;
 mod translate;
 mod trap;
 
 pub use block::CodeCache;
+pub use compiled::HOT;
 pub use config::{CACHE_BLOCK, CostModel, Extensions, HartConfig};
 pub use memory_access::MemoryAccess;
 pub use pmp::Pmp;
 pub use ram::{Ram, RamError};
 pub use run::{Observer, Stop};
+pub use snapshot::Snapshot;
 
 use trapless_isa::Mode;
 use trapless_isa::csr::status;

@@ -88,9 +88,25 @@ impl Hart {
         }
     }
 
-    /// Between blocks: fences, inputs, waits, interrupts; sets the next [`Hart::limit`].
+    /// Between blocks: fences, inputs, waits, interrupts; sets the next [`Hart::limit`], which is later
+    /// than now unless the hart stops.
     #[cold]
     pub(crate) fn attend(
+        &mut self,
+        code: &mut CodeCache,
+        plat: &mut dyn Platform,
+        until: u64,
+    ) -> Option<Stop> {
+        loop {
+            let stop = self.attend_once(code, plat, until);
+            // An interrupt taken has its price, too.
+            if stop.is_some() || self.cycles < self.limit {
+                return stop;
+            }
+        }
+    }
+
+    fn attend_once(
         &mut self,
         code: &mut CodeCache,
         plat: &mut dyn Platform,

@@ -19,7 +19,7 @@ pub struct Guest {
 }
 
 /// A trap: synchronous exception or interrupt taken by a hart.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Trap {
     /// Time of the trap, before its own cost is charged.
     pub time: u64,
@@ -48,7 +48,7 @@ pub struct Trap {
 }
 
 /// A return from a trap: `mret` or `sret`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Return {
     /// Time after its cost.
     pub time: u64,
@@ -65,7 +65,7 @@ pub struct Return {
 }
 
 /// An interrupt became pending for a hart.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Raise {
     /// Time at which it was raised.
     pub time: u64,
@@ -78,7 +78,7 @@ pub struct Raise {
 }
 
 /// A guest or host wrote a supervisor-level timer comparator directly (Sstc).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TimerSet {
     /// Time of the write.
     pub time: u64,
@@ -93,7 +93,7 @@ pub struct TimerSet {
 }
 
 /// An access to a device window by a hart.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeviceAccess {
     /// Time of the access.
     pub time: u64,
@@ -108,7 +108,7 @@ pub struct DeviceAccess {
 }
 
 /// Everything a run can report.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
     /// See [`Trap`].
     Trap(Trap),

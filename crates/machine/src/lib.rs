@@ -29,6 +29,7 @@
 //! | `bus` | who answers an address; wires; ledger |
 //! | `feed` | interrupts between harts arrive in time |
 //! | `schedule` | whose turn it is |
+//! | [`lockstep`] | a machine and its interpreted twin |
 //! | [`log`] | text logs of instructions, CSRs and the interrupt architecture |
 //! | [`htif`] | Spike's `tohost`/`fromhost` |
 
@@ -40,6 +41,7 @@ pub mod fdt;
 mod feed;
 pub mod htif;
 mod isa_string;
+pub mod lockstep;
 pub mod log;
 mod machine;
 pub mod map;

@@ -38,6 +38,8 @@ pub struct Machine {
     /// Device that console input goes to.
     pub(crate) console_slot: usize,
     input_count: u64,
+    /// What runs along and must do the same.
+    pub(crate) twin: Option<Box<crate::lockstep::Twin>>,
     symbols: Symbols,
     placement: Placement,
     fdt: Vec<u8>,
@@ -128,8 +130,8 @@ impl Machine {
         hart_config.supervisor_interrupts = bus.intc.supervisor_interrupts();
         let new_hart = |id| Hart::new(id, hart_config.clone(), ram.clone());
         let mut code = CodeCache::new(&ram, hart_config.extensions, hart_config.cost);
-        if config.engine == Engine::Jit {
-            code.compile();
+        if let Engine::Jit { hot } = config.engine {
+            code.compile(hot);
         }
         Ok(Self {
             harts: (0..config.harts).map(new_hart).collect(),
@@ -143,6 +145,7 @@ impl Machine {
             console,
             console_slot,
             input_count: 0,
+            twin: None,
             symbols: loaded.symbols,
             placement,
             fdt,
@@ -305,8 +308,9 @@ impl Machine {
     /// Console input that arrives at virtual time `at` (cycles), or now if that is past.
     pub fn input(&mut self, at: u64, bytes: &[u8]) {
         self.input_count += 1;
-        self.inputs
-            .insert((at.max(self.clock.now), self.input_count), bytes.into());
+        let at = at.max(self.clock.now);
+        self.inputs.insert((at, self.input_count), bytes.into());
+        self.twin_input(at, bytes);
     }
 
     /// The signature of a riscv-arch-test program: the bytes between its two symbols.

@@ -78,13 +78,23 @@ pub struct MachineConfig {
 }
 
 /// What executes instructions. Results are the same.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Engine {
     /// Compiles what runs often to machine code of the host, if it is one the compiler knows.
-    #[default]
-    Jit,
+    Jit {
+        /// Runs of a block that are interpreted before it is compiled.
+        hot: u32,
+    },
     /// Interprets everything.
     Interp,
+}
+
+impl Default for Engine {
+    fn default() -> Self {
+        Self::Jit {
+            hot: trapless_hart::HOT,
+        }
+    }
 }
 
 impl MachineConfig {

@@ -35,6 +35,8 @@ pub(crate) struct Progress {
     /// Harts held back by a debugger, and those of them that may catch up.
     late: Vec<usize>,
     due: Vec<usize>,
+    /// A run ends after each block.
+    pub single: bool,
 }
 
 /// When to stop without being asked.
@@ -73,6 +75,8 @@ pub enum Outcome {
     Limit,
     /// The observer stopped this hart before an instruction.
     Observer(usize),
+    /// The machine and its twin differ ([`Machine::accompany`]).
+    Diverged,
 }
 
 impl Machine {
@@ -81,8 +85,20 @@ impl Machine {
         self.run_observed(limits, None)
     }
 
-    /// As [`run`](Self::run), with an observer that sees each instruction.
+    /// As [`run`](Self::run), with an observer that sees each instruction. A machine with a twin has
+    /// none.
     pub fn run_observed(
+        &mut self,
+        limits: &Limits,
+        observer: Option<&mut dyn Observer>,
+    ) -> Outcome {
+        match self.run_with_twin(limits) {
+            Some(outcome) => outcome,
+            None => self.run_alone(limits, observer),
+        }
+    }
+
+    pub(crate) fn run_alone(
         &mut self,
         limits: &Limits,
         mut observer: Option<&mut dyn Observer>,
@@ -231,7 +247,11 @@ impl Machine {
                 Some(observer) => Some(&mut **observer),
                 None => None,
             };
-            let stop = hart.run(&mut self.code, &mut self.bus, horizon, watcher);
+            let until = match self.clock.single {
+                true => hart.now() + 1,
+                false => horizon,
+            };
+            let stop = hart.run(&mut self.code, &mut self.bus, until, watcher);
             self.bus.feeds[index].now = hart.now();
             if stop == Stop::Observer {
                 // In the middle of a turn: nothing else may happen here.
@@ -243,6 +263,7 @@ impl Machine {
                 }
             }
             match stop {
+                Stop::Quantum if hart.now() < horizon => return Some(Outcome::Limit),
                 Stop::Quantum => return None,
                 Stop::Wfi => earliest = hart.now() + 1,
                 Stop::Observer | Stop::Requested => {

@@ -1,0 +1,124 @@
+//! Reproducible random numbers (splitmix64).
+
+/// See the module text.
+pub struct Rng(u64);
+
+/// Values at which arithmetic changes its ways.
+const EDGES: [u64; 18] = [
+    0,
+    1,
+    2,
+    u64::MAX,
+    u64::MAX - 1,
+    i64::MIN as u64,
+    i64::MAX as u64,
+    0x7FFF_FFFF,
+    0x8000_0000,
+    0xFFFF_FFFF,
+    0x1_0000_0000,
+    0xFFFF_FFFF_8000_0000,
+    0xFFFF_FFFF_7FFF_FFFF,
+    0x7F,
+    0x80,
+    0x7FFF,
+    0x8000,
+    0xFFFF_FFFF_FFFF_8000,
+];
+
+impl Rng {
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x5DEE_CE66_D1CE_4E5B)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ z >> 31
+    }
+
+    /// In `0..n`.
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+
+    /// True `percent` times of a hundred.
+    pub fn chance(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+
+    pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len() as u64) as usize]
+    }
+
+    /// Index into `weights`, each as often as it weighs.
+    pub fn weighted(&mut self, weights: &[u64]) -> usize {
+        let mut at = self.below(weights.iter().sum::<u64>().max(1));
+        for (i, weight) in weights.iter().enumerate() {
+            if at < *weight {
+                return i;
+            }
+            at -= weight;
+        }
+        0
+    }
+
+    /// An integer operand.
+    pub fn integer(&mut self) -> u64 {
+        match self.below(4) {
+            0 => self.pick(&EDGES),
+            1 => self.next(),
+            2 => self.below(200).wrapping_sub(100),
+            _ => self.next() >> self.below(64),
+        }
+    }
+
+    /// Bits of a floating-point register: NaNs, subnormals, badly boxed singles and all.
+    pub fn float(&mut self) -> u64 {
+        const SINGLES: [u32; 14] = [
+            0,
+            0x8000_0000,
+            0x3F80_0000,
+            0xBF80_0000,
+            0x7F80_0000,
+            0xFF80_0000,
+            0x7FC0_0000,
+            0x7F80_0001,
+            0xFFC1_2345,
+            1,
+            0x807F_FFFF,
+            0x0080_0000,
+            0x7F7F_FFFF,
+            0x4F00_0000,
+        ];
+        const DOUBLES: [u64; 14] = [
+            0,
+            1 << 63,
+            0x3FF0_0000_0000_0000,
+            0xBFF0_0000_0000_0000,
+            0x7FF0_0000_0000_0000,
+            0xFFF0_0000_0000_0000,
+            0x7FF8_0000_0000_0000,
+            0x7FF0_0000_0000_0001,
+            1,
+            0x800F_FFFF_FFFF_FFFF,
+            0x0010_0000_0000_0000,
+            0x7FEF_FFFF_FFFF_FFFF,
+            0x41DF_FFFF_FFC0_0000,
+            0x43E0_0000_0000_0000,
+        ];
+        let boxed = |single: u32| 0xFFFF_FFFF_0000_0000 | u64::from(single);
+        match self.below(8) {
+            0 => boxed(self.pick(&SINGLES)),
+            1 => boxed(self.next() as u32),
+            // Near 1, so that sums neither vanish nor overflow.
+            2 => boxed(0x3F00_0000 + self.below(0x0180_0000) as u32 | (self.next() as u32) << 31),
+            3 => self.pick(&DOUBLES),
+            4 => self.next(),
+            5 => 0x3FE0_0000_0000_0000 + self.below(0x0030_0000_0000_0000) | self.next() << 63,
+            6 => (self.below(2000) as f64 - 1000.0).to_bits(),
+            _ => boxed((self.below(2000) as f32 - 1000.0).to_bits()),
+        }
+    }
+}
