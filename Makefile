@@ -1,6 +1,8 @@
 # `make demo` and `make test` do everything on a fresh machine that has git, make and Rust.
 CARGO ?= cargo
 TRAPLESS = target/release/trapless
+# Our machine against itself with other engines.
+ENGINES = --subject trapless:$(TRAPLESS) --against interp:$(TRAPLESS),both:$(TRAPLESS)
 # Programs of Debian's next release that do not run on this one, unpacked in the cache.
 TOOLS = $(CARGO) run --release --locked -q -p trapless-images --example tools --
 
@@ -33,6 +35,7 @@ test: build lint
 	cd vmm && $(CARGO) test --locked
 	tree=$$($(TOOLS) tree) && target/release/trapless-difftest run --seeds 0..400 \
 	    --subject trapless:$(TRAPLESS) --against qemu:$$tree/usr/bin/qemu-system-riscv64
+	target/release/trapless-difftest run --seeds 0..200 $(ENGINES)
 
 # What takes too long for every change: the peers' side of comparisons, thousands of programs.
 test-long: test
@@ -40,6 +43,8 @@ test-long: test
 	tests/sequence-long
 	tree=$$($(TOOLS) tree) && target/release/trapless-difftest run --seeds 400..5000 \
 	    --subject trapless:$(TRAPLESS) --against qemu:$$tree/usr/bin/qemu-system-riscv64
+	target/release/trapless-difftest run --seeds 200..3000 $(ENGINES)
+	$(CARGO) run --release --locked -p trapless-hart --example fuzz_blocks -- 3600
 
 fuzz: setup
 	command -v cargo-fuzz >/dev/null || $(CARGO) install --locked cargo-fuzz

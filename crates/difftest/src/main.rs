@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use trapless_difftest::campaign::{Campaign, Progress, Summary};
 use trapless_difftest::families::{self, FAMILIES, Family};
-use trapless_difftest::model::{Model, Qemu, Spike, Trapless};
+use trapless_difftest::model::{Engine, Model, Qemu, Spike, Trapless};
 
 /// Runs generated bare-metal RISC-V programs on several models and compares what they leave behind.
 #[derive(Parser)]
@@ -15,13 +15,15 @@ use trapless_difftest::model::{Model, Qemu, Spike, Trapless};
     version,
     after_help = "Examples:
   trapless-difftest run --seeds 0..300                    our machine against QEMU
+  trapless-difftest run --against interp,both             its engines against each other
   trapless-difftest run --families two-stage,csr --against qemu,qemu:/opt/qemu/bin/qemu-system-riscv64
   trapless-difftest run --subject qemu --against qemu:/opt/qemu10/usr/bin/qemu-system-riscv64
   trapless-difftest run --forever --seeds 100000.. --json out/difftest/summary.json
   trapless-difftest gen 17 --families integer -o /tmp/17.elf
 
 A failing program is reduced and written to out/difftest/ with a report. Models are `trapless`,
-`qemu` and `spike`, each with an optional path: `qemu:PATH`."
+`qemu` and `spike`, each with an optional path: `qemu:PATH`; and our machine with another engine:
+`interp`, and `both`, which runs the program by both engines in lock-step."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -117,7 +119,12 @@ fn model(spec: &str) -> Result<Box<dyn Model>, String> {
             Ok(Box::new(Qemu::new(path)?))
         }
         "spike" => Ok(Box::new(Spike::new(Path::new(path.unwrap_or("spike"))))),
-        "trapless" => {
+        "trapless" | "interp" | "both" => {
+            let engine = match kind {
+                "interp" => Engine::Interp,
+                "both" => Engine::Both,
+                _ => Engine::Usual,
+            };
             // Built next to us, if not on the path.
             let beside = std::env::current_exe()
                 .ok()
@@ -127,10 +134,10 @@ fn model(spec: &str) -> Result<Box<dyn Model>, String> {
                 .map(PathBuf::from)
                 .or(beside)
                 .unwrap_or_else(|| "trapless".into());
-            Ok(Box::new(Trapless::new(&path)))
+            Ok(Box::new(Trapless::new(&path, engine)))
         }
         _ => Err(format!(
-            "there is no model `{kind}`; use trapless, qemu or spike"
+            "there is no model `{kind}`; use trapless, interp, both, qemu or spike"
         )),
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::runs::{Run, Watched, run};
+use crate::runs::{Job, Run, Watched, run};
 
 /// The ledger without the block that tells the host's time.
 fn reproducible(run: &Run) -> Value {
@@ -34,6 +34,17 @@ fn watching_a_run_does_not_change_its_ledger() {
 fn harts_take_turns_in_the_same_way_every_time() {
     let traced = run("trapless", "ipi", Watched::Trace);
     assert_same(run("trapless", "ipi", Watched::Log), traced);
+}
+
+/// Promise: the engine makes no difference: everything a ledger counts and times is the same with the
+/// interpreter as with compiled code.
+#[test]
+fn engines_write_the_same_ledger() {
+    let interpreted = crate::runs::interpreted();
+    let Job {
+        machine, workload, ..
+    } = interpreted.job;
+    assert_same(interpreted, run(machine, workload, Watched::Log));
 }
 
 /// Promise: the log tells what the ledger counts: every trap and every device access, no more, no less.

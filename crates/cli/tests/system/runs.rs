@@ -56,6 +56,8 @@ pub struct Job {
     pub variant: Variant,
     pub vmm: &'static str,
     pub watched: Watched,
+    /// With the interpreter instead of the engine that a user gets.
+    pub interpreted: bool,
 }
 
 const fn job(machine: &'static str, workload: &'static str, set: &'static [&'static str]) -> Job {
@@ -66,6 +68,7 @@ const fn job(machine: &'static str, workload: &'static str, set: &'static [&'sta
         variant: Variant::Usual,
         vmm: "trapless",
         watched: Watched::Log,
+        interpreted: false,
     }
 }
 
@@ -85,7 +88,7 @@ const fn variant(variant: Variant, workload: &'static str, set: &'static [&'stat
 
 /// Every workload on every preset, guests and hosts that do not know Xtrapless, the other VMM, and
 /// repetitions.
-const JOBS: [Job; 25] = [
+const JOBS: [Job; 26] = [
     job("sbi", "timer", TIMER),
     job("sstc", "timer", TIMER),
     job("trapless", "timer", TIMER),
@@ -119,6 +122,11 @@ const JOBS: [Job; 25] = [
     Job {
         watched: Watched::Trace,
         ..job("trapless", "ipi", IPI)
+    },
+    Job {
+        watched: Watched::Plain,
+        interpreted: true,
+        ..job("trapless", "mixed", MIXED)
     },
 ];
 
@@ -185,11 +193,17 @@ pub fn varied(variant: Variant, workload: &str) -> &'static Run {
     find("trapless", workload, Watched::Log, variant)
 }
 
+/// The run by the interpreter.
+pub fn interpreted() -> &'static Run {
+    let wanted = |r: &&Run| r.job.interpreted;
+    runs().iter().find(wanted).expect("it is in JOBS")
+}
+
 fn find(machine: &str, workload: &str, watched: Watched, variant: Variant) -> &'static Run {
     let wanted = |r: &&Run| {
         let j = r.job;
         (j.machine, j.workload, j.vmm) == (machine, workload, "trapless")
-            && (j.watched, j.variant) == (watched, variant)
+            && (j.watched, j.variant, j.interpreted) == (watched, variant, false)
     };
     runs().iter().find(wanted).expect("it is in JOBS")
 }
@@ -236,15 +250,18 @@ fn make(job: Job) -> Result<Run, String> {
         vmm,
         watched,
         variant,
+        interpreted,
     } = job;
-    let name = format!("{workload}-{machine}-{vmm}-{variant:?}-{watched:?}");
+    let engine = if interpreted { "interp" } else { "jit" };
+    let name = format!("{workload}-{machine}-{vmm}-{variant:?}-{watched:?}-{engine}");
     let ledger_file = scratch(&format!("{name}.json"));
     let log_file = scratch(&format!("{name}.log"));
     let trace_file = scratch(&format!("{name}.pftrace"));
     let mut command = trapless();
     command
         .args(["run", "--machine", machine, "--workload", workload])
-        .args(["--vmm", vmm, "--time-limit", "60", "--ledger"])
+        .args(["--vmm", vmm, "--engine", engine])
+        .args(["--time-limit", "60", "--ledger"])
         .arg(&ledger_file);
     for set in set.iter().chain(variant.set()) {
         command.args(["--set", set]);

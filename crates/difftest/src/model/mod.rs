@@ -13,7 +13,7 @@ use crate::program::{Feature, Program};
 
 pub use qemu::Qemu;
 pub use spike::Spike;
-pub use trapless::Trapless;
+pub use trapless::{Engine, Trapless};
 
 /// Why a model gave no signature.
 #[derive(Clone, Debug)]

@@ -7,23 +7,42 @@ use std::process::Command;
 use super::{Failure, Model, process, signature_file};
 use crate::program::{Feature, Program};
 
+/// What executes instructions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Engine {
+    /// As a user gets it.
+    Usual,
+    /// Interprets everything.
+    Interp,
+    /// Interpreter and compiler in lock-step, everything compiled at first sight. The machine compares
+    /// registers, CSRs, time, retired instructions, events and memory, and fails at a difference.
+    Both,
+}
+
 /// A `trapless` binary.
 pub struct Trapless {
     path: PathBuf,
+    engine: Engine,
 }
 
 impl Trapless {
-    /// The `trapless` binary at `path`.
-    pub fn new(path: &Path) -> Self {
+    /// The `trapless` binary at `path`, with this engine.
+    pub fn new(path: &Path, engine: Engine) -> Self {
         Self {
             path: path.to_path_buf(),
+            engine,
         }
     }
 }
 
 impl Model for Trapless {
     fn name(&self) -> String {
-        "trapless".into()
+        match self.engine {
+            Engine::Usual => "trapless",
+            Engine::Interp => "trapless, interpreted",
+            Engine::Both => "trapless, both engines",
+        }
+        .into()
     }
 
     fn features(&self) -> BTreeSet<Feature> {
@@ -35,12 +54,18 @@ impl Model for Trapless {
         let signature = scratch.join("signature");
         std::fs::write(&elf, program.elf()).map_err(|e| Failure::Broken(e.to_string()))?;
         let _ = std::fs::remove_file(&signature);
+        let engine: &[&str] = match self.engine {
+            Engine::Usual => &[],
+            Engine::Interp => &["--engine", "interp"],
+            Engine::Both => &["--engine", "both", "--hot", "0"],
+        };
         let (status, said) = process::run(
             Command::new(&self.path)
                 .arg("exec")
                 .arg(&elf)
                 .arg("--signature")
                 .arg(&signature)
+                .args(engine)
                 .args([
                     "--signature-granularity",
                     "16",

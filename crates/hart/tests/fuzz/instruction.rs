@@ -158,6 +158,36 @@ impl Style {
         self.encode(rng, op, place)
     }
 
+    /// Loads of fresh operands and a floating-point computation with them: results alone soon are all NaN
+    /// or infinite.
+    pub fn computation(&self, rng: &mut Rng) -> Vec<u32> {
+        let class = if rng.chance(15) {
+            CostClass::FpDiv
+        } else {
+            CostClass::Fp
+        };
+        let at = CLASSES.iter().position(|(c, _)| *c == class).unwrap_or(0);
+        let op = rng.pick(&self.ops[at]);
+        let nowhere = Place {
+            at: 0,
+            targets: &[0],
+        };
+        let word = self.encode(rng, op, &nowhere);
+        let base = u32::from(rng.pick(&self.pointers));
+        let single = op.extension() == trapless_isa::inst::Ext::F && !rng.chance(3);
+        let mut words: Vec<u32> = [15, 20, 27]
+            .iter()
+            .map(|at| {
+                // Words at even places are doubles, at odd ones boxed singles.
+                let offset = 16 * rng.below(60) as u32 + if single { 8 } else { 0 };
+                let width = if single && rng.chance(50) { 2 } else { 3 };
+                offset << 20 | base << 15 | width << 12 | (word >> at & 31) << 7 | 0x07
+            })
+            .collect();
+        words.push(word);
+        words
+    }
+
     /// `j` to somewhere.
     pub fn jump(&self, rng: &mut Rng, place: &Place<'_>) -> u32 {
         self.encode(rng, Op::Jal, place) & !(31 << 7)

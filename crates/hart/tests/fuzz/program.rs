@@ -314,6 +314,8 @@ fn code(rng: &mut Rng, style: &Style) -> (Vec<Slot>, Vec<u64>) {
         }
     }
     let targets: Vec<u64> = slots.iter().map(|slot| slot.at).collect();
+    let floats = rng.pick(&[0, 0, 1, 30]);
+    let mut pending = Vec::new();
     for slot in &mut slots {
         let place = Place {
             at: slot.at,
@@ -322,7 +324,13 @@ fn code(rng: &mut Rng, style: &Style) -> (Vec<Slot>, Vec<u64>) {
         slot.word = match slot {
             Slot { len: 2, .. } => style.parcel(rng),
             Slot { word: 0x6F, .. } => style.jump(rng, &place),
-            _ => style.word(rng, &place),
+            _ => {
+                if pending.is_empty() && rng.chance(floats) {
+                    pending = style.computation(rng);
+                    pending.reverse();
+                }
+                pending.pop().unwrap_or_else(|| style.word(rng, &place))
+            }
         };
     }
     (slots, starts)

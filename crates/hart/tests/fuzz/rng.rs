@@ -74,9 +74,9 @@ impl Rng {
         }
     }
 
-    /// Bits of a floating-point register: NaNs, subnormals, badly boxed singles and all.
-    pub fn float(&mut self) -> u64 {
-        const SINGLES: [u32; 14] = [
+    /// A single in its box, or in a broken one.
+    pub fn single(&mut self) -> u64 {
+        const EDGES: [u32; 14] = [
             0,
             0x8000_0000,
             0x3F80_0000,
@@ -92,7 +92,28 @@ impl Rng {
             0x7F7F_FFFF,
             0x4F00_0000,
         ];
-        const DOUBLES: [u64; 14] = [
+        let bits = match self.below(8) {
+            0 => self.pick(&EDGES),
+            1 => self.next() as u32,
+            // Near 1, so that sums neither vanish nor overflow.
+            2 | 3 => 0x3F00_0000 + self.below(0x0180_0000) as u32 | (self.next() as u32) << 31,
+            // Products of these underflow or overflow, or just not.
+            4 => 0x1F00_0000 + self.below(0x0200_0000) as u32 | (self.next() as u32) << 31,
+            5 => 0x5F00_0000 + self.below(0x0200_0000) as u32,
+            6 => self.below(0x0100_0000) as u32,
+            _ => (self.below(2000) as f32 - 1000.0).to_bits(),
+        };
+        let high = if self.chance(3) {
+            self.next() << 32
+        } else {
+            0xFFFF_FFFF << 32
+        };
+        high | u64::from(bits)
+    }
+
+    /// A double.
+    pub fn double(&mut self) -> u64 {
+        const EDGES: [u64; 14] = [
             0,
             1 << 63,
             0x3FF0_0000_0000_0000,
@@ -108,17 +129,31 @@ impl Rng {
             0x41DF_FFFF_FFC0_0000,
             0x43E0_0000_0000_0000,
         ];
-        let boxed = |single: u32| 0xFFFF_FFFF_0000_0000 | u64::from(single);
-        match self.below(8) {
-            0 => boxed(self.pick(&SINGLES)),
-            1 => boxed(self.next() as u32),
-            // Near 1, so that sums neither vanish nor overflow.
-            2 => boxed(0x3F00_0000 + self.below(0x0180_0000) as u32 | (self.next() as u32) << 31),
-            3 => self.pick(&DOUBLES),
-            4 => self.next(),
-            5 => 0x3FE0_0000_0000_0000 + self.below(0x0030_0000_0000_0000) | self.next() << 63,
-            6 => (self.below(2000) as f64 - 1000.0).to_bits(),
-            _ => boxed((self.below(2000) as f32 - 1000.0).to_bits()),
+        let near = |rng: &mut Self, exponent: u64| {
+            (exponent << 52) + rng.below(0x0030_0000_0000_0000) | rng.next() << 63
+        };
+        match self.below(9) {
+            0 => self.pick(&EDGES),
+            1 => self.next(),
+            2 | 3 => near(self, 0x3FE),
+            4 => near(self, 0x1FF),
+            5 => near(self, 0x5FE),
+            6 => self.below(1 << 53),
+            // Where conversions to singles and to integers overflow and underflow.
+            7 => {
+                let exponent = self.pick(&[0x36A, 0x380, 0x41D, 0x43D, 0x47D]);
+                near(self, exponent)
+            }
+            _ => (self.below(2000) as f64 / 8.0 - 100.0).to_bits(),
+        }
+    }
+
+    /// Bits of a floating-point register.
+    pub fn float(&mut self) -> u64 {
+        if self.chance(50) {
+            self.single()
+        } else {
+            self.double()
         }
     }
 }

@@ -115,11 +115,12 @@ impl World {
         let rng = &mut Rng::new(program.noise);
         for page in 0..DATA_PAGES {
             for at in (0..PAGE).step_by(8) {
-                // Two of three words are worth loading into a register.
-                let value = if at % 24 == 0 {
-                    rng.float()
-                } else {
-                    rng.integer()
+                let value = match at / 8 % 4 {
+                    0 => rng.double(),
+                    1 => rng.single(),
+                    2 if rng.chance(50) => rng.double(),
+                    3 if rng.chance(50) => rng.single(),
+                    _ => rng.integer(),
                 };
                 put(DATA + page * PAGE + at, 8, value);
             }
