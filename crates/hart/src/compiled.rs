@@ -182,6 +182,13 @@ impl Hart {
                     return stop;
                 }
             }
+            if let Some(target) = self.known(code) {
+                if let Some(site) = site.take() {
+                    code.link(site, target);
+                }
+                site = self.enter_compiled(code, target, plat);
+                continue;
+            }
             let index = match self.lookup(code) {
                 Ok(Some(index)) => index,
                 Ok(None) => {
@@ -219,6 +226,21 @@ impl Hart {
             };
             site = self.enter_compiled(code, target, plat);
         }
+    }
+
+    /// Code for the program counter, if the jump cache has it: what compiled code would find by itself.
+    #[inline]
+    fn known(&self, code: &CodeCache) -> Option<Code> {
+        if self.fast.version != code.compiled()?.version {
+            return None;
+        }
+        let jump = self.fast.jumps.get((self.pc >> 1) as usize % JUMPS)?;
+        let entry = self.tlb.fetch(self.pc);
+        let valid = jump.pc == self.pc
+            && entry.exec == self.pc & !0xFFF
+            && jump.addend == entry.addend
+            && jump.epoch == u64::from(code.epoch());
+        valid.then(|| Code::at(jump))
     }
 
     /// Interprets block `index`, which is at the program counter.

@@ -1,5 +1,7 @@
 //! Physical memory protection (privileged specification, section 3.7): 16 entries, granularity 4 bytes.
 
+use std::cell::Cell;
+
 use crate::tlb::Access;
 
 const ENTRIES: usize = 16;
@@ -22,6 +24,8 @@ pub struct Pmp {
     addr: [u64; ENTRIES],
     /// Byte range `[start, end)` of each entry that is on.
     ranges: [Option<(u64, u64)>; ENTRIES],
+    /// Where the last check below M-mode was, as far as no entry begins or ends, and its verdict.
+    last: Cell<(u64, u64, [bool; 3])>,
 }
 
 /// Verdict for a range of bytes.
@@ -67,6 +71,7 @@ impl Pmp {
     }
 
     fn update(&mut self) {
+        self.last = Cell::default();
         for i in 0..ENTRIES {
             let a = self.addr[i];
             self.ranges[i] = match self.cfg[i] & A {
@@ -88,6 +93,28 @@ impl Pmp {
     /// What an access of M-mode (`machine`) or a lower mode may do with `len` bytes at `addr`.
     pub(crate) fn check(&self, addr: u64, len: u64, machine: bool) -> Verdict {
         let end = addr.saturating_add(len);
+        let (start, stop, rwx) = self.last.get();
+        if !machine && start <= addr && end <= stop {
+            return Verdict::Uniform(rwx);
+        }
+        let verdict = self.search(addr, end, machine);
+        if let (Verdict::Uniform(rwx), false) = (verdict, machine) {
+            let bounds = self.ranges.iter().flatten();
+            let bounds = bounds.flat_map(|&(start, stop)| [start, stop]);
+            let (mut low, mut high) = (0, u64::MAX);
+            for bound in bounds {
+                if bound <= addr {
+                    low = low.max(bound);
+                } else {
+                    high = high.min(bound);
+                }
+            }
+            self.last.set((low, high, rwx));
+        }
+        verdict
+    }
+
+    fn search(&self, addr: u64, end: u64, machine: bool) -> Verdict {
         for (cfg, range) in self.cfg.iter().zip(&self.ranges) {
             let Some((start, stop)) = *range else {
                 continue;

@@ -48,6 +48,11 @@ impl Ram {
         let host = mem
             .get_host_address(GuestAddress(base))
             .map_err(|e| fail(e.to_string()))? as usize;
+        #[cfg(target_os = "linux")]
+        // SAFETY: the range is the mapping. Huge pages are a wish: without them all is the same but slower.
+        unsafe {
+            libc::madvise(host as *mut libc::c_void, bytes, libc::MADV_HUGEPAGE);
+        }
         Ok(Self {
             mem: Arc::new(mem),
             base,

@@ -95,7 +95,7 @@ pub struct FetchEntry {
 }
 
 /// Entries of the jump cache, indexed by program counter / 2 modulo this.
-pub const JUMPS: usize = 4096;
+pub const JUMPS: usize = 8192;
 
 /// Where the code for a program counter is. It holds while the fetch TLB has the page with the same
 /// addend, and while the epoch is the same.
@@ -127,6 +127,15 @@ impl Jump {
 pub struct Code(pub(crate) std::num::NonZeroU64);
 
 impl Code {
+    /// The code that a valid entry of the jump cache leads to.
+    ///
+    /// # Panics
+    /// If the entry is empty.
+    #[must_use]
+    pub fn at(jump: &Jump) -> Self {
+        Self(std::num::NonZeroU64::new(jump.code).expect("not an empty entry"))
+    }
+
     /// The address, for [`Jump::code`].
     #[must_use]
     pub fn address(self) -> u64 {
