@@ -2,7 +2,7 @@
 /*
  * 250 million rounds of 16 instructions without memory accesses: a xorshift
  * generator and arithmetic on its numbers. What the harness divides by is
- * INSTRUCTIONS in crates/bench/src/rows.rs.
+ * INTEGER_LOOP in crates/bench/src/rows.rs.
  */
 
 	.text
