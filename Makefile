@@ -12,7 +12,7 @@ help:
 	@echo 'make demo   build, fetch Debian packages, make images, compare interrupts on sbi, sstc and trapless'
 	@echo 'make test   lints, unit tests, differential ISA tests, system tests on real kernels'
 	@echo 'make test-long  the same and what takes hours: a million interrupts of each class, thousands of programs'
-	@echo 'make bench  speed of the interpreter'
+	@echo 'make bench  speed and memory beside QEMU (BENCH="--runs 5 --only boot"), and of the bare engines'
 	@echo 'make spec   the specification of the interrupt extension as HTML: out/spec/xtrapless.html'
 	@echo 'make fuzz   each fuzz target for SECONDS=60 (needs a nightly toolchain and cargo-fuzz)'
 
@@ -52,7 +52,9 @@ fuzz: setup
 	    $(CARGO) +nightly fuzz run $$t -- -max_total_time=$${SECONDS:-60} || exit; done
 
 bench: build
-	$(CARGO) run --release -p trapless-hart --example speed
+	$(CARGO) run --release --locked -q -p trapless-hart --example speed
+	$(CARGO) run --release --locked -q -p trapless-hart --example speed jit
+	target/release/trapless-bench $(BENCH)
 
 # Its tables are generated and committed; a test compares them with spec/registers.toml.
 spec:

@@ -1,0 +1,275 @@
+//! One run of one emulator: when its marker lines arrive, how much memory it has, how it ends.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::console::{Line, Lines, Moment, Watch, read};
+use crate::emulator::{Emulator, Images};
+use crate::interrupt;
+use crate::rows::{Mark, PROGRAMS, Row, Scenario, Unit};
+
+/// How often memory, the time limit and Ctrl-C are looked at.
+const PATIENCE: Duration = Duration::from_millis(50);
+/// How long an idle machine may settle before its memory is taken.
+const SETTLE: Duration = Duration::from_secs(3);
+/// Most bytes of a console that are kept.
+const CONSOLE: usize = 1 << 20;
+
+/// What was seen.
+pub struct Session {
+    /// When `begin` lines ended and `end` lines began: a marker takes a while on a slow console, and that belongs to neither
+    /// side of it.
+    begins: BTreeMap<String, Moment>,
+    ends: BTreeMap<String, (Moment, i32)>,
+    exit: Option<Moment>,
+    resident: Option<f64>,
+    /// Most memory that was ever resident, in MiB.
+    pub peak: Option<f64>,
+    /// What `instrumented` says: `KEY=NUMBER` on standard error.
+    pub notes: BTreeMap<String, f64>,
+    /// A sentence, if it did not go as it should.
+    pub problem: Option<String>,
+    console: Vec<u8>,
+}
+
+/// Ends the child however the session ends.
+struct Guard(Child);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The words of the command line, and for the programs those that are wanted.
+fn append(scenario: &Scenario, rows: &[&Row]) -> String {
+    if scenario.name == PROGRAMS && rows.len() < scenario.rows.len() {
+        let names: Vec<_> = rows.iter().map(|r| r.name).collect();
+        return format!(
+            "{} trapless.param.only={}",
+            scenario.append,
+            names.join(",")
+        );
+    }
+    scenario.append.to_owned()
+}
+
+/// Runs `scenario` on `emulator`. What goes wrong in there is the session's `problem`.
+///
+/// # Errors
+/// If the emulator cannot be started, or the user interrupts.
+pub fn run(
+    emulator: &Emulator,
+    scenario: &Scenario,
+    rows: &[&Row],
+    images: &Images,
+) -> Result<Session> {
+    let mut command = emulator.command(scenario, &append(scenario, rows), images)?;
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let start = Instant::now();
+    let mut child = Guard(
+        command
+            .spawn()
+            .with_context(|| format!("cannot start {}", emulator.name))?,
+    );
+    // Held open: the end of its input would be news to an idle machine.
+    let _input: Option<ChildStdin> = child.0.stdin.take();
+    let watch = Watch {
+        process: child.0.id(),
+        start,
+    };
+    let output = read(child.0.stdout.take(), watch);
+    let errors = read(child.0.stderr.take(), watch);
+    let mut session = Session {
+        begins: BTreeMap::new(),
+        ends: BTreeMap::new(),
+        exit: None,
+        resident: None,
+        peak: None,
+        notes: BTreeMap::new(),
+        problem: None,
+        console: Vec::new(),
+    };
+    let idle = rows.iter().find(|r| r.unit == Unit::Resident).map(|r| r.to);
+    let mut lines = Lines::default();
+    let mut settled: Option<Instant> = None;
+    let mut sampled = start;
+    loop {
+        if interrupt::requested() {
+            bail!("interrupted");
+        }
+        let open = match output.recv_timeout(PATIENCE) {
+            Ok((at, bytes)) => {
+                let room = CONSOLE
+                    .saturating_sub(session.console.len())
+                    .min(bytes.len());
+                session.console.extend_from_slice(&bytes[..room]);
+                lines.feed(at, &bytes, &mut |line| session.line(line));
+                true
+            }
+            Err(RecvTimeoutError::Timeout) => true,
+            Err(RecvTimeoutError::Disconnected) => false,
+        };
+        if sampled.elapsed() >= PATIENCE {
+            sampled = Instant::now();
+            if let Some((resident, peak)) = watch.memory() {
+                session.peak = Some(peak);
+                if settled.is_some_and(|at| at.elapsed() >= SETTLE) {
+                    session.resident = Some(resident);
+                    break;
+                }
+            }
+        }
+        if idle.is_some_and(|mark| settled.is_none() && session.time(mark).is_some()) {
+            settled = Some(Instant::now());
+        }
+        if !open {
+            // The end of its output is the end of the process, or nearly so; its times go when it has been waited for.
+            session.exit = Some(watch.now());
+            let status = child.0.wait().context("cannot wait for the emulator")?;
+            if !status.success() {
+                session.problem = Some(format!("{} ended with {status}", emulator.name));
+            }
+            break;
+        }
+        if start.elapsed().as_secs() >= scenario.limit {
+            session.problem = Some(format!("not done after {} s", scenario.limit));
+            break;
+        }
+    }
+    drop(child);
+    // Ctrl-C on a terminal reaches the emulator, too, and maybe first.
+    if interrupt::requested() {
+        bail!("interrupted");
+    }
+    let words: Vec<u8> = errors.iter().flat_map(|(_, bytes)| bytes).collect();
+    let words = String::from_utf8_lossy(&words).into_owned();
+    for line in words.lines() {
+        let Some((key, value)) = line.strip_prefix("@bench ").and_then(|l| l.split_once('='))
+        else {
+            continue;
+        };
+        if let Ok(value) = value.parse() {
+            session.notes.insert(key.to_owned(), value);
+        }
+    }
+    session.console.extend_from_slice(words.as_bytes());
+    if session.problem.is_none() {
+        session.problem = rows.iter().find_map(|row| session.missing(row));
+    }
+    Ok(session)
+}
+
+impl Session {
+    fn line(&mut self, line: &Line<'_>) {
+        let Some(at) = line.text.find("@trapless ") else {
+            return;
+        };
+        let words: Vec<&str> = line.text[at..].split_whitespace().skip(1).collect();
+        match words.as_slice() {
+            // The first counts.
+            ["begin", side, name] => {
+                self.begins
+                    .entry(format!("{side} {name}"))
+                    .or_insert(line.end);
+            }
+            ["end", side, name, status] => {
+                let status = status.strip_prefix("status=").and_then(|s| s.parse().ok());
+                self.ends
+                    .entry(format!("{side} {name}"))
+                    .or_insert((line.begin, status.unwrap_or(-1)));
+            }
+            _ => {}
+        }
+    }
+
+    fn time(&self, mark: Mark) -> Option<Moment> {
+        match mark {
+            Mark::Start => Some(Moment::default()),
+            Mark::Begin(name) => self.begins.get(name).copied(),
+            Mark::End(name) => self
+                .ends
+                .get(name)
+                .filter(|(_, status)| *status == 0)
+                .map(|(at, _)| *at),
+            Mark::Exit => self.exit,
+        }
+    }
+
+    fn missing(&self, row: &Row) -> Option<String> {
+        let lack = |what: String| Some(format!("{}: {what}", row.name));
+        for mark in [row.from, row.to] {
+            if self.time(mark).is_some() {
+                continue;
+            }
+            return match mark {
+                Mark::End(name) => match self.ends.get(name) {
+                    Some((_, status)) => lack(format!("status {status}")),
+                    None => lack(format!("`end {name}` did not appear")),
+                },
+                Mark::Begin(name) => lack(format!("`begin {name}` did not appear")),
+                Mark::Start | Mark::Exit => lack("it did not end by itself".into()),
+            };
+        }
+        // A guest whose VMM fails leaves a host that powers off all the same.
+        let whole = matches!(row.to, Mark::Exit);
+        self.ends
+            .iter()
+            .filter(|_| whole)
+            .find(|(_, (_, status))| *status != 0)
+            .and_then(|(name, (_, status))| lack(format!("`{name}` ended with status {status}")))
+    }
+
+    /// The figure of a row in wall time, if it was measured.
+    pub fn figure(&self, row: &Row) -> Option<f64> {
+        if self.missing(row).is_some() {
+            return None;
+        }
+        let seconds = self.took(row)?.wall;
+        match row.unit {
+            Unit::Seconds => Some(seconds),
+            Unit::MicrosecondsPerRound(rounds) => Some(seconds * 1e6 / rounds as f64),
+            Unit::Rate(instructions) => Some(instructions as f64 / seconds / 1e9),
+            Unit::Resident => self.resident,
+        }
+    }
+
+    /// Seconds that a row took, if it was measured.
+    pub fn took(&self, row: &Row) -> Option<Moment> {
+        let (from, to) = (self.time(row.from)?, self.time(row.to)?);
+        Some(Moment {
+            wall: to.wall - from.wall,
+            cpu: to.cpu - from.cpu,
+        })
+    }
+
+    /// Instructions executed in a row, if the emulator says so.
+    pub fn instructions(&self, row: &Row) -> Option<f64> {
+        let at = |mark| match mark {
+            Mark::Start => Some(0.0),
+            Mark::Begin(name) => self.notes.get(&format!("begin {name}")).copied(),
+            Mark::End(name) => self.notes.get(&format!("end {name}")).copied(),
+            Mark::Exit => self.notes.get("exit").copied(),
+        };
+        Some(at(row.to)? - at(row.from)?)
+    }
+
+    /// Writes the console and standard error to a file.
+    pub fn keep_console(&self, folder: &Path, scenario: &str, emulator: &str) -> Result<PathBuf> {
+        let path = folder.join(format!("{scenario}-{emulator}.log"));
+        std::fs::create_dir_all(folder)
+            .and_then(|()| std::fs::write(&path, &self.console))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(path)
+    }
+}
