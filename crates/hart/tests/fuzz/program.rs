@@ -310,7 +310,7 @@ fn code(rng: &mut Rng, style: &Style) -> (Vec<Slot>, Vec<u64>) {
         };
         if rng.chance(20) {
             // Close to the end of this page.
-            at = (at | 0xFFF) - 0x7F + 2 * rng.below(40) - 1 & !1;
+            at = ((at | 0xFFF) - 0x7F + 2 * rng.below(40) - 1) & !1;
         }
     }
     let targets: Vec<u64> = slots.iter().map(|slot| slot.at).collect();

@@ -96,9 +96,9 @@ impl Rng {
             0 => self.pick(&EDGES),
             1 => self.next() as u32,
             // Near 1, so that sums neither vanish nor overflow.
-            2 | 3 => 0x3F00_0000 + self.below(0x0180_0000) as u32 | (self.next() as u32) << 31,
+            2 | 3 => (0x3F00_0000 + self.below(0x0180_0000) as u32) | (self.next() as u32) << 31,
             // Products of these underflow or overflow, or just not.
-            4 => 0x1F00_0000 + self.below(0x0200_0000) as u32 | (self.next() as u32) << 31,
+            4 => (0x1F00_0000 + self.below(0x0200_0000) as u32) | (self.next() as u32) << 31,
             5 => 0x5F00_0000 + self.below(0x0200_0000) as u32,
             6 => self.below(0x0100_0000) as u32,
             _ => (self.below(2000) as f32 - 1000.0).to_bits(),
@@ -130,7 +130,7 @@ impl Rng {
             0x43E0_0000_0000_0000,
         ];
         let near = |rng: &mut Self, exponent: u64| {
-            (exponent << 52) + rng.below(0x0030_0000_0000_0000) | rng.next() << 63
+            ((exponent << 52) + rng.below(0x0030_0000_0000_0000)) | rng.next() << 63
         };
         match self.below(9) {
             0 => self.pick(&EDGES),
