@@ -129,7 +129,7 @@ pub fn main(arguments: &Arguments) -> Result<()> {
     config.ram = MEMORY << 20;
     config.engine = match arguments.engine.as_str() {
         "interp" => Engine::Interp,
-        _ => Engine::Jit,
+        _ => Engine::default(),
     };
     let (cycles_per_tick, clock) = (config.hart.cycles_per_tick, config.cost.clock_hz);
     let console = Console::default();
