@@ -14,17 +14,23 @@
 //! engine runs, or on when a block gets hot.
 
 use std::mem::offset_of;
+use std::ptr::null_mut;
 
-use trapless_isa::csr::status;
+use trapless_isa::Mode;
+use trapless_isa::csr::{self, status};
 use trapless_jit::{
-    Code, FLOAT_DIRTY, FLOAT_NEAREST, Helpers, JUMPS, Jit, Jump, Layout, Position, Site, Source,
+    Code, CsrPlace, FLOAT_DIRTY, FLOAT_NEAREST, Helpers, JUMPS, Jit, Jump, Layout, PlainCsr,
+    Position, Site, Source,
 };
 
 use crate::block::CodeCache;
+use crate::csr::read::SSTATUS;
+use crate::csr::write::HSTATUS;
 use crate::fpu::flag;
 use crate::interp::Flow;
 use crate::platform::Platform;
 use crate::run::{NoObserver, Stop};
+use crate::state::Bank;
 use crate::{Fault, Hart};
 
 /// Runs of a block after which compiling it pays.
@@ -69,6 +75,15 @@ impl Compiled {
             float_used: offset_of!(Hart, fast.float_used),
             float_clean: offset_of!(Hart, fast.float_clean),
             float_flags: offset_of!(Hart, fast.float_flags),
+            bank: offset_of!(Hart, fast.bank),
+            hs: offset_of!(Hart, fast.hs),
+            status: offset_of!(Hart, fast.status),
+            status_shown: SSTATUS,
+            mip: offset_of!(Hart, mip),
+            mie: offset_of!(Hart, csr.mie),
+            vsip: offset_of!(Hart, vsip),
+            vsie: offset_of!(Hart, csr.vsie),
+            plain_csr,
         };
         let helpers = Helpers { finish, execute };
         Some(Self {
@@ -122,6 +137,36 @@ impl Compiled {
     }
 }
 
+/// CSRs that compiled code accesses itself: what `csr/read.rs` and `csr/write.rs` do with them has no
+/// effects, and `csr/check.rs` has no condition but the mode.
+fn plain_csr(number: u16) -> Option<PlainCsr> {
+    /// All bits are written.
+    const ALL: Option<(i32, i32)> = Some((0, -1));
+    /// A program counter.
+    const PC: Option<(i32, i32)> = Some((0, -2));
+    const HSTATUS_WRITE: Option<(i32, i32)> = Some((!(HSTATUS as i32), HSTATUS as i32));
+    /// The guest's bank.
+    const GUEST: usize = offset_of!(Hart, csr.s) + size_of::<Bank>();
+    const _: () = assert!(HSTATUS >> 31 == 0, "fits an immediate operand");
+    let (place, write) = match number {
+        csr::SSCRATCH => (CsrPlace::Bank(offset_of!(Bank, scratch)), ALL),
+        csr::SEPC => (CsrPlace::Bank(offset_of!(Bank, epc)), PC),
+        csr::SCAUSE => (CsrPlace::Bank(offset_of!(Bank, cause)), ALL),
+        csr::STVAL => (CsrPlace::Bank(offset_of!(Bank, tval)), ALL),
+        csr::STVEC => (CsrPlace::Bank(offset_of!(Bank, tvec)), None),
+        csr::HSTATUS => (CsrPlace::Host(offset_of!(Hart, csr.hstatus)), HSTATUS_WRITE),
+        csr::HTVAL => (CsrPlace::Host(offset_of!(Hart, csr.htval)), ALL),
+        csr::HTINST => (CsrPlace::Host(offset_of!(Hart, csr.htinst)), ALL),
+        csr::VSSCRATCH => (CsrPlace::Host(GUEST + offset_of!(Bank, scratch)), ALL),
+        csr::VSEPC => (CsrPlace::Host(GUEST + offset_of!(Bank, epc)), PC),
+        csr::VSCAUSE => (CsrPlace::Host(GUEST + offset_of!(Bank, cause)), ALL),
+        csr::VSTVAL => (CsrPlace::Host(GUEST + offset_of!(Bank, tval)), ALL),
+        csr::VSTVEC => (CsrPlace::Host(GUEST + offset_of!(Bank, tvec)), None),
+        _ => return None,
+    };
+    Some(PlainCsr { place, write })
+}
+
 /// What compiled code needs of a hart besides its registers.
 pub(crate) struct Fast {
     /// Arrays of the selected TLB contexts.
@@ -135,6 +180,10 @@ pub(crate) struct Fast {
     float_used: u8,
     float_clean: u32,
     float_flags: u32,
+    /// See [`Layout::bank`] and what follows it.
+    bank: usize,
+    status: usize,
+    hs: u8,
     /// [`Session`] while compiled code runs.
     session: usize,
     jumps: Vec<Jump>,
@@ -153,6 +202,9 @@ impl Fast {
             float_used: 0,
             float_clean: MXCSR_DEFAULT,
             float_flags: 0,
+            bank: 0,
+            status: 0,
+            hs: 0,
             session: 0,
             jumps: Vec::new(),
             version: 0,
@@ -279,6 +331,14 @@ impl Hart {
         (self.fast.data_tlb, self.fast.fetch_tlb) = self.tlb.arrays();
         let dirty = self.csr.mstatus & status::FS == status::FS
             && (!self.mode.v() || self.csr.vsstatus & status::FS == status::FS);
+        let (bank, status) = match self.mode {
+            Mode::HS => (&raw mut self.csr.s[0], &raw mut self.csr.mstatus),
+            Mode::VS => (&raw mut self.csr.s[1], &raw mut self.csr.vsstatus),
+            _ => (null_mut(), null_mut()),
+        };
+        self.fast.bank = bank as usize;
+        self.fast.status = status as usize;
+        self.fast.hs = u8::from(self.mode == Mode::HS && self.config.extensions.h);
         self.fast.float_state = match (dirty, self.csr.frm) {
             (true, 0) => FLOAT_DIRTY | FLOAT_NEAREST,
             (true, _) => FLOAT_DIRTY,

@@ -87,6 +87,8 @@ pub struct Hart {
     pub(crate) instret: u64,
     /// `cycles` at which the hart must look up from executing blocks.
     pub(crate) limit: u64,
+    /// `cycles` at which the present slice ends.
+    pub(crate) slice_end: u64,
     pub(crate) mode: Mode,
     pub(crate) data_mode: Mode,
     pub(crate) csr: Csrs,
@@ -134,6 +136,7 @@ impl Hart {
             cycles: 0,
             instret: 0,
             limit: 0,
+            slice_end: 0,
             mode: Mode::M,
             data_mode: Mode::M,
             csr: Csrs::new(),

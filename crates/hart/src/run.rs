@@ -146,7 +146,8 @@ impl Hart {
             // The new mode may be watched, and may unmask another interrupt.
             self.refresh(plat);
         }
-        self.limit = until.min(self.lines.deadline).min(self.timer_deadline());
+        self.slice_end = until;
+        self.limit = self.next_look();
         None
     }
 

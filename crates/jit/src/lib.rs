@@ -28,7 +28,7 @@ mod none;
 pub use none::Jit;
 
 /// Where the context of a hart keeps what compiled code uses: byte offsets from its start.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Layout {
     /// Integer registers, `u64` each; slot 32 is free.
     pub x: usize,
@@ -59,6 +59,43 @@ pub struct Layout {
     /// That register when compiled code was left or a helper called, if [`float_used`](Self::float_used),
     /// `u32`.
     pub float_flags: usize,
+    /// Address of the bank of supervisor CSRs that the mode sees, 0 if it is neither HS nor VS, `u64`.
+    pub bank: usize,
+    /// Not 0 in HS-mode of a hart with the hypervisor extension, `u8`.
+    pub hs: usize,
+    /// Address of the register behind `sstatus`, 0 if the mode is neither HS nor VS, `u64`.
+    pub status: usize,
+    /// Fields of that register that `sstatus` shows besides SD.
+    pub status_shown: u64,
+    /// `mip` and `mie`, and the guest's bits that are separate from them, `u64` each. Setting SIE is left
+    /// to a helper while something is pending and enabled in either pair.
+    pub mip: usize,
+    /// See [`mip`](Self::mip).
+    pub mie: usize,
+    /// See [`mip`](Self::mip).
+    pub vsip: usize,
+    /// See [`mip`](Self::mip).
+    pub vsie: usize,
+    /// CSRs that are nothing but memory.
+    pub plain_csr: fn(u16) -> Option<PlainCsr>,
+}
+
+/// A CSR that HS-mode (and VS-mode, if it has its own) can always access, without any effect.
+#[derive(Clone, Copy, Debug)]
+pub struct PlainCsr {
+    /// Where it is.
+    pub place: CsrPlace,
+    /// If it is written inline: the bits that a write keeps, and those that it takes from the new value.
+    pub write: Option<(i32, i32)>,
+}
+
+/// Where a CSR is.
+#[derive(Clone, Copy, Debug)]
+pub enum CsrPlace {
+    /// Offset in [`Layout::bank`].
+    Bank(usize),
+    /// Offset in the context; HS-mode only.
+    Host(usize),
 }
 
 /// Floating point is enabled, and the state dirty already.

@@ -110,8 +110,20 @@ impl Hart {
         } else {
             u64::MAX
         };
-        self.timer_at = [host, guest];
-        self.attention();
+        let before = std::mem::replace(&mut self.timer_at, [host, guest]);
+        // Only an interrupt that comes or goes needs a look; else it is enough to know when to look.
+        let fired = |at: u64| self.cycles >= at;
+        if before.into_iter().chain(self.timer_at).any(fired) {
+            self.attention();
+        } else if self.limit != 0 {
+            self.limit = self.next_look();
+        }
+    }
+
+    /// Local time in cycles at which the hart must look up next if nothing happens before.
+    pub(crate) fn next_look(&self) -> u64 {
+        let inputs = self.lines.deadline;
+        self.slice_end.min(inputs).min(self.timer_deadline())
     }
 
     /// `mideleg` as read: VS-level and guest external interrupts are always delegated.

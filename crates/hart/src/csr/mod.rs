@@ -10,8 +10,8 @@
 mod check;
 pub(crate) mod counters;
 pub(crate) mod interrupts;
-mod read;
-mod write;
+pub(crate) mod read;
+pub(crate) mod write;
 
 use trapless_isa::inst::{Inst, Op};
 use trapless_isa::port::{CsrAccess, CsrFault, CsrOp};

@@ -6,7 +6,7 @@ use super::interrupts::{H_BITS, VS_BITS};
 use crate::Hart;
 
 /// Fields of `mstatus` that `sstatus` shows.
-pub(super) const SSTATUS: u64 = status::SIE
+pub(crate) const SSTATUS: u64 = status::SIE
     | status::SPIE
     | status::UBE
     | status::SPP

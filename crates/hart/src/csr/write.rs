@@ -27,7 +27,7 @@ const MSTATUS: u64 = VSSTATUS
     | status::TW
     | status::TSR;
 const MSTATUS_H: u64 = status::GVA | status::MPV;
-const HSTATUS: u64 = hstatus::GVA
+pub(crate) const HSTATUS: u64 = hstatus::GVA
     | hstatus::SPV
     | hstatus::SPVP
     | hstatus::HU

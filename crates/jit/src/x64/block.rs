@@ -12,6 +12,8 @@ use crate::{Position, Source};
 /// An instruction that left its fast path.
 pub(super) struct Slow {
     pub at: Position,
+    /// It is the last of its block: there is nothing to go back to.
+    pub ends: bool,
     /// Where the fast path leaves.
     pub out: DynamicLabel,
     /// Where the block goes on.
@@ -69,16 +71,13 @@ impl BlockCompiler<'_> {
             self.goto(self.at);
         }
         for slow in std::mem::take(&mut self.slow) {
-            let (at, block) = (slow.at.bits(), source.block as i32);
-            let execute = self.glue.execute as usize;
-            dynasm!(self.ops
-                ; .arch x64
-                ; =>slow.out
-                ; mov eax, at
-                ; mov ecx, block
-                ; call extern execute
-                ; jmp =>slow.back
-            );
+            dynasm!(self.ops; .arch x64; =>slow.out);
+            if slow.ends {
+                self.finish(slow.at);
+            } else {
+                self.execute(slow.at);
+                dynasm!(self.ops; .arch x64; jmp =>slow.back);
+            }
         }
     }
 
@@ -87,17 +86,21 @@ impl BlockCompiler<'_> {
         match inst.op.class() {
             CostClass::Branch => self.branch(inst),
             CostClass::Jump => self.jump(inst),
-            _ => {
-                let (at, block) = (at.bits(), self.source.block as i32);
-                let finish = self.glue.finish as usize;
-                dynasm!(self.ops
-                    ; .arch x64
-                    ; mov eax, at
-                    ; mov ecx, block
-                    ; jmp extern finish
-                );
-            }
+            CostClass::Csr if self.csr(inst, at) => {}
+            _ => self.finish(at),
         }
+    }
+
+    /// Leaves the last instruction to a helper.
+    fn finish(&mut self, at: Position) {
+        let (at, block) = (at.bits(), self.source.block as i32);
+        let finish = self.glue.finish as usize;
+        dynasm!(self.ops
+            ; .arch x64
+            ; mov eax, at
+            ; mov ecx, block
+            ; jmp extern finish
+        );
     }
 
     /// An instruction without a template.

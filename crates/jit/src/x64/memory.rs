@@ -85,8 +85,17 @@ impl BlockCompiler<'_> {
     pub fn slow_path(&mut self, at: Position) -> Slow {
         Slow {
             at,
+            ends: false,
             out: self.ops.new_dynamic_label(),
             back: self.ops.new_dynamic_label(),
+        }
+    }
+
+    /// The same for the last instruction of a block.
+    pub fn slow_end(&mut self, at: Position) -> Slow {
+        Slow {
+            ends: true,
+            ..self.slow_path(at)
         }
     }
 

@@ -8,6 +8,7 @@ mod bits;
 mod block;
 mod buffer;
 mod control;
+mod csr;
 mod float;
 mod glue;
 mod integer;
@@ -20,7 +21,7 @@ use std::num::NonZeroU64;
 use dynasmrt::VecAssembler;
 use dynasmrt::x64::X64Relocation;
 
-use crate::{Code, Helpers, Layout, Site, Source};
+use crate::{Code, Helpers, Layout, PlainCsr, Site, Source};
 use buffer::Buffer;
 use glue::Glue;
 
@@ -62,6 +63,15 @@ struct Offsets {
     float_used: i32,
     float_clean: i32,
     float_flags: i32,
+    bank: i32,
+    hs: i32,
+    status: i32,
+    status_shown: i64,
+    mip: i32,
+    mie: i32,
+    vsip: i32,
+    vsie: i32,
+    plain_csr: fn(u16) -> Option<PlainCsr>,
 }
 
 impl Offsets {
@@ -83,7 +93,21 @@ impl Offsets {
             float_used: at(layout.float_used),
             float_clean: at(layout.float_clean),
             float_flags: at(layout.float_flags),
+            bank: at(layout.bank),
+            hs: at(layout.hs),
+            status: at(layout.status),
+            status_shown: layout.status_shown as i64,
+            mip: at(layout.mip),
+            mie: at(layout.mie),
+            vsip: at(layout.vsip),
+            vsie: at(layout.vsie),
+            plain_csr: layout.plain_csr,
         }
+    }
+
+    /// Displacement of an offset in the context.
+    fn at(&self, offset: usize) -> i32 {
+        offset as i32 - self.bias as i32
     }
 
     /// Slot of integer register `x`.
