@@ -51,6 +51,10 @@ pub struct Program {
     pub noise: u64,
     /// Cycles between two timer interrupts.
     pub step: u64,
+    /// What the handler adds to `satp` and to `vsatp` at each new entry.
+    pub spaces: [u64; 2],
+    /// The compiled run is stopped after so many instructions, again and again, by an observer.
+    pub stops: Option<u64>,
     /// Times at which the engines are compared, ascending.
     pub slices: Vec<u64>,
 }
@@ -135,6 +139,12 @@ impl Program {
             harts,
             noise: rng.next(),
             step: 20 + rng.below(3000),
+            spaces: match rng.below(3) {
+                0 if space.mode.v() && space.paged => [0, 1 << 44],
+                0 if !space.mode.v() && space.data_paged => [1 << 44, 0],
+                _ => [0, 0],
+            },
+            stops: rng.chance(8).then(|| 1 + rng.below(50)),
             slices,
         }
     }
@@ -491,10 +501,11 @@ pub fn frame(hart: usize) -> u64 {
 /// Offsets in a frame.
 pub const FRAME_DEVICE: u64 = 24;
 pub const FRAME_STEP: u64 = 32;
+pub const FRAME_SPACES: u64 = 40;
 pub const FRAME_ENTRIES: u64 = 64;
 
 /// The trap handler: an interrupt is acknowledged, after an exception execution goes on 4 bytes behind,
-/// and at the next entry if fetching failed or there are only zeros.
+/// and at the next entry if fetching failed or there are only zeros, perhaps in another address space.
 fn handler() -> BTreeMap<u64, u64> {
     const SP: u32 = 2;
     const T0: u32 = 5;
@@ -522,7 +533,7 @@ fn handler() -> BTreeMap<u64, u64> {
     };
     let (beq, bne, blt) = (0, 1, 4);
     let j = |from: u32, to: u32| (4 * (to - from)) >> 1 << 21 | 0x6F;
-    let (skip, next, interrupt, out) = (18, 22, 30, 36);
+    let (skip, next, interrupt, out) = (18, 22, 38, 44);
     let code = [
         csrrw(SP, csr::MSCRATCH, SP),
         sd(T0, SP, 0),
@@ -555,7 +566,15 @@ fn handler() -> BTreeMap<u64, u64> {
         add(T0, T0, SP),
         ld(T1, T0, FRAME_ENTRIES as i32),
         csrrw(0, csr::MEPC, T1),
-        j(29, out),
+        csrr(T0, csr::SATP),
+        ld(T1, SP, FRAME_SPACES as i32),
+        add(T0, T0, T1),
+        csrrw(0, csr::SATP, T0),
+        csrr(T0, csr::VSATP),
+        ld(T1, SP, FRAME_SPACES as i32 + 8),
+        add(T0, T0, T1),
+        csrrw(0, csr::VSATP, T0),
+        j(37, out),
         // interrupt:
         ld(T0, SP, FRAME_DEVICE as i32),
         sd(0, T0, 0),
