@@ -1,16 +1,20 @@
 //! Runs a program by both engines and compares everything that can be seen.
 
-use std::ops::Range;
-
 use trapless_hart::{Observer, Snapshot};
 
 use super::program::Program;
-use super::tables::{CODE, CODE_PAGES, PAGE, RAM};
+use super::tables::{CODE, CODE_PAGES, HANDLER, PAGE, RAM};
 use super::world::{Distrust, Stops, World};
 
-/// Where code is in memory.
-const CODE_WORDS: Range<usize> =
-    ((CODE - RAM) / 8) as usize..((CODE + CODE_PAGES * PAGE - RAM) / 8) as usize;
+/// The words of memory that are code.
+fn code(world: &World) -> Vec<u64> {
+    let memory = world.memory();
+    let words = |from: u64, pages: u64| {
+        let first = ((from - RAM) / 8) as usize;
+        &memory[first..first + (pages * PAGE / 8) as usize]
+    };
+    [words(HANDLER, 1), words(CODE, CODE_PAGES)].concat()
+}
 
 /// What differs, interpreted and compiled.
 pub struct Difference {
@@ -71,9 +75,7 @@ pub fn check(program: &Program) -> Option<Difference> {
             );
         }
         // A run that is stopped inside a block goes on with what memory holds then.
-        if program.stops.is_some()
-            && left.memory()[CODE_WORDS] != World::new(program, false).memory()[CODE_WORDS]
-        {
+        if program.stops.is_some() && code(left) != code(&World::new(program, false)) {
             return None;
         }
         if !values.is_empty() {

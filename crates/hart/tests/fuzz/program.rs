@@ -6,7 +6,7 @@ use trapless_hart::{CostModel, HartConfig};
 use trapless_isa::csr::{self, envcfg, hstatus, status};
 use trapless_isa::{Mode, Priv};
 
-use super::instruction::{Place, Style};
+use super::instruction::{Place, Style, TO_PATCH};
 use super::rng::Rng;
 use super::tables::{
     CODE, CODE_PAGES, DATA, DATA_PAGES, DEVICE, FRAMES, HANDLER, PAGE, RAM, SIZE, Tables, pte,
@@ -85,7 +85,7 @@ impl Program {
         let space = space(rng, &mut tables);
         let mut style = Style::new(rng);
         style.root = 1 + rng.below(31) as u8;
-        let (slots, starts) = code(rng, &style);
+        let (slots, starts) = code(rng, &mut style);
         let to_virtual = |pa: u64| pa.wrapping_sub(CODE).wrapping_add(space.code);
         let entries = std::array::from_fn(|_| to_virtual(rng.pick(&starts)));
         let harts = (0..1 + u64::from(rng.chance(25)))
@@ -290,7 +290,7 @@ fn map_guest(rng: &mut Rng, tables: &mut Tables, root: u64) {
 }
 
 /// Instructions in short runs, and where these begin.
-fn code(rng: &mut Rng, style: &Style) -> (Vec<Slot>, Vec<u64>) {
+fn code(rng: &mut Rng, style: &mut Style) -> (Vec<Slot>, Vec<u64>) {
     let (mut slots, mut starts) = (Vec::new(), Vec::new());
     let end = CODE + PAGE * (1 + rng.below(CODE_PAGES));
     let mut at = CODE + 2 * rng.below(100);
@@ -325,6 +325,8 @@ fn code(rng: &mut Rng, style: &Style) -> (Vec<Slot>, Vec<u64>) {
     }
     let targets: Vec<u64> = slots.iter().map(|slot| slot.at).collect();
     let floats = rng.pick(&[0, 0, 1, 30]);
+    let patches = rng.pick(&[0, 0, 0, 8]);
+    style.patch.target = rng.pick(&starts);
     let mut pending = Vec::new();
     for slot in &mut slots {
         let place = Place {
@@ -339,7 +341,15 @@ fn code(rng: &mut Rng, style: &Style) -> (Vec<Slot>, Vec<u64>) {
                     pending = style.computation(rng);
                     pending.reverse();
                 }
-                pending.pop().unwrap_or_else(|| style.word(rng, &place))
+                if pending.is_empty() && rng.chance(patches) {
+                    pending = style.patching(rng);
+                    pending.reverse();
+                }
+                match pending.pop() {
+                    Some(TO_PATCH) => style.to_patch(slot.at),
+                    Some(word) => word,
+                    None => style.word(rng, &place),
+                }
             }
         };
     }
@@ -397,6 +407,13 @@ fn start(rng: &mut Rng, style: &Style, space: &Space, slots: &[Slot], starts: &[
     if space.data_paged {
         x[usize::from(style.root)] = space.roots[1];
     }
+    let target = style.patch.target - CODE;
+    x[usize::from(style.patch.pointer)] = match space.data_paged {
+        true if target < 2 * PAGE => space.data + 9 * PAGE + target,
+        _ => CODE + target,
+    };
+    // addi with a random destination
+    x[usize::from(style.patch.word)] = 0x0010_0013 | rng.below(32) << 7 | rng.below(32) << 15;
     x[0] = 0;
     Start {
         x,
