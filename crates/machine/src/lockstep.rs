@@ -263,6 +263,9 @@ impl Twin {
                 ..*limits
             };
             let ours = machine.run_alone(&round, None);
+            if ours == Outcome::Stopped {
+                return ours;
+            }
             let theirs = self.machine.run_alone(&round, None);
             self.rounds += 1;
             let over = !matches!(ours, Outcome::Limit | Outcome::Idle);
@@ -412,7 +415,8 @@ fn events(text: &mut String, comparison: &Comparison) {
 
 impl Machine {
     /// Lets a twin of this machine, built by `build` and interpreted, run along from now on: a run ends with
-    /// [`Outcome::Diverged`] when they differ. To be called before the first instruction.
+    /// [`Outcome::Diverged`] when they differ. To be called before the first instruction. The twin gets
+    /// the machine's console input, but no changes that a debugger makes.
     ///
     /// # Errors
     /// As [`boot`](Self::boot).
@@ -431,7 +435,10 @@ impl Machine {
     pub(crate) fn run_with_twin(&mut self, limits: &Limits) -> Option<Outcome> {
         let mut twin = self.twin.take()?;
         let outcome = twin.run(self, limits);
-        self.twin = Some(twin);
+        // Stopped in the middle of a round, the machine is alone from now on.
+        if outcome != Outcome::Stopped {
+            self.twin = Some(twin);
+        }
         Some(outcome)
     }
 

@@ -71,6 +71,19 @@ pub struct Style {
     pub links: Vec<u8>,
     /// The register that holds a value for `satp`.
     pub root: u8,
+    pub patch: Patch,
+}
+
+/// Stands for a jump to the changed instruction.
+pub const TO_PATCH: u32 = 0x6F;
+
+/// How a program changes its own code.
+pub struct Patch {
+    /// The changed instruction, if the code is mapped one to one.
+    pub target: u64,
+    /// Registers with its address and with a new instruction.
+    pub pointer: u8,
+    pub word: u8,
 }
 
 /// Where a jump of the instruction under way may go.
@@ -100,9 +113,9 @@ impl Style {
                 .map(|_| registers.swap_remove(rng.below(registers.len() as u64) as usize))
                 .collect()
         };
-        let (mut pointers, links) = (take(4), take(2));
+        let (mut pointers, links, others) = (take(4), take(2), take(2));
         // Those with a host register of their own are base registers most often in real code.
-        if !links.contains(&10) {
+        if ![&links[..], &others].concat().contains(&10) {
             pointers.push(10);
         }
         Self {
@@ -111,6 +124,11 @@ impl Style {
             pointers,
             links,
             root: 0,
+            patch: Patch {
+                target: 0,
+                pointer: others[0],
+                word: others[1],
+            },
         }
     }
 
@@ -124,7 +142,9 @@ impl Style {
     }
 
     fn kept(&self, x: u8) -> bool {
-        x == self.root || self.pointers.contains(&x) || self.links.contains(&x)
+        [self.root, self.patch.pointer, self.patch.word].contains(&x)
+            || self.pointers.contains(&x)
+            || self.links.contains(&x)
     }
 
     /// A register to write; those with addresses keep them for a while.
@@ -186,6 +206,37 @@ impl Style {
             .collect();
         words.push(word);
         words
+    }
+
+    /// A store to the program's code, mostly with what is needed to execute it.
+    pub fn patching(&self, rng: &mut Rng) -> Vec<u32> {
+        let (pointer, word) = (self.patch.pointer.into(), u32::from(self.patch.word));
+        let pointer: u32 = pointer;
+        let store = rng.pick(&[
+            2 << 12 | 0x23,
+            2 << 12 | 0x23,
+            3 << 12 | 0x23,
+            // amoswap.w, amoadd.w
+            1 << 27 | 2 << 12 | 0x2F,
+            2 << 12 | 0x2F,
+        ]);
+        vec![
+            word << 20 | pointer << 15 | store,
+            // Another destination next time: addi word, word, 128.
+            128 << 20 | word << 15 | word << 7 | 0x13,
+            if rng.chance(85) { 0x100F } else { 0x13 },
+            if rng.chance(70) { TO_PATCH } else { 0x13 },
+        ]
+    }
+
+    /// `j` from `at` to the changed instruction.
+    pub fn to_patch(&self, at: u64) -> u32 {
+        let offset = self.patch.target.wrapping_sub(at) as u32;
+        (offset >> 1 & 0x3FF) << 21
+            | (offset >> 11 & 1) << 20
+            | (offset >> 12 & 0xFF) << 12
+            | (offset >> 20 & 1) << 31
+            | 0x6F
     }
 
     /// `j` to somewhere.

@@ -6,7 +6,7 @@ use trapless_hart::{CostModel, HartConfig};
 use trapless_isa::csr::{self, envcfg, hstatus, status};
 use trapless_isa::{Mode, Priv};
 
-use super::instruction::{Place, Style};
+use super::instruction::{Place, Style, TO_PATCH};
 use super::rng::Rng;
 use super::tables::{
     CODE, CODE_PAGES, DATA, DATA_PAGES, DEVICE, FRAMES, HANDLER, PAGE, RAM, SIZE, Tables, pte,
@@ -51,6 +51,10 @@ pub struct Program {
     pub noise: u64,
     /// Cycles between two timer interrupts.
     pub step: u64,
+    /// What the handler adds to `satp` and to `vsatp` at each new entry.
+    pub spaces: [u64; 2],
+    /// The compiled run is stopped after so many instructions, again and again, by an observer.
+    pub stops: Option<u64>,
     /// Times at which the engines are compared, ascending.
     pub slices: Vec<u64>,
 }
@@ -81,7 +85,7 @@ impl Program {
         let space = space(rng, &mut tables);
         let mut style = Style::new(rng);
         style.root = 1 + rng.below(31) as u8;
-        let (slots, starts) = code(rng, &style);
+        let (slots, starts) = code(rng, &mut style);
         let to_virtual = |pa: u64| pa.wrapping_sub(CODE).wrapping_add(space.code);
         let entries = std::array::from_fn(|_| to_virtual(rng.pick(&starts)));
         let harts = (0..1 + u64::from(rng.chance(25)))
@@ -135,6 +139,12 @@ impl Program {
             harts,
             noise: rng.next(),
             step: 20 + rng.below(3000),
+            spaces: match rng.below(3) {
+                0 if space.mode.v() && space.paged => [0, 1 << 44],
+                0 if !space.mode.v() && space.data_paged => [1 << 44, 0],
+                _ => [0, 0],
+            },
+            stops: rng.chance(8).then(|| 1 + rng.below(50)),
             slices,
         }
     }
@@ -280,7 +290,7 @@ fn map_guest(rng: &mut Rng, tables: &mut Tables, root: u64) {
 }
 
 /// Instructions in short runs, and where these begin.
-fn code(rng: &mut Rng, style: &Style) -> (Vec<Slot>, Vec<u64>) {
+fn code(rng: &mut Rng, style: &mut Style) -> (Vec<Slot>, Vec<u64>) {
     let (mut slots, mut starts) = (Vec::new(), Vec::new());
     let end = CODE + PAGE * (1 + rng.below(CODE_PAGES));
     let mut at = CODE + 2 * rng.below(100);
@@ -315,6 +325,8 @@ fn code(rng: &mut Rng, style: &Style) -> (Vec<Slot>, Vec<u64>) {
     }
     let targets: Vec<u64> = slots.iter().map(|slot| slot.at).collect();
     let floats = rng.pick(&[0, 0, 1, 30]);
+    let patches = rng.pick(&[0, 0, 0, 8]);
+    style.patch.target = rng.pick(&starts);
     let mut pending = Vec::new();
     for slot in &mut slots {
         let place = Place {
@@ -329,7 +341,15 @@ fn code(rng: &mut Rng, style: &Style) -> (Vec<Slot>, Vec<u64>) {
                     pending = style.computation(rng);
                     pending.reverse();
                 }
-                pending.pop().unwrap_or_else(|| style.word(rng, &place))
+                if pending.is_empty() && rng.chance(patches) {
+                    pending = style.patching(rng);
+                    pending.reverse();
+                }
+                match pending.pop() {
+                    Some(TO_PATCH) => style.to_patch(slot.at),
+                    Some(word) => word,
+                    None => style.word(rng, &place),
+                }
             }
         };
     }
@@ -387,6 +407,13 @@ fn start(rng: &mut Rng, style: &Style, space: &Space, slots: &[Slot], starts: &[
     if space.data_paged {
         x[usize::from(style.root)] = space.roots[1];
     }
+    let target = style.patch.target - CODE;
+    x[usize::from(style.patch.pointer)] = match space.data_paged {
+        true if target < 2 * PAGE => space.data + 9 * PAGE + target,
+        _ => CODE + target,
+    };
+    // addi with a random destination
+    x[usize::from(style.patch.word)] = 0x0010_0013 | rng.below(32) << 7 | rng.below(32) << 15;
     x[0] = 0;
     Start {
         x,
@@ -491,10 +518,11 @@ pub fn frame(hart: usize) -> u64 {
 /// Offsets in a frame.
 pub const FRAME_DEVICE: u64 = 24;
 pub const FRAME_STEP: u64 = 32;
+pub const FRAME_SPACES: u64 = 40;
 pub const FRAME_ENTRIES: u64 = 64;
 
 /// The trap handler: an interrupt is acknowledged, after an exception execution goes on 4 bytes behind,
-/// and at the next entry if fetching failed or there are only zeros.
+/// and at the next entry if fetching failed or there are only zeros, perhaps in another address space.
 fn handler() -> BTreeMap<u64, u64> {
     const SP: u32 = 2;
     const T0: u32 = 5;
@@ -522,7 +550,7 @@ fn handler() -> BTreeMap<u64, u64> {
     };
     let (beq, bne, blt) = (0, 1, 4);
     let j = |from: u32, to: u32| (4 * (to - from)) >> 1 << 21 | 0x6F;
-    let (skip, next, interrupt, out) = (18, 22, 30, 36);
+    let (skip, next, interrupt, out) = (18, 22, 38, 44);
     let code = [
         csrrw(SP, csr::MSCRATCH, SP),
         sd(T0, SP, 0),
@@ -555,7 +583,15 @@ fn handler() -> BTreeMap<u64, u64> {
         add(T0, T0, SP),
         ld(T1, T0, FRAME_ENTRIES as i32),
         csrrw(0, csr::MEPC, T1),
-        j(29, out),
+        csrr(T0, csr::SATP),
+        ld(T1, SP, FRAME_SPACES as i32),
+        add(T0, T0, T1),
+        csrrw(0, csr::SATP, T0),
+        csrr(T0, csr::VSATP),
+        ld(T1, SP, FRAME_SPACES as i32 + 8),
+        add(T0, T0, T1),
+        csrrw(0, csr::VSATP, T0),
+        j(37, out),
         // interrupt:
         ld(T0, SP, FRAME_DEVICE as i32),
         sd(0, T0, 0),

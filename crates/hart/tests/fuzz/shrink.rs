@@ -38,6 +38,8 @@ fn attempt(program: &mut Program, change: impl FnOnce(&mut Program)) -> bool {
 fn shrink(program: &mut Program) {
     attempt(program, |p| p.harts.truncate(1));
     attempt(program, |p| p.hot = 0);
+    attempt(program, |p| p.stops = None);
+    attempt(program, |p| p.spaces = [0, 0]);
     if let Some(difference) = check(program) {
         program.slices.truncate(difference.slice + 1);
     }
@@ -112,8 +114,9 @@ pub fn report(program: &Program) -> String {
     shrink(&mut small);
     let Difference { slice, values } = check(&small).expect("shrinking keeps the difference");
     let mut text = format!(
-        "engines differ: seed {}, starts in {:?}, compiled after {} runs, slices {:?}, {slice} passed\n",
-        small.seed, small.mode, small.hot, small.slices
+        "engines differ: seed {}, starts in {:?}, compiled after {} runs, stopped by an observer every \
+         {:?} instructions, slices {:?}, {slice} passed\n",
+        small.seed, small.mode, small.hot, small.stops, small.slices
     );
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{:24} {:>20} {:>20}", "", "interpreted", "compiled");

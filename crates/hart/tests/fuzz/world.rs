@@ -84,6 +84,20 @@ impl Platform for Device {
     }
 }
 
+/// Stops after so many instructions.
+pub struct Stops {
+    pub every: u64,
+    pub left: u64,
+}
+
+impl Observer for Stops {
+    fn before(&mut self, _: &Hart, _: u64, _: &Inst) -> bool {
+        let go_on = self.left > 0;
+        self.left = if go_on { self.left - 1 } else { self.every };
+        go_on
+    }
+}
+
 /// See the module text.
 pub struct World {
     pub harts: Vec<Hart>,
@@ -145,6 +159,9 @@ impl World {
             let frame = program::frame(id);
             put(frame + program::FRAME_DEVICE, 8, DEVICE);
             put(frame + program::FRAME_STEP, 8, program.step);
+            for (i, space) in program.spaces.iter().enumerate() {
+                put(frame + program::FRAME_SPACES + 8 * i as u64, 8, *space);
+            }
             for (i, entry) in program.entries.iter().enumerate() {
                 put(frame + program::FRAME_ENTRIES + 8 * i as u64, 8, *entry);
             }
@@ -172,7 +189,9 @@ impl World {
     pub fn run(&mut self, until: u64, mut observer: Option<&mut dyn Observer>) {
         for hart in &mut self.harts {
             let mut earliest = hart.now();
-            while hart.now() < until {
+            // A block that an observer stopped in is brought to its end.
+            let mut inside = false;
+            while inside || hart.now() < until {
                 if hart.waiting() {
                     let wake = hart.wake_time().max(earliest);
                     if wake >= until {
@@ -184,8 +203,11 @@ impl World {
                     Some(observer) => Some(&mut **observer),
                     None => None,
                 };
-                match hart.run(&mut self.code, &mut self.device, until, watcher) {
+                let stop = hart.run(&mut self.code, &mut self.device, until, watcher);
+                inside = stop == Stop::Observer;
+                match stop {
                     Stop::Wfi => earliest = hart.now() + 1,
+                    Stop::Observer => {}
                     _ => break,
                 }
             }
