@@ -219,3 +219,129 @@ impl Jit {
         u32::try_from(site).ok().map(Site)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use trapless_isa::Inst;
+
+    use super::*;
+    use crate::Position;
+
+    /// A context: registers first, the rest behind them.
+    const LAYOUT: Layout = Layout {
+        x: 0,
+        pc: 512,
+        cycles: 520,
+        instret: 528,
+        limit: 536,
+        data_tlb: 544,
+        fetch_tlb: 552,
+        jumps: 560,
+        epoch: 568,
+        f: 576,
+        float_state: 832,
+        float_used: 833,
+        float_clean: 836,
+        float_flags: 840,
+        bank: 848,
+        hs: 856,
+        status: 864,
+        status_shown: 0,
+        mip: 872,
+        mie: 880,
+        vsip: 888,
+        vsie: 896,
+        plain_csr: |_| None,
+    };
+
+    unsafe extern "sysv64" fn nothing(_: *mut u8, _: u32, _: Position) -> bool {
+        true
+    }
+
+    fn jit() -> Jit {
+        let helpers = Helpers {
+            finish: nothing,
+            execute: nothing,
+        };
+        Jit::new(&LAYOUT, &helpers).expect("a processor with BMI2 and FMA")
+    }
+
+    fn block(words: &[u32]) -> Vec<Inst> {
+        words.iter().map(|&w| trapless_isa::decode(w)).collect()
+    }
+
+    fn source(insts: &[Inst]) -> Source<'_> {
+        Source {
+            block: 0,
+            insts,
+            cost: 3,
+            offset: 0,
+        }
+    }
+
+    #[test]
+    fn a_block_computes_charges_and_leaves_at_an_unknown_jump() {
+        let mut jit = jit();
+        // addi a0, a0, 5; mul t0, a0, a0; j +8
+        let insts = block(&[0x0055_0513, 0x02a5_02b3, 0x0080_006f]);
+        let code = jit.compile(&source(&insts)).unwrap();
+        let mut context = [0u64; 128];
+        context[10] = 2;
+        context[LAYOUT.pc / 8] = 0x8000_0000;
+        context[LAYOUT.limit / 8] = 1;
+        // SAFETY: the context is laid out as said; without loads and jumps to other pages no array is used.
+        let site = unsafe { jit.enter(context.as_mut_ptr().cast(), code) };
+        assert!(site.is_some());
+        assert_eq!((context[10], context[5]), (7, 49));
+        let at = |offset: usize| context[offset / 8];
+        assert_eq!(at(LAYOUT.pc), 0x8000_0010);
+        assert_eq!((at(LAYOUT.cycles), at(LAYOUT.instret)), (3, 3));
+        // Now the limit is reached: nothing is executed.
+        // SAFETY: as above.
+        let site = unsafe { jit.enter(context.as_mut_ptr().cast(), code) };
+        assert_eq!((site, context[10]), (None, 7));
+    }
+
+    #[test]
+    fn code_is_never_writable_and_executable_at_once() {
+        let mut jit = jit();
+        let insts = block(&[0x0055_0513, 0x0080_006f]);
+        for _ in 0..100 {
+            let code = jit.compile(&source(&insts)).unwrap().address();
+            let maps = fs::read_to_string("/proc/self/maps").unwrap();
+            let mut found = false;
+            for line in maps.lines() {
+                let (range, rest) = line.split_once(' ').unwrap();
+                let (start, end) = range.split_once('-').unwrap();
+                let number = |text| u64::from_str_radix(text, 16).unwrap();
+                assert!(!rest.starts_with("rwx"), "{line}");
+                if (number(start)..number(end)).contains(&code) {
+                    assert!(rest.starts_with("r-x"), "{line}");
+                    found = true;
+                }
+            }
+            assert!(found);
+        }
+    }
+
+    #[test]
+    fn a_full_buffer_is_recycled_and_never_grows() {
+        let mut jit = jit();
+        // ld a0, 0(a1), again and again: some kilobytes of code.
+        let insts = block(&[0x0005_b503; 64]);
+        let (mut compiled, mut resets) = (0, 0);
+        while resets < 2 {
+            if jit.compile(&source(&insts)).is_some() {
+                compiled += 1;
+                assert!(jit.size() <= CODE);
+            } else {
+                jit.reset();
+                resets += 1;
+            }
+        }
+        assert!(compiled > 2 * 1_000, "{compiled}");
+        assert!(jit.compile(&source(&insts)).is_some());
+    }
+}
