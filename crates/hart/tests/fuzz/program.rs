@@ -53,7 +53,7 @@ pub struct Program {
     pub step: u64,
     /// What the handler adds to `satp` and to `vsatp` at each new entry.
     pub spaces: [u64; 2],
-    /// The compiled run is stopped after so many instructions, again and again, by an observer.
+    /// Runs are stopped after so many instructions, again and again, by an observer.
     pub stops: Option<u64>,
     /// Times at which the engines are compared, ascending.
     pub slices: Vec<u64>,
