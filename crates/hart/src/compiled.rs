@@ -393,7 +393,7 @@ unsafe fn step(context: *mut u8, block: u32, at: Position) -> Option<(&'static m
 ///
 /// # Safety
 /// To be called by compiled code only.
-unsafe extern "sysv64" fn finish(context: *mut u8, block: u32, at: Position) -> bool {
+unsafe extern "C" fn finish(context: *mut u8, block: u32, at: Position) -> bool {
     // SAFETY: promised by the caller.
     match unsafe { step(context, block, at) } {
         Some((hart, next)) => {
@@ -408,7 +408,7 @@ unsafe extern "sysv64" fn finish(context: *mut u8, block: u32, at: Position) -> 
 ///
 /// # Safety
 /// To be called by compiled code only.
-unsafe extern "sysv64" fn execute(context: *mut u8, block: u32, at: Position) -> bool {
+unsafe extern "C" fn execute(context: *mut u8, block: u32, at: Position) -> bool {
     // SAFETY: promised by the caller.
     unsafe { step(context, block, at) }.is_some()
 }

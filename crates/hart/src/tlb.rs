@@ -6,8 +6,7 @@
 //! less than a fence allows, never more.
 
 use trapless_isa::Mode;
-// Fetches have an array of their own because how often an engine looks a fetch up is its own business,
-// while data misses cost virtual time and must be the same.
+// Fetches have an array of their own: their misses cost no virtual time, those of data do.
 use trapless_jit::{DataEntry as Entry, FetchEntry, TLB_ENTRIES as ENTRIES};
 
 /// Contexts kept before the least recently used one is recycled.

@@ -5,7 +5,9 @@
 //!  ├──── glue: in and out of compiled code, lookup, slow paths (glue.rs)
 //!  └──── block: one block                                      (block.rs)
 //!         ├── integer instructions                             (integer.rs)
+//!         ├── bit manipulation, floating point, atomics        (bits.rs, float.rs, atomic.rs)
 //!         ├── loads and stores, inline TLB probe               (memory.rs)
+//!         ├── CSRs without effects                             (csr.rs)
 //!         └── branches, jumps, chains                          (control.rs)
 //! ```
 //!
@@ -217,7 +219,7 @@ impl Position {
 
 /// Executes one instruction. Called with registers, cycles and instructions of the context up to
 /// date, the whole block charged, and the program counter that of the block's first instruction.
-pub type Helper = unsafe extern "sysv64" fn(context: *mut u8, block: u32, at: Position) -> bool;
+pub type Helper = unsafe extern "C" fn(context: *mut u8, block: u32, at: Position) -> bool;
 
 /// What the rest of a program does for compiled code.
 #[derive(Clone, Copy, Debug)]

@@ -212,7 +212,7 @@ impl Jit {
     /// this compiler since its last reset.
     pub unsafe fn enter(&self, context: *mut u8, code: Code) -> Option<Site> {
         // SAFETY: `enter` is a function of this type at the start of the buffer.
-        let enter: unsafe extern "sysv64" fn(*mut u8, u64) -> u64 =
+        let enter: unsafe extern "C" fn(*mut u8, u64) -> u64 =
             unsafe { std::mem::transmute(self.glue.enter as *const u8) };
         // SAFETY: the caller's promises are those of compiled code.
         let site = unsafe { enter(context.wrapping_add(self.offsets.bias), code.address()) };
@@ -256,7 +256,7 @@ mod tests {
         plain_csr: |_| None,
     };
 
-    unsafe extern "sysv64" fn nothing(_: *mut u8, _: u32, _: Position) -> bool {
+    unsafe extern "C" fn nothing(_: *mut u8, _: u32, _: Position) -> bool {
         true
     }
 
