@@ -20,6 +20,8 @@ pub(crate) const NO_REG: u8 = 32;
 /// Decoded instructions kept before everything is dropped and rebuilt.
 const ARENA: usize = 4 << 20;
 const PARCELS: usize = 2048;
+/// Instructions across pages that are kept decoded.
+const SINGLES: usize = 1024;
 
 /// A run of instructions that is entered at its start only.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +56,8 @@ pub struct CodeCache {
     epoch: u32,
     /// Counts the times that any page may have been written.
     content: u32,
+    /// Instructions that no block holds, as decoded last, by a hash of their bits.
+    singles: Vec<Inst>,
     extensions: Extensions,
     cost: CostModel,
     compiled: Option<Compiled>,
@@ -69,10 +73,23 @@ impl CodeCache {
             tables: Vec::new(),
             epoch: 1,
             content: 1,
+            singles: Vec::new(),
             extensions,
             cost,
             compiled: None,
         }
+    }
+
+    /// Decodes an instruction that no block holds.
+    pub(crate) fn single(&mut self, raw: u32) -> Inst {
+        if self.singles.is_empty() {
+            self.singles = vec![self.prepare(0); SINGLES];
+        }
+        let slot = (raw ^ raw >> 12) as usize % SINGLES;
+        if self.singles[slot].raw != raw {
+            self.singles[slot] = self.prepare(raw);
+        }
+        self.singles[slot]
     }
 
     /// Lets blocks be compiled to machine code after they ran `hot` times (0: at first sight).

@@ -1,8 +1,9 @@
-//! Tagged TLB: one direct-mapped array per translation context, several contexts resident.
+//! Tagged TLB: an array of two ways per translation context, several contexts resident.
 //!
 //! A context is everything that decides what an address means: effective mode, SUM, MXR, `satp` or
 //! `vsatp`, `hgatp`. A trap, a world switch or a change of V only selects another array; nothing is
-//! flushed. Fences drop the contexts or entries they name. The TLB is not architecture: it may hold
+//! flushed. A new entry moves the first way's to the second, where fast paths look last. Fences drop the
+//! contexts or entries they name. The TLB is not architecture: it may hold
 //! less than a fence allows, never more.
 
 use trapless_isa::Mode;
@@ -11,6 +12,10 @@ use trapless_jit::{DataEntry as Entry, FetchEntry, TLB_ENTRIES as ENTRIES};
 
 /// Contexts kept before the least recently used one is recycled.
 const CONTEXTS: usize = 16;
+/// Entries of one context: both ways.
+const BOTH_WAYS: usize = 2 * ENTRIES;
+/// Filled slots remembered per context; beyond this clearing it touches all.
+const FILLED: usize = 256;
 /// Superpage ranges remembered per context; beyond this every address fence scans the array.
 const SUPERPAGES: usize = 16;
 
@@ -70,6 +75,8 @@ struct Context {
     used: u64,
     /// Virtual ranges (base, mask) that superpages of this context cover.
     superpages: Vec<(u64, u64)>,
+    /// Slots that may not be empty, at most [`FILLED`] and one.
+    filled: Vec<u16>,
 }
 
 /// Where a page is.
@@ -127,7 +134,7 @@ impl Tlb {
         (va >> 12) as usize & (ENTRIES - 1)
     }
 
-    /// Entry that may hold `va` in the context of loads and stores.
+    /// Entry of the first way that may hold `va` in the context of loads and stores.
     #[inline(always)]
     pub fn data(&self, va: u64) -> &Entry {
         &self.entries[self.data + Self::slot(va)]
@@ -136,7 +143,26 @@ impl Tlb {
     /// Entry that may hold `va` in the context of fetches.
     #[inline(always)]
     pub fn fetch(&self, va: u64) -> &FetchEntry {
-        &self.fetches[self.fetch + Self::slot(va)]
+        self.fetch_in(self.fetch, va)
+    }
+
+    #[inline(always)]
+    fn fetch_in(&self, array: usize, va: u64) -> &FetchEntry {
+        let slot = array + Self::slot(va);
+        let first = &self.fetches[slot];
+        if first.exec == va & PAGE {
+            first
+        } else {
+            &self.fetches[slot + ENTRIES]
+        }
+    }
+
+    /// Slot of the way that holds data of the page of `va` with a tag that `tag` picks; the second one if
+    /// none does.
+    fn way(&self, array: usize, va: u64, tag: impl Fn(&Entry) -> u64) -> usize {
+        let slot = array + Self::slot(va);
+        let first = tag(&self.entries[slot]) & !NOTED == va & PAGE;
+        if first { slot } else { slot + ENTRIES }
     }
 
     /// Host addresses of the arrays of the selected contexts, for data and for fetches.
@@ -173,52 +199,80 @@ impl Tlb {
         if let Some(i) = known {
             self.latest[key.mode as usize] = i;
             self.contexts[i].used = self.clock;
-            return i * ENTRIES;
+            return i * BOTH_WAYS;
         }
         let context = Context {
             key: *key,
             used: self.clock,
             superpages: Vec::new(),
+            filled: Vec::new(),
         };
         if self.contexts.len() < CONTEXTS {
             self.contexts.push(context);
-            self.entries.resize(self.contexts.len() * ENTRIES, EMPTY);
-            self.fetches
-                .resize(self.contexts.len() * ENTRIES, EMPTY_FETCH);
-            return (self.contexts.len() - 1) * ENTRIES;
+            let end = self.contexts.len() * BOTH_WAYS;
+            self.entries.resize(end, EMPTY);
+            self.fetches.resize(end, EMPTY_FETCH);
+            return end - BOTH_WAYS;
         }
         let (i, _) = self
             .contexts
             .iter()
             .enumerate()
-            .filter(|(i, _)| ![self.fetch, self.data].contains(&(i * ENTRIES)))
+            .filter(|(i, _)| ![self.fetch, self.data].contains(&(i * BOTH_WAYS)))
             .min_by_key(|(_, c)| c.used)
             .expect("more than one context");
-        self.contexts[i] = context;
         self.clear(i);
-        i * ENTRIES
+        self.contexts[i] = context;
+        i * BOTH_WAYS
     }
 
     fn clear(&mut self, context: usize) {
-        self.entries[context * ENTRIES..(context + 1) * ENTRIES].fill(EMPTY);
-        self.fetches[context * ENTRIES..(context + 1) * ENTRIES].fill(EMPTY_FETCH);
+        let array = context * BOTH_WAYS;
+        let filled = std::mem::take(&mut self.contexts[context].filled);
+        if filled.len() > FILLED {
+            self.entries[array..array + BOTH_WAYS].fill(EMPTY);
+            self.fetches[array..array + BOTH_WAYS].fill(EMPTY_FETCH);
+        } else {
+            for &slot in &filled {
+                self.clear_slot(array + usize::from(slot));
+            }
+        }
+        self.contexts[context].filled = filled;
+        self.contexts[context].filled.clear();
+    }
+
+    /// Empties both ways of a slot.
+    fn clear_slot(&mut self, slot: usize) {
+        for way in [slot, slot + ENTRIES] {
+            self.entries[way] = EMPTY;
+            self.fetches[way] = EMPTY_FETCH;
+        }
     }
 
     /// Looks `va` up in the context at `array`.
     #[inline]
     pub fn lookup(&self, array: usize, va: u64, access: Access) -> Option<usize> {
-        let slot = array + Self::slot(va);
         let (tag, addend) = match access {
-            Access::Read => (self.entries[slot].read, self.entries[slot].addend),
-            Access::Write => (self.entries[slot].write & !NOTED, self.entries[slot].addend),
-            Access::Exec => (self.fetches[slot].exec, self.fetches[slot].addend),
+            Access::Read => {
+                let entry = &self.entries[self.way(array, va, |e| e.read)];
+                (entry.read, entry.addend)
+            }
+            Access::Write => {
+                let entry = &self.entries[self.way(array, va, |e| e.write)];
+                (entry.write & !NOTED, entry.addend)
+            }
+            Access::Exec => {
+                let entry = self.fetch_in(array, va);
+                (entry.exec, entry.addend)
+            }
         };
         (tag == va & PAGE).then(|| va.wrapping_add(addend) as usize)
     }
 
     /// Lets stores to the page of `va` hit again.
     pub fn unnote(&mut self, array: usize, va: u64) {
-        let entry = &mut self.entries[array + Self::slot(va)];
+        let way = self.way(array, va, |e| e.write);
+        let entry = &mut self.entries[way];
         if entry.write != INVALID {
             entry.write &= !NOTED;
         }
@@ -226,7 +280,7 @@ impl Tlb {
 
     /// Whether the entry for `va`, which permits stores, has them noted.
     pub fn noted(&self, array: usize, va: u64) -> bool {
-        self.entries[array + Self::slot(va)].write & NOTED != 0
+        self.entries[self.way(array, va, |e| e.write)].write & NOTED != 0
     }
 
     /// Installs a translation of the page of `va` for fetches (`Exec`) or for loads and stores.
@@ -236,9 +290,20 @@ impl Tlb {
         let addend = (mapping.host as u64 & PAGE).wrapping_sub(page);
         let slot = array + Self::slot(va);
         let [read, write, exec] = mapping.permitted.map(tag);
+        // A page is in one way only: one that is there already is replaced.
         if access == Access::Exec {
+            let old = self.fetches[slot];
+            if old.exec != page && old.exec != INVALID {
+                self.fetches[slot + ENTRIES] = old;
+            }
             self.fetches[slot] = FetchEntry { exec, addend };
         } else {
+            let old = self.entries[slot];
+            let of_page = |tag: u64| tag & PAGE == page;
+            let valid = old.read & old.write != INVALID;
+            if valid && !of_page(old.read) && !of_page(old.write) {
+                self.entries[slot + ENTRIES] = old;
+            }
             self.entries[slot] = Entry {
                 read,
                 write: write | if mapping.noted { NOTED } else { 0 },
@@ -246,10 +311,14 @@ impl Tlb {
                 pad: 0,
             };
         }
+        let context = &mut self.contexts[array / BOTH_WAYS];
+        if context.filled.len() <= FILLED {
+            context.filled.push(Self::slot(va) as u16);
+        }
         let span = mapping.span;
         if span > 4096 {
             let range = (va & !(span - 1), !(span - 1));
-            let list = &mut self.contexts[array / ENTRIES].superpages;
+            let list = &mut context.superpages;
             if list.len() < SUPERPAGES && !list.contains(&range) {
                 list.push(range);
             }
@@ -290,8 +359,7 @@ impl Tlb {
             if whole {
                 self.clear(i);
             } else if let Some(va) = va {
-                self.entries[i * ENTRIES + Self::slot(va)] = EMPTY;
-                self.fetches[i * ENTRIES + Self::slot(va)] = EMPTY_FETCH;
+                self.clear_slot(i * BOTH_WAYS + Self::slot(va));
             }
         }
     }
@@ -352,6 +420,26 @@ mod tests {
         insert(&mut tlb, a, 0x20_1000, 0x7000_1000, [true; 3], 0x20_0000);
         tlb.flush(Scope::Host(None), Some(0x20_1000));
         assert!(!hit(&tlb, a, 0x20_0000));
+    }
+
+    #[test]
+    fn pages_that_share_a_slot_push_each_other_out_only_when_both_ways_are_taken() {
+        let mut tlb = Tlb::new();
+        let a = tlb.intern(&key(Mode::HS, 1, 0));
+        let page = |i: u64| 0x3000 + i * (ENTRIES as u64) * 4096;
+        for i in 0..3 {
+            insert(&mut tlb, a, page(i), 0x7000_0000, [true, i == 1, false], 4096);
+        }
+        assert_eq!([0, 1, 2].map(|i| hit(&tlb, a, page(i))), [false, true, true]);
+        assert!(tlb.lookup(a, page(1), Access::Write).is_some());
+        // The same page again replaces itself.
+        insert(&mut tlb, a, page(2), 0x7000_0000, [true; 3], 4096);
+        assert!(hit(&tlb, a, page(1)) && tlb.lookup(a, page(2), Access::Write).is_some());
+        tlb.flush(Scope::Host(None), Some(page(1)));
+        assert!(!hit(&tlb, a, page(1)), "named by the fence, in the second way");
+        insert(&mut tlb, a, page(0), 0x7000_0000, [true; 3], 4096);
+        tlb.flush(Scope::Host(None), None);
+        assert!(!hit(&tlb, a, page(0)) && !hit(&tlb, a, page(2)));
     }
 
     #[test]

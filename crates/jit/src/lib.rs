@@ -42,9 +42,9 @@ pub struct Layout {
     pub instret: usize,
     /// Blocks begin only while `cycles` is less than this, `u64`.
     pub limit: usize,
-    /// Address of the data TLB's array: [`DataEntry`] times [`TLB_ENTRIES`].
+    /// Address of the data TLB's array: [`DataEntry`] times [`TLB_ENTRIES`], then the second way's.
     pub data_tlb: usize,
-    /// Address of the fetch TLB's array: [`FetchEntry`] times [`TLB_ENTRIES`].
+    /// Address of the fetch TLB's array: [`FetchEntry`] times [`TLB_ENTRIES`], then the second way's.
     pub fetch_tlb: usize,
     /// Address of the array of [`Jump`] times [`JUMPS`].
     pub jumps: usize,
@@ -105,7 +105,7 @@ pub const FLOAT_DIRTY: u8 = 1;
 /// The same, and `frm` is to nearest, ties to even.
 pub const FLOAT_NEAREST: u8 = 2;
 
-/// Entries of a TLB array, indexed by virtual page number modulo this.
+/// Entries of one way of a TLB array, indexed by virtual page number modulo this.
 pub const TLB_ENTRIES: usize = 1024;
 
 /// Layout of an entry of the data TLB. A tag is the virtual page's address, and hits an address with
@@ -134,7 +134,7 @@ pub struct FetchEntry {
 }
 
 /// Entries of the jump cache, indexed by program counter / 2 modulo this.
-pub const JUMPS: usize = 8192;
+pub const JUMPS: usize = 32768;
 
 /// Where the code for a program counter is. It holds while the fetch TLB has the page with the same
 /// addend, and while the epoch is the same.

@@ -211,7 +211,12 @@ impl Hart {
     pub(super) fn write_hvip(&mut self, value: u64, mask: u64) {
         if self.config.extensions.h {
             let mask = mask & VS_BITS;
-            self.csr.hvip = self.csr.hvip & !mask | value & mask;
+            let hvip = self.csr.hvip & !mask | value & mask;
+            // KVM writes the same value at nearly every entry.
+            if hvip == self.csr.hvip {
+                return;
+            }
+            self.csr.hvip = hvip;
         }
         self.attention();
     }

@@ -22,7 +22,7 @@ use crate::platform::Platform;
 use crate::run::Observer;
 use crate::tlb::Access;
 use crate::translate::Effective;
-use crate::{Fault, Hart};
+use crate::{Fault, Hart, ram};
 
 /// Remembers blocks by virtual program counter, so that most lookups touch neither TLB nor cache.
 pub(crate) struct JumpCache(Vec<Jump>);
@@ -180,13 +180,19 @@ impl Hart {
             self.take_exception(self.pc, plat);
             return true;
         };
-        let inst = code.prepare(raw);
+        let inst = code.single(raw);
         self.cycles += u64::from(code.cost().of(inst.op));
         self.instret += 1;
         self.exec::<WATCH>(&[inst], code.cost(), plat, observer)
     }
 
     fn fetch_parcel(&mut self, va: u64, plat: &mut dyn Platform) -> Result<u32, Fault> {
+        let entry = self.tlb.fetch(va);
+        if entry.exec == va & !0xFFF {
+            let host = va.wrapping_add(entry.addend) as usize;
+            // SAFETY: the TLB maps this page to RAM, and a parcel does not leave the page.
+            return Ok(unsafe { ram::load(host, 2) } as u32);
+        }
         let eff = self.effective_fetch();
         let pa = self.translate(va, 2, Access::Exec, &eff)?;
         let parcel = match self.ram.load(pa, 2) {

@@ -17,8 +17,8 @@ impl BlockCompiler<'_> {
             Op::AmominD | Op::AmomaxD | Op::AmominuD | Op::AmomaxuD => false,
             _ => return false,
         };
-        let slow = self.slow_path(at);
-        self.probe(inst.rs1, 0, if word { 4 } else { 8 }, true, &slow);
+        let mut slow = self.slow_path(at);
+        self.probe(inst.rs1, 0, if word { 4 } else { 8 }, true, &mut slow);
         self.fetch(RCX, inst.rs2);
         if word {
             // Sign-extended operands keep the order of unsigned words, too.

@@ -16,6 +16,12 @@ pub(super) struct Slow {
     pub ends: bool,
     /// Where the fast path leaves.
     pub out: DynamicLabel,
+    /// Where it leaves if the first way of the TLB misses: tag in `rdx`, offset of the entry in `rcx`.
+    pub miss: DynamicLabel,
+    /// Where it goes on if the second way hits, with the host address in `rax`.
+    pub hit: DynamicLabel,
+    /// Offset of the tag in the entry, if there is a TLB probe.
+    pub probe: Option<i32>,
     /// Where the block goes on.
     pub back: DynamicLabel,
 }
@@ -71,6 +77,9 @@ impl BlockCompiler<'_> {
             self.goto(self.at);
         }
         for slow in std::mem::take(&mut self.slow) {
+            if let Some(tag) = slow.probe {
+                self.second_way(&slow, tag);
+            }
             dynasm!(self.ops; .arch x64; =>slow.out);
             if slow.ends {
                 self.finish(slow.at);

@@ -50,7 +50,7 @@ impl BlockCompiler<'_> {
         );
         self.link(inst.rd, link);
         dynasm!(self.ops; .arch x64; mov r13, rcx);
-        glue::lookup(&mut self.ops, self.offsets, self.glue.leave);
+        glue::lookup(&mut self.ops, self.offsets, self.glue.ways);
     }
 
     /// Writes the return address, `distance` behind the block's start. Changes `rax` only.
@@ -70,7 +70,7 @@ impl BlockCompiler<'_> {
             dynasm!(self.ops; .arch x64; add r13, distance);
         }
         if !(0..4096).contains(&page) {
-            glue::lookup(&mut self.ops, self.offsets, self.glue.leave);
+            glue::lookup(&mut self.ops, self.offsets, self.glue.ways);
             return;
         }
         let site = *self.sites as i32;

@@ -45,8 +45,8 @@ impl BlockCompiler<'_> {
             return false;
         }
         let single = inst.op.extension() == Ext::F;
-        let slow = self.slow_path(at);
-        let done = self.float_memory(inst, &slow)
+        let mut slow = self.slow_path(at);
+        let done = self.float_memory(inst, &mut slow)
             || self.float_move(inst, &slow)
             || self.float_compare(inst, single, &slow)
             || self.float_convert(inst, &slow)
@@ -95,7 +95,7 @@ impl BlockCompiler<'_> {
         );
     }
 
-    fn float_memory(&mut self, inst: &Inst, slow: &Slow) -> bool {
+    fn float_memory(&mut self, inst: &Inst, slow: &mut Slow) -> bool {
         let (size, store) = match inst.op {
             Op::Flw => (4, false),
             Op::Fld => (8, false),

@@ -15,6 +15,8 @@ pub(super) struct Glue {
     pub enter: u64,
     /// The limit is reached, or nobody knows where to go: out, with the program counter in `r13`.
     pub leave: u64,
+    /// For [`lookup`].
+    pub ways: Ways,
     /// A jump without target, whose site is in `eax`.
     pub miss_link: u64,
     /// Block in `ecx`, index in `eax`: executes its last instruction and goes on.
@@ -62,11 +64,11 @@ fn reload(ops: &mut Assembler, o: &Offsets) {
 }
 
 /// Jumps to the code for the program counter in `r13`, or leaves.
-pub(super) fn lookup(ops: &mut Assembler, o: &Offsets, leave: u64) {
+pub(super) fn lookup(ops: &mut Assembler, o: &Offsets, ways: Ways) {
     // Jump cache: 32 bytes for each; fetch TLB: 16 for each.
     let jump_mask = ((JUMPS - 1) << 5) as i32;
     let fetch_mask = ((TLB_ENTRIES - 1) << 4) as i32;
-    let leave = leave as usize;
+    let (leave, second_way) = (ways.leave as usize, ways.second_way as usize);
     dynasm!(ops
         ; .arch x64
         ; mov ecx, r13d
@@ -82,8 +84,17 @@ pub(super) fn lookup(ops: &mut Assembler, o: &Offsets, leave: u64) {
         ; mov rax, r13
         ; and rax, -4096
         ; cmp [rdx], rax
-        ; jne extern leave
-        ; mov rax, [rdx + 8]
+        ; jne extern second_way
+    );
+    enter_if_same(ops, o, 0, leave);
+}
+
+/// Enters the code of the jump cache's entry at `rcx` if the fetch TLB's entry at `rdx + way` is the one
+/// that it was remembered with.
+fn enter_if_same(ops: &mut Assembler, o: &Offsets, way: i32, leave: usize) {
+    dynasm!(ops
+        ; .arch x64
+        ; mov rax, [rdx + way + 8]
         ; cmp [rcx + 8], rax
         ; jne extern leave
         ; mov rax, [rbx + o.epoch]
@@ -91,6 +102,14 @@ pub(super) fn lookup(ops: &mut Assembler, o: &Offsets, leave: u64) {
         ; jne extern leave
         ; jmp QWORD [rcx + 24]
     );
+}
+
+/// Where [`lookup`] goes if it finds nothing at once.
+#[derive(Clone, Copy)]
+pub(super) struct Ways {
+    leave: u64,
+    /// Looks in the second way of the fetch TLB.
+    second_way: u64,
 }
 
 impl Glue {
@@ -122,10 +141,16 @@ impl Glue {
         })?;
         let to_out = out as usize;
         let leave = piece(&|ops| dynasm!(ops; .arch x64; mov rax, -1; jmp extern to_out))?;
+        let second_way = piece(&|ops| {
+            let (way, leave) = ((TLB_ENTRIES << 4) as i32, leave as usize);
+            dynasm!(ops; .arch x64; cmp [rdx + way], rax; jne extern leave);
+            enter_if_same(ops, o, way, leave);
+        })?;
+        let ways = Ways { leave, second_way };
         let miss_link = piece(&|ops| dynasm!(ops; .arch x64; jmp extern to_out))?;
         let resume = piece(&|ops| {
             reload(ops, o);
-            lookup(ops, o, leave);
+            lookup(ops, o, ways);
         })?;
         let to_resume = resume as usize;
         let (finish_helper, execute_helper) = (
@@ -171,6 +196,7 @@ impl Glue {
         Some(Self {
             enter,
             leave,
+            ways,
             miss_link,
             finish,
             execute,

@@ -22,8 +22,8 @@ impl BlockCompiler<'_> {
             Op::Sd => (8, true),
             _ => return false,
         };
-        let slow = self.slow_path(at);
-        self.probe(inst.rs1, inst.imm, size, store, &slow);
+        let mut slow = self.slow_path(at);
+        self.probe(inst.rs1, inst.imm, size, store, &mut slow);
         if store {
             let value = self.value(inst.rs2, RDX);
             match size {
@@ -51,7 +51,7 @@ impl BlockCompiler<'_> {
 
     /// Looks up the address `imm + rs1` for an access of `size` bytes: leaves the host address in `rax`,
     /// or the fast path. Changes `rcx` and `rdx`.
-    pub fn probe(&mut self, rs1: u8, imm: i32, size: i32, write: bool, slow: &Slow) {
+    pub fn probe(&mut self, rs1: u8, imm: i32, size: i32, write: bool, slow: &mut Slow) {
         let base = self.value(rs1, RAX);
         if rs1 == 0 {
             dynasm!(self.ops; .arch x64; mov rax, imm);
@@ -60,24 +60,36 @@ impl BlockCompiler<'_> {
         }
         // An entry has 32 bytes.
         let slots = ((TLB_ENTRIES - 1) << 5) as i32;
-        let tag = -4096 | (size - 1);
+        let page = -4096 | (size - 1);
         dynasm!(self.ops
             ; .arch x64
             ; mov rcx, rax
             ; mov rdx, rax
             ; shr rcx, 7
-            ; and rdx, tag
+            ; and rdx, page
             ; and ecx, slots
         );
-        if write {
-            dynasm!(self.ops; .arch x64; cmp [rbp + rcx + 8], rdx);
-        } else {
-            dynasm!(self.ops; .arch x64; cmp [rbp + rcx], rdx);
-        }
+        let tag = if write { 8 } else { 0 };
+        slow.probe = Some(tag);
         dynasm!(self.ops
             ; .arch x64
-            ; jne =>slow.out
+            ; cmp [rbp + rcx + tag], rdx
+            ; jne =>slow.miss
             ; add rax, [rbp + rcx + 16]
+            ; =>slow.hit
+        );
+    }
+
+    /// Looks in the second way, too.
+    pub fn second_way(&mut self, slow: &Slow, tag: i32) {
+        let way = (TLB_ENTRIES << 5) as i32;
+        dynasm!(self.ops
+            ; .arch x64
+            ; =>slow.miss
+            ; cmp [rbp + rcx + (way + tag)], rdx
+            ; jne =>slow.out
+            ; add rax, [rbp + rcx + (way + 16)]
+            ; jmp =>slow.hit
         );
     }
 
@@ -87,6 +99,9 @@ impl BlockCompiler<'_> {
             at,
             ends: false,
             out: self.ops.new_dynamic_label(),
+            miss: self.ops.new_dynamic_label(),
+            hit: self.ops.new_dynamic_label(),
+            probe: None,
             back: self.ops.new_dynamic_label(),
         }
     }
