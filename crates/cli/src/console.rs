@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use trapless_ledger::Ledger;
-use trapless_ledger::event::{Event, Sink};
+use trapless_ledger::event::{Event, Sink, TimerSets};
 
 /// Longest line that is kept; the guest decides how long lines are.
 const MAX_LINE: usize = 4096;
@@ -118,6 +118,14 @@ impl Sink for Recorder {
         }
         self.ledger.record(event);
     }
+
+    fn sums_timer_sets(&self) -> bool {
+        true
+    }
+
+    fn timer_sets(&mut self, sets: &TimerSets) {
+        Sink::timer_sets(&mut self.ledger, sets);
+    }
 }
 
 /// A [`Recorder`] with one handle for the machine and one for the command.
@@ -139,6 +147,14 @@ impl SharedRecorder {
 impl Sink for SharedRecorder {
     fn record(&mut self, event: &Event) {
         self.lock().record(event);
+    }
+
+    fn sums_timer_sets(&self) -> bool {
+        self.lock().sums_timer_sets()
+    }
+
+    fn timer_sets(&mut self, sets: &TimerSets) {
+        self.lock().timer_sets(sets);
     }
 }
 

@@ -10,7 +10,7 @@ use trapless_isa::inst::{CostClass, Ext, Format, Inst, Op};
 use trapless_jit::{Code, Site, Source};
 
 use crate::compiled::Compiled;
-use crate::config::{CostModel, Extensions};
+use crate::config::{CostModel, Extensions, HartConfig};
 use crate::ram::Ram;
 
 /// Most instructions in one block.
@@ -92,12 +92,13 @@ impl CodeCache {
         self.singles[slot]
     }
 
-    /// Lets blocks be compiled to machine code after they ran `hot` times (0: at first sight).
+    /// Lets blocks be compiled to machine code after they ran `hot` times (0: at first sight), for harts
+    /// that are like `config`.
     /// Returns whether this host can do it; results are the same either way.
-    pub fn compile(&mut self, hot: u32) -> bool {
+    pub fn compile(&mut self, hot: u32, config: &HartConfig) -> bool {
         // Without C, jumps have to be checked for misaligned targets, which compiled code does not do.
         if self.extensions.c {
-            self.compiled = Compiled::new(hot);
+            self.compiled = Compiled::new(hot, config);
         }
         self.compiled.is_some()
     }

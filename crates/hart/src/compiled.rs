@@ -17,21 +17,24 @@ use std::mem::offset_of;
 use std::ptr::null_mut;
 
 use trapless_isa::Mode;
-use trapless_isa::csr::{self, status};
+use trapless_isa::csr::status;
+use trapless_isa::port::CsrOp;
 use trapless_jit::{
-    Code, CsrPlace, FLOAT_DIRTY, FLOAT_NEAREST, Helpers, JUMPS, Jit, Jump, Layout, PlainCsr,
-    Position, Site, Source,
+    Code, CsrAnswer, CsrKind, CsrRequest, FLOAT_DIRTY, FLOAT_NEAREST, Helpers, JUMPS, Jit, Jump,
+    Layout, Position, Site, Source, TimerLayout,
 };
 
 use crate::block::CodeCache;
+use crate::csr::plain::plain_csrs;
 use crate::csr::read::SSTATUS;
-use crate::csr::write::HSTATUS;
+use crate::csr::write::VSSTATUS;
 use crate::fpu::flag;
 use crate::interp::Flow;
+use crate::noted_timer::NotedTimer;
 use crate::platform::Platform;
 use crate::run::{NoObserver, Stop};
 use crate::state::Bank;
-use crate::{Fault, Hart};
+use crate::{Fault, Hart, HartConfig};
 
 /// Runs of a block after which compiling it pays.
 pub const HOT: u32 = 32;
@@ -59,7 +62,7 @@ enum State {
 
 impl Compiled {
     /// `None` if there is no compiler for this host.
-    pub fn new(hot: u32) -> Option<Self> {
+    pub fn new(hot: u32, config: &HartConfig) -> Option<Self> {
         let layout = Layout {
             x: offset_of!(Hart, x),
             pc: offset_of!(Hart, pc),
@@ -83,9 +86,26 @@ impl Compiled {
             mie: offset_of!(Hart, csr.mie),
             vsip: offset_of!(Hart, vsip),
             vsie: offset_of!(Hart, csr.vsie),
-            plain_csr,
+            status_written: VSSTATUS as i32,
+            timer: TimerLayout {
+                value: offset_of!(Hart, csr.s) + size_of::<Bank>() + offset_of!(Bank, timecmp),
+                floor: offset_of!(Hart, fast.timer.floor),
+                ceiling: offset_of!(Hart, fast.timer.ceiling),
+                writes: offset_of!(Hart, fast.timer.writes),
+                armed: offset_of!(Hart, fast.timer.armed),
+                first: offset_of!(Hart, fast.timer.first),
+                last: offset_of!(Hart, fast.timer.last),
+            },
+            time_readable: offset_of!(Hart, fast.time_readable),
+            time_delta: offset_of!(Hart, fast.time_delta),
+            cycles_per_tick: config.cycles_per_tick,
+            plain_csrs: plain_csrs(&config.extensions),
         };
-        let helpers = Helpers { finish, execute };
+        let helpers = Helpers {
+            finish,
+            execute,
+            csr,
+        };
         Some(Self {
             jit: Jit::new(&layout, &helpers)?,
             blocks: Vec::new(),
@@ -137,36 +157,6 @@ impl Compiled {
     }
 }
 
-/// CSRs that compiled code accesses itself: what `csr/read.rs` and `csr/write.rs` do with them has no
-/// effects, and `csr/check.rs` has no condition but the mode.
-fn plain_csr(number: u16) -> Option<PlainCsr> {
-    /// All bits are written.
-    const ALL: Option<(i32, i32)> = Some((0, -1));
-    /// A program counter.
-    const PC: Option<(i32, i32)> = Some((0, -2));
-    const HSTATUS_WRITE: Option<(i32, i32)> = Some((!(HSTATUS as i32), HSTATUS as i32));
-    /// The guest's bank.
-    const GUEST: usize = offset_of!(Hart, csr.s) + size_of::<Bank>();
-    const _: () = assert!(HSTATUS >> 31 == 0, "fits an immediate operand");
-    let (place, write) = match number {
-        csr::SSCRATCH => (CsrPlace::Bank(offset_of!(Bank, scratch)), ALL),
-        csr::SEPC => (CsrPlace::Bank(offset_of!(Bank, epc)), PC),
-        csr::SCAUSE => (CsrPlace::Bank(offset_of!(Bank, cause)), ALL),
-        csr::STVAL => (CsrPlace::Bank(offset_of!(Bank, tval)), ALL),
-        csr::STVEC => (CsrPlace::Bank(offset_of!(Bank, tvec)), None),
-        csr::HSTATUS => (CsrPlace::Host(offset_of!(Hart, csr.hstatus)), HSTATUS_WRITE),
-        csr::HTVAL => (CsrPlace::Host(offset_of!(Hart, csr.htval)), ALL),
-        csr::HTINST => (CsrPlace::Host(offset_of!(Hart, csr.htinst)), ALL),
-        csr::VSSCRATCH => (CsrPlace::Host(GUEST + offset_of!(Bank, scratch)), ALL),
-        csr::VSEPC => (CsrPlace::Host(GUEST + offset_of!(Bank, epc)), PC),
-        csr::VSCAUSE => (CsrPlace::Host(GUEST + offset_of!(Bank, cause)), ALL),
-        csr::VSTVAL => (CsrPlace::Host(GUEST + offset_of!(Bank, tval)), ALL),
-        csr::VSTVEC => (CsrPlace::Host(GUEST + offset_of!(Bank, tvec)), None),
-        _ => return None,
-    };
-    Some(PlainCsr { place, write })
-}
-
 /// What compiled code needs of a hart besides its registers.
 pub(crate) struct Fast {
     /// Arrays of the selected TLB contexts.
@@ -184,6 +174,9 @@ pub(crate) struct Fast {
     bank: usize,
     status: usize,
     hs: u8,
+    time_readable: u8,
+    time_delta: u64,
+    pub(crate) timer: NotedTimer,
     /// [`Session`] while compiled code runs.
     session: usize,
     jumps: Vec<Jump>,
@@ -205,6 +198,9 @@ impl Fast {
             bank: 0,
             status: 0,
             hs: 0,
+            time_readable: 0,
+            time_delta: 0,
+            timer: NotedTimer::new(),
             session: 0,
             jumps: Vec::new(),
             version: 0,
@@ -322,6 +318,8 @@ impl Hart {
         self.fast.session = 0;
         self.take_float_flags();
         self.fast.float_used = 0;
+        // SAFETY: compiled code, which used it by the session, has come back.
+        self.record_noted_timer(unsafe { &mut *session.plat });
         site
     }
 
@@ -338,7 +336,14 @@ impl Hart {
         };
         self.fast.bank = bank as usize;
         self.fast.status = status as usize;
-        self.fast.hs = u8::from(self.mode == Mode::HS && self.config.extensions.h);
+        self.fast.hs = u8::from(self.mode == Mode::HS && self.plain_csrs_open());
+        self.fast.time_readable = u8::from(self.time_readable());
+        self.fast.time_delta = if self.mode.v() {
+            self.csr.htimedelta
+        } else {
+            0
+        };
+        self.prepare_timer();
         self.fast.float_state = match (dirty, self.csr.frm) {
             (true, 0) => FLOAT_DIRTY | FLOAT_NEAREST,
             (true, _) => FLOAT_DIRTY,
@@ -361,11 +366,11 @@ impl Hart {
     }
 }
 
-/// Executes the instruction at `at` of a block. `None`: it trapped.
+/// The hart, the code cache and the platform of the session that `context` is in.
 ///
 /// # Safety
-/// To be called by compiled code only.
-unsafe fn step(context: *mut u8, block: u32, at: Position) -> Option<(&'static mut Hart, u64)> {
+/// To be called by helpers only, which compiled code calls.
+unsafe fn session<'a>(context: *mut u8) -> (&'a mut Hart, &'a CodeCache, &'a mut dyn Platform) {
     // SAFETY: compiled code passes the pointer it got from `enter_compiled`, which uses the hart for
     // nothing else meanwhile.
     let hart = unsafe { &mut *context.cast::<Hart>() };
@@ -374,6 +379,17 @@ unsafe fn step(context: *mut u8, block: u32, at: Position) -> Option<(&'static m
     // SAFETY: both outlive the session, and only helpers use the platform while compiled code runs.
     let (code, plat) = unsafe { (&*session.code, &mut *session.plat) };
     hart.take_float_flags();
+    hart.record_noted_timer(plat);
+    (hart, code, plat)
+}
+
+/// Executes the instruction at `at` of a block. `None`: it trapped.
+///
+/// # Safety
+/// To be called by compiled code only.
+unsafe fn step(context: *mut u8, block: u32, at: Position) -> Option<(&'static mut Hart, u64)> {
+    // SAFETY: promised by the caller.
+    let (hart, code, plat) = unsafe { session(context) };
     let block = code.block(block);
     let rest = &code.insts(&block)[at.index()..];
     let pc = hart.pc.wrapping_add(at.distance());
@@ -411,4 +427,26 @@ unsafe extern "C" fn finish(context: *mut u8, block: u32, at: Position) -> bool 
 unsafe extern "C" fn execute(context: *mut u8, block: u32, at: Position) -> bool {
     // SAFETY: promised by the caller.
     unsafe { step(context, block, at) }.is_some()
+}
+
+/// See [`Helpers::csr`].
+///
+/// # Safety
+/// To be called by compiled code only.
+unsafe extern "C" fn csr(context: *mut u8, request: CsrRequest, operand: u64) -> CsrAnswer {
+    // SAFETY: promised by the caller.
+    let (hart, _, plat) = unsafe { session(context) };
+    let op = match request.kind() {
+        CsrKind::Read => CsrOp::Read,
+        CsrKind::Write => CsrOp::Write(operand),
+        CsrKind::Swap => CsrOp::Swap(operand),
+        CsrKind::Set => CsrOp::Set(operand),
+        CsrKind::Clear => CsrOp::Clear(operand),
+    };
+    let value = hart.own_csr(request.number(), op, plat);
+    hart.prepare();
+    CsrAnswer {
+        value: value.unwrap_or(0),
+        done: u64::from(value.is_some()),
+    }
 }

@@ -21,6 +21,7 @@ mod csr;
 mod fpu;
 mod interp;
 mod memory_access;
+mod noted_timer;
 pub mod platform;
 mod pmp;
 mod ram;
@@ -118,6 +119,8 @@ pub struct Hart {
     pub(crate) fence_i: bool,
     /// The interrupt architecture wants to know of mode changes.
     pub(crate) watched: bool,
+    /// [`Platform::sums_timer_sets`](platform::Platform::sums_timer_sets).
+    pub(crate) sums: bool,
     /// Where an observer stopped inside a block: program counter and instructions left of the block.
     pub(crate) cut: Option<(u64, usize)>,
     /// Price of the block under way behind the current instruction; kept for observers only.
@@ -159,6 +162,7 @@ impl Hart {
             stalled: false,
             fence_i: false,
             watched: false,
+            sums: false,
             cut: None,
             ahead: 0,
             probing: false,

@@ -2,7 +2,7 @@
 
 use trapless_isa::Mode;
 use trapless_isa::port::{CsrAccess, CsrFault, Lines};
-use trapless_ledger::event::Event;
+use trapless_ledger::event::{Event, TimerSets};
 
 use crate::Pmp;
 
@@ -84,6 +84,17 @@ pub trait Platform {
     /// The machine wants the hart to stop at the end of the current block (power-off, ctrl-C).
     fn stop_requested(&self) -> bool {
         false
+    }
+
+    /// Whether [`record_timer_sets`](Self::record_timer_sets) may stand for single events. Asked at the start
+    /// of a run.
+    fn sums_timer_sets(&self) -> bool {
+        false
+    }
+
+    /// Receives writes of a guest's timer as a sum.
+    fn record_timer_sets(&mut self, sets: &TimerSets) {
+        let _ = sets;
     }
 
     /// Hands an event to the ledger.

@@ -45,6 +45,7 @@ impl Hart {
         observer: Option<&mut dyn Observer>,
     ) -> Stop {
         self.watched = plat.wants_mode_changes();
+        self.sums = plat.sums_timer_sets();
         self.lines_stale = true;
         self.attention();
         self.note_stores();

@@ -428,15 +428,28 @@ mod tests {
         let a = tlb.intern(&key(Mode::HS, 1, 0));
         let page = |i: u64| 0x3000 + i * (ENTRIES as u64) * 4096;
         for i in 0..3 {
-            insert(&mut tlb, a, page(i), 0x7000_0000, [true, i == 1, false], 4096);
+            insert(
+                &mut tlb,
+                a,
+                page(i),
+                0x7000_0000,
+                [true, i == 1, false],
+                4096,
+            );
         }
-        assert_eq!([0, 1, 2].map(|i| hit(&tlb, a, page(i))), [false, true, true]);
+        assert_eq!(
+            [0, 1, 2].map(|i| hit(&tlb, a, page(i))),
+            [false, true, true]
+        );
         assert!(tlb.lookup(a, page(1), Access::Write).is_some());
         // The same page again replaces itself.
         insert(&mut tlb, a, page(2), 0x7000_0000, [true; 3], 4096);
         assert!(hit(&tlb, a, page(1)) && tlb.lookup(a, page(2), Access::Write).is_some());
         tlb.flush(Scope::Host(None), Some(page(1)));
-        assert!(!hit(&tlb, a, page(1)), "named by the fence, in the second way");
+        assert!(
+            !hit(&tlb, a, page(1)),
+            "named by the fence, in the second way"
+        );
         insert(&mut tlb, a, page(0), 0x7000_0000, [true; 3], 4096);
         tlb.flush(Scope::Host(None), None);
         assert!(!hit(&tlb, a, page(0)) && !hit(&tlb, a, page(2)));

@@ -30,7 +30,7 @@ mod none;
 pub use none::Jit;
 
 /// Where the context of a hart keeps what compiled code uses: byte offsets from its start.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Layout {
     /// Integer registers, `u64` each; slot 32 is free.
     pub x: usize,
@@ -78,8 +78,38 @@ pub struct Layout {
     pub vsip: usize,
     /// See [`mip`](Self::mip).
     pub vsie: usize,
-    /// CSRs that are nothing but memory.
-    pub plain_csr: fn(u16) -> Option<PlainCsr>,
+    /// `mstatus` and `vsstatus` bits that a write of `sstatus` changes.
+    pub status_written: i32,
+    /// See [`TimerLayout`].
+    pub timer: TimerLayout,
+    /// Not 0 if the mode may read `time`, `u8`.
+    pub time_readable: usize,
+    /// What the mode's `time` is ahead of the machine's, `u64`.
+    pub time_delta: usize,
+    /// Cycles in a tick of `time`, 1 or more.
+    pub cycles_per_tick: u64,
+    /// CSRs that are nothing but memory, by number.
+    pub plain_csrs: Vec<(u16, PlainCsr)>,
+}
+
+/// What a write of `stimecmp` in VS-mode needs: while nothing is due before the next look at the limit,
+/// neither with the old value nor with the new one, it is noted only.
+#[derive(Clone, Copy, Debug)]
+pub struct TimerLayout {
+    /// `vstimecmp`, `u64`.
+    pub value: usize,
+    /// Values above this are not due; `u64::MAX` in modes that write no `vstimecmp`, `u64`.
+    pub floor: usize,
+    /// Values below this are ever due, `u64`.
+    pub ceiling: usize,
+    /// Writes noted, `u64`.
+    pub writes: usize,
+    /// Those of them that are ever due, `u64`.
+    pub armed: usize,
+    /// Time of the first and of the last of them in cycles, `u64` each.
+    pub first: usize,
+    /// See [`first`](Self::first).
+    pub last: usize,
 }
 
 /// A CSR that HS-mode (and VS-mode, if it has its own) can always access, without any effect.
@@ -87,8 +117,8 @@ pub struct Layout {
 pub struct PlainCsr {
     /// Where it is.
     pub place: CsrPlace,
-    /// If it is written inline: the bits that a write keeps, and those that it takes from the new value.
-    pub write: Option<(i32, i32)>,
+    /// What a write does.
+    pub write: CsrWrite,
 }
 
 /// Where a CSR is.
@@ -98,6 +128,29 @@ pub enum CsrPlace {
     Bank(usize),
     /// Offset in the context; HS-mode only.
     Host(usize),
+}
+
+/// What a write of a CSR does.
+#[derive(Clone, Copy, Debug)]
+pub enum CsrWrite {
+    /// More than compiled code knows.
+    Unknown,
+    /// Nothing.
+    Ignored,
+    /// Nothing if these bits stay as they are; else more than compiled code knows.
+    Same(i32),
+    /// The 64 bits of `keep` stay, those of `take` come from the new value; values with a bit of `refuse`
+    /// are left to a helper.
+    Bits {
+        /// Sign-extended.
+        keep: i32,
+        /// Sign-extended.
+        take: i32,
+        /// Sign-extended.
+        refuse: i32,
+    },
+    /// The low 32 bits are written, the others are 0.
+    Word,
 }
 
 /// Floating point is enabled, and the state dirty already.
@@ -221,6 +274,70 @@ impl Position {
 /// date, the whole block charged, and the program counter that of the block's first instruction.
 pub type Helper = unsafe extern "C" fn(context: *mut u8, block: u32, at: Position) -> bool;
 
+/// A CSR access: the CSR's number in the low 12 bits, and [`CsrKind`] above.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(transparent)]
+pub struct CsrRequest(u32);
+
+/// What a CSR access does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CsrKind {
+    /// Reads.
+    Read,
+    /// Writes without reading.
+    Write,
+    /// Reads and writes.
+    Swap,
+    /// Reads, and sets bits.
+    Set,
+    /// Reads, and clears bits.
+    Clear,
+}
+
+impl CsrRequest {
+    #[cfg(all(target_arch = "x86_64", unix))]
+    pub(crate) fn new(number: u16, kind: CsrKind) -> Self {
+        Self(u32::from(number & 0xFFF) | (kind as u32) << 12)
+    }
+
+    #[cfg(all(target_arch = "x86_64", unix))]
+    pub(crate) fn bits(self) -> i32 {
+        self.0 as i32
+    }
+
+    /// Number of the CSR.
+    #[must_use]
+    pub fn number(self) -> u16 {
+        self.0 as u16 & 0xFFF
+    }
+
+    /// What is done.
+    #[must_use]
+    pub fn kind(self) -> CsrKind {
+        match self.0 >> 12 {
+            0 => CsrKind::Read,
+            1 => CsrKind::Write,
+            2 => CsrKind::Swap,
+            3 => CsrKind::Set,
+            _ => CsrKind::Clear,
+        }
+    }
+}
+
+/// What became of a CSR access.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct CsrAnswer {
+    /// The value that was read.
+    pub value: u64,
+    /// 0: nothing was done, the instruction has to be executed by [`Helpers::finish`].
+    pub done: u64,
+}
+
+/// Does a CSR access. Called like a [`Helper`].
+pub type CsrHelper =
+    unsafe extern "C" fn(context: *mut u8, request: CsrRequest, operand: u64) -> CsrAnswer;
+
 /// What the rest of a program does for compiled code.
 #[derive(Clone, Copy, Debug)]
 pub struct Helpers {
@@ -229,6 +346,8 @@ pub struct Helpers {
     /// Executes an instruction inside a block. `false`: it trapped, and the program counter says where
     /// to go on.
     pub execute: Helper,
+    /// Does what a CSR instruction does.
+    pub csr: CsrHelper,
 }
 
 /// What to compile.

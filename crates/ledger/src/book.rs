@@ -11,7 +11,7 @@ use crate::class::{Class, Place};
 use crate::config::Config;
 use crate::cost::{Call, Charged};
 use crate::delivery::Answered;
-use crate::event::{DeviceAccess, Event, Guest, Raise, Return, Sink, TimerSet, Trap};
+use crate::event::{DeviceAccess, Event, Guest, Raise, Return, Sink, TimerSet, TimerSets, Trap};
 use crate::reason::{Reason, cause_index};
 use crate::totals::{HartTotals, IDLE, IRQS, Totals};
 use crate::vcpu::{NEVER, Vcpus};
@@ -544,6 +544,20 @@ impl Ledger {
         }
     }
 
+    fn timer_sets(&mut self, sets: &TimerSets) {
+        let last = &sets.last;
+        self.at(last.hart, sets.first);
+        self.at(last.hart, last.time);
+        self.phases[self.current].totals.timer_set_without_exit += sets.writes;
+        let index = self.vcpu_of(last.hart, last.guest);
+        // All but the last deadline are superseded at once; the one before the first is as usual.
+        let others = sets.armed - u64::from(last.deadline != NEVER);
+        self.timer_programmed(index, last.time, last.deadline, false);
+        let timer = self.class(Class::Timer);
+        timer.sent += others;
+        timer.superseded += others;
+    }
+
     fn device_access(&mut self, d: &DeviceAccess) {
         let device = self.config.devices.find(d.addr);
         let totals = &mut self.phases[self.current].totals;
@@ -598,5 +612,13 @@ impl Sink for Ledger {
                 begin,
             } => self.wait(*time, *hart, *mode, *begin),
         }
+    }
+
+    fn sums_timer_sets(&self) -> bool {
+        true
+    }
+
+    fn timer_sets(&mut self, sets: &TimerSets) {
+        Ledger::timer_sets(self, sets);
     }
 }

@@ -92,6 +92,19 @@ pub struct TimerSet {
     pub deadline: u64,
 }
 
+/// Several writes by a guest between which nothing else happened on the hart, none of which became due.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TimerSets {
+    /// The last one.
+    pub last: TimerSet,
+    /// Time of the first one in cycles.
+    pub first: u64,
+    /// How many there were, at least 1.
+    pub writes: u64,
+    /// How many of them had a deadline.
+    pub armed: u64,
+}
+
 /// An access to a device window by a hart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeviceAccess {
@@ -139,9 +152,22 @@ pub enum Event {
 pub trait Sink {
     /// Called once for each event, in execution order.
     fn record(&mut self, _event: &Event) {}
+
+    /// Whether [`timer_sets`](Self::timer_sets) may stand for single [`TimerSet`]s.
+    fn sums_timer_sets(&self) -> bool {
+        false
+    }
+
+    /// Counts as if each of the writes had been recorded. Called only if
+    /// [`sums_timer_sets`](Self::sums_timer_sets).
+    fn timer_sets(&mut self, _sets: &TimerSets) {}
 }
 
 /// Drops everything.
 #[derive(Default, Debug)]
 pub struct Discard;
-impl Sink for Discard {}
+impl Sink for Discard {
+    fn sums_timer_sets(&self) -> bool {
+        true
+    }
+}

@@ -9,7 +9,7 @@ use trapless_hart::platform::{BusFault, Platform};
 use trapless_hart::{Pmp, Ram};
 use trapless_intc::{CsrAccess, CsrFault, InterruptArchitecture, Lines};
 use trapless_isa::Mode;
-use trapless_ledger::event::{DeviceAccess, Event, Sink};
+use trapless_ledger::event::{DeviceAccess, Event, Sink, TimerSets};
 
 use crate::feed::Feed;
 use crate::map;
@@ -370,6 +370,16 @@ impl Platform for Bus {
     fn record(&mut self, event: &Event) {
         for sink in &mut self.sinks {
             sink.record(event);
+        }
+    }
+
+    fn sums_timer_sets(&self) -> bool {
+        self.sinks.iter().all(|sink| sink.sums_timer_sets())
+    }
+
+    fn record_timer_sets(&mut self, sets: &TimerSets) {
+        for sink in &mut self.sinks {
+            sink.timer_sets(sets);
         }
     }
 }

@@ -131,7 +131,7 @@ impl Machine {
         let new_hart = |id| Hart::new(id, hart_config.clone(), ram.clone());
         let mut code = CodeCache::new(&ram, hart_config.extensions, hart_config.cost);
         if let Engine::Jit { hot } = config.engine {
-            code.compile(hot);
+            code.compile(hot, &hart_config);
         }
         Ok(Self {
             harts: (0..config.harts).map(new_hart).collect(),

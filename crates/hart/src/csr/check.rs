@@ -97,6 +97,18 @@ impl Hart {
         if open { Ok(()) } else { Err(Virtual) }
     }
 
+    /// Whether VS-mode may write `vstimecmp` by its alias.
+    pub(crate) fn writes_vstimecmp(&self) -> bool {
+        self.config.extensions.sstc
+            && self.supervisor_gate(csr::STIMECMP).is_ok()
+            && self.guest_gate(csr::STIMECMP).is_ok()
+    }
+
+    /// Whether the current mode may read `time`.
+    pub(crate) fn time_readable(&self) -> bool {
+        self.counter_check(csr::TIME).is_ok()
+    }
+
     fn counter_check(&self, addr: u16) -> Result<(), CsrFault> {
         let bit = 1u64 << (addr & 31);
         let c = &self.csr;

@@ -81,6 +81,24 @@ impl Hart {
         self.config.extensions.sstc && env & envcfg::STCE != 0
     }
 
+    /// Virtual time in cycles at which `vstimecmp` fires, 0 if it has at `now` (ticks), `u64::MAX` for
+    /// never.
+    pub(crate) fn guest_timer_at(&self, now: u64) -> u64 {
+        let c = &self.csr;
+        if !self.config.extensions.h || !self.sstc(c.menvcfg & c.henvcfg) {
+            return u64::MAX;
+        }
+        // The guest's clock is offset by `htimedelta`, modulo 2^64.
+        let left = c.s[1]
+            .timecmp
+            .saturating_sub(now.wrapping_add(c.htimedelta));
+        if left == 0 {
+            return 0;
+        }
+        now.saturating_add(left)
+            .saturating_mul(self.config.cycles_per_tick)
+    }
+
     /// Next virtual time in cycles at which a supervisor timer comparator changes `mip`.
     pub(crate) fn timer_deadline(&self) -> u64 {
         let next = |at: u64| if at > self.cycles { at } else { u64::MAX };
@@ -96,20 +114,7 @@ impl Hart {
         } else {
             u64::MAX
         };
-        let guest = if self.config.extensions.h && self.sstc(c.menvcfg & c.henvcfg) {
-            // The guest's clock is offset by `htimedelta`, modulo 2^64.
-            let now = self.time();
-            let left = c.s[1]
-                .timecmp
-                .saturating_sub(now.wrapping_add(c.htimedelta));
-            if left == 0 {
-                0
-            } else {
-                at(now.saturating_add(left))
-            }
-        } else {
-            u64::MAX
-        };
+        let guest = self.guest_timer_at(self.time());
         let before = std::mem::replace(&mut self.timer_at, [host, guest]);
         // Only an interrupt that comes or goes needs a look; else it is enough to know when to look.
         let fired = |at: u64| self.cycles >= at;

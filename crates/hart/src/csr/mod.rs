@@ -5,11 +5,13 @@
 //! | [`check`] | who may access what, and which exception says no |
 //! | [`read`], [`write`] | the registers |
 //! | [`interrupts`] | the views of `mip` and `mie` |
+//! | [`plain`] | those that compiled code accesses itself |
 //! | [`counters`] | cycle, instret, time, performance counters |
 
 mod check;
 pub(crate) mod counters;
 pub(crate) mod interrupts;
+pub(crate) mod plain;
 pub(crate) mod read;
 pub(crate) mod write;
 
@@ -52,18 +54,29 @@ impl Hart {
         }
     }
 
+    /// An access to a CSR of the hart itself by the current mode. `None`: it is refused, or the CSR is
+    /// elsewhere, and nothing has been done.
+    pub(crate) fn own_csr(&mut self, addr: u16, op: CsrOp, plat: &mut dyn Platform) -> Option<u64> {
+        self.csr_check(addr, op != CsrOp::Read, plat).ok()?;
+        self.change_csr(self.csr_alias(addr), op, plat)
+    }
+
     fn csr_access(
         &mut self,
         addr: u16,
         op: CsrOp,
         plat: &mut dyn Platform,
     ) -> Result<u64, CsrFault> {
-        let writes = op != CsrOp::Read;
-        self.csr_check(addr, writes, plat)?;
-        let target = self.csr_alias(addr);
-        let Some(old) = self.csr_read(target) else {
-            return self.foreign_csr(addr, op, plat);
-        };
+        self.csr_check(addr, op != CsrOp::Read, plat)?;
+        match self.change_csr(self.csr_alias(addr), op, plat) {
+            Some(old) => Ok(old),
+            None => self.foreign_csr(addr, op, plat),
+        }
+    }
+
+    /// Reads and writes a CSR after aliasing; `None` if the hart does not have it.
+    fn change_csr(&mut self, target: u16, op: CsrOp, plat: &mut dyn Platform) -> Option<u64> {
+        let old = self.csr_read(target)?;
         // Bits that interrupt hardware drives must not be copied into the software bits by a
         // read-modify-write (privileged specification, section 3.1.9).
         let base = match target {
@@ -71,13 +84,13 @@ impl Hart {
             _ => old,
         };
         let new = match op {
-            CsrOp::Read => return Ok(old),
+            CsrOp::Read => return Some(old),
             CsrOp::Write(v) | CsrOp::Swap(v) => v,
             CsrOp::Set(v) => base | v,
             CsrOp::Clear(v) => base & !v,
         };
         self.csr_write(target, new, plat);
-        Ok(old)
+        Some(old)
     }
 
     /// The register that a supervisor CSR address reaches: its VS twin when V=1.

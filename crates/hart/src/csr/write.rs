@@ -16,7 +16,8 @@ const MEDELEG_H: u64 = 0xF0_0000;
 /// Exceptions that HS-mode can delegate to VS-mode.
 const HEDELEG: u64 = 0xB1FF;
 
-const VSSTATUS: u64 =
+/// Fields of `vsstatus` that can be written, and with them those of `sstatus`.
+pub(crate) const VSSTATUS: u64 =
     status::SIE | status::SPIE | status::SPP | status::FS | status::SUM | status::MXR;
 const MSTATUS: u64 = VSSTATUS
     | status::MIE

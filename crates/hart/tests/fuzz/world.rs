@@ -147,7 +147,7 @@ impl World {
         }
         let mut code = CodeCache::new(&ram, program.config.extensions, program.config.cost);
         if compiled {
-            code.compile(program.hot);
+            code.compile(program.hot, &program.config);
         }
         let mut device = Device {
             rng: Rng::new(program.noise),

@@ -7,13 +7,13 @@ use trapless_isa::{CostClass, Inst};
 use super::glue::Glue;
 use super::regs::{Place, RAX, place};
 use super::{Assembler, Offsets};
-use crate::{Position, Source};
+use crate::{PlainCsr, Position, Source};
 
 /// An instruction that left its fast path.
 pub(super) struct Slow {
     pub at: Position,
-    /// It is the last of its block: there is nothing to go back to.
-    pub ends: bool,
+    /// It is a CSR instruction, the last of its block.
+    pub csr: Option<Inst>,
     /// Where the fast path leaves.
     pub out: DynamicLabel,
     /// Where it leaves if the first way of the TLB misses: tag in `rdx`, offset of the entry in `rcx`.
@@ -33,6 +33,7 @@ pub(super) struct BlockCompiler<'a> {
     pub source: &'a Source<'a>,
     pub offsets: &'a Offsets,
     pub glue: &'a Glue,
+    pub plain_csrs: &'a [(u16, PlainCsr)],
     /// Address of the targets of sites.
     pub slots: usize,
     /// Sites given out.
@@ -81,11 +82,12 @@ impl BlockCompiler<'_> {
                 self.second_way(&slow, tag);
             }
             dynasm!(self.ops; .arch x64; =>slow.out);
-            if slow.ends {
-                self.finish(slow.at);
-            } else {
-                self.execute(slow.at);
-                dynasm!(self.ops; .arch x64; jmp =>slow.back);
+            match slow.csr {
+                Some(inst) => self.call_csr(&inst, slow.at, slow.back),
+                None => {
+                    self.execute(slow.at);
+                    dynasm!(self.ops; .arch x64; jmp =>slow.back);
+                }
             }
         }
     }
@@ -95,13 +97,13 @@ impl BlockCompiler<'_> {
         match inst.op.class() {
             CostClass::Branch => self.branch(inst),
             CostClass::Jump => self.jump(inst),
-            CostClass::Csr if self.csr(inst, at) => {}
+            CostClass::Csr => self.csr(inst, at),
             _ => self.finish(at),
         }
     }
 
     /// Leaves the last instruction to a helper.
-    fn finish(&mut self, at: Position) {
+    pub fn finish(&mut self, at: Position) {
         let (at, block) = (at.bits(), self.source.block as i32);
         let finish = self.glue.finish as usize;
         dynasm!(self.ops

@@ -1,68 +1,96 @@
-//! CSRs without side effects, and the interrupt-enable bit of `sstatus`.
+//! CSRs: those without side effects, `sstatus`, `time`, the guest's timer; a helper for the others.
 
 use dynasm::dynasm;
-use dynasmrt::{DynasmApi, DynasmLabelApi};
+use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
 use trapless_isa::csr;
 use trapless_isa::inst::{Inst, Op};
 
 use super::block::{BlockCompiler, Slow};
 use super::regs::{RAX, RDX};
-use crate::{CsrPlace, PlainCsr, Position};
+use crate::{CsrKind, CsrPlace, CsrRequest, CsrWrite, PlainCsr, Position};
 
 /// `sstatus.SIE`.
-const SIE: i32 = 2;
+const SIE: i32 = 1 << 1;
+/// `sstatus.SPIE`, `sstatus.SPP` and SIE: what they change is known here.
+const INTERRUPT_FIELDS: i32 = SIE | 1 << 5 | 1 << 8;
 /// `sstatus.FS`.
 const FS: i32 = 3 << 13;
 
-/// What a CSR instruction does to the register.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Change {
-    Nothing,
-    Replace,
-    Set,
-    Clear,
-}
+/// Destination of a result that nobody wants.
+const NOBODY: u8 = 32;
 
-fn change(inst: &Inst) -> Change {
+fn kind(inst: &Inst) -> CsrKind {
     match inst.op {
-        Op::Csrrw | Op::Csrrwi => Change::Replace,
-        _ if inst.rs1 == 0 => Change::Nothing,
-        Op::Csrrs | Op::Csrrsi => Change::Set,
-        _ => Change::Clear,
+        Op::Csrrw | Op::Csrrwi if inst.rd == NOBODY => CsrKind::Write,
+        Op::Csrrw | Op::Csrrwi => CsrKind::Swap,
+        _ if inst.rs1 == 0 => CsrKind::Read,
+        Op::Csrrs | Op::Csrrsi => CsrKind::Set,
+        _ => CsrKind::Clear,
     }
 }
 
-fn immediate(inst: &Inst) -> bool {
-    matches!(inst.op, Op::Csrrwi | Op::Csrrsi | Op::Csrrci)
+fn number(inst: &Inst) -> u16 {
+    inst.imm as u16 & 0xFFF
 }
 
 impl BlockCompiler<'_> {
-    /// Emits a CSR instruction, the last of its block; `false` if it has no template.
-    pub fn csr(&mut self, inst: &Inst, at: Position) -> bool {
-        let number = inst.imm as u16 & 0xFFF;
-        let slow = self.slow_end(at);
-        let done = if number == csr::SSTATUS {
-            self.status(inst, &slow)
-        } else {
-            match (self.offsets.plain_csr)(number) {
-                Some(plain) => self.plain(inst, &plain, &slow),
-                None => false,
-            }
+    /// Emits a CSR instruction, the last of its block.
+    pub fn csr(&mut self, inst: &Inst, at: Position) {
+        let slow = Slow {
+            csr: Some(*inst),
+            ..self.slow_path(at)
         };
-        if done {
-            self.slow.push(slow);
-            self.goto(self.at + i32::from(inst.len));
+        let known = match number(inst) {
+            csr::SSTATUS => {
+                self.status(inst, &slow);
+                true
+            }
+            csr::TIME => self.time(inst, &slow),
+            csr::STIMECMP => self.guest_timer(inst, &slow),
+            number => match self.plain_csrs.iter().find(|(n, _)| *n == number) {
+                Some((_, plain)) => self.plain(inst, plain, &slow),
+                None => false,
+            },
+        };
+        if !known {
+            dynasm!(self.ops; .arch x64; jmp =>slow.out);
         }
-        done
+        dynasm!(self.ops; .arch x64; =>slow.back);
+        self.slow.push(slow);
+        self.goto(self.at + i32::from(inst.len));
+    }
+
+    /// Lets a helper do what a CSR instruction does, and goes on at `back`.
+    pub fn call_csr(&mut self, inst: &Inst, at: Position, back: DynamicLabel) {
+        self.csr_operand(inst, RDX);
+        let request = CsrRequest::new(number(inst), kind(inst)).bits();
+        let csr = self.glue.csr as usize;
+        dynasm!(self.ops
+            ; .arch x64
+            ; mov eax, request
+            ; call extern csr
+            ; test rdx, rdx
+            ; jz >refused
+        );
+        self.put(inst.rd, RAX);
+        dynasm!(self.ops; .arch x64; jmp =>back; refused:);
+        self.finish(at);
+    }
+
+    /// Puts the second operand in `host`.
+    fn csr_operand(&mut self, inst: &Inst, host: u8) {
+        if matches!(inst.op, Op::Csrrwi | Op::Csrrsi | Op::Csrrci) {
+            dynasm!(self.ops; .arch x64; mov Rd(host), i32::from(inst.rs1));
+        } else {
+            self.fetch(host, inst.rs1);
+        }
     }
 
     fn plain(&mut self, inst: &Inst, plain: &PlainCsr, slow: &Slow) -> bool {
-        let change = change(inst);
-        let write = match (change, plain.write) {
-            (Change::Nothing, _) => None,
-            (_, Some(write)) => Some(write),
-            (_, None) => return false,
-        };
+        let kind = kind(inst);
+        if kind != CsrKind::Read && matches!(plain.write, CsrWrite::Unknown) {
+            return false;
+        }
         // rcx: where the register is.
         match plain.place {
             CsrPlace::Bank(offset) => {
@@ -86,82 +114,98 @@ impl BlockCompiler<'_> {
             }
         }
         dynasm!(self.ops; .arch x64; mov rdx, [rcx]);
-        if let Some((keep, mask)) = write {
-            if immediate(inst) {
-                let value = i32::from(inst.rs1);
-                dynasm!(self.ops; .arch x64; mov eax, value);
-            } else {
-                self.fetch(RAX, inst.rs1);
-            }
-            match change {
-                Change::Set => dynasm!(self.ops; .arch x64; or rax, rdx),
-                Change::Clear => dynasm!(self.ops; .arch x64; andn rax, rax, rdx),
+        if kind != CsrKind::Read && !matches!(plain.write, CsrWrite::Ignored) {
+            self.csr_operand(inst, RAX);
+            match kind {
+                CsrKind::Set => dynasm!(self.ops; .arch x64; or rax, rdx),
+                CsrKind::Clear => dynasm!(self.ops; .arch x64; andn rax, rax, rdx),
                 _ => {}
             }
-            if mask != -1 {
-                dynasm!(self.ops; .arch x64; and rax, mask);
-            }
-            if keep == 0 {
-                dynasm!(self.ops; .arch x64; mov [rcx], rax);
-            } else {
-                dynasm!(self.ops; .arch x64; and QWORD [rcx], keep; or [rcx], rax);
-            }
+            self.write_plain(plain.write, slow);
         }
         self.put(inst.rd, RDX);
         true
     }
 
-    /// `sstatus`: read, or SIE changed. Other fields have effects.
-    fn status(&mut self, inst: &Inst, slow: &Slow) -> bool {
-        let change = change(inst);
-        let clear = match change {
-            Change::Replace => return false,
-            Change::Clear => true,
-            Change::Nothing | Change::Set => false,
-        };
-        if change != Change::Nothing && immediate(inst) && i32::from(inst.rs1) != SIE {
-            return false;
-        }
-        let status = self.offsets.status;
-        dynasm!(self.ops
-            ; .arch x64
-            ; mov rcx, [rbx + status]
-            ; test rcx, rcx
-            ; jz =>slow.out
-        );
-        if change != Change::Nothing {
-            if immediate(inst) {
-                dynasm!(self.ops; .arch x64; mov eax, SIE);
-            } else {
-                self.fetch(RAX, inst.rs1);
-                dynasm!(self.ops; .arch x64; test rax, !SIE; jnz =>slow.out);
-            }
-            if !clear {
-                // What is enabled and pending might be taken now.
-                let o = self.offsets;
+    /// Writes `rax` to the register at `rcx`, whose value is in `rdx`. Changes `rax`.
+    fn write_plain(&mut self, write: CsrWrite, slow: &Slow) {
+        match write {
+            CsrWrite::Unknown | CsrWrite::Ignored => {}
+            CsrWrite::Same(mask) => {
                 dynasm!(self.ops
                     ; .arch x64
+                    ; xor rax, rdx
+                    ; test rax, mask
+                    ; jnz =>slow.out
+                );
+            }
+            CsrWrite::Word => dynasm!(self.ops; .arch x64; mov eax, eax; mov [rcx], rax),
+            CsrWrite::Bits { keep, take, refuse } => {
+                if refuse != 0 {
+                    dynasm!(self.ops; .arch x64; test rax, refuse; jnz =>slow.out);
+                }
+                if take != -1 {
+                    dynasm!(self.ops; .arch x64; and rax, take);
+                }
+                if keep == 0 {
+                    dynasm!(self.ops; .arch x64; mov [rcx], rax);
+                } else {
+                    dynasm!(self.ops; .arch x64; and QWORD [rcx], keep; or [rcx], rax);
+                }
+            }
+        }
+    }
+
+    /// `sstatus`, unless fields change that have effects.
+    fn status(&mut self, inst: &Inst, slow: &Slow) {
+        let o = self.offsets;
+        let kind = kind(inst);
+        dynasm!(self.ops
+            ; .arch x64
+            ; mov rcx, [rbx + o.status]
+            ; test rcx, rcx
+            ; jz =>slow.out
+            ; mov rdx, [rcx]
+        );
+        if kind != CsrKind::Read {
+            self.csr_operand(inst, RAX);
+            // rax: the bits that change.
+            match kind {
+                CsrKind::Set => dynasm!(self.ops; .arch x64; andn rax, rdx, rax),
+                CsrKind::Clear => dynasm!(self.ops; .arch x64; and rax, rdx),
+                _ => dynasm!(self.ops; .arch x64; xor rax, rdx),
+            }
+            dynasm!(self.ops
+                ; .arch x64
+                ; and eax, o.status_written
+                ; test eax, !INTERRUPT_FIELDS
+                ; jnz =>slow.out
+            );
+            if kind != CsrKind::Clear {
+                // What is enabled and pending might be taken now.
+                dynasm!(self.ops
+                    ; .arch x64
+                    ; test eax, SIE
+                    ; jz >quiet
+                    ; test edx, SIE
+                    ; jnz >quiet
                     ; mov rdx, [rbx + o.mip]
                     ; test rdx, [rbx + o.mie]
                     ; jnz =>slow.out
                     ; mov rdx, [rbx + o.vsip]
                     ; test rdx, [rbx + o.vsie]
                     ; jnz =>slow.out
+                    ; mov rdx, [rcx]
+                    ; quiet:
                 );
             }
+            dynasm!(self.ops; .arch x64; xor [rcx], rax);
         }
-        dynasm!(self.ops; .arch x64; mov rdx, [rcx]);
-        match change {
-            Change::Set => dynasm!(self.ops; .arch x64; or [rcx], rax),
-            Change::Clear => dynasm!(self.ops; .arch x64; not rax; and [rcx], rax),
-            _ => {}
-        }
-        if inst.rd != 32 {
+        if inst.rd != NOBODY {
             // SD says that FS is dirty.
-            let shown = self.offsets.status_shown;
             dynasm!(self.ops
                 ; .arch x64
-                ; mov rax, QWORD shown
+                ; mov rax, QWORD o.status_shown
                 ; and rax, rdx
                 ; and edx, FS
                 ; xor ecx, ecx
@@ -172,6 +216,57 @@ impl BlockCompiler<'_> {
             );
             self.put(inst.rd, RAX);
         }
+    }
+
+    /// `time`, read.
+    fn time(&mut self, inst: &Inst, slow: &Slow) -> bool {
+        if kind(inst) != CsrKind::Read {
+            return false;
+        }
+        let o = self.offsets;
+        dynasm!(self.ops
+            ; .arch x64
+            ; cmp BYTE [rbx + o.time_readable], 0
+            ; je =>slow.out
+            ; mov rax, r15
+        );
+        if o.cycles_per_tick != 1 {
+            dynasm!(self.ops
+                ; .arch x64
+                ; mov rcx, QWORD o.cycles_per_tick
+                ; xor edx, edx
+                ; div rcx
+            );
+        }
+        dynasm!(self.ops; .arch x64; add rax, [rbx + o.time_delta]);
+        self.put(inst.rd, RAX);
+        true
+    }
+
+    /// `stimecmp`, written by a guest to a time that does not come soon: noted only.
+    fn guest_timer(&mut self, inst: &Inst, slow: &Slow) -> bool {
+        if kind(inst) != CsrKind::Write {
+            return false;
+        }
+        let timer = self.offsets.timer;
+        self.csr_operand(inst, RAX);
+        dynasm!(self.ops
+            ; .arch x64
+            ; mov rcx, [rbx + timer.floor]
+            ; cmp rax, rcx
+            ; jbe =>slow.out
+            ; cmp [rbx + timer.value], rcx
+            ; jbe =>slow.out
+            ; mov [rbx + timer.value], rax
+            ; cmp rax, [rbx + timer.ceiling]
+            ; adc QWORD [rbx + timer.armed], 0
+            ; cmp QWORD [rbx + timer.writes], 0
+            ; jne >again
+            ; mov [rbx + timer.first], r15
+            ; again:
+            ; inc QWORD [rbx + timer.writes]
+            ; mov [rbx + timer.last], r15
+        );
         true
     }
 }

@@ -23,6 +23,9 @@ pub(super) struct Glue {
     pub finish: u64,
     /// Called with block in `ecx`, index in `eax`: executes the instruction and returns, unless it traps.
     pub execute: u64,
+    /// Called with a request in `eax`, the operand in `rdx`: returns the value in `rax`, and whether it was
+    /// done in `rdx`.
+    pub csr: u64,
 }
 
 /// Registers that the caller of `enter` wants back.
@@ -193,6 +196,21 @@ impl Glue {
                 ; jmp extern to_resume
             );
         })?;
+        let csr_helper = helpers.csr as *const () as i64;
+        let csr = piece(&|ops| {
+            spill(ops, o);
+            dynasm!(ops
+                ; .arch x64
+                ; sub rsp, 8
+                ; lea rdi, [rbx - bias]
+                ; mov esi, eax
+                ; mov rax, QWORD csr_helper
+                ; call rax
+                ; add rsp, 8
+            );
+            reload(ops, o);
+            dynasm!(ops; .arch x64; ret);
+        })?;
         Some(Self {
             enter,
             leave,
@@ -200,6 +218,7 @@ impl Glue {
             miss_link,
             finish,
             execute,
+            csr,
         })
     }
 }

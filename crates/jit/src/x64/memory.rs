@@ -97,20 +97,12 @@ impl BlockCompiler<'_> {
     pub fn slow_path(&mut self, at: Position) -> Slow {
         Slow {
             at,
-            ends: false,
+            csr: None,
             out: self.ops.new_dynamic_label(),
             miss: self.ops.new_dynamic_label(),
             hit: self.ops.new_dynamic_label(),
             probe: None,
             back: self.ops.new_dynamic_label(),
-        }
-    }
-
-    /// The same for the last instruction of a block.
-    pub fn slow_end(&mut self, at: Position) -> Slow {
-        Slow {
-            ends: true,
-            ..self.slow_path(at)
         }
     }
 

@@ -37,6 +37,7 @@ pub struct Jit {
     buffer: Buffer,
     glue: Glue,
     offsets: Offsets,
+    plain_csrs: Vec<(u16, PlainCsr)>,
     /// Sites given out.
     sites: u32,
     /// Sites that have a target.
@@ -71,7 +72,23 @@ struct Offsets {
     mie: i32,
     vsip: i32,
     vsie: i32,
-    plain_csr: fn(u16) -> Option<PlainCsr>,
+    status_written: i32,
+    timer: Timer,
+    time_readable: i32,
+    time_delta: i32,
+    cycles_per_tick: i64,
+}
+
+/// Displacements of [`TimerLayout`](crate::TimerLayout).
+#[derive(Clone, Copy)]
+struct Timer {
+    value: i32,
+    floor: i32,
+    ceiling: i32,
+    writes: i32,
+    armed: i32,
+    first: i32,
+    last: i32,
 }
 
 impl Offsets {
@@ -101,7 +118,19 @@ impl Offsets {
             mie: at(layout.mie),
             vsip: at(layout.vsip),
             vsie: at(layout.vsie),
-            plain_csr: layout.plain_csr,
+            status_written: layout.status_written,
+            timer: Timer {
+                value: at(layout.timer.value),
+                floor: at(layout.timer.floor),
+                ceiling: at(layout.timer.ceiling),
+                writes: at(layout.timer.writes),
+                armed: at(layout.timer.armed),
+                first: at(layout.timer.first),
+                last: at(layout.timer.last),
+            },
+            time_readable: at(layout.time_readable),
+            time_delta: at(layout.time_delta),
+            cycles_per_tick: layout.cycles_per_tick as i64,
         }
     }
 
@@ -136,6 +165,7 @@ impl Jit {
             buffer,
             glue,
             offsets,
+            plain_csrs: layout.plain_csrs.clone(),
             sites: 0,
             linked: Vec::new(),
             glue_size,
@@ -155,6 +185,7 @@ impl Jit {
             source,
             offsets: &self.offsets,
             glue: &self.glue,
+            plain_csrs: &self.plain_csrs,
             slots: self.buffer.data(),
             sites: &mut self.sites,
             at: 0,
@@ -227,10 +258,10 @@ mod tests {
     use trapless_isa::Inst;
 
     use super::*;
-    use crate::Position;
+    use crate::{CsrAnswer, CsrRequest, Position, TimerLayout};
 
     /// A context: registers first, the rest behind them.
-    const LAYOUT: Layout = Layout {
+    static LAYOUT: Layout = Layout {
         x: 0,
         pc: 512,
         cycles: 520,
@@ -253,8 +284,25 @@ mod tests {
         mie: 880,
         vsip: 888,
         vsie: 896,
-        plain_csr: |_| None,
+        status_written: 0,
+        timer: TimerLayout {
+            value: 904,
+            floor: 912,
+            ceiling: 920,
+            writes: 928,
+            armed: 936,
+            first: 944,
+            last: 952,
+        },
+        time_readable: 960,
+        time_delta: 968,
+        cycles_per_tick: 100,
+        plain_csrs: Vec::new(),
     };
+
+    unsafe extern "C" fn no_csr(_: *mut u8, _: CsrRequest, _: u64) -> CsrAnswer {
+        CsrAnswer { value: 0, done: 0 }
+    }
 
     unsafe extern "C" fn nothing(_: *mut u8, _: u32, _: Position) -> bool {
         true
@@ -264,6 +312,7 @@ mod tests {
         let helpers = Helpers {
             finish: nothing,
             execute: nothing,
+            csr: no_csr,
         };
         Jit::new(&LAYOUT, &helpers).expect("a processor with BMI2 and FMA")
     }

@@ -1,0 +1,123 @@
+//! CSRs that compiled code accesses itself: what [`read`](super::read) and [`write`](super::write) do with
+//! them has no effects, and [`check`](super::check) has no condition but the mode and
+//! [`Hart::plain_csrs_open`].
+
+use std::mem::offset_of;
+
+use trapless_isa::csr::{self, envcfg, stateen0};
+use trapless_jit::{CsrPlace, CsrWrite, PlainCsr};
+
+use super::interrupts::VS_BITS;
+use super::write::HSTATUS;
+use crate::Hart;
+use crate::config::Extensions;
+use crate::state::Bank;
+
+/// All bits are written.
+const ALL: CsrWrite = CsrWrite::Bits {
+    keep: 0,
+    take: -1,
+    refuse: 0,
+};
+/// A program counter.
+const PC: CsrWrite = CsrWrite::Bits {
+    keep: 0,
+    take: -2,
+    refuse: 0,
+};
+/// A trap vector: reserved modes are refused.
+const VECTOR: CsrWrite = CsrWrite::Bits {
+    keep: 0,
+    take: -1,
+    refuse: 2,
+};
+const HSTATUS_WRITE: CsrWrite = CsrWrite::Bits {
+    keep: !(HSTATUS as i32),
+    take: HSTATUS as i32,
+    refuse: 0,
+};
+const _: () = assert!(HSTATUS >> 31 == 0, "fits an immediate operand");
+/// The guest's bank.
+const GUEST: usize = offset_of!(Hart, csr.s) + size_of::<Bank>();
+
+/// The table, for harts with these extensions.
+pub(crate) fn plain_csrs(extensions: &Extensions) -> Vec<(u16, PlainCsr)> {
+    let bank = |number, offset, write| {
+        let place = CsrPlace::Bank(offset);
+        (number, PlainCsr { place, write })
+    };
+    let host = |number, offset, write| {
+        let place = CsrPlace::Host(offset);
+        (number, PlainCsr { place, write })
+    };
+    let mut table = vec![
+        bank(csr::SSCRATCH, offset_of!(Bank, scratch), ALL),
+        bank(csr::SEPC, offset_of!(Bank, epc), PC),
+        bank(csr::SCAUSE, offset_of!(Bank, cause), ALL),
+        bank(csr::STVAL, offset_of!(Bank, tval), ALL),
+        bank(csr::STVEC, offset_of!(Bank, tvec), VECTOR),
+    ];
+    if !extensions.h {
+        return table;
+    }
+    table.extend([
+        host(
+            csr::SCOUNTEREN,
+            offset_of!(Hart, csr.scounteren),
+            CsrWrite::Word,
+        ),
+        host(
+            csr::SENVCFG,
+            offset_of!(Hart, csr.senvcfg),
+            CsrWrite::Same(-1),
+        ),
+        host(csr::HSTATUS, offset_of!(Hart, csr.hstatus), HSTATUS_WRITE),
+        host(csr::HTVAL, offset_of!(Hart, csr.htval), ALL),
+        host(csr::HTINST, offset_of!(Hart, csr.htinst), ALL),
+        host(
+            csr::HVIP,
+            offset_of!(Hart, csr.hvip),
+            CsrWrite::Same(VS_BITS as i32),
+        ),
+        host(
+            csr::HTIMEDELTA,
+            offset_of!(Hart, csr.htimedelta),
+            CsrWrite::Same(-1),
+        ),
+        host(
+            csr::HEDELEG,
+            offset_of!(Hart, csr.hedeleg),
+            CsrWrite::Same(-1),
+        ),
+        host(csr::VSSCRATCH, GUEST + offset_of!(Bank, scratch), ALL),
+        host(csr::VSEPC, GUEST + offset_of!(Bank, epc), PC),
+        host(csr::VSCAUSE, GUEST + offset_of!(Bank, cause), ALL),
+        host(csr::VSTVAL, GUEST + offset_of!(Bank, tval), ALL),
+        host(csr::VSTVEC, GUEST + offset_of!(Bank, tvec), VECTOR),
+        host(
+            csr::VSATP,
+            GUEST + offset_of!(Bank, atp),
+            CsrWrite::Same(-1),
+        ),
+    ]);
+    if extensions.smstateen {
+        let offset = offset_of!(Hart, csr.sstateen);
+        table.push(host(csr::SSTATEEN0, offset, CsrWrite::Ignored));
+    }
+    if extensions.sstc {
+        let offset = GUEST + offset_of!(Bank, timecmp);
+        table.push(host(csr::VSTIMECMP, offset, CsrWrite::Unknown));
+    }
+    table
+}
+
+impl Hart {
+    /// Whether M-mode lets HS-mode access all CSRs of the table that are HS-mode's only.
+    #[inline]
+    pub(crate) fn plain_csrs_open(&self) -> bool {
+        let (e, c) = (&self.config.extensions, &self.csr);
+        let needed = stateen0::SE0 | stateen0::ENVCFG;
+        e.h && (!e.smstateen || c.mstateen[0] & needed == needed)
+            && (!e.sstc || c.menvcfg & envcfg::STCE != 0 && c.mcounteren & 2 != 0)
+    }
+}

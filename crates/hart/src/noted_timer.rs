@@ -1,0 +1,105 @@
+//! Writes of `stimecmp` by a guest that compiled code only notes.
+//!
+//! A write is noted if neither the old value nor the new one is due before the hart looks up next: then it
+//! changes nothing but the register, and the ledger's count of writes. What else depends on it is brought up
+//! to date before anything can see it, when compiled code is left or calls a helper.
+
+use trapless_isa::Mode;
+use trapless_ledger::event::{TimerSet, TimerSets};
+
+use crate::Hart;
+use crate::platform::Platform;
+
+/// A block may run on behind the end of a slice; no block costs that many cycles.
+const MARGIN: u64 = 1 << 24;
+
+/// See [`TimerLayout`](trapless_jit::TimerLayout).
+pub(crate) struct NotedTimer {
+    pub floor: u64,
+    pub ceiling: u64,
+    pub writes: u64,
+    pub armed: u64,
+    pub first: u64,
+    pub last: u64,
+    /// Slice that the following are worked out for.
+    slice_end: u64,
+    /// `time` in ticks when that was done, and behind the end of the slice.
+    slice: (u64, u64),
+}
+
+impl NotedTimer {
+    pub fn new() -> Self {
+        Self {
+            floor: u64::MAX,
+            ceiling: 0,
+            writes: 0,
+            armed: 0,
+            first: 0,
+            last: 0,
+            slice_end: 0,
+            slice: (0, 0),
+        }
+    }
+}
+
+impl Hart {
+    /// Says which values are to be noted.
+    #[inline]
+    pub(crate) fn prepare_timer(&mut self) {
+        self.fast.timer.floor = u64::MAX;
+        if self.mode == Mode::VS && self.sums && self.writes_vstimecmp() {
+            self.allow_noting();
+        }
+    }
+
+    fn allow_noting(&mut self) {
+        let per_tick = self.config.cycles_per_tick;
+        if self.fast.timer.slice_end != self.slice_end {
+            let end = self.slice_end.saturating_add(MARGIN);
+            self.fast.timer.slice_end = self.slice_end;
+            self.fast.timer.slice = (self.time(), end / per_tick + 1);
+        }
+        let (now, end) = self.fast.timer.slice;
+        let guest = now.wrapping_add(self.csr.htimedelta);
+        // Ticks after which no time in cycles comes.
+        let last = (u64::MAX - 1) / per_tick;
+        let (Some(floor), Some(ceiling)) = (
+            guest.checked_add(end - now),
+            guest.checked_add((last - now) + 1),
+        ) else {
+            // The guest's clock wraps around.
+            return;
+        };
+        self.fast.timer.floor = floor;
+        self.fast.timer.ceiling = ceiling;
+    }
+
+    /// Records what compiled code has noted.
+    #[inline]
+    pub(crate) fn record_noted_timer(&mut self, plat: &mut dyn Platform) {
+        if self.fast.timer.writes != 0 {
+            self.record_timer_writes(plat);
+        }
+    }
+
+    #[cold]
+    fn record_timer_writes(&mut self, plat: &mut dyn Platform) {
+        let noted = &mut self.fast.timer;
+        let (writes, armed) = (noted.writes, noted.armed);
+        (noted.writes, noted.armed) = (0, 0);
+        let (first, last) = (noted.first, noted.last);
+        self.timer_at[1] = self.guest_timer_at(last / self.config.cycles_per_tick);
+        plat.record_timer_sets(&TimerSets {
+            first,
+            writes,
+            armed,
+            last: TimerSet {
+                time: last,
+                hart: self.id,
+                mode: self.mode,
+                guest: self.guest(),
+                deadline: self.timer_at[1],
+            },
+        });
+    }
+}
