@@ -45,6 +45,25 @@ impl Block {
     };
 }
 
+/// What there is to compile.
+pub(crate) struct Decoded<'a> {
+    insts: &'a [Inst],
+    blocks: &'a [Block],
+}
+
+impl<'a> Decoded<'a> {
+    /// Block `index`, which is at `offset` of its page.
+    pub fn source(&self, index: u32, offset: u32) -> Source<'a> {
+        let block = &self.blocks[index as usize];
+        Source {
+            block: index,
+            insts: &self.insts[block.first as usize..][..block.len as usize],
+            cost: block.cost,
+            offset,
+        }
+    }
+}
+
 /// Cache of decoded blocks.
 pub struct CodeCache {
     insts: Vec<Inst>,
@@ -111,16 +130,11 @@ impl CodeCache {
     /// Code of block `index`, whose first instruction is at `offset` of its page, if it is worth
     /// compiling by now. `None` if it is to be interpreted.
     pub(crate) fn compiled_block(&mut self, index: u32, offset: u32) -> Option<Code> {
-        let compiled = self.compiled.as_mut()?;
-        let block = &self.blocks[index as usize];
-        let insts = &self.insts[block.first as usize..][..block.len as usize];
-        let source = Source {
-            block: index,
-            insts,
-            cost: block.cost,
-            offset,
+        let decoded = Decoded {
+            insts: &self.insts,
+            blocks: &self.blocks,
         };
-        compiled.block(&source)
+        self.compiled.as_mut()?.block(&decoded, index, offset)
     }
 
     /// Connects a jump of compiled code with its target.

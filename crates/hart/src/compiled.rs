@@ -24,7 +24,7 @@ use trapless_jit::{
     Layout, Position, Site, Source, TimerLayout,
 };
 
-use crate::block::CodeCache;
+use crate::block::{CodeCache, Decoded};
 use crate::csr::plain::plain_csrs;
 use crate::csr::read::SSTATUS;
 use crate::csr::write::VSSTATUS;
@@ -39,6 +39,9 @@ use crate::{Fault, Hart, HartConfig};
 /// Runs of a block after which compiling it pays.
 pub const HOT: u32 = 32;
 
+/// Blocks that are compiled together.
+const BATCH: usize = 16;
+
 /// `mxcsr`: all exceptions masked, to nearest, no flags.
 const MXCSR_DEFAULT: u32 = 0x1F80;
 
@@ -51,6 +54,8 @@ pub(crate) struct Compiled {
     version: u32,
     /// Runs of a block that are interpreted before it is compiled.
     hot: u32,
+    /// Blocks that have run so often, and their offsets in their pages.
+    waiting: Vec<(u32, u32)>,
 }
 
 #[derive(Clone, Copy)]
@@ -111,34 +116,55 @@ impl Compiled {
             blocks: Vec::new(),
             version: 0,
             hot,
+            waiting: Vec::new(),
         })
     }
 
-    /// See [`CodeCache::compiled_block`].
-    pub fn block(&mut self, source: &Source<'_>) -> Option<Code> {
-        let index = source.block as usize;
-        if index >= self.blocks.len() {
-            self.blocks.resize(index + 1024, State::Cold(0));
+    /// Code of block `index`, which is at `offset` of its page, if it is compiled. Counts a run of it if it
+    /// is not; what has run often enough is compiled when there is a batch of it, or when it has waited for
+    /// as many runs again: changing the protection of memory takes longer than compiling a block.
+    pub fn block(&mut self, decoded: &Decoded<'_>, index: u32, offset: u32) -> Option<Code> {
+        let at = index as usize;
+        if at >= self.blocks.len() {
+            self.blocks.resize(at + 1024, State::Cold(0));
         }
-        match &mut self.blocks[index] {
-            State::Hot(code) => Some(*code),
-            State::Cold(runs) if *runs < self.hot => {
+        let runs = match &mut self.blocks[at] {
+            State::Hot(code) => return Some(*code),
+            State::Cold(runs) => {
                 *runs += 1;
-                None
+                *runs - 1
             }
-            State::Cold(_) => {
-                let code = match self.jit.compile(source) {
-                    Some(code) => code,
-                    None => {
-                        self.reset();
-                        self.blocks.resize(index + 1024, State::Cold(self.hot));
-                        self.jit.compile(source)?
-                    }
-                };
-                self.blocks[index] = State::Hot(code);
-                Some(code)
-            }
+        };
+        if runs == self.hot {
+            self.waiting.push((index, offset));
         }
+        if runs < self.hot || (runs < 2 * self.hot && self.waiting.len() < BATCH) {
+            return None;
+        }
+        if !self.compile_waiting(decoded) {
+            self.reset();
+            self.blocks.resize(at + 1024, State::Cold(0));
+            self.waiting.push((index, offset));
+            self.compile_waiting(decoded);
+        }
+        match self.blocks[at] {
+            State::Hot(code) => Some(code),
+            State::Cold(_) => None,
+        }
+    }
+
+    /// Compiles what waits for it; `false` if there is no room.
+    fn compile_waiting(&mut self, decoded: &Decoded<'_>) -> bool {
+        let source = |&(block, offset)| decoded.source(block, offset);
+        let sources: Vec<Source<'_>> = self.waiting.iter().map(source).collect();
+        let Some(codes) = self.jit.compile(&sources) else {
+            return false;
+        };
+        for (&(index, _), code) in self.waiting.iter().zip(codes) {
+            self.blocks[index as usize] = State::Hot(code);
+        }
+        self.waiting.clear();
+        true
     }
 
     pub fn link(&mut self, site: Site, target: Code) {
@@ -153,6 +179,7 @@ impl Compiled {
     pub fn reset(&mut self) {
         self.jit.reset();
         self.blocks.clear();
+        self.waiting.clear();
         self.version = self.version.wrapping_add(1);
     }
 }

@@ -6,8 +6,8 @@
 //!  └──── block: one block                                      (block.rs)
 //!         ├── integer instructions                             (integer.rs)
 //!         ├── bit manipulation, floating point, atomics        (bits.rs, float.rs, atomic.rs)
-//!         ├── loads and stores, inline TLB probe               (memory.rs)
-//!         ├── CSRs without effects                             (csr.rs)
+//!         ├── loads and stores, inline TLB probe               (memory.rs, group.rs)
+//!         ├── CSRs                                             (csr.rs)
 //!         └── branches, jumps, chains                          (control.rs)
 //! ```
 //!

@@ -13,7 +13,7 @@ impl Jit {
     }
 
     /// See the compiler of other hosts.
-    pub fn compile(&mut self, _: &Source<'_>) -> Option<Code> {
+    pub fn compile(&mut self, _: &[Source<'_>]) -> Option<Vec<Code>> {
         match *self {}
     }
 

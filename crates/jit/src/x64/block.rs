@@ -5,6 +5,7 @@ use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
 use trapless_isa::{CostClass, Inst};
 
 use super::glue::Glue;
+use super::group::Apart;
 use super::regs::{Place, RAX, place};
 use super::{Assembler, Offsets};
 use crate::{PlainCsr, Position, Source};
@@ -41,6 +42,7 @@ pub(super) struct BlockCompiler<'a> {
     /// Distance of the instruction under way from the first one in bytes.
     pub at: i32,
     pub slow: Vec<Slow>,
+    pub apart: Vec<Apart>,
 }
 
 impl BlockCompiler<'_> {
@@ -59,7 +61,13 @@ impl BlockCompiler<'_> {
             self.begin_float();
         }
         let mut open = true;
-        for (index, inst) in source.insts.iter().enumerate() {
+        let mut index = 0;
+        while let Some(inst) = source.insts.get(index) {
+            let grouped = self.group(index);
+            if grouped != 0 {
+                index += grouped;
+                continue;
+            }
             let at = Position::new(index as u8, self.at as u32);
             if inst.op.ends_block() {
                 self.last(inst, at);
@@ -73,9 +81,13 @@ impl BlockCompiler<'_> {
                 self.execute(at);
             }
             self.at += i32::from(inst.len);
+            index += 1;
         }
         if open {
             self.goto(self.at);
+        }
+        for group in std::mem::take(&mut self.apart) {
+            self.apart(&group);
         }
         for slow in std::mem::take(&mut self.slow) {
             if let Some(tag) = slow.probe {

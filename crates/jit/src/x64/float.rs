@@ -232,11 +232,12 @@ impl BlockCompiler<'_> {
         true
     }
 
-    /// Conversions. Those to unsigned integers have other flags than SSE gives.
+    /// Conversions. SSE knows signed integers only: what an unsigned one of that width does not share with
+    /// them is left to the slow path before any flag is raised.
     fn float_convert(&mut self, inst: &Inst, slow: &Slow) -> bool {
         let (a, d) = (self.f(inst.rs1), self.f(inst.rd));
         match inst.op {
-            Op::FcvtWS | Op::FcvtWD | Op::FcvtLS | Op::FcvtLD => {
+            Op::FcvtWS | Op::FcvtWD | Op::FcvtLS | Op::FcvtLD | Op::FcvtLuS | Op::FcvtLuD => {
                 if !self.float_to_integer(inst, slow) {
                     return false;
                 }
@@ -256,23 +257,29 @@ impl BlockCompiler<'_> {
                 }
                 dynasm!(self.ops; .arch x64; movsd [rbx + d], xmm0);
             }
-            Op::FcvtDL | Op::FcvtSW | Op::FcvtSL => {
+            Op::FcvtDL | Op::FcvtDLu | Op::FcvtSW | Op::FcvtSWu | Op::FcvtSL | Op::FcvtSLu => {
                 if inst.rm != rm::NEAREST && inst.rm != rm::DYNAMIC {
                     return false;
                 }
                 self.require_nearest(inst.rm, slow);
                 let from = self.value(inst.rs1, RAX);
                 dynasm!(self.ops; .arch x64; pxor xmm0, xmm0);
+                if matches!(inst.op, Op::FcvtDLu | Op::FcvtSLu) {
+                    dynasm!(self.ops; .arch x64; test Rq(from), Rq(from); js =>slow.out);
+                }
                 match inst.op {
-                    Op::FcvtDL => dynasm!(self.ops
+                    Op::FcvtDL | Op::FcvtDLu => dynasm!(self.ops
                         ; .arch x64
                         ; cvtsi2sd xmm0, Rq(from)
                         ; movsd [rbx + d], xmm0
                     ),
                     Op::FcvtSW => dynasm!(self.ops; .arch x64; cvtsi2ss xmm0, Rd(from)),
+                    Op::FcvtSWu => {
+                        dynasm!(self.ops; .arch x64; mov eax, Rd(from); cvtsi2ss xmm0, rax);
+                    }
                     _ => dynasm!(self.ops; .arch x64; cvtsi2ss xmm0, Rq(from)),
                 }
-                if inst.op != Op::FcvtDL {
+                if !matches!(inst.op, Op::FcvtDL | Op::FcvtDLu) {
                     self.put_single(d);
                 }
             }
@@ -308,7 +315,7 @@ impl BlockCompiler<'_> {
         true
     }
 
-    /// To a signed integer. What does not fit becomes the least integer, with the invalid flag in both
+    /// To an integer. What does not fit becomes the least integer, with the invalid flag in both
     /// architectures, and is left to the slow path.
     fn float_to_integer(&mut self, inst: &Inst, slow: &Slow) -> bool {
         let truncate = match inst.rm {
@@ -322,17 +329,27 @@ impl BlockCompiler<'_> {
             }
             _ => return false,
         };
-        if matches!(inst.op, Op::FcvtWS | Op::FcvtLS) {
+        if matches!(inst.op, Op::FcvtWS | Op::FcvtLS | Op::FcvtLuS) {
             self.require_boxed(inst.rs1, slow);
         }
         let a = self.f(inst.rs1);
+        match inst.op {
+            // Negative numbers, if only by their sign.
+            Op::FcvtLuS => dynasm!(self.ops; .arch x64; cmp DWORD [rbx + a], 0; jl =>slow.out),
+            Op::FcvtLuD => dynasm!(self.ops; .arch x64; cmp QWORD [rbx + a], 0; jl =>slow.out),
+            _ => {}
+        }
         match (inst.op, truncate) {
             (Op::FcvtWS, true) => dynasm!(self.ops; .arch x64; cvttss2si eax, [rbx + a]),
             (Op::FcvtWS, false) => dynasm!(self.ops; .arch x64; cvtss2si eax, [rbx + a]),
             (Op::FcvtWD, true) => dynasm!(self.ops; .arch x64; cvttsd2si eax, [rbx + a]),
             (Op::FcvtWD, false) => dynasm!(self.ops; .arch x64; cvtsd2si eax, [rbx + a]),
-            (Op::FcvtLS, true) => dynasm!(self.ops; .arch x64; cvttss2si rax, [rbx + a]),
-            (Op::FcvtLS, false) => dynasm!(self.ops; .arch x64; cvtss2si rax, [rbx + a]),
+            (Op::FcvtLS | Op::FcvtLuS, true) => {
+                dynasm!(self.ops; .arch x64; cvttss2si rax, [rbx + a])
+            }
+            (Op::FcvtLS | Op::FcvtLuS, false) => {
+                dynasm!(self.ops; .arch x64; cvtss2si rax, [rbx + a])
+            }
             (_, true) => dynasm!(self.ops; .arch x64; cvttsd2si rax, [rbx + a]),
             (_, false) => dynasm!(self.ops; .arch x64; cvtsd2si rax, [rbx + a]),
         }

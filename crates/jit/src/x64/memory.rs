@@ -5,48 +5,67 @@ use dynasmrt::{DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::{Inst, Op};
 
 use super::block::{BlockCompiler, Slow};
-use super::regs::{RAX, RDX};
+use super::regs::{Place, RAX, RDX, place};
 use crate::{Position, TLB_ENTRIES};
+
+/// Size in bytes of an integer load or store, and whether it is a store.
+pub(super) fn access(op: Op) -> Option<(i32, bool)> {
+    Some(match op {
+        Op::Lb | Op::Lbu => (1, false),
+        Op::Lh | Op::Lhu => (2, false),
+        Op::Lw | Op::Lwu => (4, false),
+        Op::Ld => (8, false),
+        Op::Sb => (1, true),
+        Op::Sh => (2, true),
+        Op::Sw => (4, true),
+        Op::Sd => (8, true),
+        _ => return None,
+    })
+}
 
 impl BlockCompiler<'_> {
     /// Emits a load or store; `false` if `inst` is none that has a template.
     pub fn memory(&mut self, inst: &Inst, at: Position) -> bool {
-        let (size, store) = match inst.op {
-            Op::Lb | Op::Lbu => (1, false),
-            Op::Lh | Op::Lhu => (2, false),
-            Op::Lw | Op::Lwu => (4, false),
-            Op::Ld => (8, false),
-            Op::Sb => (1, true),
-            Op::Sh => (2, true),
-            Op::Sw => (4, true),
-            Op::Sd => (8, true),
-            _ => return false,
+        let Some((size, store)) = access(inst.op) else {
+            return false;
         };
         let mut slow = self.slow_path(at);
         self.probe(inst.rs1, inst.imm, size, store, &mut slow);
+        self.transfer(inst, 0, RAX);
+        self.end_probe(slow);
+        true
+    }
+
+    /// Moves between a register and host memory at `rax + at`. What is loaded to a register without a host
+    /// register passes `scratch`; changes `rdx`.
+    pub fn transfer(&mut self, inst: &Inst, at: i32, scratch: u8) {
+        let Some((size, store)) = access(inst.op) else {
+            return;
+        };
         if store {
             let value = self.value(inst.rs2, RDX);
             match size {
-                1 => dynasm!(self.ops; .arch x64; mov [rax], Rb(value)),
-                2 => dynasm!(self.ops; .arch x64; mov [rax], Rw(value)),
-                4 => dynasm!(self.ops; .arch x64; mov [rax], Rd(value)),
-                _ => dynasm!(self.ops; .arch x64; mov [rax], Rq(value)),
+                1 => dynasm!(self.ops; .arch x64; mov [rax + at], Rb(value)),
+                2 => dynasm!(self.ops; .arch x64; mov [rax + at], Rw(value)),
+                4 => dynasm!(self.ops; .arch x64; mov [rax + at], Rd(value)),
+                _ => dynasm!(self.ops; .arch x64; mov [rax + at], Rq(value)),
             }
         } else {
-            let to = self.target(inst.rd);
+            let to = match place(inst.rd) {
+                Place::Host(host) => host,
+                _ => scratch,
+            };
             match inst.op {
-                Op::Lb => dynasm!(self.ops; .arch x64; movsx Rq(to), BYTE [rax]),
-                Op::Lbu => dynasm!(self.ops; .arch x64; movzx Rd(to), BYTE [rax]),
-                Op::Lh => dynasm!(self.ops; .arch x64; movsx Rq(to), WORD [rax]),
-                Op::Lhu => dynasm!(self.ops; .arch x64; movzx Rd(to), WORD [rax]),
-                Op::Lw => dynasm!(self.ops; .arch x64; movsxd Rq(to), DWORD [rax]),
-                Op::Lwu => dynasm!(self.ops; .arch x64; mov Rd(to), [rax]),
-                _ => dynasm!(self.ops; .arch x64; mov Rq(to), [rax]),
+                Op::Lb => dynasm!(self.ops; .arch x64; movsx Rq(to), BYTE [rax + at]),
+                Op::Lbu => dynasm!(self.ops; .arch x64; movzx Rd(to), BYTE [rax + at]),
+                Op::Lh => dynasm!(self.ops; .arch x64; movsx Rq(to), WORD [rax + at]),
+                Op::Lhu => dynasm!(self.ops; .arch x64; movzx Rd(to), WORD [rax + at]),
+                Op::Lw => dynasm!(self.ops; .arch x64; movsxd Rq(to), DWORD [rax + at]),
+                Op::Lwu => dynasm!(self.ops; .arch x64; mov Rd(to), [rax + at]),
+                _ => dynasm!(self.ops; .arch x64; mov Rq(to), [rax + at]),
             }
             self.put(inst.rd, to);
         }
-        self.end_probe(slow);
-        true
     }
 
     /// Looks up the address `imm + rs1` for an access of `size` bytes: leaves the host address in `rax`,

@@ -11,6 +11,7 @@ mod control;
 mod csr;
 mod float;
 mod glue;
+mod group;
 mod integer;
 mod memory;
 mod regs;
@@ -172,32 +173,40 @@ impl Jit {
         })
     }
 
-    /// Compiles a block. `None`: there is no room, and [`reset`](Self::reset) makes some.
-    pub fn compile(&mut self, source: &Source<'_>) -> Option<Code> {
-        if self.sites as usize + 2 > SITES {
+    /// Compiles blocks. `None`: there is no room, and [`reset`](Self::reset) makes some.
+    pub fn compile(&mut self, sources: &[Source<'_>]) -> Option<Vec<Code>> {
+        if self.sites as usize + 2 * sources.len() > SITES {
             return None;
         }
-        let first = self.sites;
-        let base = self.buffer.next();
-        let mut block = block::BlockCompiler {
-            ops: Assembler::new(base),
-            base,
-            source,
-            offsets: &self.offsets,
-            glue: &self.glue,
-            plain_csrs: &self.plain_csrs,
-            slots: self.buffer.data(),
-            sites: &mut self.sites,
-            at: 0,
-            slow: Vec::new(),
-        };
-        block.compile();
-        let code = block.ops.finalize().ok()?;
+        let (first, start) = (self.sites, self.buffer.next());
+        let mut all = Vec::new();
+        let mut codes = Vec::with_capacity(sources.len());
+        for source in sources {
+            // Branch targets like the start of a cache line's quarter.
+            all.resize(all.len().next_multiple_of(16), 0);
+            let base = start + all.len();
+            let mut block = block::BlockCompiler {
+                ops: Assembler::new(base),
+                base,
+                source,
+                offsets: &self.offsets,
+                glue: &self.glue,
+                plain_csrs: &self.plain_csrs,
+                slots: self.buffer.data(),
+                sites: &mut self.sites,
+                at: 0,
+                slow: Vec::new(),
+                apart: Vec::new(),
+            };
+            block.compile();
+            all.extend(block.ops.finalize().ok()?);
+            codes.push(Code(NonZeroU64::new(base as u64)?));
+        }
+        self.buffer.append(&all)?;
         for site in first..self.sites {
             self.set(site, self.glue.miss_link);
         }
-        let at = self.buffer.append(&code)?;
-        NonZeroU64::new(at as u64).map(Code)
+        Some(codes)
     }
 
     /// Lets the jump `site` go to `code` from now on. The block it belongs to and the target must be
@@ -335,7 +344,7 @@ mod tests {
         let mut jit = jit();
         // addi a0, a0, 5; mul t0, a0, a0; j +8
         let insts = block(&[0x0055_0513, 0x02a5_02b3, 0x0080_006f]);
-        let code = jit.compile(&source(&insts)).unwrap();
+        let code = jit.compile(&[source(&insts)]).unwrap()[0];
         let mut context = [0u64; 128];
         context[10] = 2;
         context[LAYOUT.pc / 8] = 0x8000_0000;
@@ -358,7 +367,7 @@ mod tests {
         let mut jit = jit();
         let insts = block(&[0x0055_0513, 0x0080_006f]);
         for _ in 0..100 {
-            let code = jit.compile(&source(&insts)).unwrap().address();
+            let code = jit.compile(&[source(&insts)]).unwrap()[0].address();
             let maps = fs::read_to_string("/proc/self/maps").unwrap();
             let mut found = false;
             for line in maps.lines() {
@@ -382,7 +391,7 @@ mod tests {
         let insts = block(&[0x0005_b503; 64]);
         let (mut compiled, mut resets) = (0, 0);
         while resets < 2 {
-            if jit.compile(&source(&insts)).is_some() {
+            if jit.compile(&[source(&insts)]).is_some() {
                 compiled += 1;
                 assert!(jit.size() <= CODE);
             } else {
@@ -391,6 +400,6 @@ mod tests {
             }
         }
         assert!(compiled > 2 * 1_000, "{compiled}");
-        assert!(jit.compile(&source(&insts)).is_some());
+        assert!(jit.compile(&[source(&insts)]).is_some());
     }
 }
