@@ -20,8 +20,8 @@ use trapless_isa::Mode;
 use trapless_isa::csr::status;
 use trapless_isa::port::CsrOp;
 use trapless_jit::{
-    Code, CsrAnswer, CsrKind, CsrRequest, FLOAT_DIRTY, FLOAT_NEAREST, Helpers, JUMPS, Jit, Jump,
-    Layout, Position, Site, Source, TimerLayout,
+    CSR_DONE, CSR_MOVED, CSR_REFUSED, Code, CsrAnswer, CsrKind, CsrRequest, FLOAT_DIRTY,
+    FLOAT_NEAREST, Helpers, JUMPS, Jit, Jump, Layout, Position, Site, Source, TimerLayout,
 };
 
 use crate::block::{CodeCache, Decoded};
@@ -471,9 +471,14 @@ unsafe extern "C" fn csr(context: *mut u8, request: CsrRequest, operand: u64) ->
         CsrKind::Clear => CsrOp::Clear(operand),
     };
     let value = hart.own_csr(request.number(), op, plat);
+    let code = hart.fast.fetch_tlb;
     hart.prepare();
     CsrAnswer {
         value: value.unwrap_or(0),
-        done: u64::from(value.is_some()),
+        done: match value {
+            None => CSR_REFUSED,
+            Some(_) if hart.fast.fetch_tlb == code => CSR_DONE,
+            Some(_) => CSR_MOVED,
+        },
     }
 }

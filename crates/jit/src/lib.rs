@@ -330,9 +330,16 @@ impl CsrRequest {
 pub struct CsrAnswer {
     /// The value that was read.
     pub value: u64,
-    /// 0: nothing was done, the instruction has to be executed by [`Helpers::finish`].
+    /// [`CSR_REFUSED`], [`CSR_DONE`] or [`CSR_MOVED`].
     pub done: u64,
 }
+
+/// Nothing was done: the instruction has to be executed by [`Helpers::finish`].
+pub const CSR_REFUSED: u64 = 0;
+/// Done.
+pub const CSR_DONE: u64 = 1;
+/// Done, and the next instruction may be elsewhere in memory.
+pub const CSR_MOVED: u64 = 2;
 
 /// Does a CSR access. Called like a [`Helper`].
 pub type CsrHelper =

@@ -55,9 +55,12 @@ impl Hart {
     }
 
     /// An access to a CSR of the hart itself by the current mode. `None`: it is refused, or the CSR is
-    /// elsewhere, and nothing has been done.
+    /// elsewhere or changes what a TLB context holds, and nothing has been done.
     pub(crate) fn own_csr(&mut self, addr: u16, op: CsrOp, plat: &mut dyn Platform) -> Option<u64> {
         self.csr_check(addr, op != CsrOp::Read, plat).ok()?;
+        if (csr::PMPCFG0..=0x3EF).contains(&addr) {
+            return None;
+        }
         self.change_csr(self.csr_alias(addr), op, plat)
     }
 

@@ -7,7 +7,7 @@ use trapless_isa::inst::{Inst, Op};
 
 use super::block::{BlockCompiler, Slow};
 use super::regs::{RAX, RDX};
-use crate::{CsrKind, CsrPlace, CsrRequest, CsrWrite, PlainCsr, Position};
+use crate::{CSR_DONE, CsrKind, CsrPlace, CsrRequest, CsrWrite, PlainCsr, Position};
 
 /// `sstatus.SIE`.
 const SIE: i32 = 1 << 1;
@@ -69,11 +69,19 @@ impl BlockCompiler<'_> {
             ; .arch x64
             ; mov eax, request
             ; call extern csr
-            ; test rdx, rdx
-            ; jz >refused
+            ; cmp edx, CSR_DONE as i32
+            ; jb >refused
         );
         self.put(inst.rd, RAX);
-        dynasm!(self.ops; .arch x64; jmp =>back; refused:);
+        let next = at.distance() as i32 + i32::from(inst.len);
+        let lookup = self.glue.lookup as usize;
+        dynasm!(self.ops
+            ; .arch x64
+            ; je =>back
+            ; add r13, next
+            ; jmp extern lookup
+            ; refused:
+        );
         self.finish(at);
     }
 

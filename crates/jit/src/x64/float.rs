@@ -333,11 +333,17 @@ impl BlockCompiler<'_> {
             self.require_boxed(inst.rs1, slow);
         }
         let a = self.f(inst.rs1);
-        match inst.op {
-            // Negative numbers, if only by their sign.
-            Op::FcvtLuS => dynasm!(self.ops; .arch x64; cmp DWORD [rbx + a], 0; jl =>slow.out),
-            Op::FcvtLuD => dynasm!(self.ops; .arch x64; cmp QWORD [rbx + a], 0; jl =>slow.out),
-            _ => {}
+        // Negative numbers, if only by their sign, and what no signed integer holds: their bits are more than
+        // those of 2^63.
+        if inst.op == Op::FcvtLuS {
+            dynasm!(self.ops; .arch x64; cmp DWORD [rbx + a], 0x5F00_0000; jae =>slow.out);
+        } else if inst.op == Op::FcvtLuD {
+            dynasm!(self.ops
+                ; .arch x64
+                ; mov rcx, QWORD 0x43E0_0000_0000_0000
+                ; cmp [rbx + a], rcx
+                ; jae =>slow.out
+            );
         }
         match (inst.op, truncate) {
             (Op::FcvtWS, true) => dynasm!(self.ops; .arch x64; cvttss2si eax, [rbx + a]),

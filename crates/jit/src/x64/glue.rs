@@ -17,6 +17,8 @@ pub(super) struct Glue {
     pub leave: u64,
     /// For [`lookup`].
     pub ways: Ways,
+    /// Jumps to the code for the program counter in `r13`.
+    pub lookup: u64,
     /// A jump without target, whose site is in `eax`.
     pub miss_link: u64,
     /// Block in `ecx`, index in `eax`: executes its last instruction and goes on.
@@ -150,6 +152,7 @@ impl Glue {
             enter_if_same(ops, o, way, leave);
         })?;
         let ways = Ways { leave, second_way };
+        let lookup_piece = piece(&|ops| lookup(ops, o, ways))?;
         let miss_link = piece(&|ops| dynasm!(ops; .arch x64; jmp extern to_out))?;
         let resume = piece(&|ops| {
             reload(ops, o);
@@ -215,6 +218,7 @@ impl Glue {
             enter,
             leave,
             ways,
+            lookup: lookup_piece,
             miss_link,
             finish,
             execute,
