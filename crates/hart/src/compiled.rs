@@ -24,6 +24,7 @@ use trapless_jit::{
     FLOAT_NEAREST, Helpers, JUMPS, Jit, Jump, Layout, Position, Site, Source, TimerLayout,
 };
 
+use crate::activity::{Activity, Meter};
 use crate::block::{CodeCache, Decoded};
 use crate::csr::plain::plain_csrs;
 use crate::csr::read::SSTATUS;
@@ -34,6 +35,7 @@ use crate::noted_timer::NotedTimer;
 use crate::platform::Platform;
 use crate::run::{NoObserver, Stop};
 use crate::state::Bank;
+use crate::statistics::CodeStatistics;
 use crate::{Fault, Hart, HartConfig};
 
 /// Runs of a block after which compiling it pays.
@@ -56,6 +58,10 @@ pub(crate) struct Compiled {
     hot: u32,
     /// Blocks that have run so often, and their offsets in their pages.
     waiting: Vec<(u32, u32)>,
+    /// Blocks compiled, bytes of code of those that have been dropped, and how often they were.
+    compiled: u64,
+    dropped: u64,
+    resets: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -67,7 +73,7 @@ enum State {
 
 impl Compiled {
     /// `None` if there is no compiler for this host.
-    pub fn new(hot: u32, config: &HartConfig) -> Option<Self> {
+    pub fn new(hot: u32, capacity: usize, config: &HartConfig) -> Option<Self> {
         let layout = Layout {
             x: offset_of!(Hart, x),
             pc: offset_of!(Hart, pc),
@@ -112,18 +118,27 @@ impl Compiled {
             csr,
         };
         Some(Self {
-            jit: Jit::new(&layout, &helpers)?,
+            jit: Jit::new(&layout, &helpers, capacity)?,
             blocks: Vec::new(),
             version: 0,
             hot,
             waiting: Vec::new(),
+            compiled: 0,
+            dropped: 0,
+            resets: 0,
         })
     }
 
     /// Code of block `index`, which is at `offset` of its page, if it is compiled. Counts a run of it if it
     /// is not; what has run often enough is compiled when there is a batch of it, or when it has waited for
     /// as many runs again: changing the protection of memory takes longer than compiling a block.
-    pub fn block(&mut self, decoded: &Decoded<'_>, index: u32, offset: u32) -> Option<Code> {
+    pub fn block(
+        &mut self,
+        decoded: &Decoded<'_>,
+        index: u32,
+        offset: u32,
+        meter: &Meter,
+    ) -> Option<Code> {
         let at = index as usize;
         if at >= self.blocks.len() {
             self.blocks.resize(at + 1024, State::Cold(0));
@@ -141,12 +156,14 @@ impl Compiled {
         if runs < self.hot || (runs < 2 * self.hot && self.waiting.len() < BATCH) {
             return None;
         }
+        let before = meter.enter(Activity::Compile);
         if !self.compile_waiting(decoded) {
             self.reset();
             self.blocks.resize(at + 1024, State::Cold(0));
             self.waiting.push((index, offset));
             self.compile_waiting(decoded);
         }
+        meter.leave(before);
         match self.blocks[at] {
             State::Hot(code) => Some(code),
             State::Cold(_) => None,
@@ -160,6 +177,7 @@ impl Compiled {
         let Some(codes) = self.jit.compile(&sources) else {
             return false;
         };
+        self.compiled += self.waiting.len() as u64;
         for (&(index, _), code) in self.waiting.iter().zip(codes) {
             self.blocks[index as usize] = State::Hot(code);
         }
@@ -175,8 +193,20 @@ impl Compiled {
         self.jit.unlink_all();
     }
 
+    /// Adds what it did.
+    pub fn count(&self, statistics: &mut CodeStatistics) {
+        let held = self.jit.size() as u64;
+        statistics.blocks_compiled = self.compiled;
+        statistics.code_bytes = self.dropped + held;
+        statistics.code_held = held;
+        statistics.code_capacity = self.jit.capacity() as u64;
+        statistics.code_resets = self.resets;
+    }
+
     /// Drops all code.
     pub fn reset(&mut self) {
+        self.resets += 1;
+        self.dropped += self.jit.size() as u64;
         self.jit.reset();
         self.blocks.clear();
         self.waiting.clear();
@@ -251,6 +281,7 @@ impl Hart {
     ) -> Stop {
         let mut site = None;
         loop {
+            self.meter.set(Activity::Dispatch);
             if self.cycles >= self.limit {
                 site = None;
                 if let Some(stop) = self.attend(code, plat, until) {
@@ -264,6 +295,7 @@ impl Hart {
                 site = self.enter_compiled(code, target, plat);
                 continue;
             }
+            self.counts.jump_misses += 1;
             let index = match self.lookup(code) {
                 Ok(Some(index)) => index,
                 Ok(None) => {
@@ -320,6 +352,8 @@ impl Hart {
 
     /// Interprets block `index`, which is at the program counter.
     fn interpret(&mut self, code: &CodeCache, index: u32, plat: &mut dyn Platform) {
+        self.meter.set(Activity::Interpreted);
+        self.counts.interpreted_blocks += 1;
         let block = code.block(index);
         self.cycles += u64::from(block.cost);
         self.instret += u64::from(block.len);
@@ -335,6 +369,7 @@ impl Hart {
         let compiled = code.compiled()?;
         let session = Session { code, plat };
         self.fast.session = &raw const session as usize;
+        self.counts.entries += 1;
         self.fast.epoch = u64::from(code.epoch());
         self.prepare();
         // SAFETY: the layout is that of `Hart`; the arrays are those of the TLB and of `fast.jumps`, which
@@ -353,6 +388,7 @@ impl Hart {
     /// Tells compiled code what it needs to know and only others change.
     #[inline]
     fn prepare(&mut self) {
+        self.meter.set(Activity::Compiled);
         (self.fast.data_tlb, self.fast.fetch_tlb) = self.tlb.arrays();
         let dirty = self.csr.mstatus & status::FS == status::FS
             && (!self.mode.v() || self.csr.vsstatus & status::FS == status::FS);
@@ -417,6 +453,8 @@ unsafe fn session<'a>(context: *mut u8) -> (&'a mut Hart, &'a CodeCache, &'a mut
 unsafe fn step(context: *mut u8, block: u32, at: Position) -> Option<(&'static mut Hart, u64)> {
     // SAFETY: promised by the caller.
     let (hart, code, plat) = unsafe { session(context) };
+    hart.meter.set(Activity::Helper);
+    hart.counts.helpers += 1;
     let block = code.block(block);
     let rest = &code.insts(&block)[at.index()..];
     let pc = hart.pc.wrapping_add(at.distance());
@@ -463,6 +501,8 @@ unsafe extern "C" fn execute(context: *mut u8, block: u32, at: Position) -> bool
 unsafe extern "C" fn csr(context: *mut u8, request: CsrRequest, operand: u64) -> CsrAnswer {
     // SAFETY: promised by the caller.
     let (hart, _, plat) = unsafe { session(context) };
+    hart.meter.set(Activity::Csr);
+    hart.counts.csr_helpers += 1;
     let op = match request.kind() {
         CsrKind::Read => CsrOp::Read,
         CsrKind::Write => CsrOp::Write(operand),
