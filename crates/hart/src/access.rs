@@ -44,6 +44,7 @@ impl Hart {
         let known = (!eff.hlvx).then(|| self.tlb.lookup(eff.array, va, access));
         let host = match known.flatten() {
             Some(host) => {
+                self.counts.slow_hits += 1;
                 if access == Access::Write && self.tlb.noted(eff.array, va) {
                     let page = self.ram.page_of(host);
                     if self.ram.code_pages().writable(page) {
@@ -220,12 +221,12 @@ impl Hart {
     /// debuggers. Leaves no trace: no TLB entry, no accessed bit, no virtual time. `None` if it does
     /// not translate.
     pub fn debug_translate(&mut self, va: u64) -> Option<u64> {
-        let saved = (self.cycles, self.syndrome, self.csr.events);
+        let saved = (self.cycles, self.syndrome, self.csr.events, self.counts);
         let eff = self.effective();
         self.probing = true;
         let pa = self.translate(va, 1, Access::Read, &eff).ok();
         self.probing = false;
-        (self.cycles, self.syndrome, self.csr.events) = saved;
+        (self.cycles, self.syndrome, self.csr.events, self.counts) = saved;
         pa
     }
 }

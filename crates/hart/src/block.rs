@@ -8,16 +8,16 @@ use trapless_isa::decode::decode;
 use trapless_isa::inst::{CostClass, Ext, Format, Inst, Op};
 use trapless_jit::{Code, Site, Source};
 
+use crate::activity::{Activity, Meter};
 use crate::compiled::Compiled;
 use crate::config::{CostModel, Extensions, HartConfig};
 use crate::ram::Ram;
+use crate::statistics::CodeStatistics;
 
 /// Most instructions in one block.
 pub const MAX_BLOCK: usize = 64;
 /// Register number that stands for "no destination": a slot nobody reads.
 pub(crate) const NO_REG: u8 = 32;
-/// Decoded instructions kept before everything is dropped and rebuilt.
-const ARENA: usize = 4 << 20;
 const PARCELS: usize = 2048;
 /// Instructions across pages that are kept decoded.
 const SINGLES: usize = 1024;
@@ -72,6 +72,26 @@ impl<'a> Decoded<'a> {
     }
 }
 
+/// How much a [`CodeCache`] holds. When there is no room for more, everything is dropped and made again as it
+/// is needed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CodeLimits {
+    /// Decoded instructions, at least [`MAX_BLOCK`]. Dropping them is like a `fence.i`: whoever compares runs
+    /// of programs that patch themselves without one needs the same limit in both.
+    pub instructions: usize,
+    /// Bytes of compiled code. Some tens of KiB, with room for a block, are the least that is of use.
+    pub compiled: usize,
+}
+
+impl Default for CodeLimits {
+    fn default() -> Self {
+        Self {
+            instructions: 4 << 20,
+            compiled: 48 << 20,
+        }
+    }
+}
+
 /// Cache of decoded blocks.
 pub struct CodeCache {
     insts: Vec<Inst>,
@@ -86,6 +106,9 @@ pub struct CodeCache {
     extensions: Extensions,
     cost: CostModel,
     compiled: Option<Compiled>,
+    limits: CodeLimits,
+    pub(crate) counts: CodeStatistics,
+    meter: Meter,
 }
 
 impl CodeCache {
@@ -101,7 +124,23 @@ impl CodeCache {
             extensions,
             cost,
             compiled: None,
+            limits: CodeLimits::default(),
+            counts: CodeStatistics::default(),
+            meter: Meter::default(),
         }
+    }
+
+    /// Sets how much it holds. To be called before [`compile`](Self::compile) and before any hart runs.
+    pub fn set_limits(&mut self, limits: CodeLimits) {
+        self.limits = CodeLimits {
+            instructions: limits.instructions.max(MAX_BLOCK),
+            ..limits
+        };
+    }
+
+    /// Lets the cache tell `meter` what it does.
+    pub fn set_meter(&mut self, meter: &Meter) {
+        self.meter = meter.clone();
     }
 
     /// Decodes an instruction that no block holds.
@@ -122,7 +161,7 @@ impl CodeCache {
     pub fn compile(&mut self, hot: u32, config: &HartConfig) -> bool {
         // Without C, jumps have to be checked for misaligned targets, which compiled code does not do.
         if self.extensions.c {
-            self.compiled = Compiled::new(hot, config);
+            self.compiled = Compiled::new(hot, self.limits.compiled, config);
         }
         self.compiled.is_some()
     }
@@ -141,7 +180,8 @@ impl CodeCache {
             pages: &self.pages,
             tables: &self.tables,
         };
-        self.compiled.as_mut()?.block(&decoded, index, offset)
+        let compiled = self.compiled.as_mut()?;
+        compiled.block(&decoded, index, offset, &self.meter)
     }
 
     /// Connects a jump of compiled code with its target.
@@ -251,7 +291,10 @@ impl CodeCache {
                 return Some(slot - 1);
             }
         }
-        self.build(ram, pa, page, parcel)
+        let before = self.meter.enter(Activity::Decode);
+        let index = self.build(ram, pa, page, parcel);
+        self.meter.leave(before);
+        index
     }
 
     /// Whether memory at `pa` holds what was decoded for a block.
@@ -266,7 +309,8 @@ impl CodeCache {
 
     #[cold]
     fn build(&mut self, ram: &Ram, pa: u64, page: usize, parcel: usize) -> Option<u32> {
-        if self.insts.len() + MAX_BLOCK > ARENA {
+        if self.insts.len() + MAX_BLOCK > self.limits.instructions {
+            self.counts.decoded_resets += 1;
             self.reset();
         }
         let first = self.insts.len();
@@ -294,6 +338,8 @@ impl CodeCache {
         if len == 0 {
             return None;
         }
+        self.counts.blocks_decoded += 1;
+        self.counts.instructions_decoded += u64::from(len);
         let index = self.blocks.len() as u32;
         self.blocks.push(Block {
             first: first as u32,

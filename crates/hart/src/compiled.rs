@@ -24,6 +24,7 @@ use trapless_jit::{
     FLOAT_NEAREST, Helpers, JUMPS, Jit, Jump, Layout, Position, Site, Source, TimerLayout,
 };
 
+use crate::activity::{Activity, Meter};
 use crate::block::{CodeCache, Decoded};
 use crate::csr::plain::plain_csrs;
 use crate::csr::read::SSTATUS;
@@ -34,6 +35,7 @@ use crate::noted_timer::NotedTimer;
 use crate::platform::Platform;
 use crate::run::{NoObserver, Stop};
 use crate::state::Bank;
+use crate::statistics::CodeStatistics;
 use crate::{Fault, Hart, HartConfig};
 
 /// Runs of a block after which compiling it pays.
@@ -56,6 +58,10 @@ pub(crate) struct Compiled {
     hot: u32,
     /// Blocks that have run so often.
     waiting: Vec<Waiting>,
+    /// Blocks compiled, bytes of code of those that have been dropped, and how often they were.
+    compiled: u64,
+    dropped: u64,
+    resets: u64,
 }
 
 /// A block that is to be compiled.
@@ -74,7 +80,7 @@ enum State {
 
 impl Compiled {
     /// `None` if there is no compiler for this host.
-    pub fn new(hot: u32, config: &HartConfig) -> Option<Self> {
+    pub fn new(hot: u32, capacity: usize, config: &HartConfig) -> Option<Self> {
         let layout = Layout {
             x: offset_of!(Hart, x),
             pc: offset_of!(Hart, pc),
@@ -98,6 +104,7 @@ impl Compiled {
             mie: offset_of!(Hart, csr.mie),
             vsip: offset_of!(Hart, vsip),
             vsie: offset_of!(Hart, csr.vsie),
+            reservation: offset_of!(Hart, reservation),
             status_written: VSSTATUS as i32,
             timer: TimerLayout {
                 value: offset_of!(Hart, csr.s) + size_of::<Bank>() + offset_of!(Bank, timecmp),
@@ -119,18 +126,27 @@ impl Compiled {
             csr,
         };
         Some(Self {
-            jit: Jit::new(&layout, &helpers)?,
+            jit: Jit::new(&layout, &helpers, capacity)?,
             blocks: Vec::new(),
             version: 0,
             hot,
             waiting: Vec::new(),
+            compiled: 0,
+            dropped: 0,
+            resets: 0,
         })
     }
 
     /// Code of block `index`, which is at `offset` of its page, if it is compiled. Counts a run of it if it
     /// is not; what has run often enough is compiled when there is a batch of it, or when it has waited for
     /// as many runs again: changing the protection of memory takes longer than compiling a block.
-    pub fn block(&mut self, decoded: &Decoded<'_>, index: u32, offset: u32) -> Option<Code> {
+    pub fn block(
+        &mut self,
+        decoded: &Decoded<'_>,
+        index: u32,
+        offset: u32,
+        meter: &Meter,
+    ) -> Option<Code> {
         let at = index as usize;
         if at >= self.blocks.len() {
             self.blocks.resize(at + 1024, State::Cold(0));
@@ -148,12 +164,14 @@ impl Compiled {
         if runs < self.hot || (runs < 2 * self.hot && self.waiting.len() < BATCH) {
             return None;
         }
+        let before = meter.enter(Activity::Compile);
         if !self.compile_waiting(decoded) {
             self.reset();
             self.blocks.resize(at + 1024, State::Cold(0));
             self.wait(decoded, index, offset);
             self.compile_waiting(decoded);
         }
+        meter.leave(before);
         match self.blocks[at] {
             State::Hot(code) => Some(code),
             State::Cold(_) => None,
@@ -181,6 +199,7 @@ impl Compiled {
         let Some(codes) = self.jit.compile(&sources, &known) else {
             return false;
         };
+        self.compiled += sources.len() as u64;
         for (source, code) in sources.iter().zip(codes) {
             self.blocks[source.block as usize] = State::Hot(code);
         }
@@ -203,8 +222,20 @@ impl Compiled {
         self.waiting.retain(|waiting| waiting.page != page);
     }
 
+    /// Adds what it did.
+    pub fn count(&self, statistics: &mut CodeStatistics) {
+        let held = self.jit.size() as u64;
+        statistics.blocks_compiled = self.compiled;
+        statistics.code_bytes = self.dropped + held;
+        statistics.code_held = held;
+        statistics.code_capacity = self.jit.capacity() as u64;
+        statistics.code_resets = self.resets;
+    }
+
     /// Drops all code.
     pub fn reset(&mut self) {
+        self.resets += 1;
+        self.dropped += self.jit.size() as u64;
         self.jit.reset();
         self.blocks.clear();
         self.waiting.clear();
@@ -279,6 +310,7 @@ impl Hart {
     ) -> Stop {
         let mut site = None;
         loop {
+            self.meter.set(Activity::Dispatch);
             if self.cycles >= self.limit {
                 site = None;
                 if let Some(stop) = self.attend(code, plat, until) {
@@ -292,6 +324,7 @@ impl Hart {
                 site = self.enter_compiled(code, target, plat);
                 continue;
             }
+            self.counts.jump_misses += 1;
             let index = match self.lookup(code) {
                 Ok(Some(index)) => index,
                 Ok(None) => {
@@ -348,6 +381,8 @@ impl Hart {
 
     /// Interprets block `index`, which is at the program counter.
     fn interpret(&mut self, code: &CodeCache, index: u32, plat: &mut dyn Platform) {
+        self.meter.set(Activity::Interpreted);
+        self.counts.interpreted_blocks += 1;
         let block = code.block(index);
         self.cycles += u64::from(block.cost);
         self.instret += u64::from(block.len);
@@ -363,6 +398,7 @@ impl Hart {
         let compiled = code.compiled()?;
         let session = Session { code, plat };
         self.fast.session = &raw const session as usize;
+        self.counts.entries += 1;
         self.fast.epoch = u64::from(code.epoch());
         self.prepare();
         // SAFETY: the layout is that of `Hart`; the arrays are those of the TLB and of `fast.jumps`, which
@@ -381,6 +417,7 @@ impl Hart {
     /// Tells compiled code what it needs to know and only others change.
     #[inline]
     fn prepare(&mut self) {
+        self.meter.set(Activity::Compiled);
         (self.fast.data_tlb, self.fast.fetch_tlb) = self.tlb.arrays();
         let dirty = self.csr.mstatus & status::FS == status::FS
             && (!self.mode.v() || self.csr.vsstatus & status::FS == status::FS);
@@ -445,6 +482,8 @@ unsafe fn session<'a>(context: *mut u8) -> (&'a mut Hart, &'a CodeCache, &'a mut
 unsafe fn step(context: *mut u8, block: u32, at: Position) -> Option<(&'static mut Hart, u64)> {
     // SAFETY: promised by the caller.
     let (hart, code, plat) = unsafe { session(context) };
+    hart.meter.set(Activity::Helper);
+    hart.counts.helpers += 1;
     let block = code.block(block);
     let rest = &code.insts(&block)[at.index()..];
     let pc = hart.pc.wrapping_add(at.offset());
@@ -491,6 +530,8 @@ unsafe extern "C" fn execute(context: *mut u8, block: u32, at: Position) -> bool
 unsafe extern "C" fn csr(context: *mut u8, request: CsrRequest, operand: u64) -> CsrAnswer {
     // SAFETY: promised by the caller.
     let (hart, _, plat) = unsafe { session(context) };
+    hart.meter.set(Activity::Csr);
+    hart.counts.csr_helpers += 1;
     let op = match request.kind() {
         CsrKind::Read => CsrOp::Read,
         CsrKind::Write => CsrOp::Write(operand),
@@ -500,7 +541,9 @@ unsafe extern "C" fn csr(context: *mut u8, request: CsrRequest, operand: u64) ->
     };
     let value = hart.own_csr(request.number(), op, plat);
     let code = hart.fast.fetch_tlb;
-    hart.prepare();
+    if op != CsrOp::Read {
+        hart.prepare();
+    }
     CsrAnswer {
         value: value.unwrap_or(0),
         done: match value {

@@ -13,6 +13,7 @@
 //! A hart knows RAM and the trait [`platform::Platform`], and no device.
 
 mod access;
+pub mod activity;
 mod block;
 mod code_pages;
 mod compiled;
@@ -28,11 +29,13 @@ mod ram;
 mod run;
 mod snapshot;
 mod state;
+mod statistics;
 mod tlb;
 mod translate;
 mod trap;
 
-pub use block::CodeCache;
+pub use activity::{Activity, Meter};
+pub use block::{CodeCache, CodeLimits};
 pub use compiled::HOT;
 pub use config::{CACHE_BLOCK, CostModel, Extensions, HartConfig};
 pub use memory_access::MemoryAccess;
@@ -40,6 +43,7 @@ pub use pmp::Pmp;
 pub use ram::{Ram, RamError};
 pub use run::{Observer, Stop};
 pub use snapshot::Snapshot;
+pub use statistics::{CodeStatistics, HartStatistics};
 
 use trapless_isa::Mode;
 use trapless_isa::csr::status;
@@ -68,12 +72,25 @@ pub(crate) struct Syndrome {
     pub insn: u32,
 }
 
-/// Reservation of LR.
-#[derive(Clone, Copy, Debug)]
+/// Reservation of LR. Compiled code knows its layout.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
 pub(crate) struct Reservation {
-    pub host: usize,
-    pub size: u8,
+    /// Host address; 0 if nothing is reserved.
+    pub host: u64,
+    /// Bytes.
+    pub size: u64,
+    /// What LR saw, zero-extended.
     pub value: u64,
+}
+
+impl Reservation {
+    /// Nothing is reserved.
+    pub const NONE: Self = Self {
+        host: 0,
+        size: 0,
+        value: 0,
+    };
 }
 
 /// One hart.
@@ -102,7 +119,7 @@ pub struct Hart {
     pub(crate) config: HartConfig,
     pub(crate) id: usize,
     pub(crate) syndrome: Syndrome,
-    pub(crate) reservation: Option<Reservation>,
+    pub(crate) reservation: Reservation,
     /// Inputs as last read from the platform, and `mip` derived from them.
     pub(crate) lines: Lines,
     pub(crate) lines_stale: bool,
@@ -127,6 +144,8 @@ pub struct Hart {
     pub(crate) ahead: u64,
     /// A debugger translates: no permission checks, nothing remembered.
     pub(crate) probing: bool,
+    pub(crate) meter: Meter,
+    pub(crate) counts: HartStatistics,
 }
 
 impl Hart {
@@ -151,7 +170,7 @@ impl Hart {
             config,
             id,
             syndrome: Syndrome::default(),
-            reservation: None,
+            reservation: Reservation::NONE,
             lines: Lines::default(),
             lines_stale: true,
             mip: 0,
@@ -166,6 +185,8 @@ impl Hart {
             cut: None,
             ahead: 0,
             probing: false,
+            meter: Meter::default(),
+            counts: HartStatistics::default(),
         };
         hart.x[10] = id as u64;
         hart.select_contexts();
@@ -175,6 +196,11 @@ impl Hart {
     /// Hart id.
     pub fn id(&self) -> usize {
         self.id
+    }
+
+    /// Lets the hart tell `meter` what it does.
+    pub fn set_meter(&mut self, meter: &Meter) {
+        self.meter = meter.clone();
     }
 
     /// Local virtual time in cycles.

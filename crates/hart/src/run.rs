@@ -5,7 +5,7 @@ use trapless_ledger::event::{Event, Raise};
 
 use crate::block::CodeCache;
 use crate::platform::Platform;
-use crate::{Hart, csr};
+use crate::{Activity, Hart, csr};
 
 /// Why [`Hart::run`] came back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,9 +46,10 @@ impl Hart {
     ) -> Stop {
         self.watched = plat.wants_mode_changes();
         self.sums = plat.sums_timer_sets();
-        self.lines_stale = true;
+        self.lines_stale |= plat.lines_changed(self.id);
         self.attention();
         self.note_stores();
+        self.meter.set(Activity::Interpreted);
         // The rest of a block that an observer stopped in comes before anything a block end brings.
         let left = match self.cut.take() {
             Some((pc, left)) if pc == self.pc => left,
@@ -99,7 +100,9 @@ impl Hart {
         until: u64,
     ) -> Option<Stop> {
         loop {
+            let before = self.meter.enter(Activity::Trap);
             let stop = self.attend_once(code, plat, until);
+            self.meter.leave(before);
             // An interrupt taken has its price, too.
             if stop.is_some() || self.cycles < self.limit {
                 return stop;

@@ -7,7 +7,7 @@ use trapless_isa::{Mode, Priv, cause::exception};
 use crate::pmp::Verdict;
 use crate::state::HpmEvent;
 use crate::tlb::{Access, Key, Mapping};
-use crate::{Fault, Hart, Syndrome};
+use crate::{Activity, Fault, Hart, Syndrome};
 
 const PTE_V: u64 = 1 << 0;
 const PTE_R: u64 = 1 << 1;
@@ -164,6 +164,20 @@ impl Hart {
     /// Errors leave the syndrome in [`Hart::syndrome`].
     #[cold]
     pub(crate) fn translate(
+        &mut self,
+        va: u64,
+        len: u64,
+        access: Access,
+        eff: &Effective,
+    ) -> Result<u64, Fault> {
+        self.counts.miss(access);
+        let before = self.meter.enter(Activity::Walk);
+        let result = self.translate_page(va, len, access, eff);
+        self.meter.leave(before);
+        result
+    }
+
+    fn translate_page(
         &mut self,
         va: u64,
         len: u64,

@@ -9,7 +9,7 @@ use trapless_ledger::event::{Event, Return, Trap};
 use crate::csr::interrupts::VS_BITS;
 use crate::platform::Platform;
 use crate::state::HpmEvent;
-use crate::{Fault, Hart, Syndrome};
+use crate::{Activity, Fault, Hart, Syndrome};
 
 /// Interrupts in order of decreasing priority (section 3.1.9, with the H extension's).
 const PRIORITY: [u64; 11] = [
@@ -104,6 +104,7 @@ impl Hart {
     }
 
     fn enter(&mut self, to: Mode, epc: u64, plat: &mut dyn Platform) {
+        let before = self.meter.enter(Activity::Trap);
         let s = self.syndrome;
         let from = self.mode;
         let is_ecall = matches!(
@@ -199,6 +200,7 @@ impl Hart {
             };
         self.cycles += u64::from(self.config.cost.trap);
         self.set_mode(to, plat);
+        self.meter.leave(before);
     }
 
     /// `mret`.

@@ -78,6 +78,8 @@ pub struct Layout {
     pub vsip: usize,
     /// See [`mip`](Self::mip).
     pub vsie: usize,
+    /// Reservation of LR: host address or 0, size in bytes, value, `u64` each.
+    pub reservation: usize,
     /// `mstatus` and `vsstatus` bits that a write of `sstatus` changes.
     pub status_written: i32,
     /// See [`TimerLayout`].

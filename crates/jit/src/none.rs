@@ -8,7 +8,7 @@ pub enum Jit {}
 impl Jit {
     /// There is no compiler for this host.
     #[must_use]
-    pub fn new(_: &Layout, _: &Helpers) -> Option<Self> {
+    pub fn new(_: &Layout, _: &Helpers, _: usize) -> Option<Self> {
         None
     }
 
@@ -24,6 +24,18 @@ impl Jit {
 
     /// See the compiler of other hosts.
     pub fn reset(&mut self) {
+        match *self {}
+    }
+
+    /// See the compiler of other hosts.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        match *self {}
+    }
+
+    /// See the compiler of other hosts.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
         match *self {}
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use trapless_devices::{Clock, IrqLine, MmioDevice, PowerLatch};
 use trapless_hart::platform::{BusFault, Platform};
-use trapless_hart::{Pmp, Ram};
+use trapless_hart::{Activity, Meter, Pmp, Ram};
 use trapless_intc::{CsrAccess, CsrFault, InterruptArchitecture, Lines};
 use trapless_isa::Mode;
 use trapless_ledger::event::{DeviceAccess, Event, Sink, TimerSets};
@@ -99,11 +99,14 @@ pub(crate) struct Bus {
     pub feeds: Vec<Feed>,
     pub protection: Protection,
     pub sinks: Vec<Box<dyn Sink + Send>>,
+    /// All sinks take writes of guests' timers as sums.
+    pub sums: bool,
     pub power: PowerLatch,
     pub stop: Arc<AtomicBool>,
     watches_modes: bool,
     /// A device was touched: its deadline may have changed.
     pub touched: bool,
+    pub meter: Meter,
 }
 
 /// Parts of a bus.
@@ -162,10 +165,12 @@ impl Bus {
             feeds: (0..parts.harts).map(|_| Feed::default()).collect(),
             protection: Protection::new(parts.harts),
             sinks: Vec::new(),
+            sums: true,
             power: parts.power,
             stop: Arc::new(AtomicBool::new(false)),
             watches_modes,
             touched: true,
+            meter: Meter::default(),
         })
     }
 
@@ -196,6 +201,7 @@ impl Bus {
         act: impl FnOnce(&mut dyn MmioDevice) -> T,
     ) -> T {
         self.clock.advance(time);
+        let before = self.meter.enter(Activity::Device);
         let device = self.slots[index].device.as_mut();
         let result = act(device);
         if device.writes_memory() {
@@ -203,12 +209,14 @@ impl Bus {
         }
         self.touched = true;
         self.propagate(time, None);
+        self.meter.leave(before);
         result
     }
 
     /// Takes changed wires to the interrupt architecture and its changes to the harts other than
     /// `origin`, which asks by itself.
     pub fn propagate(&mut self, time: u64, origin: Option<usize>) {
+        let before = self.meter.enter(Activity::Interrupts);
         let levels = self.wires.0.load(Relaxed);
         let mut edges = levels ^ self.driven;
         self.driven = levels;
@@ -228,6 +236,7 @@ impl Bus {
                 feed.changed(self.intc.as_mut(), hart, time);
             }
         }
+        self.meter.leave(before);
     }
 
     /// Hands what the interrupt architecture did to the sinks.
@@ -238,6 +247,15 @@ impl Bus {
         for step in self.intc.take_steps() {
             self.record(&Event::Virtual(step));
         }
+    }
+
+    /// Does work of another kind.
+    #[inline]
+    fn metered<T>(&mut self, activity: Activity, act: impl FnOnce(&mut Self) -> T) -> T {
+        let before = self.meter.enter(activity);
+        let result = act(self);
+        self.meter.leave(before);
+        result
     }
 
     fn device_access(&mut self, hart: usize, time: u64, mode: Mode, addr: u64, write: bool) {
@@ -274,8 +292,8 @@ impl Platform for Bus {
             }
             Target::Interrupts => {
                 self.device_access(hart, now, mode, addr, false);
-                self.intc
-                    .load(hart, now, addr, size)
+                let load = |bus: &mut Self| bus.intc.load(hart, now, addr, size);
+                self.metered(Activity::Interrupts, load)
                     .map_err(|_| BusFault)?
             }
             Target::Device(index) => {
@@ -283,7 +301,9 @@ impl Platform for Bus {
                 self.clock.advance(now);
                 let mut bytes = [0; 8];
                 let data = &mut bytes[..usize::from(size).min(8)];
-                self.slots[index].device.read(addr - base, data);
+                self.metered(Activity::Device, |bus| {
+                    bus.slots[index].device.read(addr - base, data);
+                });
                 self.touched = true;
                 u64::from_le_bytes(bytes)
             }
@@ -306,8 +326,8 @@ impl Platform for Bus {
             Target::Rom => return Err(BusFault),
             Target::Interrupts => {
                 self.device_access(hart, now, mode, addr, true);
-                self.intc
-                    .store(hart, now, addr, size, value)
+                let store = |bus: &mut Self| bus.intc.store(hart, now, addr, size, value);
+                self.metered(Activity::Interrupts, store)
                     .map_err(|_| BusFault)?;
             }
             Target::Device(index) => {
@@ -315,8 +335,10 @@ impl Platform for Bus {
                 self.clock.advance(now);
                 let bytes = value.to_le_bytes();
                 let data = &bytes[..usize::from(size).min(8)];
-                let device = self.slots[index].device.as_mut();
-                device.write(addr - base, data);
+                self.metered(Activity::Device, |bus| {
+                    bus.slots[index].device.write(addr - base, data);
+                });
+                let device = &self.slots[index].device;
                 if device.writes_memory() {
                     self.ram.written_by_device();
                 }
@@ -328,6 +350,7 @@ impl Platform for Bus {
     }
 
     fn csr(&mut self, access: &CsrAccess) -> Result<u64, CsrFault> {
+        let before = self.meter.enter(Activity::Interrupts);
         let result = self.intc.csr(access);
         let mut switched = self.intc.take_switched();
         while switched != 0 {
@@ -338,6 +361,7 @@ impl Platform for Bus {
             }
         }
         self.propagate(access.now, Some(access.hart));
+        self.meter.leave(before);
         self.record_steps();
         result
     }
@@ -347,11 +371,19 @@ impl Platform for Bus {
     }
 
     fn lines(&mut self, hart: usize, now: u64) -> Lines {
-        self.feeds[hart].lines(self.intc.as_mut(), hart, now)
+        self.metered(Activity::Interrupts, |bus| {
+            bus.feeds[hart].lines(bus.intc.as_mut(), hart, now)
+        })
+    }
+
+    fn lines_changed(&self, hart: usize) -> bool {
+        self.feeds[hart].dirty
     }
 
     fn mode_changed(&mut self, hart: usize, now: u64, mode: Mode, vmid: u16) {
-        self.intc.mode_changed(hart, now, mode, vmid);
+        self.metered(Activity::Interrupts, |bus| {
+            bus.intc.mode_changed(hart, now, mode, vmid);
+        });
         self.propagate(now, Some(hart));
     }
 
@@ -368,18 +400,22 @@ impl Platform for Bus {
     }
 
     fn record(&mut self, event: &Event) {
+        let before = self.meter.enter(Activity::Ledger);
         for sink in &mut self.sinks {
             sink.record(event);
         }
+        self.meter.leave(before);
     }
 
     fn sums_timer_sets(&self) -> bool {
-        self.sinks.iter().all(|sink| sink.sums_timer_sets())
+        self.sums
     }
 
     fn record_timer_sets(&mut self, sets: &TimerSets) {
+        let before = self.meter.enter(Activity::Ledger);
         for sink in &mut self.sinks {
             sink.timer_sets(sets);
         }
+        self.meter.leave(before);
     }
 }

@@ -51,6 +51,7 @@ mod protection;
 mod random;
 mod schedule;
 mod shared;
+mod statistics;
 
 pub use boot::Payload;
 pub use error::Error;
@@ -60,3 +61,4 @@ pub use preset::{Engine, MachineConfig, presets};
 pub use random::Random;
 pub use schedule::{Limits, Outcome};
 pub use shared::Shared;
+pub use statistics::EngineStatistics;

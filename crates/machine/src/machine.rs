@@ -128,8 +128,14 @@ impl Machine {
         let mut hart_config = config.hart.clone();
         hart_config.reset_pc = map::ROM;
         hart_config.supervisor_interrupts = bus.intc.supervisor_interrupts();
-        let new_hart = |id| Hart::new(id, hart_config.clone(), ram.clone());
+        let new_hart = |id| {
+            let mut hart = Hart::new(id, hart_config.clone(), ram.clone());
+            hart.set_meter(&bus.meter);
+            hart
+        };
         let mut code = CodeCache::new(&ram, hart_config.extensions, hart_config.cost);
+        code.set_limits(config.code);
+        code.set_meter(&bus.meter);
         if let Engine::Jit { hot } = config.engine {
             code.compile(hot, &hart_config);
         }
@@ -280,6 +286,7 @@ impl Machine {
 
     /// Adds a receiver of events. Several receive in the order in which they were added.
     pub fn add_sink(&mut self, sink: Box<dyn Sink + Send>) {
+        self.bus.sums &= sink.sums_timer_sets();
         self.bus.sinks.push(sink);
         self.bus.intc.record_steps(true);
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use trapless_hart::{Extensions, HartConfig};
+use trapless_hart::{CodeLimits, Extensions, HartConfig};
 
 use crate::Error;
 use crate::cost::CostTable;
@@ -75,6 +75,10 @@ pub struct MachineConfig {
     /// What executes instructions.
     #[serde(skip)]
     pub engine: Engine,
+    /// How much translated code is kept. Results are the same as long as no program counts on patched code
+    /// without `fence.i`.
+    #[serde(skip)]
+    pub code: CodeLimits,
 }
 
 /// What executes instructions. Results are the same.
@@ -130,6 +134,7 @@ impl MachineConfig {
             // 2025-01-01: late enough for certificates and file systems, and always the same.
             epoch: 1_735_689_600,
             engine: Engine::default(),
+            code: CodeLimits::default(),
         })
     }
 

@@ -12,7 +12,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use trapless_devices::PowerRequest;
-use trapless_hart::{Observer, Stop};
+use trapless_hart::{Activity, Observer, Stop};
 
 use crate::Machine;
 
@@ -101,8 +101,16 @@ impl Machine {
     pub(crate) fn run_alone(
         &mut self,
         limits: &Limits,
-        mut observer: Option<&mut dyn Observer>,
+        observer: Option<&mut dyn Observer>,
     ) -> Outcome {
+        let meter = self.bus.meter.clone();
+        let before = meter.enter(Activity::Schedule);
+        let outcome = self.run_rounds(limits, observer);
+        meter.leave(before);
+        outcome
+    }
+
+    fn run_rounds(&mut self, limits: &Limits, mut observer: Option<&mut dyn Observer>) -> Outcome {
         loop {
             if let Some(outcome) = self.ended() {
                 return outcome;
@@ -252,6 +260,7 @@ impl Machine {
                 false => horizon,
             };
             let stop = hart.run(&mut self.code, &mut self.bus, until, watcher);
+            self.bus.meter.set(Activity::Schedule);
             self.bus.feeds[index].now = hart.now();
             if stop == Stop::Observer {
                 // In the middle of a turn: nothing else may happen here.

@@ -20,9 +20,13 @@ unsafe impl Send for Buffer {}
 const PAGE: usize = 4096;
 
 impl Buffer {
-    /// Maps `data` bytes of data and `code` bytes of code (multiples of the page size), lazily.
+    /// Maps `data` bytes of data (a multiple of the page size) and `code` bytes of code, lazily.
     pub fn new(data: usize, code: usize) -> io::Result<Self> {
-        let size = data + code;
+        let code = code.checked_next_multiple_of(PAGE);
+        let size = code.and_then(|code| code.checked_add(data));
+        let (Some(code), Some(size)) = (code, size) else {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        };
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let rw = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new anonymous mapping at an address of the kernel's choice.
@@ -48,6 +52,11 @@ impl Buffer {
     /// Address at which the next code will be.
     pub fn next(&self) -> usize {
         self.base as usize + self.data + self.used
+    }
+
+    /// Most bytes of code.
+    pub fn capacity(&self) -> usize {
+        self.size - self.data
     }
 
     /// Bytes of code.

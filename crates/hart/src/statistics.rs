@@ -1,0 +1,117 @@
+//! Counts of what the engines do. They say how a result was reached and are no part of it: engines differ in
+//! them, and a guest sees none.
+//!
+//! What compiled code does by itself (TLB hits, jumps it knows) is not counted: that would slow it down.
+
+use serde::Serialize;
+
+use crate::state::HpmEvent;
+use crate::tlb::Access;
+use crate::{CodeCache, Hart};
+
+/// What a hart did.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize)]
+pub struct HartStatistics {
+    /// TLB misses of loads, each a page walk.
+    pub load_misses: u64,
+    /// TLB misses of stores and AMOs, each a page walk.
+    pub store_misses: u64,
+    /// TLB misses of instruction fetches, each a page walk.
+    pub fetch_misses: u64,
+    /// Loads and stores that took the slow path although the TLB had their page: misaligned ones, those that
+    /// cross pages, and stores to pages with code.
+    pub slow_hits: u64,
+    /// Times that compiled code was entered.
+    pub entries: u64,
+    /// Instructions that compiled code left to the interpreter, without `csr_helpers`.
+    pub helpers: u64,
+    /// CSR accesses that compiled code left to the interpreter.
+    pub csr_helpers: u64,
+    /// Blocks that the jump cache did not have, cold ones included, while there is a compiler.
+    pub jump_misses: u64,
+    /// Runs of blocks that were interpreted while there is a compiler.
+    pub interpreted_blocks: u64,
+    /// Traps from V=1 to HS-mode.
+    pub guest_exits: u64,
+}
+
+/// What a machine's code cache did.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize)]
+pub struct CodeStatistics {
+    /// Blocks decoded, again after they were dropped included.
+    pub blocks_decoded: u64,
+    /// Instructions in them.
+    pub instructions_decoded: u64,
+    /// Times that all decoded blocks were dropped because there was no room.
+    pub decoded_resets: u64,
+    /// Blocks compiled, again after they were dropped included.
+    pub blocks_compiled: u64,
+    /// Bytes of code compiled.
+    pub code_bytes: u64,
+    /// Bytes of code in the buffer now.
+    pub code_held: u64,
+    /// Most bytes of code that it holds.
+    pub code_capacity: u64,
+    /// Times that all compiled code was dropped, with the decoded blocks or because there was no room.
+    pub code_resets: u64,
+}
+
+impl HartStatistics {
+    /// Counts a TLB miss.
+    pub(crate) fn miss(&mut self, access: Access) {
+        match access {
+            Access::Read => self.load_misses += 1,
+            Access::Write => self.store_misses += 1,
+            Access::Exec => self.fetch_misses += 1,
+        }
+    }
+
+    /// Adds those of another hart.
+    pub fn add(&mut self, other: &Self) {
+        let Self {
+            load_misses,
+            store_misses,
+            fetch_misses,
+            slow_hits,
+            entries,
+            helpers,
+            csr_helpers,
+            jump_misses,
+            interpreted_blocks,
+            guest_exits,
+        } = other;
+        self.load_misses += load_misses;
+        self.store_misses += store_misses;
+        self.fetch_misses += fetch_misses;
+        self.slow_hits += slow_hits;
+        self.entries += entries;
+        self.helpers += helpers;
+        self.csr_helpers += csr_helpers;
+        self.jump_misses += jump_misses;
+        self.interpreted_blocks += interpreted_blocks;
+        self.guest_exits += guest_exits;
+    }
+}
+
+impl Hart {
+    /// What this hart's engine did.
+    #[must_use]
+    pub fn statistics(&self) -> HartStatistics {
+        HartStatistics {
+            guest_exits: self.csr.events[HpmEvent::GuestExit as usize],
+            ..self.counts
+        }
+    }
+}
+
+impl CodeCache {
+    /// What this cache did.
+    #[must_use]
+    pub fn statistics(&self) -> CodeStatistics {
+        let mut statistics = self.counts;
+        if let Some(compiled) = self.compiled() {
+            compiled.count(&mut statistics);
+        }
+        statistics
+    }
+}
