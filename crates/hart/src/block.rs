@@ -2,8 +2,7 @@
 //!
 //! A block is keyed by the physical address of its first instruction, so that it survives every
 //! change of translation. `fence.i` compares the blocks of pages that harts have written since the last
-//! one ([`crate::code_pages`]) with memory. If a device may have written anything, a block is compared
-//! before it runs again.
+//! one ([`crate::code_pages`]) with memory, or all blocks if a device may have written anything.
 
 use trapless_isa::decode::decode;
 use trapless_isa::inst::{CostClass, Ext, Format, Inst, Op};
@@ -31,8 +30,8 @@ pub(crate) struct Block {
     pub len: u32,
     /// Static price in cycles.
     pub cost: u32,
-    /// [`CodeCache::content`] when it was last compared with memory.
-    content: u32,
+    /// Page of RAM that it is in.
+    page: u32,
 }
 
 impl Block {
@@ -41,7 +40,7 @@ impl Block {
         first: 0,
         len: 0,
         cost: 0,
-        content: 0,
+        page: 0,
     };
 }
 
@@ -49,6 +48,8 @@ impl Block {
 pub(crate) struct Decoded<'a> {
     insts: &'a [Inst],
     blocks: &'a [Block],
+    pages: &'a [u32],
+    tables: &'a [Box<[u32; PARCELS]>],
 }
 
 impl<'a> Decoded<'a> {
@@ -59,8 +60,15 @@ impl<'a> Decoded<'a> {
             block: index,
             insts: &self.insts[block.first as usize..][..block.len as usize],
             cost: block.cost,
+            page: block.page,
             offset,
         }
+    }
+
+    /// Index of the block at an offset of a page.
+    pub fn at(&self, page: u32, offset: u32) -> Option<u32> {
+        let table = self.pages[page as usize].checked_sub(1)?;
+        self.tables[table as usize][offset as usize / 2].checked_sub(1)
     }
 }
 
@@ -93,8 +101,6 @@ pub struct CodeCache {
     /// Per page and parcel: 1 + index into `blocks`, or 0.
     tables: Vec<Box<[u32; PARCELS]>>,
     epoch: u32,
-    /// Counts the times that any page may have been written.
-    content: u32,
     /// Instructions that no block holds, as decoded last, by a hash of their bits.
     singles: Vec<Inst>,
     extensions: Extensions,
@@ -114,7 +120,6 @@ impl CodeCache {
             pages: vec![0; (ram.size() / 4096) as usize],
             tables: Vec::new(),
             epoch: 1,
-            content: 1,
             singles: Vec::new(),
             extensions,
             cost,
@@ -172,6 +177,8 @@ impl CodeCache {
         let decoded = Decoded {
             insts: &self.insts,
             blocks: &self.blocks,
+            pages: &self.pages,
+            tables: &self.tables,
         };
         let compiled = self.compiled.as_mut()?;
         compiled.block(&decoded, index, offset, &self.meter)
@@ -196,27 +203,30 @@ impl CodeCache {
                     return;
                 }
             }
-            None => self.content = self.content.wrapping_add(1).max(1),
+            None => {
+                for page in 0..self.pages.len() {
+                    self.compare_page(ram, page);
+                }
+            }
         }
         self.forget_places();
     }
 
     /// What is remembered of where blocks are does not hold any more.
     fn forget_places(&mut self) {
-        if let Some(compiled) = &mut self.compiled {
-            compiled.unlink_all();
-        }
         self.epoch = self.epoch.wrapping_add(1).max(1);
     }
 
-    /// Drops the blocks of a page that differ from memory. Returns whether there were any.
+    /// Drops the blocks of a page that differ from memory, and then all its compiled code, which may lead to
+    /// them. Returns whether there were any.
     fn compare_page(&mut self, ram: &Ram, page: usize) -> bool {
         let Some(table) = (self.pages[page] as usize).checked_sub(1) else {
             return false;
         };
         let (mut changed, mut kept) = (false, false);
+        let before = self.tables[table].clone();
         for parcel in 0..PARCELS {
-            let Some(index) = self.tables[table][parcel].checked_sub(1) else {
+            let Some(index) = before[parcel].checked_sub(1) else {
                 continue;
             };
             let pa = ram.base() + (page * 4096 + parcel * 2) as u64;
@@ -229,6 +239,9 @@ impl CodeCache {
         }
         if !kept {
             ram.code_pages().remove(page);
+        }
+        if let (true, Some(compiled)) = (changed, &mut self.compiled) {
+            compiled.drop_page(page as u32, before.iter().filter_map(|i| i.checked_sub(1)));
         }
         changed
     }
@@ -275,26 +288,13 @@ impl CodeCache {
         if table != 0 {
             let slot = self.tables[table as usize - 1][parcel];
             if slot != 0 {
-                let index = slot - 1;
-                let block = self.blocks[index as usize];
-                if block.content == self.content || self.revalidate(ram, pa, index) {
-                    return Some(index);
-                }
+                return Some(slot - 1);
             }
         }
         let before = self.meter.enter(Activity::Decode);
         let index = self.build(ram, pa, page, parcel);
         self.meter.leave(before);
         index
-    }
-
-    /// Compares a block with memory; remembers if nothing changed.
-    fn revalidate(&mut self, ram: &Ram, pa: u64, index: u32) -> bool {
-        let same = self.same(ram, pa, &self.blocks[index as usize]);
-        if same {
-            self.blocks[index as usize].content = self.content;
-        }
-        same
     }
 
     /// Whether memory at `pa` holds what was decoded for a block.
@@ -345,7 +345,7 @@ impl CodeCache {
             first: first as u32,
             len,
             cost,
-            content: self.content,
+            page: page as u32,
         });
         if self.pages[page] == 0 {
             self.tables.push(Box::new([0; PARCELS]));

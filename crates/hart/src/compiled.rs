@@ -56,12 +56,19 @@ pub(crate) struct Compiled {
     version: u32,
     /// Runs of a block that are interpreted before it is compiled.
     hot: u32,
-    /// Blocks that have run so often, and their offsets in their pages.
-    waiting: Vec<(u32, u32)>,
+    /// Blocks that have run so often.
+    waiting: Vec<Waiting>,
     /// Blocks compiled, bytes of code of those that have been dropped, and how often they were.
     compiled: u64,
     dropped: u64,
     resets: u64,
+}
+
+/// A block that is to be compiled.
+struct Waiting {
+    index: u32,
+    page: u32,
+    offset: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -97,6 +104,7 @@ impl Compiled {
             mie: offset_of!(Hart, csr.mie),
             vsip: offset_of!(Hart, vsip),
             vsie: offset_of!(Hart, csr.vsie),
+            reservation: offset_of!(Hart, reservation),
             status_written: VSSTATUS as i32,
             timer: TimerLayout {
                 value: offset_of!(Hart, csr.s) + size_of::<Bank>() + offset_of!(Bank, timecmp),
@@ -151,7 +159,7 @@ impl Compiled {
             }
         };
         if runs == self.hot {
-            self.waiting.push((index, offset));
+            self.wait(decoded, index, offset);
         }
         if runs < self.hot || (runs < 2 * self.hot && self.waiting.len() < BATCH) {
             return None;
@@ -160,7 +168,7 @@ impl Compiled {
         if !self.compile_waiting(decoded) {
             self.reset();
             self.blocks.resize(at + 1024, State::Cold(0));
-            self.waiting.push((index, offset));
+            self.wait(decoded, index, offset);
             self.compile_waiting(decoded);
         }
         meter.leave(before);
@@ -170,16 +178,30 @@ impl Compiled {
         }
     }
 
+    fn wait(&mut self, decoded: &Decoded<'_>, index: u32, offset: u32) {
+        let page = decoded.source(index, offset).page;
+        self.waiting.push(Waiting {
+            index,
+            page,
+            offset,
+        });
+    }
+
     /// Compiles what waits for it; `false` if there is no room.
     fn compile_waiting(&mut self, decoded: &Decoded<'_>) -> bool {
-        let source = |&(block, offset)| decoded.source(block, offset);
-        let sources: Vec<Source<'_>> = self.waiting.iter().map(source).collect();
-        let Some(codes) = self.jit.compile(&sources) else {
+        let source = |waiting: &Waiting| decoded.source(waiting.index, waiting.offset);
+        let mut sources: Vec<Source<'_>> = self.waiting.iter().map(source).collect();
+        sources.sort_by_key(|source| (source.page, source.offset));
+        let known = |page, offset| match self.blocks.get(decoded.at(page, offset)? as usize)? {
+            State::Hot(code) => Some(*code),
+            State::Cold(_) => None,
+        };
+        let Some(codes) = self.jit.compile(&sources, &known) else {
             return false;
         };
-        self.compiled += self.waiting.len() as u64;
-        for (&(index, _), code) in self.waiting.iter().zip(codes) {
-            self.blocks[index as usize] = State::Hot(code);
+        self.compiled += sources.len() as u64;
+        for (source, code) in sources.iter().zip(codes) {
+            self.blocks[source.block as usize] = State::Hot(code);
         }
         self.waiting.clear();
         true
@@ -189,8 +211,15 @@ impl Compiled {
         self.jit.link(site, target);
     }
 
-    pub fn unlink_all(&mut self) {
-        self.jit.unlink_all();
+    /// Forgets the code of `blocks`, which are all of their page. What has run often will soon be compiled
+    /// again.
+    pub fn drop_page(&mut self, page: u32, blocks: impl Iterator<Item = u32>) {
+        for index in blocks {
+            if let Some(state) = self.blocks.get_mut(index as usize) {
+                *state = State::Cold(0);
+            }
+        }
+        self.waiting.retain(|waiting| waiting.page != page);
     }
 
     /// Adds what it did.
@@ -457,7 +486,7 @@ unsafe fn step(context: *mut u8, block: u32, at: Position) -> Option<(&'static m
     hart.counts.helpers += 1;
     let block = code.block(block);
     let rest = &code.insts(&block)[at.index()..];
-    let pc = hart.pc.wrapping_add(at.distance());
+    let pc = hart.pc.wrapping_add(at.offset());
     let next = match hart.exec_one(&rest[0], pc, plat) {
         Ok(Flow::Next) => Some(pc.wrapping_add(u64::from(rest[0].len))),
         Ok(Flow::Jump(target)) => Some(target),
@@ -512,7 +541,9 @@ unsafe extern "C" fn csr(context: *mut u8, request: CsrRequest, operand: u64) ->
     };
     let value = hart.own_csr(request.number(), op, plat);
     let code = hart.fast.fetch_tlb;
-    hart.prepare();
+    if op != CsrOp::Read {
+        hart.prepare();
+    }
     CsrAnswer {
         value: value.unwrap_or(0),
         done: match value {

@@ -72,12 +72,25 @@ pub(crate) struct Syndrome {
     pub insn: u32,
 }
 
-/// Reservation of LR.
-#[derive(Clone, Copy, Debug)]
+/// Reservation of LR. Compiled code knows its layout.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
 pub(crate) struct Reservation {
-    pub host: usize,
-    pub size: u8,
+    /// Host address; 0 if nothing is reserved.
+    pub host: u64,
+    /// Bytes.
+    pub size: u64,
+    /// What LR saw, zero-extended.
     pub value: u64,
+}
+
+impl Reservation {
+    /// Nothing is reserved.
+    pub const NONE: Self = Self {
+        host: 0,
+        size: 0,
+        value: 0,
+    };
 }
 
 /// One hart.
@@ -106,7 +119,7 @@ pub struct Hart {
     pub(crate) config: HartConfig,
     pub(crate) id: usize,
     pub(crate) syndrome: Syndrome,
-    pub(crate) reservation: Option<Reservation>,
+    pub(crate) reservation: Reservation,
     /// Inputs as last read from the platform, and `mip` derived from them.
     pub(crate) lines: Lines,
     pub(crate) lines_stale: bool,
@@ -157,7 +170,7 @@ impl Hart {
             config,
             id,
             syndrome: Syndrome::default(),
-            reservation: None,
+            reservation: Reservation::NONE,
             lines: Lines::default(),
             lines_stale: true,
             mip: 0,

@@ -64,6 +64,13 @@ pub trait Platform {
     /// when `now` reaches the deadline it was given last. `pulse` bits are handed over once.
     fn lines(&mut self, hart: usize, now: u64) -> Lines;
 
+    /// Whether [`lines`](Self::lines) may answer something else than last time, although the deadline it gave
+    /// has not come: somebody else changed them. Asked at the start of a run.
+    fn lines_changed(&self, hart: usize) -> bool {
+        let _ = hart;
+        true
+    }
+
     /// The hart changed mode or VMID; called only if [`wants_mode_changes`](Self::wants_mode_changes).
     /// Afterwards the hart asks for its [`lines`](Self::lines) again.
     fn mode_changed(&mut self, hart: usize, now: u64, mode: Mode, vmid: u16) {

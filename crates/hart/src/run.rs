@@ -46,7 +46,7 @@ impl Hart {
     ) -> Stop {
         self.watched = plat.wants_mode_changes();
         self.sums = plat.sums_timer_sets();
-        self.lines_stale = true;
+        self.lines_stale |= plat.lines_changed(self.id);
         self.attention();
         self.note_stores();
         self.meter.set(Activity::Interpreted);

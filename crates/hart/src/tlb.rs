@@ -110,8 +110,8 @@ pub(crate) struct Tlb {
     fetches: Vec<FetchEntry>,
     contexts: Vec<Context>,
     clock: u64,
-    /// Context that each mode used last: a guess that is nearly always right.
-    latest: [usize; Mode::ALL.len()],
+    /// Context that each mode used last with SUM clear and set: a guess that is nearly always right.
+    latest: [[usize; 2]; Mode::ALL.len()],
     fetch: usize,
     data: usize,
 }
@@ -123,7 +123,7 @@ impl Tlb {
             fetches: Vec::new(),
             contexts: Vec::new(),
             clock: 0,
-            latest: [0; Mode::ALL.len()],
+            latest: [[0; 2]; Mode::ALL.len()],
             fetch: 0,
             data: 0,
         }
@@ -191,13 +191,14 @@ impl Tlb {
     /// Offset of the array of a context, made if it is not resident.
     pub fn intern(&mut self, key: &Key) -> usize {
         self.clock += 1;
-        let hint = self.latest[key.mode as usize];
+        let sum = key.flags as usize & 1;
+        let hint = self.latest[key.mode as usize][sum];
         let known = match self.contexts.get(hint) {
             Some(context) if context.key == *key => Some(hint),
             _ => self.contexts.iter().position(|c| c.key == *key),
         };
         if let Some(i) = known {
-            self.latest[key.mode as usize] = i;
+            self.latest[key.mode as usize][sum] = i;
             self.contexts[i].used = self.clock;
             return i * BOTH_WAYS;
         }

@@ -78,6 +78,8 @@ pub struct Layout {
     pub vsip: usize,
     /// See [`mip`](Self::mip).
     pub vsie: usize,
+    /// Reservation of LR: host address or 0, size in bytes, value, `u64` each.
+    pub reservation: usize,
     /// `mstatus` and `vsstatus` bits that a write of `sstatus` changes.
     pub status_written: i32,
     /// See [`TimerLayout`].
@@ -235,21 +237,21 @@ impl Code {
     }
 }
 
-/// A jump inside a page that [`Jit::link`] can connect to its target.
+/// A jump inside a page that [`Jit::link`] can connect to its target. Jumps to blocks that are compiled
+/// already, or together with this one, are connected from the beginning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Site(pub(crate) u32);
 
-/// An instruction of a block: its number in the low byte, and its distance from the first one in bytes
-/// above.
+/// An instruction of a block: its number in the low byte, and its offset in the page above.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
 pub struct Position(u32);
 
 impl Position {
-    /// Instruction `index` (0..=255) at `distance` bytes.
+    /// Instruction `index` (0..=255) at `offset` bytes (0..=4095).
     #[must_use]
-    pub fn new(index: u8, distance: u32) -> Self {
-        Self(distance << 8 | u32::from(index))
+    pub fn new(index: u8, offset: u32) -> Self {
+        Self(offset << 8 | u32::from(index))
     }
 
     /// Number of the instruction.
@@ -263,15 +265,15 @@ impl Position {
         self.0 as i32
     }
 
-    /// Distance from the block's first instruction in bytes.
+    /// Offset in the page in bytes.
     #[must_use]
-    pub fn distance(self) -> u64 {
+    pub fn offset(self) -> u64 {
         u64::from(self.0 >> 8)
     }
 }
 
 /// Executes one instruction. Called with registers, cycles and instructions of the context up to
-/// date, the whole block charged, and the program counter that of the block's first instruction.
+/// date, the whole block charged, and the program counter at the start of the page.
 pub type Helper = unsafe extern "C" fn(context: *mut u8, block: u32, at: Position) -> bool;
 
 /// A CSR access: the CSR's number in the low 12 bits, and [`CsrKind`] above.
@@ -366,6 +368,11 @@ pub struct Source<'a> {
     pub insts: &'a [trapless_isa::Inst],
     /// Its price in cycles.
     pub cost: u32,
+    /// Number of its page: blocks of the same page are linked.
+    pub page: u32,
     /// Offset of its first instruction in its page.
     pub offset: u32,
 }
+
+/// Code of the block at an offset of a page, if it is compiled.
+pub type Known<'a> = &'a dyn Fn(u32, u32) -> Option<Code>;

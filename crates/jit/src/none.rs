@@ -1,6 +1,6 @@
 //! Hosts without a compiler: everything is interpreted.
 
-use crate::{Code, Helpers, Layout, Site, Source};
+use crate::{Code, Helpers, Known, Layout, Site, Source};
 
 /// Never exists on this host.
 pub enum Jit {}
@@ -13,17 +13,12 @@ impl Jit {
     }
 
     /// See the compiler of other hosts.
-    pub fn compile(&mut self, _: &[Source<'_>]) -> Option<Vec<Code>> {
+    pub fn compile(&mut self, _: &[Source<'_>], _: Known<'_>) -> Option<Vec<Code>> {
         match *self {}
     }
 
     /// See the compiler of other hosts.
     pub fn link(&mut self, _: Site, _: Code) {
-        match *self {}
-    }
-
-    /// See the compiler of other hosts.
-    pub fn unlink_all(&mut self) {
         match *self {}
     }
 

@@ -99,6 +99,8 @@ pub(crate) struct Bus {
     pub feeds: Vec<Feed>,
     pub protection: Protection,
     pub sinks: Vec<Box<dyn Sink + Send>>,
+    /// All sinks take writes of guests' timers as sums.
+    pub sums: bool,
     pub power: PowerLatch,
     pub stop: Arc<AtomicBool>,
     watches_modes: bool,
@@ -163,6 +165,7 @@ impl Bus {
             feeds: (0..parts.harts).map(|_| Feed::default()).collect(),
             protection: Protection::new(parts.harts),
             sinks: Vec::new(),
+            sums: true,
             power: parts.power,
             stop: Arc::new(AtomicBool::new(false)),
             watches_modes,
@@ -373,6 +376,10 @@ impl Platform for Bus {
         })
     }
 
+    fn lines_changed(&self, hart: usize) -> bool {
+        self.feeds[hart].dirty
+    }
+
     fn mode_changed(&mut self, hart: usize, now: u64, mode: Mode, vmid: u16) {
         self.metered(Activity::Interrupts, |bus| {
             bus.intc.mode_changed(hart, now, mode, vmid);
@@ -401,7 +408,7 @@ impl Platform for Bus {
     }
 
     fn sums_timer_sets(&self) -> bool {
-        self.sinks.iter().all(|sink| sink.sums_timer_sets())
+        self.sums
     }
 
     fn record_timer_sets(&mut self, sets: &TimerSets) {

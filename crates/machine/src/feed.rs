@@ -113,6 +113,7 @@ impl Feed {
 
     /// Forgets what is on its way on the level inputs of `mask`: they mean something else now.
     pub fn forget(&mut self, mask: u64) {
+        self.dirty = true;
         for change in &mut self.queue {
             change.changed.level &= !mask;
             change.arrived &= !mask;

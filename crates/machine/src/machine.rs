@@ -286,6 +286,7 @@ impl Machine {
 
     /// Adds a receiver of events. Several receive in the order in which they were added.
     pub fn add_sink(&mut self, sink: Box<dyn Sink + Send>) {
+        self.bus.sums &= sink.sums_timer_sets();
         self.bus.sinks.push(sink);
         self.bus.intc.record_steps(true);
     }

@@ -17,7 +17,7 @@ pub(crate) mod write;
 
 use trapless_isa::inst::{Inst, Op};
 use trapless_isa::port::{CsrAccess, CsrFault, CsrOp};
-use trapless_isa::{cause::exception, csr};
+use trapless_isa::{Priv, cause::exception, csr};
 
 use crate::block::NO_REG;
 use crate::platform::Platform;
@@ -57,6 +57,10 @@ impl Hart {
     /// An access to a CSR of the hart itself by the current mode. `None`: it is refused, or the CSR is
     /// elsewhere or changes what a TLB context holds, and nothing has been done.
     pub(crate) fn own_csr(&mut self, addr: u16, op: CsrOp, plat: &mut dyn Platform) -> Option<u64> {
+        if addr == csr::SSTATUS && self.mode.privilege() == Priv::S {
+            // Often written, and without further rights.
+            return self.change_csr(self.csr_alias(addr), op, plat);
+        }
         self.csr_check(addr, op != CsrOp::Read, plat).ok()?;
         if (csr::PMPCFG0..=0x3EF).contains(&addr) {
             return None;

@@ -66,11 +66,6 @@ pub(crate) fn plain_csrs(extensions: &Extensions) -> Vec<(u16, PlainCsr)> {
             offset_of!(Hart, csr.scounteren),
             CsrWrite::Word,
         ),
-        host(
-            csr::SENVCFG,
-            offset_of!(Hart, csr.senvcfg),
-            CsrWrite::Same(-1),
-        ),
         host(csr::HSTATUS, offset_of!(Hart, csr.hstatus), HSTATUS_WRITE),
         host(csr::HTVAL, offset_of!(Hart, csr.htval), ALL),
         host(csr::HTINST, offset_of!(Hart, csr.htinst), ALL),
@@ -100,6 +95,19 @@ pub(crate) fn plain_csrs(extensions: &Extensions) -> Vec<(u16, PlainCsr)> {
             CsrWrite::Same(-1),
         ),
     ]);
+    // CBIE = 2 is reserved: values with the higher of its bits are left to the helper.
+    let blocks = envcfg::CBCFE | envcfg::CBZE | envcfg::CBIE;
+    let (fields, refuse) = if extensions.zicbo {
+        ((envcfg::FIOM | blocks) as i32, 2 << 4)
+    } else {
+        (envcfg::FIOM as i32, 0)
+    };
+    let write = CsrWrite::Bits {
+        keep: !fields,
+        take: fields,
+        refuse,
+    };
+    table.push(host(csr::SENVCFG, offset_of!(Hart, csr.senvcfg), write));
     if extensions.smstateen {
         let offset = offset_of!(Hart, csr.sstateen);
         table.push(host(csr::SSTATEEN0, offset, CsrWrite::Ignored));

@@ -27,15 +27,22 @@ impl Hart {
                 let host = self.atomic(va, size, false)?;
                 // SAFETY: `atomic` found `size` aligned bytes in RAM.
                 let value = unsafe { ram::load(host, size) };
-                self.reservation = Some(Reservation { host, size, value });
+                self.reservation = Reservation {
+                    host: host as u64,
+                    size: size.into(),
+                    value,
+                };
                 self.x[rd] = extend(value, size);
             }
             Op::ScW | Op::ScD => {
                 let host = self.atomic(va, size, true)?;
-                let held = self.reservation.take().is_some_and(|r| {
+                let now = Reservation {
+                    host: host as u64,
+                    size: size.into(),
                     // SAFETY: `atomic` found `size` aligned bytes in RAM.
-                    r.host == host && r.size == size && r.value == unsafe { ram::load(host, size) }
-                });
+                    value: unsafe { ram::load(host, size) },
+                };
+                let held = std::mem::replace(&mut self.reservation, Reservation::NONE) == now;
                 if held {
                     // SAFETY: as above.
                     unsafe { ram::store(host, size, operand) };

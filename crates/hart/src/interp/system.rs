@@ -38,7 +38,7 @@ impl Hart {
             Op::Sret => return self.sret(inst, plat).map(Flow::Jump),
             Op::Wfi => self.wfi(inst)?,
             Op::WrsNto | Op::WrsSto => {
-                if self.reservation.is_some() {
+                if self.reservation.host != 0 {
                     self.stalled = true;
                     self.attention();
                 }

@@ -1,5 +1,7 @@
 //! One block: charge, instructions, slow paths.
 
+use std::collections::BTreeMap;
+
 use dynasm::dynasm;
 use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
 use trapless_isa::{CostClass, Inst};
@@ -8,7 +10,7 @@ use super::glue::Glue;
 use super::group::Apart;
 use super::regs::{Place, RAX, place};
 use super::{Assembler, Offsets};
-use crate::{PlainCsr, Position, Source};
+use crate::{Known, PlainCsr, Position, Source};
 
 /// An instruction that left its fast path.
 pub(super) struct Slow {
@@ -27,51 +29,88 @@ pub(super) struct Slow {
     pub back: DynamicLabel,
 }
 
+/// Where jumps inside a page can go directly.
+#[derive(Clone, Copy)]
+pub(super) struct Targets<'a> {
+    /// Blocks that are compiled together, by page and offset.
+    pub entries: &'a BTreeMap<(u32, u32), DynamicLabel>,
+    /// Others.
+    pub known: Known<'a>,
+}
+
+/// A place to jump to.
+#[derive(Clone, Copy)]
+pub(super) enum Target {
+    Label(DynamicLabel),
+    Code(usize),
+}
+
+/// What a block does seldom: it comes behind the code of all blocks.
+#[derive(Default)]
+pub(super) struct Cold {
+    /// The limit is reached at the block's start.
+    late: Option<DynamicLabel>,
+    /// Jumps without direct target, to these offsets.
+    pub gotos: Vec<(DynamicLabel, i32)>,
+    pub apart: Vec<Apart>,
+    pub slow: Vec<Slow>,
+}
+
 pub(super) struct BlockCompiler<'a> {
     pub ops: Assembler,
-    /// Address at which the block's code will be.
+    /// Address at which the code will be.
     pub base: usize,
+    /// The block under way.
     pub source: &'a Source<'a>,
     pub offsets: &'a Offsets,
     pub glue: &'a Glue,
     pub plain_csrs: &'a [(u16, PlainCsr)],
+    pub targets: Targets<'a>,
     /// Address of the targets of sites.
     pub slots: usize,
     /// Sites given out.
     pub sites: &'a mut u32,
-    /// Distance of the instruction under way from the first one in bytes.
+    /// Offset of the instruction under way in its page.
     pub at: i32,
-    pub slow: Vec<Slow>,
-    pub apart: Vec<Apart>,
+    pub cold: Cold,
 }
 
 impl BlockCompiler<'_> {
-    pub fn compile(&mut self) {
+    /// Emits what the block does often. The code of block `next` comes behind it.
+    pub fn hot(&mut self, next: Option<&Source<'_>>) {
         let source = self.source;
         let (cost, len) = (source.cost as i32, source.insts.len() as i32);
-        let (limit, leave) = (self.offsets.limit, self.glue.leave as usize);
+        let limit = self.offsets.limit;
+        let late = self.ops.new_dynamic_label();
+        self.cold.late = Some(late);
+        if let Some(&entry) = self.targets.entries.get(&(source.page, source.offset)) {
+            dynasm!(self.ops; .arch x64; =>entry);
+        }
         dynasm!(self.ops
             ; .arch x64
             ; cmp r15, [rbx + limit]
-            ; jae extern leave
+            ; jae =>late
             ; add r15, cost
             ; add r14, len
         );
         if Self::uses_float(source.insts) {
             self.begin_float();
         }
-        let mut open = true;
+        self.at = source.offset as i32;
+        // Where execution goes on at the end of the code, if it does.
+        let mut onward = None;
         let mut index = 0;
         while let Some(inst) = source.insts.get(index) {
             let grouped = self.group(index);
             if grouped != 0 {
                 index += grouped;
+                onward = Some(self.at);
                 continue;
             }
             let at = Position::new(index as u8, self.at as u32);
+            onward = Some(self.at + i32::from(inst.len));
             if inst.op.ends_block() {
-                self.last(inst, at);
-                open = false;
+                onward = self.last(inst, at);
             } else if !(self.integer(inst)
                 || self.memory(inst, at)
                 || self.bits(inst)
@@ -83,13 +122,30 @@ impl BlockCompiler<'_> {
             self.at += i32::from(inst.len);
             index += 1;
         }
-        if open {
-            self.goto(self.at);
+        if let Some(onward) = onward {
+            let follows =
+                next.is_some_and(|next| next.page == source.page && next.offset as i32 == onward);
+            if !follows {
+                self.goto(onward);
+            }
         }
-        for group in std::mem::take(&mut self.apart) {
+    }
+
+    /// Emits the rest.
+    pub fn cold(&mut self, mut cold: Cold) {
+        if let Some(late) = cold.late {
+            let (offset, leave) = (self.source.offset as i32, self.glue.leave as usize);
+            dynasm!(self.ops; .arch x64; =>late; add r13, offset; jmp extern leave);
+        }
+        for (from, to) in cold.gotos {
+            dynasm!(self.ops; .arch x64; =>from);
+            self.goto(to);
+        }
+        for group in cold.apart {
             self.apart(&group);
         }
-        for slow in std::mem::take(&mut self.slow) {
+        cold.slow.append(&mut self.cold.slow);
+        for slow in cold.slow {
             if let Some(tag) = slow.probe {
                 self.second_way(&slow, tag);
             }
@@ -104,13 +160,38 @@ impl BlockCompiler<'_> {
         }
     }
 
-    /// The instruction that ends the block.
-    fn last(&mut self, inst: &Inst, at: Position) {
+    /// The instruction that ends the block. Returns the offset at which execution goes on at the end of its
+    /// code, if it does.
+    fn last(&mut self, inst: &Inst, at: Position) -> Option<i32> {
         match inst.op.class() {
-            CostClass::Branch => self.branch(inst),
+            CostClass::Branch => {
+                self.branch(inst);
+                Some(self.at + i32::from(inst.len))
+            }
             CostClass::Jump => self.jump(inst),
-            CostClass::Csr => self.csr(inst, at),
-            _ => self.finish(at),
+            CostClass::Csr => {
+                self.csr(inst, at);
+                Some(self.at + i32::from(inst.len))
+            }
+            _ => {
+                self.finish(at);
+                None
+            }
+        }
+    }
+
+    /// Where the code for an offset of the block's page is.
+    pub fn direct(&self, offset: i32) -> Option<Target> {
+        if !(0..4096).contains(&offset) {
+            return None;
+        }
+        let place = (self.source.page, offset as u32);
+        match self.targets.entries.get(&place) {
+            Some(&label) => Some(Target::Label(label)),
+            None => {
+                let code = (self.targets.known)(place.0, place.1)?;
+                Some(Target::Code(code.address() as usize))
+            }
         }
     }
 

@@ -4,14 +4,13 @@ use dynasm::dynasm;
 use dynasmrt::{DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::{Inst, Op};
 
-use super::block::BlockCompiler;
+use super::block::{BlockCompiler, Target};
 use super::glue;
 use super::regs::{RAX, RCX};
 
 impl BlockCompiler<'_> {
-    /// A conditional branch, the last of its block.
+    /// A conditional branch, the last of its block, as far as it is taken.
     pub fn branch(&mut self, inst: &Inst) {
-        let next = self.at + i32::from(inst.len);
         let a = self.value(inst.rs1, RAX);
         if inst.rs2 == 0 {
             dynasm!(self.ops; .arch x64; test Rq(a), Rq(a));
@@ -20,27 +19,34 @@ impl BlockCompiler<'_> {
             let b = self.value(inst.rs2, RCX);
             dynasm!(self.ops; .arch x64; cmp Rq(a), Rq(b));
         }
-        let taken = self.ops.new_dynamic_label();
-        match inst.op {
-            Op::Beq => dynasm!(self.ops; .arch x64; je =>taken),
-            Op::Bne => dynasm!(self.ops; .arch x64; jne =>taken),
-            Op::Blt => dynasm!(self.ops; .arch x64; jl =>taken),
-            Op::Bge => dynasm!(self.ops; .arch x64; jge =>taken),
-            Op::Bltu => dynasm!(self.ops; .arch x64; jb =>taken),
-            _ => dynasm!(self.ops; .arch x64; jae =>taken),
+        let to = self.at.wrapping_add(inst.imm);
+        let target = self.direct(to).unwrap_or_else(|| {
+            let taken = self.ops.new_dynamic_label();
+            self.cold.gotos.push((taken, to));
+            Target::Label(taken)
+        });
+        match (inst.op, target) {
+            (Op::Beq, Target::Label(to)) => dynasm!(self.ops; .arch x64; je =>to),
+            (Op::Bne, Target::Label(to)) => dynasm!(self.ops; .arch x64; jne =>to),
+            (Op::Blt, Target::Label(to)) => dynasm!(self.ops; .arch x64; jl =>to),
+            (Op::Bge, Target::Label(to)) => dynasm!(self.ops; .arch x64; jge =>to),
+            (Op::Bltu, Target::Label(to)) => dynasm!(self.ops; .arch x64; jb =>to),
+            (_, Target::Label(to)) => dynasm!(self.ops; .arch x64; jae =>to),
+            (Op::Beq, Target::Code(to)) => dynasm!(self.ops; .arch x64; je extern to),
+            (Op::Bne, Target::Code(to)) => dynasm!(self.ops; .arch x64; jne extern to),
+            (Op::Blt, Target::Code(to)) => dynasm!(self.ops; .arch x64; jl extern to),
+            (Op::Bge, Target::Code(to)) => dynasm!(self.ops; .arch x64; jge extern to),
+            (Op::Bltu, Target::Code(to)) => dynasm!(self.ops; .arch x64; jb extern to),
+            (_, Target::Code(to)) => dynasm!(self.ops; .arch x64; jae extern to),
         }
-        self.goto(next);
-        dynasm!(self.ops; .arch x64; =>taken);
-        self.goto(self.at.wrapping_add(inst.imm));
     }
 
-    /// `jal` and `jalr`.
-    pub fn jump(&mut self, inst: &Inst) {
+    /// `jal` and `jalr`. Returns the offset to go on at, if there is one.
+    pub fn jump(&mut self, inst: &Inst) -> Option<i32> {
         let link = self.at + i32::from(inst.len);
         if inst.op == Op::Jal {
             self.link(inst.rd, link);
-            self.goto(self.at.wrapping_add(inst.imm));
-            return;
+            return Some(self.at.wrapping_add(inst.imm));
         }
         let base = self.value(inst.rs1, RAX);
         dynasm!(self.ops
@@ -51,31 +57,34 @@ impl BlockCompiler<'_> {
         self.link(inst.rd, link);
         dynasm!(self.ops; .arch x64; mov r13, rcx);
         glue::lookup(&mut self.ops, self.offsets, self.glue.ways);
+        None
     }
 
-    /// Writes the return address, `distance` behind the block's start. Changes `rax` only.
-    fn link(&mut self, rd: u8, distance: i32) {
+    /// Writes the return address, which is at `offset` of the page. Changes `rax` only.
+    fn link(&mut self, rd: u8, offset: i32) {
         if rd != 0 && rd != 32 {
             let host = self.target(rd);
-            dynasm!(self.ops; .arch x64; lea Rq(host), [r13 + distance]);
+            dynasm!(self.ops; .arch x64; lea Rq(host), [r13 + offset]);
             self.put(rd, host);
         }
     }
 
-    /// Goes on `distance` behind the block's start.
-    pub fn goto(&mut self, distance: i32) {
-        let start = self.source.offset as i32;
-        let page = start.wrapping_add(distance);
-        if distance != 0 {
-            dynasm!(self.ops; .arch x64; add r13, distance);
+    /// Goes on at `offset` from the start of the page.
+    pub fn goto(&mut self, offset: i32) {
+        match self.direct(offset) {
+            Some(Target::Label(to)) => return dynasm!(self.ops; .arch x64; jmp =>to),
+            Some(Target::Code(to)) => return dynasm!(self.ops; .arch x64; jmp extern to),
+            None => {}
         }
-        if !(0..4096).contains(&page) {
+        if !(0..4096).contains(&offset) {
+            dynasm!(self.ops; .arch x64; add r13, offset);
             glue::lookup(&mut self.ops, self.offsets, self.glue.ways);
             return;
         }
         let site = *self.sites as i32;
         *self.sites += 1;
-        dynasm!(self.ops; .arch x64; mov eax, site);
+        let request = glue::missing(site, offset);
+        dynasm!(self.ops; .arch x64; mov eax, request);
         let here = self.base + self.ops.offset().0;
         let slot = self.slots + 8 * site as usize;
         // `jmp [rip + ...]`, 6 bytes long.

@@ -34,7 +34,7 @@ fn number(inst: &Inst) -> u16 {
 }
 
 impl BlockCompiler<'_> {
-    /// Emits a CSR instruction, the last of its block.
+    /// Emits a CSR instruction, the last of its block, except for what comes next.
     pub fn csr(&mut self, inst: &Inst, at: Position) {
         let slow = Slow {
             csr: Some(*inst),
@@ -56,8 +56,7 @@ impl BlockCompiler<'_> {
             dynasm!(self.ops; .arch x64; jmp =>slow.out);
         }
         dynasm!(self.ops; .arch x64; =>slow.back);
-        self.slow.push(slow);
-        self.goto(self.at + i32::from(inst.len));
+        self.cold.slow.push(slow);
     }
 
     /// Lets a helper do what a CSR instruction does, and goes on at `back`.
@@ -73,7 +72,7 @@ impl BlockCompiler<'_> {
             ; jb >refused
         );
         self.put(inst.rd, RAX);
-        let next = at.distance() as i32 + i32::from(inst.len);
+        let next = at.offset() as i32 + i32::from(inst.len);
         let lookup = self.glue.lookup as usize;
         dynasm!(self.ops
             ; .arch x64

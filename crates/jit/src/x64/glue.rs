@@ -17,9 +17,9 @@ pub(super) struct Glue {
     pub leave: u64,
     /// For [`lookup`].
     pub ways: Ways,
-    /// Jumps to the code for the program counter in `r13`.
+    /// Jumps to the code for the program counter in `r13`, which compiled code does not know.
     pub lookup: u64,
-    /// A jump without target, whose site is in `eax`.
+    /// A jump without target: [`missing`] is in `eax`.
     pub miss_link: u64,
     /// Block in `ecx`, index in `eax`: executes its last instruction and goes on.
     pub finish: u64,
@@ -105,8 +105,14 @@ fn enter_if_same(ops: &mut Assembler, o: &Offsets, way: i32, leave: usize) {
         ; mov rax, [rbx + o.epoch]
         ; cmp [rcx + 16], rax
         ; jne extern leave
+        ; and r13, -4096
         ; jmp QWORD [rcx + 24]
     );
+}
+
+/// A jump inside a page that has no target yet: its site, and the offset that it goes to (0..=4095).
+pub(super) fn missing(site: i32, offset: i32) -> i32 {
+    site << 12 | offset
 }
 
 /// Where [`lookup`] goes if it finds nothing at once.
@@ -133,7 +139,7 @@ impl Glue {
             // Seven words with the return address: one more aligns the stack.
             dynasm!(ops; .arch x64; sub rsp, 8; mov rbx, rdi; mov rax, rsi);
             reload(ops, o);
-            dynasm!(ops; .arch x64; jmp rax);
+            dynasm!(ops; .arch x64; and r13, -4096; jmp rax);
         })?;
         // Result in rax.
         let out = piece(&|ops| {
@@ -153,7 +159,16 @@ impl Glue {
         })?;
         let ways = Ways { leave, second_way };
         let lookup_piece = piece(&|ops| lookup(ops, o, ways))?;
-        let miss_link = piece(&|ops| dynasm!(ops; .arch x64; jmp extern to_out))?;
+        let miss_link = piece(&|ops| {
+            dynasm!(ops
+                ; .arch x64
+                ; mov ecx, eax
+                ; and ecx, 4095
+                ; add r13, rcx
+                ; shr eax, 12
+                ; jmp extern to_out
+            );
+        })?;
         let resume = piece(&|ops| {
             reload(ops, o);
             lookup(ops, o, ways);

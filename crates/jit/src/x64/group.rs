@@ -115,7 +115,7 @@ impl BlockCompiler<'_> {
             self.at += i32::from(inst.len);
         }
         dynasm!(self.ops; .arch x64; =>apart.back);
-        self.apart.push(apart);
+        self.cold.apart.push(apart);
         group.len
     }
 

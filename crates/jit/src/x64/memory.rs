@@ -128,6 +128,6 @@ impl BlockCompiler<'_> {
     /// Where the block goes on after the fast path or the slow one.
     pub fn end_probe(&mut self, slow: Slow) {
         dynasm!(self.ops; .arch x64; =>slow.back);
-        self.slow.push(slow);
+        self.cold.slow.push(slow);
     }
 }

@@ -17,12 +17,13 @@ mod memory;
 mod regs;
 
 use std::arch::is_x86_feature_detected;
+use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
-use dynasmrt::VecAssembler;
 use dynasmrt::x64::X64Relocation;
+use dynasmrt::{DynasmApi, VecAssembler};
 
-use crate::{Code, Helpers, Layout, PlainCsr, Site, Source};
+use crate::{Code, Helpers, Known, Layout, PlainCsr, Site, Source};
 use buffer::Buffer;
 use glue::Glue;
 
@@ -43,8 +44,6 @@ pub struct Jit {
     plain_csrs: Vec<(u16, PlainCsr)>,
     /// Sites given out.
     sites: u32,
-    /// Sites that have a target.
-    linked: Vec<u32>,
     /// Bytes of glue at the front of the code.
     glue_size: usize,
 }
@@ -75,6 +74,7 @@ struct Offsets {
     mie: i32,
     vsip: i32,
     vsie: i32,
+    reservation: i32,
     status_written: i32,
     timer: Timer,
     time_readable: i32,
@@ -121,6 +121,7 @@ impl Offsets {
             mie: at(layout.mie),
             vsip: at(layout.vsip),
             vsie: at(layout.vsie),
+            reservation: at(layout.reservation),
             status_written: layout.status_written,
             timer: Timer {
                 value: at(layout.timer.value),
@@ -171,64 +172,69 @@ impl Jit {
             offsets,
             plain_csrs: layout.plain_csrs.clone(),
             sites: 0,
-            linked: Vec::new(),
             glue_size,
         })
     }
 
-    /// Compiles blocks. `None`: there is no room, and [`reset`](Self::reset) makes some.
-    pub fn compile(&mut self, sources: &[Source<'_>]) -> Option<Vec<Code>> {
+    /// Compiles blocks, and links those of the same page to each other and to what is `known`. `None`: there
+    /// is no room, and [`reset`](Self::reset) makes some.
+    pub fn compile(&mut self, sources: &[Source<'_>], known: Known<'_>) -> Option<Vec<Code>> {
         if self.sites as usize + 2 * sources.len() > SITES {
             return None;
         }
-        let (first, start) = (self.sites, self.buffer.next());
-        let mut all = Vec::new();
-        let mut codes = Vec::with_capacity(sources.len());
-        for source in sources {
-            // Branch targets like the start of a cache line's quarter.
-            all.resize(all.len().next_multiple_of(16), 0);
-            let base = start + all.len();
-            let mut block = block::BlockCompiler {
-                ops: Assembler::new(base),
-                base,
-                source,
-                offsets: &self.offsets,
-                glue: &self.glue,
-                plain_csrs: &self.plain_csrs,
-                slots: self.buffer.data(),
-                sites: &mut self.sites,
-                at: 0,
-                slow: Vec::new(),
-                apart: Vec::new(),
-            };
-            block.compile();
-            all.extend(block.ops.finalize().ok()?);
-            codes.push(Code(NonZeroU64::new(base as u64)?));
+        let (first, base) = (self.sites, self.buffer.next());
+        let mut ops = Assembler::new(base);
+        let places = sources.iter().map(|source| (source.page, source.offset));
+        let entries: BTreeMap<_, _> = places
+            .map(|place| (place, ops.new_dynamic_label()))
+            .collect();
+        let targets = block::Targets {
+            entries: &entries,
+            known,
+        };
+        let mut block = block::BlockCompiler {
+            ops,
+            base,
+            source: sources.first()?,
+            offsets: &self.offsets,
+            glue: &self.glue,
+            plain_csrs: &self.plain_csrs,
+            targets,
+            slots: self.buffer.data(),
+            sites: &mut self.sites,
+            at: 0,
+            cold: block::Cold::default(),
+        };
+        // What runs seldom comes behind all that runs often.
+        let mut starts = Vec::with_capacity(sources.len());
+        let mut cold = Vec::with_capacity(sources.len());
+        for (index, source) in sources.iter().enumerate() {
+            starts.push(base + block.ops.offset().0);
+            block.source = source;
+            block.hot(sources.get(index + 1));
+            cold.push(std::mem::take(&mut block.cold));
         }
-        self.buffer.append(&all)?;
+        for (source, cold) in sources.iter().zip(cold) {
+            block.source = source;
+            block.cold(cold);
+        }
+        let code = block.ops.finalize().ok()?;
+        self.buffer.append(&code)?;
         for site in first..self.sites {
             self.set(site, self.glue.miss_link);
         }
-        Some(codes)
+        let code = |start: usize| NonZeroU64::new(start as u64).map(Code);
+        starts.into_iter().map(code).collect()
     }
 
     /// Lets the jump `site` go to `code` from now on. The block it belongs to and the target must be
     /// in the same page.
     pub fn link(&mut self, site: Site, code: Code) {
         self.set(site.0, code.address());
-        self.linked.push(site.0);
-    }
-
-    /// Takes all links back.
-    pub fn unlink_all(&mut self) {
-        for site in std::mem::take(&mut self.linked) {
-            self.set(site, self.glue.miss_link);
-        }
     }
 
     /// Forgets all code. Nothing that [`compile`](Self::compile) gave out may be used afterwards.
     pub fn reset(&mut self) {
-        self.linked.clear();
         self.sites = 0;
         self.buffer.truncate(self.glue_size);
     }
@@ -302,6 +308,7 @@ mod tests {
         mie: 880,
         vsip: 888,
         vsie: 896,
+        reservation: 976,
         status_written: 0,
         timer: TimerLayout {
             value: 904,
@@ -348,6 +355,7 @@ mod tests {
             block: 0,
             insts,
             cost: 3,
+            page: 0,
             offset: 0,
         }
     }
@@ -357,7 +365,7 @@ mod tests {
         let mut jit = jit();
         // addi a0, a0, 5; mul t0, a0, a0; j +8
         let insts = block(&[0x0055_0513, 0x02a5_02b3, 0x0080_006f]);
-        let code = jit.compile(&[source(&insts)]).unwrap()[0];
+        let code = jit.compile(&[source(&insts)], &|_, _| None).unwrap()[0];
         let mut context = [0u64; 128];
         context[10] = 2;
         context[LAYOUT.pc / 8] = 0x8000_0000;
@@ -380,7 +388,7 @@ mod tests {
         let mut jit = jit();
         let insts = block(&[0x0055_0513, 0x0080_006f]);
         for _ in 0..100 {
-            let code = jit.compile(&[source(&insts)]).unwrap()[0].address();
+            let code = jit.compile(&[source(&insts)], &|_, _| None).unwrap()[0].address();
             let maps = fs::read_to_string("/proc/self/maps").unwrap();
             let mut found = false;
             for line in maps.lines() {
@@ -404,7 +412,7 @@ mod tests {
         let insts = block(&[0x0005_b503; 64]);
         let (mut compiled, mut resets) = (0, 0);
         while resets < 2 {
-            if jit.compile(&[source(&insts)]).is_some() {
+            if jit.compile(&[source(&insts)], &|_, _| None).is_some() {
                 compiled += 1;
                 assert!(jit.size() <= 4 << 20);
             } else {
@@ -413,6 +421,6 @@ mod tests {
             }
         }
         assert!(compiled > 2 * 100, "{compiled}");
-        assert!(jit.compile(&[source(&insts)]).is_some());
+        assert!(jit.compile(&[source(&insts)], &|_, _| None).is_some());
     }
 }

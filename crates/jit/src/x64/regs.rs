@@ -6,7 +6,7 @@
 //! | `rbx` | context |
 //! | `rbp` | data TLB |
 //! | `rsi`, `rdi`, `r8` .. `r12` | the guest registers of [`PINNED`] |
-//! | `r13` | program counter of the block |
+//! | `r13` | address of the page that the program counter is in |
 //! | `r14` | retired instructions |
 //! | `r15` | virtual time in cycles |
 
