@@ -98,6 +98,9 @@ pub struct HartArgs {
     /// Runs of a block that are interpreted before it is compiled [default: what pays; few for both].
     #[arg(long, value_name = "RUNS", help_heading = "Machine")]
     pub hot: Option<u32>,
+    /// Most memory for compiled code; what does not fit is compiled again when it is needed [default: 48M].
+    #[arg(long, value_name = "SIZE", help_heading = "Machine")]
+    pub code_cache: Option<Size>,
 }
 
 /// Options for looking into a run.
@@ -113,6 +116,16 @@ pub struct ObserveArgs {
     /// `ipi.scheduled_off:3=FILE`. Repeat for more.
     #[arg(long, value_name = "INTERRUPT=FILE", help_heading = "Looking inside")]
     pub diagram: Vec<crate::diagram::Request>,
+    /// Show at the end where the host's time went and what the engine did; `--profile=FILE` writes it as
+    /// JSON, too.
+    #[arg(
+        long,
+        value_name = "FILE",
+        num_args = 0..=1,
+        require_equals = true,
+        help_heading = "Looking inside"
+    )]
+    pub profile: Option<Option<PathBuf>>,
 }
 
 /// `trapless boot`.
@@ -201,7 +214,8 @@ pub struct WorkloadArgs {
 #[command(after_help = "\
 Examples:
   trapless run --machine sbi --workload timer --set wakeups=200
-  trapless run --machine sstc --workload ipi --ledger ipi.json --trace ipi.trace.json")]
+  trapless run --machine sstc --workload ipi --ledger ipi.json --trace ipi.trace.json
+  trapless run --machine sstc --workload mixed --profile       where the time goes")]
 pub struct RunArgs {
     /// Machine preset; `trapless machines` lists them.
     #[arg(long, short, value_name = "NAME")]

@@ -191,6 +191,7 @@ fn session(
     };
     let now = machine.now();
     observation.finish(now)?;
+    observation.show_profile();
     if let Some(path) = &args.ledger {
         let mut info = setup::run_info(config);
         info.workload = "boot".into();

@@ -18,6 +18,7 @@ const SLICE: u64 = 50_000_000;
 pub fn main(args: &ExecArgs) -> Result<ExitCode> {
     interrupt::catch()?;
     let config = setup::config(&args.machine, args.harts, &args.harts_options)?;
+    observe::check(&args.observe)?;
     let elf = setup::read(&args.file, "program")?;
     let mut observation = observe::Observation::new(&args.observe, None)?;
     let ledger = Ledger::new(Config {
@@ -58,6 +59,7 @@ pub fn main(args: &ExecArgs) -> Result<ExitCode> {
         return Err(interrupt::Interrupted.into());
     }
     observation.finish(machine.now())?;
+    observation.show_profile();
     if let Some(path) = &args.ledger {
         let mut info = setup::run_info(&config);
         info.workload = args.file.display().to_string();

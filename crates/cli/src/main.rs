@@ -12,6 +12,7 @@
 //! | [`setup`] | options -> machine configuration; what the ledger records of it |
 //! | [`console`] | marker lines on the guest's console |
 //! | [`observe`] | logs, traces, debuggers |
+//! | [`profile`] | where the host's time goes |
 
 mod args;
 mod boot;
@@ -23,6 +24,7 @@ mod interrupt;
 mod list;
 mod observe;
 mod plan;
+mod profile;
 mod run;
 mod setup;
 mod terminal;

@@ -16,6 +16,7 @@ use trapless_report::{PerfettoTrace, Style, TrapLog};
 use crate::args::ObserveArgs;
 use crate::diagram::{Diagrams, Request};
 use crate::plan::Failed;
+use crate::profile::{Profile, Sampler};
 use crate::setup;
 
 /// A sink that can be taken back from the machine when the run is over.
@@ -77,6 +78,9 @@ pub struct Observation {
     trace: Option<(PathBuf, Option<Kept<Trace>>)>,
     wanted: Vec<Request>,
     diagrams: Diagrams,
+    /// Whether a profile is wanted, and where it goes besides the terminal.
+    profiled: Option<Option<PathBuf>>,
+    profile: Option<Profile>,
 }
 
 /// Opens a file for writing, and its folder.
@@ -92,6 +96,9 @@ pub fn check(args: &ObserveArgs) -> Result<()> {
         .as_deref()
         .map(str::parse::<LogOptions>)
         .transpose()?;
+    if let Some(Some(path)) = &args.profile {
+        setup::check_output(path)?;
+    }
     Ok(())
 }
 
@@ -108,6 +115,8 @@ impl Observation {
             trace: trace.map(|path| (path.into(), None)),
             wanted: args.diagram.clone(),
             diagrams: Diagrams::default(),
+            profiled: args.profile.clone(),
+            profile: None,
         })
     }
 
@@ -170,6 +179,21 @@ impl Observation {
         slice: u64,
         poll: &mut dyn FnMut(&mut Machine, bool) -> bool,
     ) -> Result<Option<Outcome>> {
+        let sampler = self.profiled.is_some().then(|| Sampler::start(machine));
+        let outcome = self.drive_on(machine, limits, slice, poll);
+        if let Some(sampler) = sampler {
+            self.profile = Some(sampler.finish(machine)?);
+        }
+        outcome
+    }
+
+    fn drive_on(
+        &mut self,
+        machine: &mut Machine,
+        limits: Limits,
+        slice: u64,
+        poll: &mut dyn FnMut(&mut Machine, bool) -> bool,
+    ) -> Result<Option<Outcome>> {
         if let Some(server) = &self.gdb {
             eprintln!("Waiting for gdb: target remote {}", server.address());
             let log = self.log.as_mut();
@@ -212,7 +236,22 @@ impl Observation {
                     .with_context(|| format!("cannot write {}", path.display()))?;
             }
         }
+        if let (Some(profile), Some(Some(path))) = (&self.profile, &self.profiled) {
+            profile.write(path)?;
+        }
         self.diagrams.finish()
+    }
+
+    /// The profile as text, if one is wanted.
+    pub fn profile(&self) -> Option<String> {
+        self.profile.as_ref().map(Profile::text)
+    }
+
+    /// Shows it.
+    pub fn show_profile(&self) {
+        if let Some(text) = self.profile() {
+            eprint!("{text}");
+        }
     }
 }
 

@@ -19,13 +19,13 @@ use crate::{interrupt, observe, setup};
 const SLICE: u64 = 5_000_000;
 
 impl Plan<'_> {
-    /// Runs the workload on one machine.
+    /// Runs the workload on one machine: its ledger, and the profile as text if it is wanted.
     fn run(
         &self,
         machine: &str,
         trace: Option<&Path>,
         observe: &ObserveArgs,
-    ) -> Result<LedgerFile> {
+    ) -> Result<(LedgerFile, Option<String>)> {
         let mut observation = observe::Observation::new(observe, trace)?;
         let Ready {
             mut machine,
@@ -55,7 +55,8 @@ impl Plan<'_> {
             started: Some(timestamp(started)),
             processor: processor(),
         };
-        Ok(recorder.ledger.to_file(info, Some(host)))
+        let ledger = recorder.ledger.to_file(info, Some(host));
+        Ok((ledger, observation.profile()))
     }
 
     /// Runs the machine in slices, showing progress.
@@ -125,12 +126,15 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     setup::check_output(&path)?;
     observe::check(&args.observe)?;
     let plan = Plan::new(&args.workload)?;
-    let ledger = plan.run(&args.machine, args.trace.as_deref(), &args.observe)?;
+    let (ledger, profile) = plan.run(&args.machine, args.trace.as_deref(), &args.observe)?;
     setup::write(&path, ledger.to_json())?;
     if args.json {
         print!("{}", ledger.to_json());
     } else {
         print!("{}", trapless_report::report(&[ledger], observe::style()));
+    }
+    if let Some(profile) = profile {
+        eprint!("{profile}");
     }
     eprintln!("Ledger: {}", path.display());
     Ok(ExitCode::SUCCESS)
@@ -146,7 +150,7 @@ pub fn compare(args: &CompareArgs) -> Result<ExitCode> {
     let ledgers = args
         .machines
         .iter()
-        .map(|machine| plan.run(machine, None, &ObserveArgs::default()))
+        .map(|machine| Ok(plan.run(machine, None, &ObserveArgs::default())?.0))
         .collect::<Result<Vec<_>>>()?;
     let base = args.out.clone().unwrap_or_else(|| {
         PathBuf::from(format!(

@@ -43,6 +43,9 @@ pub fn config(machine: &str, harts: usize, args: &HartArgs) -> Result<MachineCon
             hot: args.hot.unwrap_or(HOT_BOTH),
         },
     };
+    if let Some(size) = args.code_cache {
+        config.code.compiled = usize::try_from(size.0).unwrap_or(usize::MAX);
+    }
     config.check()?;
     Ok(config)
 }
@@ -50,9 +53,9 @@ pub fn config(machine: &str, harts: usize, args: &HartArgs) -> Result<MachineCon
 /// Whether the options ask for engines side by side; refuses what cannot be seen then.
 pub fn both(args: &HartArgs, observe: &ObserveArgs) -> Result<bool> {
     let both = args.engine == EngineName::Both;
-    if both && (observe.log.is_some() || observe.gdb.is_some()) {
+    if both && (observe.log.is_some() || observe.gdb.is_some() || observe.profile.is_some()) {
         bail!(
-            "--log and --gdb look into one machine; leave them out, or choose --engine jit or interp"
+            "--log, --gdb and --profile look into one machine; leave them out, or choose --engine jit or interp"
         );
     }
     Ok(both)

@@ -79,7 +79,7 @@ pub struct CodeLimits {
     /// Decoded instructions, at least [`MAX_BLOCK`]. Dropping them is like a `fence.i`: whoever compares runs
     /// of programs that patch themselves without one needs the same limit in both.
     pub instructions: usize,
-    /// Bytes of compiled code. Some tens of KiB, with room for a block, are the least that is of use.
+    /// Bytes of compiled code. With few of them, blocks that are too long are interpreted.
     pub compiled: usize,
 }
 

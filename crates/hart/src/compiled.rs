@@ -545,6 +545,7 @@ unsafe extern "C" fn csr(context: *mut u8, request: CsrRequest, operand: u64) ->
         CsrKind::Clear => CsrOp::Clear(operand),
     };
     let value = hart.own_csr(request.number(), op, plat);
+    hart.meter.set(Activity::Compiled);
     let code = hart.fast.fetch_tlb;
     if op != CsrOp::Read {
         hart.prepare();

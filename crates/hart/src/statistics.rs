@@ -18,8 +18,8 @@ pub struct HartStatistics {
     pub store_misses: u64,
     /// TLB misses of instruction fetches, each a page walk.
     pub fetch_misses: u64,
-    /// Loads and stores that took the slow path although the TLB had their page: misaligned ones, those that
-    /// cross pages, and stores to pages with code.
+    /// Loads and stores that took the slow path although the TLB had their page: `cbo.zero`, misaligned ones,
+    /// those that cross pages, stores to pages with code, and in the interpreter hits of the second way.
     pub slow_hits: u64,
     /// Times that compiled code was entered.
     pub entries: u64,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use trapless_hart::{CostModel, HartConfig};
+use trapless_hart::{CodeLimits, CostModel, HartConfig};
 use trapless_isa::csr::{self, envcfg, hstatus, status};
 use trapless_isa::{Mode, Priv};
 
@@ -38,6 +38,8 @@ pub struct Program {
     pub config: HartConfig,
     /// Runs of a block before it is compiled.
     pub hot: u32,
+    /// Of the code cache: sometimes so small that it is dropped all the time.
+    pub limits: CodeLimits,
     /// In order of addresses, instructions that have been left out included.
     pub slots: Vec<Slot>,
     /// Where execution begins, and goes on after faults that leave nowhere to go: virtual addresses.
@@ -132,6 +134,7 @@ impl Program {
             mode: space.mode,
             config,
             hot: rng.pick(&[0, 0, 0, 0, 1, 3]),
+            limits: limits(seed),
             slots,
             entries,
             words,
@@ -148,6 +151,18 @@ impl Program {
             slices,
         }
     }
+}
+
+fn limits(seed: u64) -> CodeLimits {
+    // Numbers of its own: a seed has the program it had before there were limits.
+    let rng = &mut Rng::new(!seed);
+    let mut limits = CodeLimits::default();
+    match rng.below(8) {
+        0 => limits.instructions = rng.below(500) as usize,
+        1 => limits.compiled = 0,
+        _ => {}
+    }
+    limits
 }
 
 fn space(rng: &mut Rng, tables: &mut Tables) -> Space {

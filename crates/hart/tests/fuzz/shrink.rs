@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt::Write;
 
-use trapless_hart::{Hart, Observer};
+use trapless_hart::{CodeLimits, Hart, Observer};
 use trapless_isa::csr;
 use trapless_isa::decode::decode;
 use trapless_isa::disasm::{disasm, f_name, x_name};
@@ -38,6 +38,7 @@ fn attempt(program: &mut Program, change: impl FnOnce(&mut Program)) -> bool {
 fn shrink(program: &mut Program) {
     attempt(program, |p| p.harts.truncate(1));
     attempt(program, |p| p.hot = 0);
+    attempt(program, |p| p.limits = CodeLimits::default());
     attempt(program, |p| p.stops = None);
     attempt(program, |p| p.spaces = [0, 0]);
     if let Some(difference) = check(program) {

@@ -146,6 +146,7 @@ impl World {
             put(*at, 8, *word);
         }
         let mut code = CodeCache::new(&ram, program.config.extensions, program.config.cost);
+        code.set_limits(program.limits);
         if compiled {
             code.compile(program.hot, &program.config);
         }

@@ -30,7 +30,7 @@ use glue::Glue;
 /// Most chained jumps before everything is compiled anew.
 const SITES: usize = 1 << 19;
 /// Bytes of code that compiled code is not made without: what leads in and out, and some blocks.
-const LEAST_CODE: usize = 64 << 10;
+const LEAST_CODE: usize = 16 << 10;
 /// Most of it: all of it can be jumped to from all of it.
 const MOST_CODE: usize = 1 << 30;
 
