@@ -90,7 +90,7 @@ qemu_machine() {
 
 # QEMU's network device: on PCI with MSI-X if devices are to interrupt by eventfd, else wired.
 qemu_net() {
-    if [ "${inject:-auto}" = irqfd ]; then echo virtio-net-pci,vhost=off; else echo virtio-net-device; fi
+    if [ "${inject:-auto}" = irqfd ]; then echo virtio-net-pci,romfile=; else echo virtio-net-device; fi
 }
 
 # vmm_run NUMBER [OPTION OF trapless-vmm...]: runs guest NUMBER in the place of this shell
