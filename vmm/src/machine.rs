@@ -1,7 +1,8 @@
 //! A guest: its parts, put together and run.
 
+use crate::aia_kvm;
 use crate::boot::{self, Input, Layout};
-use crate::cli::{Cli, Console, IrqchipChoice, Wfi};
+use crate::cli::{Cli, Console, InjectChoice, IrqchipChoice, Wfi};
 use crate::console::Output;
 use crate::control::Control;
 use crate::devices::{Bus, ClaimWindow, HostClock, InputSink, Locked, SerialPort};
@@ -14,7 +15,7 @@ use crate::map;
 use crate::operate::{Fresh, Running, Shape, States};
 use crate::sbi::SbiConsole;
 use crate::testdev::TestDevice;
-use crate::trapless::Chip;
+use crate::trapless::{Chip, Way};
 use crate::trapless_kvm;
 use crate::vcpu::{self, Context, Kicker, KvmLine};
 use crate::virtio::{Filled, Parts, QUEUE_NOTIFY, SharedTap, Slot, Slots};
@@ -95,9 +96,12 @@ impl Machine {
             })
             .collect::<Result<Vec<_>>>()?;
 
-        // A guest that sees Ssaia would look for the AIA's interrupts instead of the PLIC's.
+        let controller = controller(cli, &vm, &vcpus)?;
         let mut hidden = cli.disable_ext.clone();
-        hidden.push("ssaia".into());
+        if !matches!(controller, Controller::Aia(_)) {
+            // A guest that sees Ssaia would look for the AIA's interrupts.
+            hidden.push("ssaia".into());
+        }
         for (index, fd) in vcpus.iter().enumerate() {
             vcpu::disable_extensions(fd, &hidden);
             vcpu::enable_debug_console(fd);
@@ -106,7 +110,6 @@ impl Machine {
             }
         }
         let mut isa = vcpu::probe_isa(&vcpus[0], &hidden)?;
-        let controller = controller(cli, &vm, &vcpus)?;
         if controller.chip().is_some() {
             isa.extensions.push(xtrapless::ISA_NAME.into());
         }
@@ -176,7 +179,7 @@ impl Machine {
         let shape = Shape {
             cpus: cli.cpus,
             memory: cli.memory,
-            trapless: controller.chip().is_some(),
+            irqchip: controller.name(),
             devices: states.iter().map(|(name, _)| name.clone()).collect(),
         };
         match (boot, start) {
@@ -185,15 +188,15 @@ impl Machine {
                     isa,
                     cpus: cli.cpus.into(),
                     memory: cli.memory,
-                    command_line: cli.command_line(shape.trapless),
+                    command_line: cli.command_line(controller.chip().is_some()),
                     initrd: boot.layout.initrd,
                     uart: cli.console == Console::Uart,
                     virtio: slots.len(),
                     rtc: true,
-                    irqchip: if shape.trapless {
-                        Irqchip::Trapless
-                    } else {
-                        Irqchip::Plic
+                    irqchip: match &controller {
+                        Controller::Plic(_) => Irqchip::Plic,
+                        Controller::Trapless(..) => Irqchip::Trapless,
+                        Controller::Aia(aia) => Irqchip::Aia { ids: aia.ids() },
                     },
                     test_device: test_device.as_ref().map_or(Vec::new(), |d| d.kinds()),
                 };
@@ -242,6 +245,7 @@ impl Machine {
             events.control(control.fd())?;
         }
         stats.slots = self.bus.names();
+        stats.irqchip = self.controller.name();
         let mut running = Running {
             vcpus: Vec::new(),
             threads: Vec::new(),
@@ -361,23 +365,36 @@ impl Boot {
 
 /// The interrupt controller that the user chose, or the best there is.
 fn controller(cli: &Cli, vm: &Arc<VmFd>, vcpus: &[VcpuFd]) -> Result<Controller> {
-    let trapless = match cli.irqchip {
-        IrqchipChoice::Plic => false,
-        IrqchipChoice::Trapless => true,
-        IrqchipChoice::Auto => trapless_kvm::supported(vm),
+    let choice = match cli.irqchip {
+        IrqchipChoice::Auto if trapless_kvm::supported(vm) => IrqchipChoice::Trapless,
+        IrqchipChoice::Auto if aia_kvm::supported(vm) => IrqchipChoice::Aia,
+        choice => choice,
     };
-    if trapless {
+    if choice == IrqchipChoice::Trapless {
         let options = trapless_kvm::Options {
             vcpus: cli.cpus,
             native_wfi: cli.wfi == Wfi::Native,
         };
         let chip = trapless_kvm::create(vm, options)?;
-        return Ok(Controller::Trapless(chip, cli.inject));
+        let way = match cli.inject {
+            InjectChoice::Auto | InjectChoice::Ugenvsei => Way::Ugenvsei,
+            InjectChoice::Irqfd => Way::Irqfd,
+            InjectChoice::Ioctl => Way::Ioctl,
+        };
+        return Ok(Controller::Trapless(chip, way));
     }
     if cli.wfi == Wfi::Native {
         return Err(Error::user(
             "--wfi native needs Xtrapless, which this guest does not have",
         ));
+    }
+    if choice == IrqchipChoice::Aia {
+        if !matches!(cli.inject, InjectChoice::Auto | InjectChoice::Ioctl) {
+            return Err(Error::user(
+                "this guest has AIA, whose devices interrupt by --inject ioctl",
+            ));
+        }
+        return aia_kvm::create(vm, cli.cpus, cli.aia_mode).map(Controller::Aia);
     }
     let lines = vcpus
         .iter()

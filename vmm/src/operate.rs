@@ -27,8 +27,8 @@ pub struct Shape {
     pub cpus: u16,
     /// Bytes of RAM.
     pub memory: u64,
-    /// Whether it has Xtrapless.
-    pub trapless: bool,
+    /// Its interrupt controller, as `--irqchip` names it.
+    pub irqchip: &'static str,
     /// Names of the devices, in order.
     pub devices: Vec<String>,
 }
@@ -38,7 +38,7 @@ impl Shape {
         json!({
             "--cpus": self.cpus,
             "--memory": self.memory,
-            "--irqchip": if self.trapless { "trapless" } else { "plic" },
+            "--irqchip": self.irqchip,
             "devices": self.devices,
         })
     }
@@ -149,6 +149,7 @@ impl Running {
         let mut writer = StateWriter::default();
         match &self.controller {
             Controller::Plic(plic) => plic.save(&mut writer),
+            Controller::Aia(aia) => aia.save(&mut writer).map_err(failed)?,
             Controller::Trapless(chip, _) => {
                 chip.settle().map_err(failed)?;
                 chip.save(&mut writer).map_err(failed)?;
@@ -177,6 +178,7 @@ impl Running {
                 stats.lines = (stats.lines.0 + raised, stats.lines.1 + lowered);
             }
             Controller::Trapless(chip, _) => stats.injections.add(&chip.counters.totals()),
+            Controller::Aia(aia) => stats.injections.add(&aia.counters.totals()),
         }
         stats
     }
@@ -267,6 +269,7 @@ impl Fresh<'_> {
                 .restore(&mut interrupts)
                 .map_err(|e| Error::user(format!("the saved interrupt controller {e}")))?,
             Controller::Trapless(chip, _) => chip.hush(),
+            Controller::Aia(_) => {}
         }
         reader.read_ram(self.memory)?;
         for (name, device) in self.states {
@@ -276,8 +279,12 @@ impl Fresh<'_> {
             device.restore(&mut state).map_err(bad)?;
             state.end().map_err(bad)?;
         }
-        if let Controller::Trapless(chip, _) = self.controller {
-            chip.restore(&mut interrupts).map_err(Error::User)?;
+        match self.controller {
+            Controller::Plic(_) => {}
+            Controller::Trapless(chip, _) => {
+                chip.restore(&mut interrupts).map_err(Error::User)?;
+            }
+            Controller::Aia(aia) => aia.restore(&mut interrupts).map_err(Error::User)?,
         }
         // Last, because the guest's time goes on from here.
         for (index, (fd, state)) in self.vcpus.iter().zip(&vcpus).enumerate() {

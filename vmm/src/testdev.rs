@@ -12,6 +12,7 @@
 //! (microseconds between two rounds), BURST, CONTROL (1 starts, 0 stops; reads 1 while the thread sends), ACK, ERRORS.
 //! The page has an entry of 64 bytes for each source: `sent` at 0, `handled` at 8.
 
+use crate::aia;
 use crate::devices::{BusDevice, Stateful, fill, value};
 use crate::trapless::{Chip, Grant, Kind, SourceLine};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -44,6 +45,8 @@ pub enum Wire {
     Level(Box<dyn IrqLine>),
     /// A source of Xtrapless, of any kind.
     Source(SourceLine),
+    /// A source of an APLIC, edge- or level-triggered.
+    Aia(aia::Line),
 }
 
 impl Wire {
@@ -52,6 +55,7 @@ impl Wire {
         match self {
             Self::Level(_) => Kind::Level,
             Self::Source(line) => line.kind(),
+            Self::Aia(line) => line.kind(),
         }
     }
 
@@ -59,6 +63,7 @@ impl Wire {
         match self {
             Self::Level(line) => line.set(high),
             Self::Source(line) => line.set(high),
+            Self::Aia(line) => line.set(high),
         }
     }
 }
@@ -277,6 +282,7 @@ impl TestDevice {
         let _ = self.ram.store(source.sent, at, Ordering::SeqCst);
         match &source.wire {
             Wire::Source(line) if source.kind == Kind::Edge => line.pulse(),
+            Wire::Aia(line) if source.kind == Kind::Edge => line.pulse(),
             _ if source.high => {}
             _ => source.set(true),
         }
