@@ -44,7 +44,12 @@ impl DeviceEvents for Complain {
 /// Boots, and boots again after a reboot, until the guest powers off or the user leaves.
 pub fn main(args: &BootArgs) -> Result<ExitCode> {
     interrupt::catch()?;
-    let config = setup::config(&args.machine, args.harts, &args.harts_options)?;
+    let config = setup::config(
+        &args.machine,
+        args.harts,
+        &args.harts_options,
+        &args.settings,
+    )?;
     observe::check(&args.observe)?;
     if let Some(path) = &args.ledger {
         setup::check_output(path)?;

@@ -17,7 +17,12 @@ const SLICE: u64 = 50_000_000;
 /// Runs the program; the exit status is its own.
 pub fn main(args: &ExecArgs) -> Result<ExitCode> {
     interrupt::catch()?;
-    let config = setup::config(&args.machine, args.harts, &args.harts_options)?;
+    let config = setup::config(
+        &args.machine,
+        args.harts,
+        &args.harts_options,
+        &args.settings,
+    )?;
     let elf = setup::read(&args.file, "program")?;
     let mut observation = observe::Observation::new(&args.observe, None)?;
     let ledger = Ledger::new(Config {

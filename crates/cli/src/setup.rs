@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use trapless_images::experiment::Value;
 use trapless_images::{Images, Progress};
 use trapless_ledger::file::{Clock, Cost, RunInfo};
 use trapless_machine::cost::CostTable;
@@ -17,8 +18,16 @@ const DEFAULT_RAM: u64 = 2 << 30;
 const HOT_BOTH: u32 = 1;
 
 /// The machine that the options describe.
-pub fn config(machine: &str, harts: usize, args: &HartArgs) -> Result<MachineConfig> {
+pub fn config(
+    machine: &str,
+    harts: usize,
+    args: &HartArgs,
+    settings: &[(String, Value)],
+) -> Result<MachineConfig> {
     let mut config = MachineConfig::preset(machine)?;
+    for (name, value) in settings {
+        config.set(name, &value.to_string())?;
+    }
     config.harts = harts;
     config.ram = args.ram.map_or(DEFAULT_RAM, |size| size.0);
     if let Some(isa) = &args.isa {

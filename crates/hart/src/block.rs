@@ -57,6 +57,8 @@ pub struct CodeCache {
     extensions: Extensions,
     cost: CostModel,
     compiled: Option<Compiled>,
+    /// Writing `hstatus` has effects: the harts have AIA.
+    aia: bool,
 }
 
 impl CodeCache {
@@ -72,7 +74,15 @@ impl CodeCache {
             extensions,
             cost,
             compiled: None,
+            aia: false,
         }
+    }
+
+    /// The harts have Smaia and Ssaia. To be said before [`compile`](Self::compile).
+    #[must_use]
+    pub fn with_aia(mut self) -> Self {
+        self.aia = true;
+        self
     }
 
     /// Lets blocks be compiled to machine code after they ran `hot` times (0: at first sight).
@@ -80,7 +90,7 @@ impl CodeCache {
     pub fn compile(&mut self, hot: u32) -> bool {
         // Without C, jumps have to be checked for misaligned targets, which compiled code does not do.
         if self.extensions.c {
-            self.compiled = Compiled::new(hot);
+            self.compiled = Compiled::new(hot, self.aia);
         }
         self.compiled.is_some()
     }

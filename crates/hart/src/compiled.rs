@@ -59,7 +59,7 @@ enum State {
 
 impl Compiled {
     /// `None` if there is no compiler for this host.
-    pub fn new(hot: u32) -> Option<Self> {
+    pub fn new(hot: u32, aia: bool) -> Option<Self> {
         let layout = Layout {
             x: offset_of!(Hart, x),
             pc: offset_of!(Hart, pc),
@@ -83,7 +83,7 @@ impl Compiled {
             mie: offset_of!(Hart, csr.mie),
             vsip: offset_of!(Hart, vsip),
             vsie: offset_of!(Hart, csr.vsie),
-            plain_csr,
+            plain_csr: if aia { plain_csr_aia } else { plain_csr },
         };
         let helpers = Helpers { finish, execute };
         Some(Self {
@@ -165,6 +165,18 @@ fn plain_csr(number: u16) -> Option<PlainCsr> {
         _ => return None,
     };
     Some(PlainCsr { place, write })
+}
+
+/// The same of a hart with guest interrupt files: writing `hstatus` selects one.
+fn plain_csr_aia(number: u16) -> Option<PlainCsr> {
+    let plain = plain_csr(number)?;
+    Some(match number {
+        csr::HSTATUS => PlainCsr {
+            write: None,
+            ..plain
+        },
+        _ => plain,
+    })
 }
 
 /// What compiled code needs of a hart besides its registers.

@@ -34,6 +34,7 @@ mod trap;
 pub use block::CodeCache;
 pub use compiled::HOT;
 pub use config::{CACHE_BLOCK, CostModel, Extensions, HartConfig};
+pub use csr::AiaConfig;
 pub use memory_access::MemoryAccess;
 pub use pmp::Pmp;
 pub use ram::{Ram, RamError};
@@ -108,7 +109,8 @@ pub struct Hart {
     pub(crate) lines: Lines,
     pub(crate) lines_stale: bool,
     pub(crate) mip: u64,
-    /// The guest's own pending bits at `hip` positions, if they are separate from `mip`; else 0.
+    /// The guest's own pending bits at `hip` positions, if they are separate from `mip`; with AIA, what
+    /// is pending and enabled beside `mip`; else 0.
     pub(crate) vsip: u64,
     /// Virtual time in cycles at which `stimecmp` and `vstimecmp` fire; 0 if that is past, and
     /// `u64::MAX` if they are off or never do.
@@ -167,6 +169,10 @@ impl Hart {
             probing: false,
         };
         hart.x[10] = id as u64;
+        if hart.has_aia() {
+            // Interrupts beside `mip` are all enabled: `vsip` holds what is both pending and enabled.
+            hart.csr.vsie = u64::MAX;
+        }
         hart.select_contexts();
         hart
     }

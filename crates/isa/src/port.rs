@@ -74,6 +74,58 @@ pub enum CsrOp {
     Clear(u64),
 }
 
+/// An interrupt file of an IMSIC (Advanced Interrupt Architecture, chapter "Incoming MSI Controller").
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FileId {
+    /// Machine level.
+    Machine,
+    /// Supervisor level.
+    Supervisor,
+    /// Guest external interrupt 1..=GEILEN.
+    Guest(u8),
+}
+
+/// A register of an interrupt file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FileRegister {
+    /// `xireg` with this value of `xiselect`, 0x70..=0xFF.
+    Indirect(u8),
+    /// `xtopei`: a write claims the interrupt that it reads.
+    Top,
+}
+
+/// Access of a hart to one of its own interrupt files. The hart has checked rights.
+#[derive(Clone, Copy, Debug)]
+pub struct FileAccess {
+    /// Hart that executes the access.
+    pub hart: usize,
+    /// The hart's local virtual time in cycles.
+    pub now: u64,
+    /// Which of its files.
+    pub file: FileId,
+    /// Which register.
+    pub register: FileRegister,
+    /// What the instruction does.
+    pub op: CsrOp,
+}
+
+/// The hart has no such interrupt file, or the file no such register.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NoFile;
+
+impl CsrOp {
+    /// The value that the access writes to a register that read as `old`, if it writes.
+    #[must_use]
+    pub fn written(self, old: u64) -> Option<u64> {
+        match self {
+            Self::Read => None,
+            Self::Write(value) | Self::Swap(value) => Some(value),
+            Self::Set(bits) => Some(old | bits),
+            Self::Clear(bits) => Some(old & !bits),
+        }
+    }
+}
+
 /// How a CSR access fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CsrFault {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use trapless_devices::{Clock, IrqLine, MmioDevice, PowerLatch};
 use trapless_hart::platform::{BusFault, Platform};
 use trapless_hart::{Pmp, Ram};
-use trapless_intc::{CsrAccess, CsrFault, InterruptArchitecture, Lines};
+use trapless_intc::{CsrAccess, CsrFault, FileAccess, InterruptArchitecture, Lines, NoFile};
 use trapless_isa::Mode;
 use trapless_ledger::event::{DeviceAccess, Event, Sink};
 
@@ -344,6 +344,12 @@ impl Platform for Bus {
 
     fn has_csr(&self, csr: u16) -> bool {
         self.intc.has_csr(csr)
+    }
+
+    fn interrupt_file(&mut self, access: &FileAccess) -> Result<u64, NoFile> {
+        let result = self.intc.interrupt_file(access);
+        self.propagate(access.now, Some(access.hart));
+        result
     }
 
     fn lines(&mut self, hart: usize, now: u64) -> Lines {

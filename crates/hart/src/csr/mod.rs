@@ -5,13 +5,20 @@
 //! | [`check`] | who may access what, and which exception says no |
 //! | [`read`], [`write`] | the registers |
 //! | [`interrupts`] | the views of `mip` and `mie` |
+//! | [`aia`] | Smaia and Ssaia |
 //! | [`counters`] | cycle, instret, time, performance counters |
 
+mod aia;
+mod aia_top;
+mod aia_window;
 mod check;
 pub(crate) mod counters;
 pub(crate) mod interrupts;
 pub(crate) mod read;
 pub(crate) mod write;
+
+pub(crate) use aia::Aia;
+pub use aia::AiaConfig;
 
 use trapless_isa::inst::{Inst, Op};
 use trapless_isa::port::{CsrAccess, CsrFault, CsrOp};
@@ -62,6 +69,9 @@ impl Hart {
         self.csr_check(addr, writes, plat)?;
         let target = self.csr_alias(addr);
         let Some(old) = self.csr_read(target) else {
+            if let Some(result) = self.aia_window(target, op, plat) {
+                return result;
+            }
             return self.foreign_csr(addr, op, plat);
         };
         // Bits that interrupt hardware drives must not be copied into the software bits by a
@@ -93,6 +103,10 @@ impl Hart {
                 | csr::STVAL
                 | csr::SIP
                 | csr::STIMECMP
+                | csr::SISELECT
+                | csr::SIREG
+                | csr::STOPEI
+                | csr::STOPI
                 | csr::SATP
         );
         if banked && self.mode.v() {
