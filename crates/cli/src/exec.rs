@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use trapless_ledger::{Config, Ledger};
+use trapless_ledger::Ledger;
 use trapless_machine::{Limits, Machine, MachineConfig, Outcome, Peripherals};
 
 use crate::args::ExecArgs;
@@ -25,10 +25,7 @@ pub fn main(args: &ExecArgs) -> Result<ExitCode> {
     )?;
     let elf = setup::read(&args.file, "program")?;
     let mut observation = observe::Observation::new(&args.observe, None)?;
-    let ledger = Ledger::new(Config {
-        cycles_per_tick: config.hart.cycles_per_tick,
-        ..Config::new(config.harts)
-    });
+    let ledger = Ledger::new(setup::ledger_config(&config));
     let recorder = SharedRecorder::new(Recorder::new(ledger, String::new()));
     let mut machine = observation.exec(
         config.clone(),

@@ -5,8 +5,8 @@ use std::io::Write;
 
 use anyhow::{Context, Result};
 use trapless_images::{Experiment, Images};
+use trapless_ledger::Ledger;
 use trapless_ledger::file::{Measurement, RunInfo, Work};
-use trapless_ledger::{Config, Ledger};
 use trapless_machine::{Machine, MachineConfig, Outcome, Payload, Peripherals};
 
 use crate::args::{EngineName, WorkloadArgs};
@@ -112,10 +112,7 @@ impl<'a> Plan<'a> {
             &self.args.harts_options,
             &self.args.settings_of(name),
         )?;
-        let ledger = Ledger::new(Config {
-            cycles_per_tick: config.hart.cycles_per_tick,
-            ..Config::new(config.harts)
-        });
+        let ledger = Ledger::new(setup::ledger_config(&config));
         let recorder = SharedRecorder::new(Recorder::new(ledger, self.experiment.measured()));
         let copy = self
             .args

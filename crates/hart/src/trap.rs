@@ -267,6 +267,9 @@ impl Hart {
         self.cycles += u64::from(self.config.cost.xret);
         if to.v() && !self.mode.v() {
             self.csr.events[HpmEvent::GuestEntry as usize] += 1;
+            if self.has_aia() {
+                self.note_file(plat);
+            }
         }
         plat.record(&Event::Return(Return {
             time: self.cycles,

@@ -99,6 +99,8 @@ pub enum FileRegister {
 pub struct FileAccess {
     /// Hart that executes the access.
     pub hart: usize,
+    /// Mode of the access.
+    pub mode: Mode,
     /// The hart's local virtual time in cycles.
     pub now: u64,
     /// Which of its files.
@@ -241,5 +243,28 @@ pub enum StepKind {
     Overflow {
         /// Hart whose queue was full.
         on: usize,
+    },
+    /// A store of a hart brought a message to an interrupt file (AIA).
+    Message {
+        /// Hart of the file.
+        on: usize,
+        /// Guest interrupt file; 0 for the supervisor-level one.
+        file: u8,
+        /// Interrupt identity.
+        identity: u16,
+        /// It was pending already.
+        merged: bool,
+    },
+    /// A write of `stopei` claimed an identity (AIA).
+    FileClaimed {
+        /// As in [`Message`](Self::Message).
+        file: u8,
+        /// Identity; 0 if none was pending.
+        identity: u16,
+    },
+    /// The hart is about to enter a guest, with another vCPU or another interrupt file than before (AIA).
+    FileSelected {
+        /// `hstatus.VGEIN`; 0 for none.
+        file: u8,
     },
 }

@@ -232,10 +232,16 @@ impl Bus {
 
     /// Hands what the interrupt architecture did to the sinks.
     fn record_steps(&mut self) {
+        self.record_steps_in(None);
+    }
+
+    /// The same, where the access that caused them had this mode.
+    fn record_steps_in(&mut self, mode: Option<Mode>) {
         if self.sinks.is_empty() {
             return;
         }
-        for step in self.intc.take_steps() {
+        for mut step in self.intc.take_steps() {
+            step.mode = mode.unwrap_or(step.mode);
             self.record(&Event::Virtual(step));
         }
     }
@@ -309,6 +315,7 @@ impl Platform for Bus {
                 self.intc
                     .store(hart, now, addr, size, value)
                     .map_err(|_| BusFault)?;
+                self.record_steps_in(Some(mode));
             }
             Target::Device(index) => {
                 self.device_access(hart, now, mode, addr, true);
@@ -349,6 +356,7 @@ impl Platform for Bus {
     fn interrupt_file(&mut self, access: &FileAccess) -> Result<u64, NoFile> {
         let result = self.intc.interrupt_file(access);
         self.propagate(access.now, Some(access.hart));
+        self.record_steps();
         result
     }
 

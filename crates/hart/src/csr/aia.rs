@@ -13,8 +13,11 @@
 use trapless_isa::cause::interrupt::{LCOFI, MEI, SEI, SSI};
 use trapless_isa::csr::{self, hstatus, hvictl, stateen0};
 
+use trapless_ledger::event::{Event, Guest, StepKind, VirtualStep};
+
 use super::interrupts::{H_BITS, S_BITS};
 use crate::Hart;
+use crate::platform::Platform;
 
 /// Smaia and Ssaia of a hart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
@@ -58,6 +61,8 @@ pub(crate) struct Aia {
     pub(super) priorities: [[u8; 64]; 2],
     /// An array has a number other than 0.
     pub(super) prioritised: [bool; 2],
+    /// Guest and interrupt file that were entered last.
+    entered: Option<(Guest, u8)>,
 }
 
 impl Aia {
@@ -74,6 +79,7 @@ impl Aia {
             hviprio: [0; 2],
             priorities: [[0; 64]; 2],
             prioritised: [false; 2],
+            entered: None,
         }
     }
 }
@@ -200,6 +206,23 @@ impl Hart {
     pub(super) fn write_hvip_more(&mut self, value: u64) {
         if self.has_aia() {
             self.csr.aia.hvip = value & LOCAL;
+        }
+    }
+
+    /// Tells of a guest that is about to be entered, if it or its interrupt file is another one than before.
+    pub(crate) fn note_file(&mut self, plat: &mut dyn Platform) {
+        let file = self.guest_file().unwrap_or(0);
+        let entered = Some((self.guest(), file));
+        if self.csr.aia.entered != entered {
+            self.csr.aia.entered = entered;
+            plat.record(&Event::Virtual(VirtualStep {
+                time: self.cycles,
+                hart: self.id,
+                mode: self.mode,
+                domain: self.vmid(),
+                kind: StepKind::FileSelected { file },
+                memory: 0,
+            }));
         }
     }
 

@@ -138,6 +138,7 @@ impl Hart {
     fn external_rank(&self, file: FileId, plat: &mut dyn Platform) -> u16 {
         let access = FileAccess {
             hart: self.id,
+            mode: self.mode,
             now: self.cycles,
             file,
             register: FileRegister::Top,

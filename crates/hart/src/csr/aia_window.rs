@@ -100,6 +100,7 @@ impl Hart {
         }
         let access = FileAccess {
             hart: self.id,
+            mode: self.mode,
             now: self.cycles,
             file,
             register,

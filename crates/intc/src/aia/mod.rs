@@ -20,16 +20,16 @@ pub mod aplic;
 mod fdt;
 pub mod file;
 pub mod imsic;
-#[cfg(test)]
-mod tests;
 
 use serde::{Deserialize, Serialize};
+use trapless_isa::Mode;
 use vm_fdt::FdtWriter;
 
 use crate::aclint::{MSWI_LEN, MTIMER_LEN, Mswi, Mtimer, mask};
 use crate::aclint_plic::{ACLINT_BASE, ACLINT_LEN};
 use crate::{
-    EXTERNAL_PHANDLE, FileAccess, InterruptArchitecture, Lines, NoFile, NoRegister, Window,
+    CsrOp, EXTERNAL_PHANDLE, FileAccess, FileId, FileRegister, InterruptArchitecture, Lines,
+    NoFile, NoRegister, StepKind, VirtualStep, Window,
 };
 use aplic::{Addressed, Aplic, Delivery, Level};
 use imsic::{Destination, Imsics, MACHINE_BASE, SUPERVISOR_BASE};
@@ -62,6 +62,8 @@ pub struct Aia {
     config: Config,
     state: State,
     changed: u64,
+    /// Steps since they were last taken, if anybody wants them.
+    steps: Option<Vec<VirtualStep>>,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -104,6 +106,7 @@ impl Aia {
             config,
             state,
             changed: mask(config.harts),
+            steps: None,
         }
     }
 
@@ -122,10 +125,26 @@ impl Aia {
         }
     }
 
-    fn post(&mut self, to: Destination, identity: u32) {
-        if let Some(imsics) = &mut self.state.imsics {
-            imsics.post(to, identity);
-            self.changed |= 1 << to.hart;
+    /// Delivers a message; tells whether it was pending already.
+    fn post(&mut self, to: Destination, identity: u32) -> bool {
+        let Some(imsics) = &mut self.state.imsics else {
+            return false;
+        };
+        self.changed |= 1 << to.hart;
+        imsics.post(to, identity)
+    }
+
+    /// Records what `hart` did. The mode is that of the access, which only the caller knows.
+    fn step(&mut self, hart: usize, time: u64, mode: Mode, kind: StepKind) {
+        if let Some(steps) = &mut self.steps {
+            steps.push(VirtualStep {
+                time,
+                hart,
+                mode,
+                domain: 0,
+                kind,
+                memory: 0,
+            });
         }
     }
 
@@ -180,7 +199,7 @@ impl InterruptArchitecture for Aia {
 
     fn store(
         &mut self,
-        _hart: usize,
+        hart: usize,
         now: u64,
         addr: u64,
         size: u8,
@@ -188,8 +207,8 @@ impl InterruptArchitecture for Aia {
     ) -> Result<(), NoRegister> {
         match self.place(addr)? {
             Place::Mswi(offset) => {
-                let hart = self.state.mswi.store(offset, size, value)?;
-                self.changed |= hart.map_or(0, |hart| 1 << hart);
+                let target = self.state.mswi.store(offset, size, value)?;
+                self.changed |= target.map_or(0, |hart| 1 << hart);
             }
             Place::Mtimer(offset) => {
                 self.changed |= self.state.mtimer.store(offset, size, value, now)?;
@@ -204,7 +223,19 @@ impl InterruptArchitecture for Aia {
             Place::Imsic => {
                 let imsics = self.state.imsics.as_ref().ok_or(NoRegister)?;
                 if let Some((to, identity)) = imsics.message(addr, size, value as u32)? {
-                    self.post(to, identity);
+                    let merged = self.post(to, identity);
+                    let file = match to.file {
+                        FileId::Machine => return Ok(()),
+                        FileId::Supervisor => 0,
+                        FileId::Guest(guest) => guest,
+                    };
+                    let message = StepKind::Message {
+                        on: to.hart,
+                        file,
+                        identity: u16::try_from(identity).unwrap_or(0),
+                        merged,
+                    };
+                    self.step(hart, now, Mode::M, message);
                 }
             }
         }
@@ -226,10 +257,30 @@ impl InterruptArchitecture for Aia {
 
     fn interrupt_file(&mut self, access: &FileAccess) -> Result<u64, NoFile> {
         let imsics = self.state.imsics.as_mut().ok_or(NoFile)?;
-        if access.op != crate::CsrOp::Read {
+        if access.op != CsrOp::Read {
             self.changed |= 1 << access.hart;
         }
-        imsics.access(access)
+        let old = imsics.access(access)?;
+        let file = match access.file {
+            FileId::Machine => None,
+            FileId::Supervisor => Some(0),
+            FileId::Guest(guest) => Some(guest),
+        };
+        let claims = access.register == FileRegister::Top && access.op != CsrOp::Read;
+        if let (true, Some(file)) = (claims, file) {
+            let identity = (old & 0x7FF) as u16;
+            let kind = StepKind::FileClaimed { file, identity };
+            self.step(access.hart, access.now, access.mode, kind);
+        }
+        Ok(old)
+    }
+
+    fn record_steps(&mut self, on: bool) {
+        self.steps = on.then(Vec::new);
+    }
+
+    fn take_steps(&mut self) -> Vec<VirtualStep> {
+        self.steps.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     fn set_source(&mut self, _now: u64, source: u32, level: bool) {
