@@ -406,6 +406,9 @@ pub struct ReportArgs {
     /// Write an HTML page to this file.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// Print exits for each class of interrupts as Markdown instead; for workloads such as density.
+    #[arg(long)]
+    pub phases: bool,
 }
 
 fn parameter(text: &str) -> Result<(String, Value), String> {
