@@ -15,7 +15,7 @@ use crate::map;
 use crate::operate::{Fresh, Running, Shape, States};
 use crate::sbi::SbiConsole;
 use crate::testdev::TestDevice;
-use crate::trapless::{Chip, Way};
+use crate::trapless::{Chip, Kind, Way};
 use crate::trapless_kvm;
 use crate::vcpu::{self, Context, Kicker, KvmLine};
 use crate::virtio::{Filled, Parts, QUEUE_NOTIFY, SharedTap, Slot, Slots};
@@ -122,8 +122,14 @@ impl Machine {
 
         let mut bus = Bus::default();
         let mut states: States = vec![("sbi-console".into(), sbi.clone())];
-        if let Controller::Plic(plic) = &controller {
-            add_plic(&mut bus, plic);
+        match &controller {
+            Controller::Plic(plic) => add_plic(&mut bus, plic),
+            Controller::Aia(aia) => {
+                if let Some(aplic) = aia.aplic() {
+                    bus.add("aplic", map::APLIC_BASE, map::APLIC_LEN, aplic.clone());
+                }
+            }
+            Controller::Trapless(..) => {}
         }
         let mut input: Arc<dyn InputSink> = sbi.clone();
         if cli.console == Console::Uart {
@@ -192,6 +198,7 @@ impl Machine {
                     initrd: boot.layout.initrd,
                     uart: cli.console == Console::Uart,
                     virtio: slots.len(),
+                    virtio_edges: matches!(&controller, Controller::Aia(aia) if aia.virtio_kind() == Kind::Edge),
                     rtc: true,
                     irqchip: match &controller {
                         Controller::Plic(_) => Irqchip::Plic,
@@ -389,12 +396,16 @@ fn controller(cli: &Cli, vm: &Arc<VmFd>, vcpus: &[VcpuFd]) -> Result<Controller>
         ));
     }
     if choice == IrqchipChoice::Aia {
-        if !matches!(cli.inject, InjectChoice::Auto | InjectChoice::Ioctl) {
-            return Err(Error::user(
-                "this guest has AIA, whose devices interrupt by --inject ioctl",
-            ));
-        }
-        return aia_kvm::create(vm, cli.cpus, cli.aia_mode).map(Controller::Aia);
+        let split = match cli.inject {
+            InjectChoice::Auto | InjectChoice::Ioctl => false,
+            InjectChoice::Irqfd => true,
+            InjectChoice::Ugenvsei => {
+                return Err(Error::user(
+                    "this guest has AIA, whose devices interrupt by --inject ioctl or irqfd",
+                ));
+            }
+        };
+        return aia_kvm::create(vm, cli.cpus, cli.aia_mode, split).map(Controller::Aia);
     }
     let lines = vcpus
         .iter()
