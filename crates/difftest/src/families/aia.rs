@@ -4,7 +4,7 @@
 //! What QEMU does in another way than the specification says is left out here and listed in `docs/aia.md`.
 
 use trapless_isa::Mode;
-use trapless_isa::csr::{self, hstatus, hvictl, stateen0};
+use trapless_isa::csr::{self, hvictl, stateen0};
 
 use crate::asm::{self, Reg, reg};
 use crate::layout;
@@ -415,33 +415,49 @@ pub fn csrs(rng: &Rng, p: &mut Program) {
         let mut s = step(rng, p, mode, part);
         s.note = "AIA CSRs".into();
         let aia = stateen0::CSRIND | stateen0::AIA | stateen0::IMSIC;
+        let mut closed = false;
         for csr in [csr::MSTATEEN0, csr::HSTATEEN0] {
-            let open = if rng.chance(1, 2) {
-                aia
-            } else {
-                rng.subset(aia)
-            };
+            // QEMU does not always see first what M-mode withholds.
+            let full = rng.chance(1, 2) || csr == csr::MSTATEEN0 && mode.v();
+            let open = if full { aia } else { rng.subset(aia) };
+            closed |= open & stateen0::IMSIC == 0;
             let value = s.get(csr) & !aia | open;
             s.set(csr, value);
         }
         let value = s.get(csr::HSTATUS) | rng.below(9) << 12;
-        s.set(csr::HSTATUS, value & (hstatus::VGEIN | !hstatus::VGEIN));
+        s.set(csr::HSTATUS, value);
         let mut b = p.block();
+        b.li(VALUE, 0x70);
+        b.w(asm::csrw(csr::SISELECT, VALUE));
         while b.len() < 120 {
             let csr = rng.pick(&all);
+            // QEMU does not close files behind `xireg` with IMSIC's state enable.
+            if closed && matches!(csr, csr::SIREG | csr::VSIREG) {
+                continue;
+            }
             let value = match csr {
-                csr::MISELECT | csr::SISELECT | csr::VSISELECT => rng.pick(&[
-                    0x30, 0x32, 0x3E, 0x31, 0x70, 0x72, 0x80, 0x86, 0x81, 0xC0, 0xC6, 0,
-                ]),
-                csr::HVICTL => {
-                    rng.subset(hvictl::IID | hvictl::DPR | hvictl::IPRIOM | hvictl::IPRIO)
+                // The priority numbers of QEMU are not zero after reset.
+                csr::MISELECT | csr::SISELECT | csr::VSISELECT => {
+                    rng.pick(&[0x31, 0x3F, 0x70, 0x72, 0x80, 0x86, 0x81, 0xC0, 0xC6, 0xFF])
                 }
+
+                csr::HVICTL => rng.subset(hvictl::IID | hvictl::IPRIOM | hvictl::IPRIO),
                 csr::HGEIE => rng.subset(0xFE),
                 _ => rng.subset(u64::MAX),
             };
             // Interrupts that are virtual would be taken.
             let writes = !matches!(csr, csr::MVIEN | csr::MVIP | csr::HVIEN);
-            if writes {
+            let whole = [
+                csr::HVIPRIO1,
+                csr::HVIPRIO2,
+                csr::MISELECT,
+                csr::SISELECT,
+                csr::VSISELECT,
+            ];
+            if whole.contains(&csr) {
+                b.li(VALUE, value);
+                b.w(asm::csrw(csr, VALUE));
+            } else if writes {
                 access_csr(rng, &mut b, csr, value);
             } else {
                 read_csr(&mut b, csr);
