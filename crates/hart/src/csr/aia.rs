@@ -310,6 +310,17 @@ impl Hart {
         self.attention();
     }
 
+    /// Sets the priority number of interrupt `irq` in the `iprio` array of machine (0) or supervisor level
+    /// (1), if it can be set. For debuggers, which do not get through `mireg`.
+    pub fn set_priority(&mut self, level: usize, irq: u64, number: u8) {
+        let register = irq / 8 * 2;
+        let shift = 8 * (irq % 8);
+        if let Some(old) = self.read_priorities(level & 1, register) {
+            let value = old & !(0xFF << shift) | u64::from(number) << shift;
+            self.write_priorities(level & 1, register, value);
+        }
+    }
+
     /// Plain registers of Smaia and Ssaia; `None` if the hart does not have this one.
     pub(super) fn aia_read(&self, addr: u16) -> Option<u64> {
         if !self.has_aia() {
