@@ -11,14 +11,6 @@ load_kvm() {
 
 load_kvm_module() {
     kvm_loaded=stock
-    if [ "${kvm:-}" = fixed ] && ! has_device trapless,virtual-interrupts; then
-        if insmod /lib/trapless/kvm.ko; then
-            kvm_loaded=fixed
-            return
-        fi
-        echo "this project's KVM module cannot be loaded"
-        if [ -n "${trapless_run:-}" ]; then poweroff -f; fi
-    fi
     if [ "${trapless_kvm:-${kvm:-patched}}" != stock ] && has_device trapless,virtual-interrupts; then
         if [ "${hostipi:-trapless}" = trapless ] && has_device trapless,ipi; then
             insmod /lib/trapless/irq-riscv-trapless-ipi.ko || echo "IPIs stay with the firmware"
