@@ -114,7 +114,7 @@ pub struct Cli {
     #[arg(long)]
     pub ioeventfd: bool,
 
-    /// Listen for commands (pause, resume, status, save FILE, stats, quit; one a line) at this Unix socket
+    /// Listen for commands (pause, resume, status, save FILE, stats, move, moved, quit; one a line) at this Unix socket
     #[arg(long, value_name = "SOCKET")]
     pub control: Option<PathBuf>,
 

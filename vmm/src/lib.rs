@@ -36,6 +36,7 @@ pub mod kvm_device;
 #[cfg(target_arch = "riscv64")]
 pub mod machine;
 pub mod map;
+pub mod mover;
 #[cfg(target_arch = "riscv64")]
 pub mod operate;
 pub mod sbi;

@@ -12,6 +12,7 @@ use crate::exit::{Counts, Outcome, Stats};
 use crate::fdt::{self, Description, Irqchip};
 use crate::irq::{Controller, Interrupts};
 use crate::map;
+use crate::mover::cpu_set;
 use crate::operate::{Fresh, Running, Shape, States};
 use crate::sbi::SbiConsole;
 use crate::testdev::TestDevice;
@@ -19,9 +20,10 @@ use crate::trapless::{Chip, Kind, Way};
 use crate::trapless_kvm;
 use crate::vcpu::{self, Context, Kicker, KvmLine};
 use crate::virtio::{Filled, Parts, QUEUE_NOTIFY, SharedTap, Slot, Slots};
-use crate::vm::{cpu_set, create};
+use crate::vm::create;
 use kvm_bindings::kvm_userspace_memory_region;
 use kvm_ioctls::{Cap, IoEventAddress, Kvm, VcpuFd, VmFd};
+use std::cell::RefCell;
 use std::io::Write as _;
 use std::os::fd::AsRawFd;
 use std::os::unix::thread::JoinHandleExt;
@@ -267,6 +269,7 @@ impl Machine {
             save_to: cli.save.clone(),
             stats: stats.clone().into(),
             counts: Vec::new(),
+            mover: RefCell::default(),
         };
         let mut threads = Vec::new();
         for (index, fd) in self.vcpus.into_iter().enumerate() {
@@ -310,6 +313,7 @@ impl Machine {
         if let Err(e) = &outcome {
             self.stop.request(Outcome::Failure(e.to_string()));
         }
+        running.mover.take();
         running.kick();
         running.gate.open();
         if let Some(device) = &running.test_device {

@@ -251,7 +251,7 @@ pub struct RunArgs {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  trapless compare --machines sbi,sstc,trapless --workload mixed
+  trapless compare --machines sbi,sstc,aia,trapless --workload mixed
   trapless compare --machines sbi,sstc --workload net --set pings=100 --out net-report")]
 pub struct CompareArgs {
     /// Machines to compare, the baseline first.
