@@ -19,6 +19,8 @@ pub const MAX_BLOCK: usize = 64;
 /// Register number that stands for "no destination": a slot nobody reads.
 pub(crate) const NO_REG: u8 = 32;
 const PARCELS: usize = 2048;
+/// Changed pages that are remembered for harts to catch up with.
+const CHANGES: usize = 64;
 /// Instructions across pages that are kept decoded.
 const SINGLES: usize = 1024;
 
@@ -101,6 +103,9 @@ pub struct CodeCache {
     /// Per page and parcel: 1 + index into `blocks`, or 0.
     tables: Vec<Box<[u32; PARCELS]>>,
     epoch: u32,
+    /// Pages whose blocks were dropped lately, and how many there were ever.
+    changed: Vec<u32>,
+    changes: u64,
     /// Instructions that no block holds, as decoded last, by a hash of their bits.
     singles: Vec<Inst>,
     extensions: Extensions,
@@ -120,6 +125,8 @@ impl CodeCache {
             pages: vec![0; (ram.size() / 4096) as usize],
             tables: Vec::new(),
             epoch: 1,
+            changed: Vec::new(),
+            changes: 0,
             singles: Vec::new(),
             extensions,
             cost,
@@ -195,12 +202,8 @@ impl CodeCache {
     pub fn fence_i(&mut self, ram: &Ram) {
         match ram.code_pages().take_written() {
             Some(pages) => {
-                let mut changed = false;
                 for page in pages {
-                    changed |= self.compare_page(ram, page as usize);
-                }
-                if !changed {
-                    return;
+                    self.compare_page(ram, page as usize);
                 }
             }
             None => {
@@ -209,19 +212,33 @@ impl CodeCache {
                 }
             }
         }
-        self.forget_places();
     }
 
-    /// What is remembered of where blocks are does not hold any more.
-    fn forget_places(&mut self) {
-        self.epoch = self.epoch.wrapping_add(1).max(1);
+    /// How many times blocks of some page were dropped.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// The pages that were dropped since there were `seen` changes; `None` if they are not remembered.
+    pub(crate) fn changed_since(&self, seen: u64) -> Option<&[u32]> {
+        let count = (self.changes - seen) as usize;
+        let first = self.changed.len().checked_sub(count)?;
+        Some(&self.changed[first..])
+    }
+
+    fn note_change(&mut self, page: usize) {
+        if self.changed.len() == CHANGES {
+            self.changed.clear();
+        }
+        self.changed.push(page as u32);
+        self.changes += 1;
     }
 
     /// Drops the blocks of a page that differ from memory, and then all its compiled code, which may lead to
-    /// them. Returns whether there were any.
-    fn compare_page(&mut self, ram: &Ram, page: usize) -> bool {
+    /// them.
+    fn compare_page(&mut self, ram: &Ram, page: usize) {
         let Some(table) = (self.pages[page] as usize).checked_sub(1) else {
-            return false;
+            return;
         };
         let (mut changed, mut kept) = (false, false);
         let before = self.tables[table].clone();
@@ -240,10 +257,12 @@ impl CodeCache {
         if !kept {
             ram.code_pages().remove(page);
         }
-        if let (true, Some(compiled)) = (changed, &mut self.compiled) {
-            compiled.drop_page(page as u32, before.iter().filter_map(|i| i.checked_sub(1)));
+        if changed {
+            if let Some(compiled) = &mut self.compiled {
+                compiled.drop_page(page as u32, before.iter().filter_map(|i| i.checked_sub(1)));
+            }
+            self.note_change(page);
         }
-        changed
     }
 
     fn reset(&mut self) {
@@ -254,7 +273,7 @@ impl CodeCache {
         self.blocks.clear();
         self.tables.clear();
         self.pages.fill(0);
-        self.forget_places();
+        self.epoch = self.epoch.wrapping_add(1).max(1);
     }
 
     /// Price list.
@@ -262,7 +281,8 @@ impl CodeCache {
         &self.cost
     }
 
-    /// Current epoch; a remembered block is good while it stays the same.
+    /// Current epoch; a remembered block is good while it stays the same and its page is not among
+    /// [`changed_since`](Self::changed_since).
     pub(crate) fn epoch(&self) -> u32 {
         self.epoch
     }

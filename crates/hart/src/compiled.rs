@@ -298,6 +298,17 @@ impl Fast {
     }
 }
 
+impl Fast {
+    /// Forgets code for host addresses that `gone` names.
+    pub fn forget_jumps(&mut self, gone: impl Fn(usize) -> bool) {
+        for jump in &mut self.jumps {
+            if gone(jump.pc.wrapping_add(jump.addend) as usize) {
+                *jump = Jump::EMPTY;
+            }
+        }
+    }
+}
+
 /// What helpers find beside the hart.
 struct Session<'a> {
     code: *const CodeCache,

@@ -118,6 +118,8 @@ pub struct Hart {
     pub(crate) fast: compiled::Fast,
     /// [`code_pages::CodePages::version`] that the TLB is up to date with.
     pub(crate) code_version: u32,
+    /// [`CodeCache::changes`] that the jump caches are up to date with.
+    pub(crate) code_changes: u64,
     pub(crate) ram: Ram,
     pub(crate) config: HartConfig,
     pub(crate) id: usize,
@@ -171,6 +173,7 @@ impl Hart {
             jumps: interp::JumpCache::new(),
             fast: compiled::Fast::new(),
             code_version: 0,
+            code_changes: 0,
             ram,
             config,
             id,

@@ -49,6 +49,7 @@ impl Hart {
         self.lines_stale |= plat.lines_changed(self.id);
         self.attention();
         self.note_stores();
+        self.forget_changed_code(code);
         self.meter.set(Activity::Interpreted);
         // The rest of a block that an observer stopped in comes before anything a block end brings.
         let left = match self.cut.take() {
@@ -119,6 +120,7 @@ impl Hart {
         if self.fence_i {
             self.fence_i = false;
             code.fence_i(&self.ram);
+            self.forget_changed_code(code);
         }
         if self.stalled {
             self.stalled = false;
@@ -158,6 +160,26 @@ impl Hart {
         self.slice_end = until;
         self.limit = self.next_look();
         None
+    }
+
+    /// Forgets where the blocks of pages were that have changed since the last look.
+    #[inline]
+    pub(crate) fn forget_changed_code(&mut self, code: &CodeCache) {
+        if code.changes() != self.code_changes {
+            self.forget_pages(code.changed_since(self.code_changes));
+            self.code_changes = code.changes();
+        }
+    }
+
+    #[cold]
+    fn forget_pages(&mut self, pages: Option<&[u32]>) {
+        let ram = &self.ram;
+        let gone = |host: usize| match pages {
+            Some(pages) => ram.holds(host) && pages.contains(&(ram.page_of(host) as u32)),
+            None => true,
+        };
+        self.jumps.forget(gone);
+        self.fast.forget_jumps(gone);
     }
 
     /// Lets stores to pages that hold code since the last look take the slow path.

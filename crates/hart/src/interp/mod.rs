@@ -52,6 +52,15 @@ impl JumpCache {
             JUMPS
         ])
     }
+
+    /// Forgets the blocks at host addresses that `gone` names.
+    pub fn forget(&mut self, gone: impl Fn(usize) -> bool) {
+        for jump in &mut self.0 {
+            if gone(jump.pc.wrapping_add(jump.addend) as usize) {
+                jump.pc = 1;
+            }
+        }
+    }
 }
 
 /// Where execution goes after an instruction off the fast path.
