@@ -4,6 +4,8 @@
 //! change of translation. `fence.i` compares the blocks of pages that harts have written since the last
 //! one ([`crate::code_pages`]) with memory, or all blocks if a device may have written anything.
 
+use std::collections::BTreeMap;
+
 use trapless_isa::decode::decode;
 use trapless_isa::inst::{CostClass, Ext, Format, Inst, Op};
 use trapless_jit::{Code, Site, Source};
@@ -19,6 +21,8 @@ pub const MAX_BLOCK: usize = 64;
 /// Register number that stands for "no destination": a slot nobody reads.
 pub(crate) const NO_REG: u8 = 32;
 const PARCELS: usize = 2048;
+/// Page of a block that is an instruction across pages, wherever it is.
+const NO_PAGE: u32 = u32::MAX;
 /// Changed pages that are remembered for harts to catch up with.
 const CHANGES: usize = 64;
 /// Instructions across pages that are kept decoded.
@@ -32,7 +36,7 @@ pub(crate) struct Block {
     pub len: u32,
     /// Static price in cycles.
     pub cost: u32,
-    /// Page of RAM that it is in.
+    /// Page of RAM that it is in, or [`NO_PAGE`].
     page: u32,
 }
 
@@ -64,6 +68,7 @@ impl<'a> Decoded<'a> {
             cost: block.cost,
             page: block.page,
             offset,
+            crossing: (block.page == NO_PAGE).then(|| self.insts[block.first as usize].raw),
         }
     }
 
@@ -108,6 +113,8 @@ pub struct CodeCache {
     changes: u64,
     /// Instructions that no block holds, as decoded last, by a hash of their bits.
     singles: Vec<Inst>,
+    /// Blocks of instructions across pages, by their bits.
+    crossings: BTreeMap<u32, u32>,
     extensions: Extensions,
     cost: CostModel,
     compiled: Option<Compiled>,
@@ -128,6 +135,7 @@ impl CodeCache {
             changed: Vec::new(),
             changes: 0,
             singles: Vec::new(),
+            crossings: BTreeMap::new(),
             extensions,
             cost,
             compiled: None,
@@ -148,6 +156,32 @@ impl CodeCache {
     /// Lets the cache tell `meter` what it does.
     pub fn set_meter(&mut self, meter: &Meter) {
         self.meter = meter.clone();
+    }
+
+    /// Code of the instruction across pages with these bits, if it is worth compiling by now.
+    pub(crate) fn compiled_crossing(&mut self, raw: u32) -> Option<Code> {
+        self.compiled.as_ref()?;
+        let index = match self.crossings.get(&raw) {
+            Some(&index) => index,
+            None => {
+                if self.insts.len() == self.limits.instructions {
+                    // The next block to be decoded makes room.
+                    return None;
+                }
+                let inst = self.prepare(raw);
+                let index = self.blocks.len() as u32;
+                self.blocks.push(Block {
+                    first: self.insts.len() as u32,
+                    len: 1,
+                    cost: self.cost.of(inst.op),
+                    page: NO_PAGE,
+                });
+                self.insts.push(inst);
+                self.crossings.insert(raw, index);
+                index
+            }
+        };
+        self.compiled_block(index, 0xFFE)
     }
 
     /// Decodes an instruction that no block holds.
@@ -272,6 +306,7 @@ impl CodeCache {
         self.insts.clear();
         self.blocks.clear();
         self.tables.clear();
+        self.crossings.clear();
         self.pages.fill(0);
         self.epoch = self.epoch.wrapping_add(1).max(1);
     }

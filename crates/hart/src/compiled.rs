@@ -20,7 +20,7 @@ use trapless_isa::Mode;
 use trapless_isa::csr::{envcfg, status};
 use trapless_isa::port::CsrOp;
 use trapless_jit::{
-    CSR_DONE, CSR_MOVED, CSR_REFUSED, Code, CsrAnswer, CsrKind, CsrRequest, FLOAT_DIRTY,
+    CSR_DONE, CSR_MOVED, CSR_REFUSED, Code, CsrAnswer, CsrKind, CsrRequest, Exit, FLOAT_DIRTY,
     FLOAT_NEAREST, Helpers, JUMPS, Jit, Jump, Layout, Position, Site, Source, TimerLayout,
 };
 
@@ -344,7 +344,7 @@ impl Hart {
                 Ok(Some(index)) => index,
                 Ok(None) => {
                     site = None;
-                    self.single::<false>(code, plat, &mut NoObserver);
+                    self.crossing(code, plat);
                     continue;
                 }
                 Err(Fault) => {
@@ -358,25 +358,55 @@ impl Hart {
                 self.interpret(code, index, plat);
                 continue;
             };
-            if let Some(compiled) = code.compiled() {
-                if compiled.version != self.fast.version || self.fast.jumps.is_empty() {
-                    self.fast.version = compiled.version;
-                    self.fast.jumps = vec![Jump::EMPTY; JUMPS];
-                    self.fast.jump_array = self.fast.jumps.as_ptr() as usize;
-                    site = None;
-                }
+            if self.renew_jumps(code) {
+                site = None;
             }
             if let Some(site) = site.take() {
                 code.link(site, target);
             }
-            self.fast.jumps[(self.pc >> 1) as usize % JUMPS] = Jump {
-                pc: self.pc,
-                addend: self.tlb.fetch(self.pc).addend,
-                epoch: u64::from(code.epoch()),
-                code: target.address(),
-            };
+            self.remember_jump(code, self.pc, self.tlb.fetch(self.pc).addend, target);
             site = self.enter_compiled(code, target, plat);
         }
+    }
+
+    /// Executes an instruction that no block holds, and remembers its code for the next time if it is one
+    /// across pages.
+    fn crossing(&mut self, code: &mut CodeCache, plat: &mut dyn Platform) {
+        let (pc, entry) = (self.pc, *self.tlb.fetch(self.pc));
+        let Some(raw) = self.single::<false>(code, plat, &mut NoObserver).0 else {
+            return;
+        };
+        if pc & 0xFFF != 0xFFE || raw & 3 != 3 || entry.exec != pc & !0xFFF {
+            return;
+        }
+        if let Some(target) = code.compiled_crossing(raw) {
+            self.renew_jumps(code);
+            self.remember_jump(code, pc, entry.addend, target);
+        }
+    }
+
+    /// Empties the jump cache if all code has been dropped. Returns whether it has.
+    fn renew_jumps(&mut self, code: &CodeCache) -> bool {
+        let Some(compiled) = code.compiled() else {
+            return false;
+        };
+        let renew = compiled.version != self.fast.version || self.fast.jumps.is_empty();
+        if renew {
+            self.fast.version = compiled.version;
+            self.fast.jumps = vec![Jump::EMPTY; JUMPS];
+            self.fast.jump_array = self.fast.jumps.as_ptr() as usize;
+        }
+        renew
+    }
+
+    /// Remembers the code for a program counter whose page the fetch TLB has with this addend.
+    fn remember_jump(&mut self, code: &CodeCache, pc: u64, addend: u64, target: Code) {
+        self.fast.jumps[(pc >> 1) as usize % JUMPS] = Jump {
+            pc,
+            addend,
+            epoch: u64::from(code.epoch()),
+            code: target.address(),
+        };
     }
 
     /// Code for the program counter, if the jump cache has it: what compiled code would find by itself.
@@ -404,13 +434,27 @@ impl Hart {
         self.exec::<false>(code.insts(&block), code.cost(), plat, &mut NoObserver);
     }
 
+    /// Runs compiled code. Returns the jump at which it came back, if that can be linked.
     fn enter_compiled(
         &mut self,
-        code: &CodeCache,
+        code: &mut CodeCache,
         target: Code,
         plat: &mut dyn Platform,
     ) -> Option<Site> {
-        let compiled = code.compiled()?;
+        match self.run_code(code, target, plat) {
+            Exit::Jump(site) => Some(site),
+            Exit::Unknown => None,
+            Exit::Crossing => {
+                self.crossing(code, plat);
+                None
+            }
+        }
+    }
+
+    fn run_code(&mut self, code: &CodeCache, target: Code, plat: &mut dyn Platform) -> Exit {
+        let Some(compiled) = code.compiled() else {
+            return Exit::Unknown;
+        };
         let session = Session { code, plat };
         self.fast.session = &raw const session as usize;
         self.counts.entries += 1;

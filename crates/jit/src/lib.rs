@@ -379,6 +379,21 @@ pub struct Source<'a> {
     pub page: u32,
     /// Offset of its first instruction in its page.
     pub offset: u32,
+    /// It is a single instruction across pages, with these bits, wherever that may be: at offset 0xFFE of
+    /// any page. It finds out itself whether it is there, and is never linked.
+    pub crossing: Option<u32>,
+}
+
+/// Why compiled code came back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Exit {
+    /// The limit is reached, or it does not know the next block.
+    Unknown,
+    /// The same, at a jump that [`Jit::link`] can connect.
+    Jump(Site),
+    /// The instruction across pages at the program counter is another one than it knows, or is not
+    /// in the TLB.
+    Crossing,
 }
 
 /// Code of the block at an offset of a page, if it is compiled.

@@ -1,6 +1,6 @@
 //! Hosts without a compiler: everything is interpreted.
 
-use crate::{Code, Helpers, Known, Layout, Site, Source};
+use crate::{Code, Exit, Helpers, Known, Layout, Site, Source};
 
 /// Never exists on this host.
 pub enum Jit {}
@@ -43,7 +43,7 @@ impl Jit {
     ///
     /// # Safety
     /// None: it cannot be called.
-    pub unsafe fn enter(&self, _: *mut u8, _: Code) -> Option<Site> {
+    pub unsafe fn enter(&self, _: *mut u8, _: Code) -> Exit {
         match *self {}
     }
 }

@@ -101,7 +101,7 @@ impl Hart {
                     };
                     block
                 }
-                Ok(None) => return self.single::<WATCH>(code, plat, observer),
+                Ok(None) => return self.single::<WATCH>(code, plat, observer).1,
                 Err(Fault) => {
                     self.take_exception(self.pc, plat);
                     return true;
@@ -125,7 +125,7 @@ impl Hart {
     ) -> bool {
         let block = match self.lookup(code) {
             Ok(Some(index)) => code.block(index),
-            Ok(None) => return self.single::<WATCH>(code, plat, observer),
+            Ok(None) => return self.single::<WATCH>(code, plat, observer).1,
             Err(Fault) => {
                 self.take_exception(self.pc, plat);
                 return true;
@@ -171,14 +171,14 @@ impl Hart {
     }
 
     /// Executes one instruction that no block can hold: across pages, outside RAM, or in a page that
-    /// PMP splits.
+    /// PMP splits. Returns its bits if it could be fetched, and `false` if the observer wants to stop.
     #[cold]
     pub(crate) fn single<const WATCH: bool>(
         &mut self,
         code: &mut CodeCache,
         plat: &mut dyn Platform,
         observer: &mut dyn Observer,
-    ) -> bool {
+    ) -> (Option<u32>, bool) {
         let raw = self.fetch_parcel(self.pc, plat).and_then(|low| {
             if low & 3 != 3 {
                 return Ok(low);
@@ -187,12 +187,13 @@ impl Hart {
         });
         let Ok(raw) = raw else {
             self.take_exception(self.pc, plat);
-            return true;
+            return (None, true);
         };
         let inst = code.single(raw);
         self.cycles += u64::from(code.cost().of(inst.op));
         self.instret += 1;
-        self.exec::<WATCH>(&[inst], code.cost(), plat, observer)
+        let go_on = self.exec::<WATCH>(&[inst], code.cost(), plat, observer);
+        (Some(raw), go_on)
     }
 
     fn fetch_parcel(&mut self, va: u64, plat: &mut dyn Platform) -> Result<u32, Fault> {

@@ -51,6 +51,8 @@ pub(super) enum Target {
 pub(super) struct Cold {
     /// The limit is reached at the block's start.
     late: Option<DynamicLabel>,
+    /// Something else is at an instruction across pages.
+    other: Option<DynamicLabel>,
     /// Jumps without direct target, to these offsets.
     pub gotos: Vec<(DynamicLabel, i32)>,
     pub apart: Vec<Apart>,
@@ -84,13 +86,20 @@ impl BlockCompiler<'_> {
         let limit = self.offsets.limit;
         let late = self.ops.new_dynamic_label();
         self.cold.late = Some(late);
-        if let Some(&entry) = self.targets.entries.get(&(source.page, source.offset)) {
+        let place = (source.page, source.offset);
+        if let (None, Some(&entry)) = (source.crossing, self.targets.entries.get(&place)) {
             dynasm!(self.ops; .arch x64; =>entry);
         }
         dynasm!(self.ops
             ; .arch x64
             ; cmp r15, [rbx + limit]
             ; jae =>late
+        );
+        if let Some(bits) = source.crossing {
+            self.crossing(bits);
+        }
+        dynasm!(self.ops
+            ; .arch x64
             ; add r15, cost
             ; add r14, len
         );
@@ -125,8 +134,10 @@ impl BlockCompiler<'_> {
             index += 1;
         }
         if let Some(onward) = onward {
-            let follows =
-                next.is_some_and(|next| next.page == source.page && next.offset as i32 == onward);
+            let follows = next.is_some_and(|next| {
+                let place = (next.page, next.offset as i32);
+                place == (source.page, onward) && source.crossing.is_none()
+            });
             if !follows {
                 self.goto(onward);
             }
@@ -138,6 +149,10 @@ impl BlockCompiler<'_> {
         if let Some(late) = cold.late {
             let (offset, leave) = (self.source.offset as i32, self.glue.leave as usize);
             dynasm!(self.ops; .arch x64; =>late; add r13, offset; jmp extern leave);
+        }
+        if let Some(other) = cold.other {
+            let (offset, crossing) = (self.source.offset as i32, self.glue.crossing as usize);
+            dynasm!(self.ops; .arch x64; =>other; add r13, offset; jmp extern crossing);
         }
         for (from, to) in cold.gotos {
             dynasm!(self.ops; .arch x64; =>from);
@@ -182,9 +197,29 @@ impl BlockCompiler<'_> {
         }
     }
 
+    /// Makes sure that the instruction across pages is there, by what the fetch TLB has of both pages.
+    fn crossing(&mut self, bits: u32) {
+        let other = self.ops.new_dynamic_label();
+        self.cold.other = Some(other);
+        let (fetch, low) = (self.glue.fetch as usize, self.source.offset as i32);
+        dynasm!(self.ops
+            ; .arch x64
+            ; mov rax, r13
+            ; call extern fetch
+            ; jne =>other
+            ; cmp WORD [r13 + rcx + low], bits as i16
+            ; jne =>other
+            ; lea rax, [r13 + 4096]
+            ; call extern fetch
+            ; jne =>other
+            ; cmp WORD [rax + rcx], (bits >> 16) as i16
+            ; jne =>other
+        );
+    }
+
     /// Where the code for an offset of the block's page is.
     pub fn direct(&self, offset: i32) -> Option<Target> {
-        if !(0..4096).contains(&offset) {
+        if !(0..4096).contains(&offset) || self.source.crossing.is_some() {
             return None;
         }
         let place = (self.source.page, offset as u32);

@@ -76,7 +76,7 @@ impl BlockCompiler<'_> {
             Some(Target::Code(to)) => return dynasm!(self.ops; .arch x64; jmp extern to),
             None => {}
         }
-        if !(0..4096).contains(&offset) {
+        if !(0..4096).contains(&offset) || self.source.crossing.is_some() {
             dynasm!(self.ops; .arch x64; add r13, offset);
             glue::lookup(&mut self.ops, self.offsets, self.glue.ways);
             return;

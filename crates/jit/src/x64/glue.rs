@@ -16,6 +16,11 @@ pub(super) struct Glue {
     pub enter: u64,
     /// The limit is reached, or nobody knows where to go: out, with the program counter in `r13`.
     pub leave: u64,
+    /// [`Exit::Crossing`](crate::Exit::Crossing), with the program counter in `r13`.
+    pub crossing: u64,
+    /// Called with the address of a page in `rax`: host address minus virtual address in `rcx` and "zero", if
+    /// the fetch TLB has it. Changes `rdx`.
+    pub fetch: u64,
     /// For [`lookup`].
     pub ways: Ways,
     /// Jumps to the code for the program counter in `r13`, which compiled code does not know.
@@ -34,6 +39,10 @@ pub(super) struct Glue {
     /// done in `rdx`.
     pub csr: u64,
 }
+
+/// What `enter` returns for [`Exit::Crossing`](crate::Exit::Crossing); -1 is
+/// [`Exit::Unknown`](crate::Exit::Unknown).
+pub(super) const CROSSING: i64 = -2;
 
 /// Registers that the caller of `enter` wants back.
 const SAVED: [u8; 6] = [3, 5, 12, 13, 14, 15];
@@ -192,6 +201,26 @@ impl Glue {
         })?;
         let to_out = out as usize;
         let leave = piece(&|ops| dynasm!(ops; .arch x64; mov rax, -1; jmp extern to_out))?;
+        let crossing = piece(&|ops| {
+            dynasm!(ops; .arch x64; mov rax, CROSSING as i32; jmp extern to_out);
+        })?;
+        let fetch = piece(&|ops| {
+            let (mask, way) = (((TLB_ENTRIES - 1) << 4) as i32, (TLB_ENTRIES << 4) as i32);
+            dynasm!(ops
+                ; .arch x64
+                ; mov rdx, rax
+                ; shr rdx, 8
+                ; and edx, mask
+                ; add rdx, [rbx + o.fetch_tlb]
+                ; cmp [rdx], rax
+                ; mov rcx, [rdx + 8]
+                ; je >found
+                ; cmp [rdx + way], rax
+                ; mov rcx, [rdx + way + 8]
+                ; found:
+                ; ret
+            );
+        })?;
         let second_way = piece(&|ops| {
             let (way, leave) = ((TLB_ENTRIES << 4) as i32, leave as usize);
             dynasm!(ops; .arch x64; cmp [rdx + way], rax; jne extern leave);
@@ -276,6 +305,8 @@ impl Glue {
         Some(Self {
             enter,
             leave,
+            crossing,
+            fetch,
             ways,
             lookup: lookup_piece,
             miss_link,

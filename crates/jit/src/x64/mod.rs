@@ -23,7 +23,7 @@ use std::num::NonZeroU64;
 use dynasmrt::x64::X64Relocation;
 use dynasmrt::{DynasmApi, VecAssembler};
 
-use crate::{Code, Helpers, Known, Layout, PlainCsr, Site, Source};
+use crate::{Code, Exit, Helpers, Known, Layout, PlainCsr, Site, Source};
 use buffer::Buffer;
 use glue::Glue;
 
@@ -188,9 +188,9 @@ impl Jit {
         }
         let (first, base) = (self.sites, self.buffer.next());
         let mut ops = Assembler::new(base);
-        let places = sources.iter().map(|source| (source.page, source.offset));
-        let entries: BTreeMap<_, _> = places
-            .map(|place| (place, ops.new_dynamic_label()))
+        let linked = sources.iter().filter(|source| source.crossing.is_none());
+        let entries: BTreeMap<_, _> = linked
+            .map(|source| ((source.page, source.offset), ops.new_dynamic_label()))
             .collect();
         let targets = block::Targets {
             entries: &entries,
@@ -263,19 +263,23 @@ impl Jit {
     }
 
     /// Runs compiled code from `code` on until it has nowhere to go: the limit is reached, or what
-    /// comes next is not known to it. Returns the jump that [`link`](Self::link) could connect.
+    /// comes next is not known to it.
     ///
     /// # Safety
     /// `context` must be laid out as the [`Layout`] says, its arrays must be as long as this crate
     /// says, TLB entries must lead to memory that may be read and written, and `code` must come from
     /// this compiler since its last reset.
-    pub unsafe fn enter(&self, context: *mut u8, code: Code) -> Option<Site> {
+    pub unsafe fn enter(&self, context: *mut u8, code: Code) -> Exit {
         // SAFETY: `enter` is a function of this type at the start of the buffer.
         let enter: unsafe extern "C" fn(*mut u8, u64) -> u64 =
             unsafe { std::mem::transmute(self.glue.enter as *const u8) };
         // SAFETY: the caller's promises are those of compiled code.
         let site = unsafe { enter(context.wrapping_add(self.offsets.bias), code.address()) };
-        u32::try_from(site).ok().map(Site)
+        match u32::try_from(site) {
+            Ok(site) => Exit::Jump(Site(site)),
+            Err(_) if site == glue::CROSSING as u64 => Exit::Crossing,
+            Err(_) => Exit::Unknown,
+        }
     }
 }
 
@@ -363,6 +367,7 @@ mod tests {
             cost: 3,
             page: 0,
             offset: 0,
+            crossing: None,
         }
     }
 
@@ -378,7 +383,7 @@ mod tests {
         context[LAYOUT.limit / 8] = 1;
         // SAFETY: the context is laid out as said; without loads and jumps to other pages no array is used.
         let site = unsafe { jit.enter(context.as_mut_ptr().cast(), code) };
-        assert!(site.is_some());
+        assert!(matches!(site, Exit::Jump(_)));
         assert_eq!((context[10], context[5]), (7, 49));
         let at = |offset: usize| context[offset / 8];
         assert_eq!(at(LAYOUT.pc), 0x8000_0010);
@@ -386,7 +391,7 @@ mod tests {
         // Now the limit is reached: nothing is executed.
         // SAFETY: as above.
         let site = unsafe { jit.enter(context.as_mut_ptr().cast(), code) };
-        assert_eq!((site, context[10]), (None, 7));
+        assert_eq!((site, context[10]), (Exit::Unknown, 7));
     }
 
     #[test]
