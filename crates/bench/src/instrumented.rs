@@ -16,6 +16,7 @@ use trapless_ledger::{Config, Ledger};
 use trapless_machine::{Engine, Limits, Machine, MachineConfig, Outcome, Payload, Peripherals};
 use trapless_report::PerfettoTrace;
 
+use crate::counts::COUNTS;
 use crate::emulator::HARTS;
 use crate::rows::MEMORY;
 
@@ -112,6 +113,15 @@ impl Write for Console {
     }
 }
 
+/// Says what has been counted at a moment.
+fn note(moment: &str, machine: &Machine) {
+    let statistics = machine.engine_statistics();
+    for count in COUNTS {
+        let value = (count.of)(&statistics);
+        eprintln!("@bench {moment}: {}={value}", count.name);
+    }
+}
+
 /// Boots and runs until the guest powers off.
 pub fn main(arguments: &Arguments) -> Result<()> {
     let read = |path: &PathBuf| {
@@ -167,7 +177,7 @@ pub fn main(arguments: &Arguments) -> Result<()> {
             ..Limits::default()
         });
         for marker in console.markers() {
-            eprintln!("@bench {marker}={}", machine.instret());
+            note(&marker, &machine);
         }
         if outcome != Outcome::Limit {
             break outcome;
@@ -180,7 +190,7 @@ pub fn main(arguments: &Arguments) -> Result<()> {
             .finish(machine.now())
             .context("cannot write the trace")?;
     }
-    eprintln!("@bench exit={}", machine.instret());
+    note("exit", &machine);
     eprintln!("@bench seconds={seconds}");
     eprintln!(
         "@bench virtual_seconds={}",

@@ -9,6 +9,7 @@
 
 mod clock;
 mod console;
+mod counts;
 mod emulator;
 mod instrumented;
 mod interrupt;
@@ -196,7 +197,7 @@ fn measure(options: &Options) -> Result<bool> {
             // Once is enough: it is the same each time.
             let counter = emulator::variant(Sinks::None, &trapless)?;
             for (scenario, rows) in chosen.iter().filter(|(s, _)| s.ends()) {
-                eprintln!("counting instructions: {}", scenario.name);
+                eprintln!("counting what the engine does: {}", scenario.name);
                 let session = session::run(&counter, scenario, rows, &images)?;
                 results.count(rows, &session);
             }

@@ -9,12 +9,16 @@ use serde::Serialize;
 use trapless_images::PackageVersion;
 
 use crate::clock::{median, now};
+use crate::counts::{BLOCKS_COMPILED, COUNTS, GUEST_EXITS, INSTRUCTIONS, PER_THOUSAND};
 use crate::emulator::{Emulator, Images};
 use crate::rows::{Goal, PROGRAMS, Row, SCENARIOS, Scenario, Unit};
 use crate::session::Session;
 
 /// Most that totals may cost, as a ratio to no ledger; then the same for totals with all events.
 const LEDGER_GOALS: [(&str, f64); 2] = [("totals", 1.05), ("stream", 1.30)];
+/// Fewest guest exits by which time is divided: with fewer, it goes elsewhere.
+const EXITS: f64 = 10_000.0;
+const NS_PER_EXIT: &str = "ns_per_guest_exit";
 /// Least geometric mean of the programs' speed, the peer being 1.
 const PROGRAMS_GOAL: f64 = 1.0;
 
@@ -58,6 +62,8 @@ struct Entry {
     instructions: Option<f64>,
     /// Of them, 10^6 in each second of wall time.
     million_per_second: Option<f64>,
+    /// What else Trapless' engine does in it, by name.
+    engine: BTreeMap<&'static str, f64>,
     goal: Option<String>,
     met: Option<bool>,
 }
@@ -87,7 +93,8 @@ pub struct Results {
     /// Samples and failures by row and emulator.
     samples: BTreeMap<(&'static str, String), Samples>,
     peaks: BTreeMap<(&'static str, String), Vec<f64>>,
-    instructions: BTreeMap<&'static str, f64>,
+    /// What our engine did, by row and name of the count.
+    counts: BTreeMap<(&'static str, &'static str), f64>,
 }
 
 impl Results {
@@ -117,7 +124,7 @@ impl Results {
             packages: images.packages.clone(),
             samples: BTreeMap::new(),
             peaks: BTreeMap::new(),
-            instructions: BTreeMap::new(),
+            counts: BTreeMap::new(),
         }
     }
 
@@ -153,13 +160,35 @@ impl Results {
         }
     }
 
-    /// Takes in how many instructions the rows have.
+    /// Takes in what our engine does in the rows.
     pub fn count(&mut self, rows: &[&'static Row], session: &Session) {
         for row in rows {
-            if let Some(count) = session.instructions(row) {
-                self.instructions.insert(row.name, count);
+            for what in COUNTS.map(|count| count.name) {
+                if let Some(count) = session.count(row, what) {
+                    self.counts.insert((row.name, what), count);
+                }
             }
         }
+    }
+
+    /// Figures of our engine in a row that took `seconds`.
+    fn engine(&self, row: &Row, seconds: Option<f64>) -> BTreeMap<&'static str, f64> {
+        let count = |what| self.counts.get(&(row.name, what)).copied();
+        let instructions = count(INSTRUCTIONS);
+        let exits = count(GUEST_EXITS).filter(|exits| *exits >= EXITS);
+        let mut figures = BTreeMap::new();
+        let mut put = |key, figure: Option<f64>| {
+            if let Some(figure) = figure {
+                figures.insert(key, figure);
+            }
+        };
+        put("guest_exits", count(GUEST_EXITS));
+        put(NS_PER_EXIT, quotient(seconds.map(|s| s * 1e9), exits));
+        put("blocks_compiled", count(BLOCKS_COMPILED));
+        for (what, _, key) in PER_THOUSAND {
+            put(key, quotient(count(what).map(|n| n * 1e3), instructions));
+        }
+        figures
     }
 
     /// Whether anything did not give a figure.
@@ -196,11 +225,12 @@ impl Results {
                     entries.extend(variants(row, &figures));
                 } else {
                     let mut entry = compared(row, figures);
-                    let count = self.instructions.get(row.name).copied();
+                    let count = self.counts.get(&(row.name, INSTRUCTIONS)).copied();
                     if row.unit != Unit::Resident {
                         entry.instructions = count;
                         let seconds = entry.figures.get("trapless").and_then(|f| f.seconds);
                         entry.million_per_second = quotient(count.map(|c| c / 1e6), seconds);
+                        entry.engine = self.engine(row, seconds);
                     }
                     entries.push(entry);
                 }
@@ -273,6 +303,11 @@ impl Results {
                 .map(str::to_owned)
                 .to_vec(),
         ];
+        let head = ["our engine", "M/s", "ns/exit", "blocks compiled"];
+        let heads = head
+            .into_iter()
+            .chain(PER_THOUSAND.map(|(_, head, _)| head));
+        let mut engine = vec![heads.map(str::to_owned).collect::<Vec<_>>()];
         for entry in self.entries() {
             let number = |n: Option<f64>| n.map_or_else(String::new, digits);
             let goal = entry.goal.clone().unwrap_or_default();
@@ -292,6 +327,17 @@ impl Results {
                     met,
                 ]);
                 continue;
+            }
+            if !entry.engine.is_empty() {
+                let figure = |key| number(entry.engine.get(key).copied());
+                let mut cells = vec![
+                    entry.name.clone(),
+                    number(entry.million_per_second),
+                    figure(NS_PER_EXIT),
+                    figure("blocks_compiled"),
+                ];
+                cells.extend(PER_THOUSAND.map(|(_, _, key)| figure(key)));
+                engine.push(cells);
             }
             rows.push(vec![
                 entry.name.clone(),
@@ -325,6 +371,9 @@ impl Results {
         }
         if ledger.len() > 1 {
             let _ = write!(text, "\n{}", format_table(&ledger));
+        }
+        if engine.len() > 1 {
+            let _ = write!(text, "\n{}", format_table(&engine));
         }
         let head = ["most memory, MiB", "QEMU", "Trapless", "ratio"];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
@@ -391,6 +440,7 @@ fn compared(row: &Row, figures: BTreeMap<String, Figures>) -> Entry {
         processor_ratio,
         instructions: None,
         million_per_second: None,
+        engine: BTreeMap::new(),
         goal,
         met,
     }
@@ -417,6 +467,7 @@ fn variants(row: &Row, figures: &BTreeMap<String, Figures>) -> Vec<Entry> {
             processor_ratio,
             instructions: None,
             million_per_second: None,
+            engine: BTreeMap::new(),
             goal: Some(format!("<= {most:.2} x")),
             met: ratio.map(|r| r <= most),
         }

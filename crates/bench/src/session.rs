@@ -253,13 +253,15 @@ impl Session {
         })
     }
 
-    /// Instructions executed in a row, if the emulator says so.
-    pub fn instructions(&self, row: &Row) -> Option<f64> {
+    /// How many of the [`COUNTS`](crate::counts::COUNTS) called `what` there were in a row, if the emulator
+    /// says so.
+    pub fn count(&self, row: &Row, what: &str) -> Option<f64> {
+        let note = |moment: &str| self.notes.get(&format!("{moment}: {what}")).copied();
         let at = |mark| match mark {
             Mark::Start => Some(0.0),
-            Mark::Begin(name) => self.notes.get(&format!("begin {name}")).copied(),
-            Mark::End(name) => self.notes.get(&format!("end {name}")).copied(),
-            Mark::Exit => self.notes.get("exit").copied(),
+            Mark::Begin(name) => note(&format!("begin {name}")),
+            Mark::End(name) => note(&format!("end {name}")),
+            Mark::Exit => note("exit"),
         };
         Some(at(row.to)? - at(row.from)?)
     }

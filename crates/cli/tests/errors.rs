@@ -96,6 +96,12 @@ const CASES: &[(&str, &str)] = &[
         "exec @x86-elf --signature-granularity 3",
         "[possible values: 4, 8, 16]",
     ),
+    ("exec @noise --profile=/", "is a folder"),
+    (
+        "run --machine sstc --workload boot --engine both --profile",
+        "look into one machine",
+    ),
+    ("exec @noise --code-cache many", "is not a size"),
     // Kernels and what goes with them.
     (
         "boot --firmware @firmware --kernel @missing",
