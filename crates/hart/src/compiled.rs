@@ -17,7 +17,7 @@ use std::mem::offset_of;
 use std::ptr::null_mut;
 
 use trapless_isa::Mode;
-use trapless_isa::csr::status;
+use trapless_isa::csr::{envcfg, status};
 use trapless_isa::port::CsrOp;
 use trapless_jit::{
     CSR_DONE, CSR_MOVED, CSR_REFUSED, Code, CsrAnswer, CsrKind, CsrRequest, FLOAT_DIRTY,
@@ -104,6 +104,8 @@ impl Compiled {
             mie: offset_of!(Hart, csr.mie),
             vsip: offset_of!(Hart, vsip),
             vsie: offset_of!(Hart, csr.vsie),
+            misaligned: config.misaligned,
+            zero_block: offset_of!(Hart, fast.zero_block),
             reservation: offset_of!(Hart, reservation),
             status_written: VSSTATUS as i32,
             timer: TimerLayout {
@@ -261,6 +263,7 @@ pub(crate) struct Fast {
     status: usize,
     hs: u8,
     time_readable: u8,
+    zero_block: u8,
     time_delta: u64,
     pub(crate) timer: NotedTimer,
     /// [`Session`] while compiled code runs.
@@ -285,6 +288,7 @@ impl Fast {
             status: 0,
             hs: 0,
             time_readable: 0,
+            zero_block: 0,
             time_delta: 0,
             timer: NotedTimer::new(),
             session: 0,
@@ -430,6 +434,7 @@ impl Hart {
         self.fast.status = status as usize;
         self.fast.hs = u8::from(self.mode == Mode::HS && self.plain_csrs_open());
         self.fast.time_readable = u8::from(self.time_readable());
+        self.fast.zero_block = u8::from(self.cache_block_fault(envcfg::CBZE).is_none());
         self.fast.time_delta = if self.mode.v() {
             self.csr.htimedelta
         } else {

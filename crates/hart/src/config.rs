@@ -126,7 +126,7 @@ impl Default for Extensions {
 }
 
 /// Size in bytes of the blocks of Zicbom and Zicboz.
-pub const CACHE_BLOCK: u64 = 64;
+pub const CACHE_BLOCK: u64 = trapless_jit::CACHE_BLOCK;
 
 /// Configuration of one hart.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -78,6 +78,10 @@ pub struct Layout {
     pub vsip: usize,
     /// See [`mip`](Self::mip).
     pub vsie: usize,
+    /// Misaligned loads and stores inside a page are like others.
+    pub misaligned: bool,
+    /// Not 0 if the mode may execute `cbo.zero`, `u8`.
+    pub zero_block: usize,
     /// Reservation of LR: host address or 0, size in bytes, value, `u64` each.
     pub reservation: usize,
     /// `mstatus` and `vsstatus` bits that a write of `sstatus` changes.
@@ -159,6 +163,9 @@ pub enum CsrWrite {
 pub const FLOAT_DIRTY: u8 = 1;
 /// The same, and `frm` is to nearest, ties to even.
 pub const FLOAT_NEAREST: u8 = 2;
+
+/// Size in bytes of the block that `cbo.zero` zeroes.
+pub const CACHE_BLOCK: u64 = 64;
 
 /// Entries of one way of a TLB array, indexed by virtual page number modulo this.
 pub const TLB_ENTRIES: usize = 1024;

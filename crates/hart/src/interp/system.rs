@@ -4,6 +4,7 @@
 use trapless_isa::cause::exception;
 use trapless_isa::csr::{envcfg, hstatus, status};
 use trapless_isa::inst::{Inst, Op};
+use trapless_isa::port::CsrFault;
 use trapless_isa::{Mode, Priv};
 
 use super::Flow;
@@ -129,6 +130,23 @@ impl Hart {
         Ok(())
     }
 
+    /// How the environment configuration forbids the current mode an operation that needs one of the bits of
+    /// `enable` in it, if it does.
+    pub(crate) fn cache_block_fault(&self, enable: u64) -> Option<CsrFault> {
+        let c = &self.csr;
+        let off = |env: u64| env & enable == 0;
+        let privilege = self.mode.privilege();
+        if privilege != Priv::M && off(c.menvcfg) {
+            return Some(CsrFault::Illegal);
+        }
+        let user = privilege == Priv::U && off(c.senvcfg);
+        match self.mode.v() {
+            true if off(c.henvcfg) || user => Some(CsrFault::Virtual),
+            false if user => Some(CsrFault::Illegal),
+            _ => None,
+        }
+    }
+
     /// Zicbom and Zicboz (CMO specification, sections 2.5 and 2.6). Memory is coherent, so
     /// management operations only have their permission checks.
     fn cache_block(&mut self, inst: &Inst, plat: &mut dyn Platform) -> Result<(), Fault> {
@@ -137,18 +155,10 @@ impl Hart {
             Op::CboInval => envcfg::CBIE,
             _ => envcfg::CBCFE,
         };
-        let c = &self.csr;
-        let off = |env: u64| env & enable == 0;
-        let privilege = self.mode.privilege();
-        if privilege != Priv::M && off(c.menvcfg) {
-            return self.illegal(inst);
-        }
-        if self.mode.v() {
-            if off(c.henvcfg) || (privilege == Priv::U && off(c.senvcfg)) {
-                return self.virtual_instruction(inst);
-            }
-        } else if privilege == Priv::U && off(c.senvcfg) {
-            return self.illegal(inst);
+        match self.cache_block_fault(enable) {
+            Some(CsrFault::Illegal) => return self.illegal(inst),
+            Some(CsrFault::Virtual) => return self.virtual_instruction(inst),
+            None => {}
         }
         let address = self.x[usize::from(inst.rs1 & 63)];
         let block = address & !(CACHE_BLOCK - 1);

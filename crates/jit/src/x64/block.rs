@@ -8,6 +8,7 @@ use trapless_isa::{CostClass, Inst};
 
 use super::glue::Glue;
 use super::group::Apart;
+use super::memory::Probe;
 use super::regs::{Place, RAX, place};
 use super::{Assembler, Offsets};
 use crate::{Known, PlainCsr, Position, Source};
@@ -19,12 +20,12 @@ pub(super) struct Slow {
     pub csr: Option<Inst>,
     /// Where the fast path leaves.
     pub out: DynamicLabel,
-    /// Where it leaves if the first way of the TLB misses: tag in `rdx`, offset of the entry in `rcx`.
+    /// Where it leaves if the TLB does not hit at once: address in `rax`, offset of the entry in `rcx`.
     pub miss: DynamicLabel,
-    /// Where it goes on if the second way hits, with the host address in `rax`.
+    /// Where it goes on if it hits after all, with the host address in `rax`.
     pub hit: DynamicLabel,
-    /// Offset of the tag in the entry, if there is a TLB probe.
-    pub probe: Option<i32>,
+    /// What is looked up in the TLB.
+    pub probe: Option<Probe>,
     /// Where the block goes on.
     pub back: DynamicLabel,
 }
@@ -113,6 +114,7 @@ impl BlockCompiler<'_> {
                 onward = self.last(inst, at);
             } else if !(self.integer(inst)
                 || self.memory(inst, at)
+                || self.zero_block(inst, at)
                 || self.bits(inst)
                 || self.atomic(inst, at)
                 || self.float(inst, at))
@@ -146,8 +148,8 @@ impl BlockCompiler<'_> {
         }
         cold.slow.append(&mut self.cold.slow);
         for slow in cold.slow {
-            if let Some(tag) = slow.probe {
-                self.second_way(&slow, tag);
+            if let Some(probe) = slow.probe {
+                self.probe_again(&slow, probe);
             }
             dynasm!(self.ops; .arch x64; =>slow.out);
             match slow.csr {

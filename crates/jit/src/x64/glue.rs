@@ -4,6 +4,7 @@ use dynasm::dynasm;
 use dynasmrt::{DynasmApi, DynasmLabelApi};
 
 use super::buffer::Buffer;
+use super::memory::Probe;
 use super::regs::PINNED;
 use super::{Assembler, Offsets};
 use crate::{Helpers, JUMPS, TLB_ENTRIES};
@@ -25,6 +26,10 @@ pub(super) struct Glue {
     pub finish: u64,
     /// Called with block in `ecx`, index in `eax`: executes the instruction and returns, unless it traps.
     pub execute: u64,
+    /// By number of the [`Probe`]: called if the first way of the TLB does not hit at once, with the address in
+    /// `rax` and the offset of the entry in `rcx`. Returns the host address in `rax` and "zero" if it is in
+    /// either way, and not across pages; else changes `rdx` only.
+    pub again: [u64; Probe::KINDS],
     /// Called with a request in `eax`, the operand in `rdx`: returns the value in `rax`, and whether it was
     /// done in `rdx`.
     pub csr: u64,
@@ -107,6 +112,41 @@ fn enter_if_same(ops: &mut Assembler, o: &Offsets, way: i32, leave: usize) {
         ; jne extern leave
         ; and r13, -4096
         ; jmp QWORD [rcx + 24]
+    );
+}
+
+/// See [`Glue::again`].
+fn probe_again(ops: &mut Assembler, probe: Probe) {
+    let way = (TLB_ENTRIES << 5) as i32;
+    let tag = if probe.write { 8 } else { 0 };
+    if probe.aligned {
+        let low_bits = (probe.size - 1) as i8;
+        dynasm!(ops; .arch x64; test al, low_bits; jnz >no);
+    } else {
+        dynasm!(ops
+            ; .arch x64
+            ; mov edx, eax
+            ; and edx, 4095
+            ; cmp edx, 4096 - probe.size
+            ; ja >no
+        );
+    }
+    dynasm!(ops
+        ; .arch x64
+        ; mov rdx, rax
+        ; and rdx, -4096
+        ; cmp [rbp + rcx + tag], rdx
+        ; jne >second
+        ; add rax, [rbp + rcx + 16]
+        ; xor edx, edx
+        ; ret
+        ; second:
+        ; cmp [rbp + rcx + (way + tag)], rdx
+        ; jne >no
+        ; add rax, [rbp + rcx + (way + 16)]
+        ; xor edx, edx
+        ; no:
+        ; ret
     );
 }
 
@@ -214,6 +254,10 @@ impl Glue {
                 ; jmp extern to_resume
             );
         })?;
+        let mut again = [0; Probe::KINDS];
+        for (number, at) in again.iter_mut().enumerate() {
+            *at = piece(&|ops| probe_again(ops, Probe::from_number(number)))?;
+        }
         let csr_helper = helpers.csr as *const () as i64;
         let csr = piece(&|ops| {
             spill(ops, o);
@@ -237,6 +281,7 @@ impl Glue {
             miss_link,
             finish,
             execute,
+            again,
             csr,
         })
     }

@@ -8,6 +8,9 @@ use super::block::{BlockCompiler, Slow};
 use super::regs::{Place, RAX, RDX, place};
 use crate::{Position, TLB_ENTRIES};
 
+/// Bytes that `cbo.zero` zeroes.
+const CACHE_BLOCK: i32 = crate::CACHE_BLOCK as i32;
+
 /// Size in bytes of an integer load or store, and whether it is a store.
 pub(super) fn access(op: Op) -> Option<(i32, bool)> {
     Some(match op {
@@ -23,6 +26,36 @@ pub(super) fn access(op: Op) -> Option<(i32, bool)> {
     })
 }
 
+/// What a TLB probe is for.
+#[derive(Clone, Copy)]
+pub(super) struct Probe {
+    /// Bytes: 1, 2, 4 or 8.
+    pub size: i32,
+    pub write: bool,
+    /// It must be aligned.
+    pub aligned: bool,
+}
+
+impl Probe {
+    /// How many kinds there are.
+    pub const KINDS: usize = 16;
+
+    /// Number of the kind, less than [`KINDS`](Self::KINDS).
+    pub fn number(self) -> usize {
+        let size = self.size.trailing_zeros() as usize;
+        size << 2 | usize::from(self.write) << 1 | usize::from(self.aligned)
+    }
+
+    /// The kind with a number.
+    pub fn from_number(number: usize) -> Self {
+        Self {
+            size: 1 << (number >> 2),
+            write: number & 2 != 0,
+            aligned: number & 1 != 0,
+        }
+    }
+}
+
 impl BlockCompiler<'_> {
     /// Emits a load or store; `false` if `inst` is none that has a template.
     pub fn memory(&mut self, inst: &Inst, at: Position) -> bool {
@@ -31,6 +64,9 @@ impl BlockCompiler<'_> {
         };
         let mut slow = self.slow_path(at);
         self.probe(inst.rs1, inst.imm, size, store, &mut slow);
+        if let Some(probe) = &mut slow.probe {
+            probe.aligned = !self.offsets.misaligned;
+        }
         self.transfer(inst, 0, RAX);
         self.end_probe(slow);
         true
@@ -77,9 +113,24 @@ impl BlockCompiler<'_> {
         } else if imm != 0 || base != RAX {
             dynasm!(self.ops; .arch x64; lea rax, [Rq(base) + imm]);
         }
+        self.probe_rax(
+            Probe {
+                size,
+                write,
+                aligned: true,
+            },
+            slow,
+        );
+    }
+
+    /// The same for the address in `rax`. If the access may be misaligned, it hits at once nevertheless only
+    /// if it is not.
+    pub fn probe_rax(&mut self, probe: Probe, slow: &mut Slow) {
         // An entry has 32 bytes.
         let slots = ((TLB_ENTRIES - 1) << 5) as i32;
-        let page = -4096 | (size - 1);
+        let page = -4096 | (probe.size - 1);
+        let tag = if probe.write { 8 } else { 0 };
+        slow.probe = Some(probe);
         dynasm!(self.ops
             ; .arch x64
             ; mov rcx, rax
@@ -87,11 +138,6 @@ impl BlockCompiler<'_> {
             ; shr rcx, 7
             ; and rdx, page
             ; and ecx, slots
-        );
-        let tag = if write { 8 } else { 0 };
-        slow.probe = Some(tag);
-        dynasm!(self.ops
-            ; .arch x64
             ; cmp [rbp + rcx + tag], rdx
             ; jne =>slow.miss
             ; add rax, [rbp + rcx + 16]
@@ -99,16 +145,14 @@ impl BlockCompiler<'_> {
         );
     }
 
-    /// Looks in the second way, too.
-    pub fn second_way(&mut self, slow: &Slow, tag: i32) {
-        let way = (TLB_ENTRIES << 5) as i32;
+    /// Looks again, more carefully: see [`Glue::again`](super::glue::Glue::again).
+    pub fn probe_again(&mut self, slow: &Slow, probe: Probe) {
+        let again = self.glue.again[probe.number()] as usize;
         dynasm!(self.ops
             ; .arch x64
             ; =>slow.miss
-            ; cmp [rbp + rcx + (way + tag)], rdx
-            ; jne =>slow.out
-            ; add rax, [rbp + rcx + (way + 16)]
-            ; jmp =>slow.hit
+            ; call extern again
+            ; jz =>slow.hit
         );
     }
 
@@ -129,5 +173,33 @@ impl BlockCompiler<'_> {
     pub fn end_probe(&mut self, slow: Slow) {
         dynasm!(self.ops; .arch x64; =>slow.back);
         self.cold.slow.push(slow);
+    }
+
+    /// Emits `cbo.zero`; `false` if `inst` is something else. A block does not leave its page.
+    pub fn zero_block(&mut self, inst: &Inst, at: Position) -> bool {
+        if inst.op != Op::CboZero {
+            return false;
+        }
+        let mut slow = self.slow_path(at);
+        let permitted = self.offsets.zero_block;
+        dynasm!(self.ops
+            ; .arch x64
+            ; cmp BYTE [rbx + permitted], 0
+            ; je =>slow.out
+        );
+        self.fetch(RAX, inst.rs1);
+        dynasm!(self.ops; .arch x64; and rax, -CACHE_BLOCK);
+        let probe = Probe {
+            size: 8,
+            write: true,
+            aligned: true,
+        };
+        self.probe_rax(probe, &mut slow);
+        dynasm!(self.ops; .arch x64; pxor xmm0, xmm0);
+        for part in (0..CACHE_BLOCK).step_by(16) {
+            dynasm!(self.ops; .arch x64; movups [rax + part], xmm0);
+        }
+        self.end_probe(slow);
+        true
     }
 }

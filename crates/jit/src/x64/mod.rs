@@ -74,6 +74,8 @@ struct Offsets {
     mie: i32,
     vsip: i32,
     vsie: i32,
+    misaligned: bool,
+    zero_block: i32,
     reservation: i32,
     status_written: i32,
     timer: Timer,
@@ -121,6 +123,8 @@ impl Offsets {
             mie: at(layout.mie),
             vsip: at(layout.vsip),
             vsie: at(layout.vsie),
+            misaligned: layout.misaligned,
+            zero_block: at(layout.zero_block),
             reservation: at(layout.reservation),
             status_written: layout.status_written,
             timer: Timer {
@@ -308,6 +312,8 @@ mod tests {
         mie: 880,
         vsip: 888,
         vsie: 896,
+        misaligned: true,
+        zero_block: 961,
         reservation: 976,
         status_written: 0,
         timer: TimerLayout {
