@@ -1,7 +1,8 @@
 # KVM of the host, starting guests and waiting for their end. The workload runs in them; KVM's statistics are printed when they
 # have ended. What the variables of common parameters mean is said in experiments/common/parameters.toml.
 
-# Loads KVM: this project's and the IPI driver on a machine with Xtrapless, unless told otherwise; else the kernel's own.
+# Loads KVM: this project's and the IPI driver on a machine with Xtrapless, unless told otherwise; else the kernel's own,
+# or this project's with kvm=fixed.
 # `trapless.kvm=stock` says so on the command line where there is no experiment.
 load_kvm() {
     load_kvm_module
@@ -24,6 +25,14 @@ load_kvm_module() {
         # A result of the kernel's KVM must not pass for one of ours.
         if [ -n "${trapless_run:-}" ]; then poweroff -f; fi
     fi
+    if [ "${trapless_kvm:-${kvm:-}}" = fixed ]; then
+        if insmod /lib/trapless/kvm.ko; then
+            kvm_loaded=fixed
+            return
+        fi
+        echo "this project's KVM module cannot be loaded"
+        if [ -n "${trapless_run:-}" ]; then poweroff -f; fi
+    fi
     modprobe kvm
 }
 
@@ -44,9 +53,9 @@ vmm_start() {
         vmm_run 0 ${interface:+--tap "$interface"} "$@" </dev/null &
         ;;
     qemu)
-        qemu-system-riscv64 -machine virt,accel=kvm -cpu host -smp "$cpus" -m "$memory" -nodefaults -no-reboot \
+        qemu-system-riscv64 -machine "$(qemu_machine)" -cpu host -smp "$cpus" -m "$memory" -nodefaults -no-reboot \
             -display none -serial stdio -kernel /boot/Image -initrd /boot/guest.cpio \
-            ${interface:+-netdev "tap,id=n,ifname=$interface,script=no,downscript=no" -device virtio-net-device,netdev=n} \
+            ${interface:+-netdev "tap,id=n,ifname=$interface,script=no,downscript=no" -device "$(qemu_net),netdev=n"} \
             -append "$append" </dev/null &
         ;;
     *)
@@ -76,6 +85,23 @@ vmm_start() {
     done
 }
 
+# QEMU's machine: with AIA in KVM where the host has it, as our VMM.
+qemu_machine() {
+    case ${irqchip:-auto} in
+    auto) if has_device riscv,imsics; then irqchip=aia; fi ;;
+    esac
+    if [ "${irqchip:-auto}" = aia ]; then
+        echo virt,aia=aplic-imsic,accel=kvm
+    else
+        echo virt,accel=kvm
+    fi
+}
+
+# QEMU's network device: on PCI with MSI-X if devices are to interrupt by eventfd, else wired.
+qemu_net() {
+    if [ "${inject:-auto}" = irqfd ]; then echo virtio-net-pci,romfile=; else echo virtio-net-device; fi
+}
+
 # vmm_run NUMBER [OPTION OF trapless-vmm...]: runs guest NUMBER in the place of this shell
 vmm_run() {
     number=$1
@@ -93,7 +119,8 @@ vmm_run() {
     fi
     if [ "$number" -gt 0 ]; then append="$append trapless.repeat=1"; fi
     exec trapless-vmm --kernel /boot/Image --initrd /boot/guest.cpio --cpus "$cpus" --memory "$memory" --no-reboot \
-        --irqchip "${irqchip:-auto}" --wfi "${wfi:-trap}" --inject "${inject:-ugenvsei}" "$@" --append "$append"
+        --irqchip "${irqchip:-auto}" --wfi "${wfi:-trap}" --inject "${inject:-auto}" --aia-mode "${aia_mode:-auto}" "$@" \
+        --append "$append"
 }
 
 # Waits for the guest's end; the exit status is the VMM's.

@@ -1,5 +1,6 @@
 //! Command line.
 
+use crate::aia::Mode;
 use crate::error::{Error, Result};
 use crate::trapless::Way;
 use clap::{Parser, ValueEnum};
@@ -13,6 +14,7 @@ Examples:
   trapless-vmm --kernel Image --initrd initrd.img --disable-ext sstc --stats exits.json --no-reboot
   trapless-vmm --kernel Image --initrd initrd.img --irqchip trapless --cpus 2 --pin 0,1 --wfi native
   trapless-vmm --kernel Image --initrd initrd.img --irqchip trapless --inject irqfd --test-device 8,mixed
+  trapless-vmm --kernel Image --initrd initrd.img --irqchip aia --cpus 4 --aia-mode hwaccel --stats exits.json
 
   trapless-vmm --kernel Image --initrd initrd.img --cpus 2 --control vm.sock &
   trapless-vmm --control vm.sock --send 'save guest.saved' && trapless-vmm --control vm.sock --send quit
@@ -72,13 +74,17 @@ pub struct Cli {
     #[arg(long, value_name = "CPU,...", value_delimiter = ',')]
     pub pin: Vec<u16>,
 
-    /// Interrupt controller of the guest
+    /// Interrupt controller of the guest; `--stats` says which one it got
     #[arg(long, value_enum, default_value_t = IrqchipChoice::Auto)]
     pub irqchip: IrqchipChoice,
 
-    /// How devices interrupt a guest with Xtrapless
-    #[arg(long, value_enum, default_value_t = Way::Ugenvsei)]
-    pub inject: Way,
+    /// How devices interrupt a guest with Xtrapless or AIA
+    #[arg(long, value_enum, default_value_t = InjectChoice::Auto)]
+    pub inject: InjectChoice,
+
+    /// Where KVM keeps the interrupt files of a guest with AIA
+    #[arg(long, value_enum, default_value_t = Mode::Auto)]
+    pub aia_mode: Mode,
 
     /// What WFI of a guest with Xtrapless does
     #[arg(long, value_enum, default_value_t = Wfi::Trap)]
@@ -108,7 +114,7 @@ pub struct Cli {
     #[arg(long)]
     pub ioeventfd: bool,
 
-    /// Listen for commands (pause, resume, status, save FILE, stats, quit; one a line) at this Unix socket
+    /// Listen for commands (pause, resume, status, save FILE, stats, move, moved, quit; one a line) at this Unix socket
     #[arg(long, value_name = "SOCKET")]
     pub control: Option<PathBuf>,
 
@@ -158,8 +164,24 @@ pub enum IrqchipChoice {
     Plic,
     /// Xtrapless; the guest needs the drivers of this project and has no UART before they are loaded
     Trapless,
-    /// Xtrapless if KVM offers it
+    /// AIA: APLIC and IMSICs in KVM; any guest, hosts with AIA
+    Aia,
+    /// Xtrapless or AIA if KVM offers it, else the PLIC
     Auto,
+}
+
+/// `--inject`.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum InjectChoice {
+    /// `ugenvsei` with Xtrapless, `ioctl` with AIA
+    Auto,
+    /// Xtrapless: by the instruction, without a system call
+    Ugenvsei,
+    /// By writing an eventfd that KVM turns into an interrupt; with AIA into a message to a vCPU's interrupt file, the APLIC
+    /// is then the VMM's
+    Irqfd,
+    /// By KVM_IRQ_LINE: wires of Xtrapless' table or of the APLIC
+    Ioctl,
 }
 
 /// `--wfi`.
@@ -453,7 +475,8 @@ mod tests {
             &["--tap", "a/b"],
             &["--console", "vga"],
             &["--pin", "x"],
-            &["--irqchip", "aia"],
+            &["--irqchip", "imsic"],
+            &["--aia-mode", "fast"],
             &["--wfi", "0"],
         ] {
             assert!(parse(args).is_err(), "{args:?} was accepted");

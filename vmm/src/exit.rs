@@ -71,7 +71,7 @@ impl Counts {
     }
 }
 
-/// How the VMM interrupted a guest with Xtrapless.
+/// How the VMM interrupted a guest with Xtrapless or AIA.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Injections {
     /// Executions of `ugenvsei`, without a system call.
@@ -124,7 +124,9 @@ pub struct Stats {
     pub slots: Vec<String>,
     /// External-interrupt lines raised and lowered by `KVM_INTERRUPT`.
     pub lines: (u64, u64),
-    /// What was done for interrupts of a guest with Xtrapless.
+    /// The guest's interrupt controller, as `--irqchip` names it.
+    pub irqchip: &'static str,
+    /// What was done for interrupts of a guest with Xtrapless or AIA.
     pub injections: Injections,
     /// How often the guest was started again.
     pub reboots: u64,
@@ -147,6 +149,7 @@ impl Stats {
             "schema": "trapless-vmm-stats-1",
             "vcpus": vcpus,
             "external_interrupts": { "raised": self.lines.0, "lowered": self.lines.1 },
+            "irqchip": self.irqchip,
             "injections": self.injections.json(),
             "interrupt_system_calls": {
                 "inject": self.lines.0 + self.lines.1 + self.injections.irqfd + self.injections.ioctl,

@@ -1,5 +1,6 @@
 //! The device tree of the guest.
 
+use crate::aia;
 use crate::isa::Isa;
 use crate::map;
 use crate::trapless::{Kind, SOURCES};
@@ -22,6 +23,8 @@ pub struct Description {
     pub uart: bool,
     /// Number of occupied virtio-mmio slots, from slot 0.
     pub virtio: usize,
+    /// Whether their interrupts are edges instead of levels, which not every controller can tell.
+    pub virtio_edges: bool,
     /// Whether the real-time clock exists.
     pub rtc: bool,
     /// The interrupt controller.
@@ -38,6 +41,11 @@ pub enum Irqchip {
     Plic,
     /// `trapless,irqchip` and `trapless,ipi`.
     Trapless,
+    /// `riscv,imsics`, which interprocessor interrupts use, too, and `riscv,aplic`.
+    Aia {
+        /// Identities of each interrupt file.
+        ids: u32,
+    },
 }
 
 const IRQCHIP_PHANDLE: u32 = 1;
@@ -45,6 +53,11 @@ const IRQ_S_EXTERNAL: u32 = 9;
 
 fn cpu_intc_phandle(cpu: u32) -> u32 {
     IRQCHIP_PHANDLE + 1 + cpu
+}
+
+/// Phandle of the interrupt files; those below are taken.
+fn imsic_phandle(cpus: u32) -> u32 {
+    cpu_intc_phandle(cpus)
 }
 
 /// Builds the flattened device tree.
@@ -76,6 +89,7 @@ pub fn build(machine: &Description) -> Result<Vec<u8>, Error> {
     match machine.irqchip {
         Irqchip::Plic => plic(&mut fdt, machine.cpus)?,
         Irqchip::Trapless => trapless(&mut fdt, machine.cpus)?,
+        Irqchip::Aia { ids } => imsic_and_aplic(&mut fdt, machine.cpus, ids)?,
     }
     if machine.uart {
         let node = device(
@@ -85,7 +99,7 @@ pub fn build(machine: &Description) -> Result<Vec<u8>, Error> {
             "ns16550a",
             map::UART_BASE,
             map::UART_LEN,
-            map::UART_IRQ,
+            (map::UART_IRQ, Kind::Level),
         )?;
         fdt.property_u32("clock-frequency", map::UART_CLOCK)?;
         fdt.end_node(node)?;
@@ -98,10 +112,14 @@ pub fn build(machine: &Description) -> Result<Vec<u8>, Error> {
             "google,goldfish-rtc",
             map::RTC_BASE,
             map::RTC_LEN,
-            map::RTC_IRQ,
+            (map::RTC_IRQ, Kind::Level),
         )?;
         fdt.end_node(node)?;
     }
+    let virtio = match machine.virtio_edges {
+        true => Kind::Edge,
+        false => Kind::Level,
+    };
     for slot in 0..machine.virtio {
         let (base, irq) = map::virtio_slot(slot);
         let node = device(
@@ -111,7 +129,7 @@ pub fn build(machine: &Description) -> Result<Vec<u8>, Error> {
             "virtio,mmio",
             base,
             map::VIRTIO_LEN,
-            irq,
+            (irq, virtio),
         )?;
         fdt.end_node(node)?;
     }
@@ -210,11 +228,36 @@ fn trapless(fdt: &mut FdtWriter, cpus: u32) -> Result<(), Error> {
     fdt.end_node(node)
 }
 
+/// Interrupt files and the APLIC that sends messages to them (bindings `riscv,imsics.yaml` and `riscv,aplic.yaml`).
+fn imsic_and_aplic(fdt: &mut FdtWriter, cpus: u32, ids: u32) -> Result<(), Error> {
+    let node = fdt.begin_node(&format!("imsics@{:x}", map::IMSIC_BASE))?;
+    fdt.property_string("compatible", "riscv,imsics")?;
+    fdt.property_array_u64("reg", &[map::IMSIC_BASE, u64::from(cpus) * map::IMSIC_LEN])?;
+    fdt.property_u32("#interrupt-cells", 0)?;
+    fdt.property_null("interrupt-controller")?;
+    fdt.property_null("msi-controller")?;
+    fdt.property_u32("#msi-cells", 0)?;
+    fdt.property_array_u32("interrupts-extended", &external_interrupts(cpus))?;
+    fdt.property_u32("riscv,num-ids", ids)?;
+    fdt.property_phandle(imsic_phandle(cpus))?;
+    fdt.end_node(node)?;
+    let node = fdt.begin_node(&format!("interrupt-controller@{:x}", map::APLIC_BASE))?;
+    fdt.property_string("compatible", "riscv,aplic")?;
+    fdt.property_array_u64("reg", &[map::APLIC_BASE, map::APLIC_LEN])?;
+    fdt.property_u32("#interrupt-cells", 2)?;
+    fdt.property_u32("#address-cells", 0)?;
+    fdt.property_null("interrupt-controller")?;
+    fdt.property_u32("msi-parent", imsic_phandle(cpus))?;
+    fdt.property_u32("riscv,num-sources", aia::SOURCES)?;
+    fdt.property_phandle(IRQCHIP_PHANDLE)?;
+    fdt.end_node(node)
+}
+
 /// Cells of `interrupts` for one source.
 fn cells(irqchip: Irqchip, irq: u32, kind: Kind) -> Vec<u32> {
     match irqchip {
         Irqchip::Plic => vec![irq],
-        Irqchip::Trapless => vec![irq, kind.trigger_cell()],
+        Irqchip::Trapless | Irqchip::Aia { .. } => vec![irq, kind.trigger_cell()],
     }
 }
 
@@ -225,13 +268,13 @@ fn device(
     compatible: &str,
     base: u64,
     len: u64,
-    irq: u32,
+    (irq, kind): (u32, Kind),
 ) -> Result<vm_fdt::FdtWriterNode, Error> {
     let node = fdt.begin_node(&format!("{name}@{base:x}"))?;
     fdt.property_string("compatible", compatible)?;
     fdt.property_array_u64("reg", &[base, len])?;
     fdt.property_u32("interrupt-parent", IRQCHIP_PHANDLE)?;
-    fdt.property_array_u32("interrupts", &cells(irqchip, irq, Kind::Level))?;
+    fdt.property_array_u32("interrupts", &cells(irqchip, irq, kind))?;
     Ok(node)
 }
 
@@ -314,6 +357,30 @@ mod tests {
         assert_eq!(count(&blob, &cells(&[map::UART_IRQ, 4])), 1);
         assert_eq!(count(&blob, &cells(&[32, 1, 33, 4, 34, 4])), 1);
         assert_eq!(count(&blob, &cells(&[0, 1, 2])), 1, "kinds");
+    }
+
+    #[test]
+    fn aia_has_a_file_for_each_cpu_and_an_aplic_that_sends_to_them() {
+        let machine = Description {
+            cpus: 3,
+            uart: true,
+            irqchip: Irqchip::Aia { ids: 255 },
+            ..Description::default()
+        };
+        let blob = build(&machine).unwrap();
+        assert_eq!(count(&blob, b"riscv,plic0\0"), 0);
+        assert_eq!(count(&blob, b"riscv,imsics\0"), 1);
+        assert_eq!(count(&blob, b"riscv,aplic\0"), 1);
+        let reg: Vec<u8> = [0, 0x2800_0000, 0, 0x3000u32]
+            .iter()
+            .flat_map(|cell| cell.to_be_bytes())
+            .collect();
+        assert_eq!(count(&blob, &reg), 1);
+        let uart: Vec<u8> = [map::UART_IRQ, 4]
+            .iter()
+            .flat_map(|cell| cell.to_be_bytes())
+            .collect();
+        assert_eq!(count(&blob, &uart), 1);
     }
 
     #[test]

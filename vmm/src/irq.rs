@@ -1,6 +1,6 @@
 //! The interrupt controller of a guest, and the user-space PLIC with its way into the vCPUs.
 //!
-//! With `--irqchip trapless` devices hang on [`crate::trapless`] instead of the PLIC.
+//! With `--irqchip trapless` devices hang on [`crate::trapless`] instead of the PLIC, with `--irqchip aia` on [`crate::aia`].
 //!
 //! ```text
 //! device thread or vCPU thread -- set_source --> [ Mutex: Plic, line levels ] -- KVM_INTERRUPT --> vCPU
@@ -9,6 +9,7 @@
 //! A change of a context's output is passed on to KVM while the mutex is held. Two threads that change
 //! the PLIC at once therefore tell KVM in the same order, and the line KVM holds is the line the PLIC drives.
 
+use crate::aia::Aia;
 use crate::cli::{TestDevice, TestInject};
 use crate::error::{Error, Result};
 use crate::map;
@@ -25,26 +26,43 @@ pub enum Controller {
     Plic(Arc<Interrupts>),
     /// Xtrapless, with the way that interrupts of devices take.
     Trapless(Arc<Chip>, Way),
+    /// AIA in KVM.
+    Aia(Arc<Aia>),
 }
 
 impl Controller {
     /// Xtrapless, if that is what the guest has.
     pub fn chip(&self) -> Option<&Arc<Chip>> {
         match self {
-            Self::Plic(_) => None,
+            Self::Plic(_) | Self::Aia(_) => None,
             Self::Trapless(chip, _) => Some(chip),
         }
     }
 
-    /// The wires of the test device: of all kinds with Xtrapless, level-triggered ones with a PLIC.
+    /// Its value of `--irqchip`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Plic(_) => "plic",
+            Self::Trapless(..) => "trapless",
+            Self::Aia(_) => "aia",
+        }
+    }
+
+    /// The wires of the test device: of all kinds with Xtrapless, edge- and level-triggered ones with AIA, level-triggered
+    /// ones with a PLIC.
     ///
     /// # Errors
     /// [`Error::Failed`] if KVM refuses a source.
     pub fn test_wires(&self, device: TestDevice) -> Result<Vec<testdev::Wire>> {
         let wire = |index: u8| {
             let number = map::TEST_IRQ + u32::from(index);
-            let Self::Trapless(chip, way) = self else {
-                return self.line(number).map(testdev::Wire::Level);
+            let (chip, way) = match self {
+                Self::Plic(_) => return self.line(number).map(testdev::Wire::Level),
+                Self::Aia(aia) => {
+                    let kind = [Kind::Edge, Kind::Level][usize::from(index) % 2];
+                    return Ok(testdev::Wire::Aia(aia.line(number, kind)));
+                }
+                Self::Trapless(chip, way) => (chip, way),
             };
             let kind = [Kind::Edge, Kind::Level, Kind::Resample][usize::from(index) % 3];
             let way = match (device.inject, index / 3 % 3) {
@@ -64,6 +82,17 @@ impl Controller {
         (0..device.sources).map(wire).collect()
     }
 
+    /// The wire of a virtio device to `source`.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] if KVM refuses the source.
+    pub fn virtio_line(&self, source: u32) -> Result<Box<dyn IrqLine>> {
+        match self {
+            Self::Aia(aia) => Ok(Box::new(aia.line(source, aia.virtio_kind()))),
+            Self::Plic(_) | Self::Trapless(..) => self.line(source),
+        }
+    }
+
     /// The level-triggered wire of a device to `source`.
     ///
     /// # Errors
@@ -71,6 +100,7 @@ impl Controller {
     pub fn line(&self, source: u32) -> Result<Box<dyn IrqLine>> {
         match self {
             Self::Plic(interrupts) => Ok(Box::new(Wire::new(interrupts, source))),
+            Self::Aia(aia) => Ok(Box::new(aia.line(source, Kind::Level))),
             Self::Trapless(chip, way) => {
                 let kind = match way {
                     Way::Ugenvsei | Way::Ioctl => Kind::Level,

@@ -8,11 +8,17 @@
 //!                            |
 //!                            v
 //!                    user-space PLIC (trapless-intc) -- KVM_INTERRUPT --> vCPUs
+//!                    or AIA in KVM -- KVM_IRQ_LINE, irqfd --> vCPUs
 //!                    or Xtrapless -- ugenvsei, irqfd --> vCPUs
 //! ```
 //!
-//! Only `vm`, `vcpu` and `trapless_kvm` speak to KVM and exist on riscv64 alone; everything else builds and is tested on any host.
+//! Only `vm`, `vcpu`, `kvm_device`, `aia_kvm` and `trapless_kvm` speak to KVM and exist on riscv64 alone; everything else builds and
+//! is tested on any host.
 
+pub mod aia;
+#[cfg(target_arch = "riscv64")]
+pub mod aia_kvm;
+pub mod aplic;
 pub mod boot;
 pub mod cli;
 pub mod console;
@@ -26,8 +32,11 @@ pub mod gate;
 pub mod irq;
 pub mod isa;
 #[cfg(target_arch = "riscv64")]
+pub mod kvm_device;
+#[cfg(target_arch = "riscv64")]
 pub mod machine;
 pub mod map;
+pub mod mover;
 #[cfg(target_arch = "riscv64")]
 pub mod operate;
 pub mod sbi;

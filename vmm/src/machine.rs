@@ -1,7 +1,8 @@
 //! A guest: its parts, put together and run.
 
+use crate::aia_kvm;
 use crate::boot::{self, Input, Layout};
-use crate::cli::{Cli, Console, IrqchipChoice, Wfi};
+use crate::cli::{Cli, Console, InjectChoice, IrqchipChoice, Wfi};
 use crate::console::Output;
 use crate::control::Control;
 use crate::devices::{Bus, ClaimWindow, HostClock, InputSink, Locked, SerialPort};
@@ -11,16 +12,18 @@ use crate::exit::{Counts, Outcome, Stats};
 use crate::fdt::{self, Description, Irqchip};
 use crate::irq::{Controller, Interrupts};
 use crate::map;
+use crate::mover::cpu_set;
 use crate::operate::{Fresh, Running, Shape, States};
 use crate::sbi::SbiConsole;
 use crate::testdev::TestDevice;
-use crate::trapless::Chip;
+use crate::trapless::{Chip, Kind, Way};
 use crate::trapless_kvm;
 use crate::vcpu::{self, Context, Kicker, KvmLine};
 use crate::virtio::{Filled, Parts, QUEUE_NOTIFY, SharedTap, Slot, Slots};
-use crate::vm::{cpu_set, create};
+use crate::vm::create;
 use kvm_bindings::kvm_userspace_memory_region;
 use kvm_ioctls::{Cap, IoEventAddress, Kvm, VcpuFd, VmFd};
+use std::cell::RefCell;
 use std::io::Write as _;
 use std::os::fd::AsRawFd;
 use std::os::unix::thread::JoinHandleExt;
@@ -95,9 +98,12 @@ impl Machine {
             })
             .collect::<Result<Vec<_>>>()?;
 
-        // A guest that sees Ssaia would look for the AIA's interrupts instead of the PLIC's.
+        let controller = controller(cli, &vm, &vcpus)?;
         let mut hidden = cli.disable_ext.clone();
-        hidden.push("ssaia".into());
+        if !matches!(controller, Controller::Aia(_)) {
+            // A guest that sees Ssaia would look for the AIA's interrupts.
+            hidden.push("ssaia".into());
+        }
         for (index, fd) in vcpus.iter().enumerate() {
             vcpu::disable_extensions(fd, &hidden);
             vcpu::enable_debug_console(fd);
@@ -106,7 +112,6 @@ impl Machine {
             }
         }
         let mut isa = vcpu::probe_isa(&vcpus[0], &hidden)?;
-        let controller = controller(cli, &vm, &vcpus)?;
         if controller.chip().is_some() {
             isa.extensions.push(xtrapless::ISA_NAME.into());
         }
@@ -119,8 +124,14 @@ impl Machine {
 
         let mut bus = Bus::default();
         let mut states: States = vec![("sbi-console".into(), sbi.clone())];
-        if let Controller::Plic(plic) = &controller {
-            add_plic(&mut bus, plic);
+        match &controller {
+            Controller::Plic(plic) => add_plic(&mut bus, plic),
+            Controller::Aia(aia) => {
+                if let Some(aplic) = aia.aplic() {
+                    bus.add("aplic", map::APLIC_BASE, map::APLIC_LEN, aplic.clone());
+                }
+            }
+            Controller::Trapless(..) => {}
         }
         let mut input: Arc<dyn InputSink> = sbi.clone();
         if cli.console == Console::Uart {
@@ -176,7 +187,7 @@ impl Machine {
         let shape = Shape {
             cpus: cli.cpus,
             memory: cli.memory,
-            trapless: controller.chip().is_some(),
+            irqchip: controller.name(),
             devices: states.iter().map(|(name, _)| name.clone()).collect(),
         };
         match (boot, start) {
@@ -185,15 +196,16 @@ impl Machine {
                     isa,
                     cpus: cli.cpus.into(),
                     memory: cli.memory,
-                    command_line: cli.command_line(shape.trapless),
+                    command_line: cli.command_line(controller.chip().is_some()),
                     initrd: boot.layout.initrd,
                     uart: cli.console == Console::Uart,
                     virtio: slots.len(),
+                    virtio_edges: matches!(&controller, Controller::Aia(aia) if aia.virtio_kind() == Kind::Edge),
                     rtc: true,
-                    irqchip: if shape.trapless {
-                        Irqchip::Trapless
-                    } else {
-                        Irqchip::Plic
+                    irqchip: match &controller {
+                        Controller::Plic(_) => Irqchip::Plic,
+                        Controller::Trapless(..) => Irqchip::Trapless,
+                        Controller::Aia(aia) => Irqchip::Aia { ids: aia.ids() },
                     },
                     test_device: test_device.as_ref().map_or(Vec::new(), |d| d.kinds()),
                 };
@@ -242,6 +254,7 @@ impl Machine {
             events.control(control.fd())?;
         }
         stats.slots = self.bus.names();
+        stats.irqchip = self.controller.name();
         let mut running = Running {
             vcpus: Vec::new(),
             threads: Vec::new(),
@@ -256,6 +269,7 @@ impl Machine {
             save_to: cli.save.clone(),
             stats: stats.clone().into(),
             counts: Vec::new(),
+            mover: RefCell::default(),
         };
         let mut threads = Vec::new();
         for (index, fd) in self.vcpus.into_iter().enumerate() {
@@ -299,6 +313,7 @@ impl Machine {
         if let Err(e) = &outcome {
             self.stop.request(Outcome::Failure(e.to_string()));
         }
+        running.mover.take();
         running.kick();
         running.gate.open();
         if let Some(device) = &running.test_device {
@@ -361,23 +376,40 @@ impl Boot {
 
 /// The interrupt controller that the user chose, or the best there is.
 fn controller(cli: &Cli, vm: &Arc<VmFd>, vcpus: &[VcpuFd]) -> Result<Controller> {
-    let trapless = match cli.irqchip {
-        IrqchipChoice::Plic => false,
-        IrqchipChoice::Trapless => true,
-        IrqchipChoice::Auto => trapless_kvm::supported(vm),
+    let choice = match cli.irqchip {
+        IrqchipChoice::Auto if trapless_kvm::supported(vm) => IrqchipChoice::Trapless,
+        IrqchipChoice::Auto if aia_kvm::supported(vm) => IrqchipChoice::Aia,
+        choice => choice,
     };
-    if trapless {
+    if choice == IrqchipChoice::Trapless {
         let options = trapless_kvm::Options {
             vcpus: cli.cpus,
             native_wfi: cli.wfi == Wfi::Native,
         };
         let chip = trapless_kvm::create(vm, options)?;
-        return Ok(Controller::Trapless(chip, cli.inject));
+        let way = match cli.inject {
+            InjectChoice::Auto | InjectChoice::Ugenvsei => Way::Ugenvsei,
+            InjectChoice::Irqfd => Way::Irqfd,
+            InjectChoice::Ioctl => Way::Ioctl,
+        };
+        return Ok(Controller::Trapless(chip, way));
     }
     if cli.wfi == Wfi::Native {
         return Err(Error::user(
             "--wfi native needs Xtrapless, which this guest does not have",
         ));
+    }
+    if choice == IrqchipChoice::Aia {
+        let split = match cli.inject {
+            InjectChoice::Auto | InjectChoice::Ioctl => false,
+            InjectChoice::Irqfd => true,
+            InjectChoice::Ugenvsei => {
+                return Err(Error::user(
+                    "this guest has AIA, whose devices interrupt by --inject ioctl or irqfd",
+                ));
+            }
+        };
+        return aia_kvm::create(vm, cli.cpus, cli.aia_mode, split).map(Controller::Aia);
     }
     let lines = vcpus
         .iter()

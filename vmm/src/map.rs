@@ -9,6 +9,20 @@ pub const PLIC_CONTEXTS: u64 = 0x0020_0000;
 /// Number of PLIC sources besides source 0, which means "no interrupt".
 pub const PLIC_SOURCES: u32 = 95;
 
+/// APLIC of a guest with AIA.
+pub const APLIC_BASE: u64 = 0x0d00_0000;
+/// Length of the APLIC's window.
+pub const APLIC_LEN: u64 = 0x4000;
+/// Interrupt files of the vCPUs of a guest with AIA, one page each.
+pub const IMSIC_BASE: u64 = 0x2800_0000;
+/// Length of an interrupt file's window.
+pub const IMSIC_LEN: u64 = 0x1000;
+
+/// Address of the interrupt file of vCPU `index`.
+pub fn imsic(index: u64) -> u64 {
+    IMSIC_BASE + index * IMSIC_LEN
+}
+
 /// UART 16550.
 pub const UART_BASE: u64 = 0x1000_0000;
 /// Length of the UART's window.

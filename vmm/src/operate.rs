@@ -7,6 +7,7 @@ use crate::events::{Operator, Stop};
 use crate::exit::{Counts, Outcome, Stats};
 use crate::gate::Gate;
 use crate::irq::Controller;
+use crate::mover::Mover;
 use crate::snapshot::{self, Sections};
 use crate::testdev::TestDevice;
 use crate::vcpu::{self, Kicker, Part};
@@ -27,8 +28,8 @@ pub struct Shape {
     pub cpus: u16,
     /// Bytes of RAM.
     pub memory: u64,
-    /// Whether it has Xtrapless.
-    pub trapless: bool,
+    /// Its interrupt controller, as `--irqchip` names it.
+    pub irqchip: &'static str,
     /// Names of the devices, in order.
     pub devices: Vec<String>,
 }
@@ -38,7 +39,7 @@ impl Shape {
         json!({
             "--cpus": self.cpus,
             "--memory": self.memory,
-            "--irqchip": if self.trapless { "trapless" } else { "plic" },
+            "--irqchip": self.irqchip,
             "devices": self.devices,
         })
     }
@@ -91,6 +92,8 @@ pub struct Running {
     pub stats: RefCell<Stats>,
     /// Exits of each vCPU in this run.
     pub counts: Vec<Arc<Mutex<Counts>>>,
+    /// The last `move`; to be dropped before the threads end.
+    pub mover: RefCell<Option<Mover>>,
 }
 
 /// vCPUs leave `KVM_RUN` within microseconds; a host that does not get to it for so long has another problem.
@@ -149,6 +152,7 @@ impl Running {
         let mut writer = StateWriter::default();
         match &self.controller {
             Controller::Plic(plic) => plic.save(&mut writer),
+            Controller::Aia(aia) => aia.save(&mut writer).map_err(failed)?,
             Controller::Trapless(chip, _) => {
                 chip.settle().map_err(failed)?;
                 chip.save(&mut writer).map_err(failed)?;
@@ -177,6 +181,7 @@ impl Running {
                 stats.lines = (stats.lines.0 + raised, stats.lines.1 + lowered);
             }
             Controller::Trapless(chip, _) => stats.injections.add(&chip.counters.totals()),
+            Controller::Aia(aia) => stats.injections.add(&aia.counters.totals()),
         }
         stats
     }
@@ -190,6 +195,17 @@ impl Running {
             Command::Status => return Ok("running".into()),
             Command::Save(path) => self.save(&path).map_err(text)?,
             Command::Stats => return Ok(self.statistics().value().to_string()),
+            Command::Move(moves) => {
+                let Some(&(_, thread)) = self.threads.first() else {
+                    return Err("there is no vCPU".into());
+                };
+                let mover = Mover::start(thread, moves).map_err(|e| e.to_string())?;
+                self.mover.replace(Some(mover));
+            }
+            Command::Moved => {
+                let done = self.mover.borrow().as_ref().map_or(0, Mover::done);
+                return Ok(done.to_string());
+            }
             Command::Quit => self.stop.request(Outcome::Quit),
         }
         Ok(String::new())
@@ -267,6 +283,7 @@ impl Fresh<'_> {
                 .restore(&mut interrupts)
                 .map_err(|e| Error::user(format!("the saved interrupt controller {e}")))?,
             Controller::Trapless(chip, _) => chip.hush(),
+            Controller::Aia(_) => {}
         }
         reader.read_ram(self.memory)?;
         for (name, device) in self.states {
@@ -276,8 +293,12 @@ impl Fresh<'_> {
             device.restore(&mut state).map_err(bad)?;
             state.end().map_err(bad)?;
         }
-        if let Controller::Trapless(chip, _) = self.controller {
-            chip.restore(&mut interrupts).map_err(Error::User)?;
+        match self.controller {
+            Controller::Plic(_) => {}
+            Controller::Trapless(chip, _) => {
+                chip.restore(&mut interrupts).map_err(Error::User)?;
+            }
+            Controller::Aia(aia) => aia.restore(&mut interrupts).map_err(Error::User)?,
         }
         // Last, because the guest's time goes on from here.
         for (index, (fd, state)) in self.vcpus.iter().zip(&vcpus).enumerate() {

@@ -9,9 +9,11 @@
 //! the notification of it makes the device evaluate the level.
 //!
 //! Registers, 32 bits each: ID, SOURCES, PAGE (low, high half), COUNT (interrupts per source, 0: no end), INTERVAL
-//! (microseconds between two rounds), BURST, CONTROL (1 starts, 0 stops; reads 1 while the thread sends), ACK, ERRORS.
+//! (microseconds between two rounds), BURST, CONTROL (1 starts, 0 stops; reads 1 while the thread sends), ACK, ERRORS, MASK (sources that
+//! send, all after reset).
 //! The page has an entry of 64 bytes for each source: `sent` at 0, `handled` at 8.
 
+use crate::aia;
 use crate::devices::{BusDevice, Stateful, fill, value};
 use crate::trapless::{Chip, Grant, Kind, SourceLine};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -31,6 +33,7 @@ const BURST: u64 = 0x18;
 const CONTROL: u64 = 0x1c;
 const ACK: u64 = 0x20;
 const ERRORS: u64 = 0x24;
+const MASK: u64 = 0x28;
 
 const ID_VALUE: u32 = 0x5453_5154;
 const ENTRY: u64 = 64;
@@ -44,6 +47,8 @@ pub enum Wire {
     Level(Box<dyn IrqLine>),
     /// A source of Xtrapless, of any kind.
     Source(SourceLine),
+    /// A source of an APLIC, edge- or level-triggered.
+    Aia(aia::Line),
 }
 
 impl Wire {
@@ -52,6 +57,7 @@ impl Wire {
         match self {
             Self::Level(_) => Kind::Level,
             Self::Source(line) => line.kind(),
+            Self::Aia(line) => line.kind(),
         }
     }
 
@@ -59,6 +65,7 @@ impl Wire {
         match self {
             Self::Level(line) => line.set(high),
             Self::Source(line) => line.set(high),
+            Self::Aia(line) => line.set(high),
         }
     }
 }
@@ -82,12 +89,25 @@ impl Source {
 }
 
 /// What the guest set up.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Setup {
     page: u64,
     count: u32,
     interval: u32,
     burst: u32,
+    mask: u32,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            page: 0,
+            count: 0,
+            interval: 0,
+            burst: 0,
+            mask: u32::MAX,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -277,6 +297,7 @@ impl TestDevice {
         let _ = self.ram.store(source.sent, at, Ordering::SeqCst);
         match &source.wire {
             Wire::Source(line) if source.kind == Kind::Edge => line.pulse(),
+            Wire::Aia(line) if source.kind == Kind::Edge => line.pulse(),
             _ if source.high => {}
             _ => source.set(true),
         }
@@ -328,9 +349,10 @@ impl TestDevice {
         if !fits {
             return;
         }
-        for source in &self.sources {
+        for (index, source) in self.sources.iter().enumerate() {
             let mut source = lock(source);
-            (source.sent, source.active, source.finished) = (0, true, false);
+            let sends = control.setup.mask & 1 << index != 0;
+            (source.sent, source.active, source.finished) = (0, sends, !sends);
         }
         control.running = true;
         self.changed.notify_all();
@@ -367,6 +389,7 @@ impl TestDevice {
             BURST => setup.burst,
             CONTROL => control.running.into(),
             ERRORS => self.errors.load(Ordering::Relaxed),
+            MASK => setup.mask,
             _ => 0,
         }
     }
@@ -389,6 +412,7 @@ impl TestDevice {
             COUNT => setup.count = value,
             INTERVAL => setup.interval = value,
             BURST => setup.burst = value.clamp(1, MAX_BURST),
+            MASK => setup.mask = value,
             _ => {}
         }
     }
@@ -407,6 +431,7 @@ impl Stateful for TestDevice {
         to.number(setup.count);
         to.number(setup.interval);
         to.number(setup.burst);
+        to.number(setup.mask);
         to.number(control.running);
         to.number(self.errors.load(Ordering::Relaxed));
         for source in &self.sources {
@@ -425,6 +450,7 @@ impl Stateful for TestDevice {
             count: from.number()?,
             interval: from.number()?,
             burst: from.number::<u32>()?.min(MAX_BURST),
+            mask: from.number()?,
         };
         control.running = from.flag()?;
         self.errors.store(from.number()?, Ordering::Relaxed);

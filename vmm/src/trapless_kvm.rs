@@ -1,9 +1,9 @@
 //! Xtrapless by KVM: the device, grants of threads, and the instruction.
 
 use crate::error::{Error, Result};
+use crate::kvm_device::{KvmDevice, os_error};
 use crate::trapless::{Chip, Port, SOURCES, uapi};
-use kvm_bindings::{kvm_create_device, kvm_device_attr};
-use kvm_ioctls::{DeviceFd, VmFd};
+use kvm_ioctls::VmFd;
 use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -36,12 +36,7 @@ pub fn create(vm: &Arc<VmFd>, options: Options) -> Result<Arc<Chip>> {
             "this KVM has no Xtrapless; load the kvm module of this project on a host with it, or use --irqchip plic",
         ));
     }
-    let mut request = kvm_create_device {
-        type_: uapi::DEVICE_TYPE,
-        ..Default::default()
-    };
-    let device = vm
-        .create_device(&mut request)
+    let device = KvmDevice::create(vm, uapi::DEVICE_TYPE)
         .map_err(|e| Error::failed("KVM cannot create the Xtrapless device", e))?;
     let port = KvmPort {
         vm: Arc::clone(vm),
@@ -75,17 +70,13 @@ struct Irqfd {
 
 struct KvmPort {
     vm: Arc<VmFd>,
-    device: DeviceFd,
+    device: KvmDevice,
     irqfds: Vec<OnceLock<Irqfd>>,
     identity: u64,
 }
 
 fn eventfd() -> io::Result<EventFd> {
     EventFd::new(libc::EFD_NONBLOCK | libc::EFD_CLOEXEC)
-}
-
-fn os_error(error: kvm_ioctls::Error) -> io::Error {
-    io::Error::from_raw_os_error(error.errno())
 }
 
 impl KvmPort {
@@ -165,26 +156,10 @@ impl Port for KvmPort {
     }
 
     fn set(&self, group: u32, attribute: u64, value: u64) -> io::Result<()> {
-        // The host is little-endian, so u32 attributes are the first four bytes.
-        let request = kvm_device_attr {
-            group,
-            attr: attribute,
-            addr: &raw const value as u64,
-            flags: 0,
-        };
-        self.device.set_device_attr(&request).map_err(os_error)
+        self.device.set(group, attribute, value)
     }
 
     fn get(&self, group: u32, attribute: u64) -> io::Result<u64> {
-        let mut value = 0u64;
-        let mut request = kvm_device_attr {
-            group,
-            attr: attribute,
-            addr: &raw mut value as u64,
-            flags: 0,
-        };
-        // SAFETY: KVM writes at most a u64, for which `value` has room.
-        unsafe { self.device.get_device_attr(&mut request) }.map_err(os_error)?;
-        Ok(value)
+        self.device.get(group, attribute)
     }
 }

@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -175,6 +176,9 @@ pub struct BootArgs {
     /// Write a trace that Perfetto opens.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+    /// Set what only this machine has, as in `aia.guests=3`. Repeat for more.
+    #[arg(long = "set", short = 's', value_name = "NAME=VALUE", value_parser = parameter, help_heading = "Machine")]
+    pub settings: Vec<(String, Value)>,
     #[command(flatten)]
     pub harts_options: HartArgs,
     #[command(flatten)]
@@ -187,7 +191,7 @@ pub struct WorkloadArgs {
     /// Workload; `trapless workloads` lists them.
     #[arg(long, short, value_name = "NAME")]
     pub workload: String,
-    /// Set a parameter of the workload. Repeat for more.
+    /// Set a parameter of the workload, or of the machine `aia` (`aia.guests=3`). Repeat for more.
     #[arg(long = "set", short = 's', value_name = "NAME=VALUE", value_parser = parameter)]
     pub parameters: Vec<(String, Value)>,
     /// Number of vCPUs [default: what the workload says].
@@ -207,6 +211,28 @@ pub struct WorkloadArgs {
     pub time_limit: u64,
     #[command(flatten)]
     pub harts_options: HartArgs,
+}
+
+impl WorkloadArgs {
+    /// Parameters of the workload.
+    pub fn workload_parameters(&self) -> BTreeMap<String, Value> {
+        let of_workload = |(name, _): &&(String, Value)| !name.contains('.');
+        self.parameters
+            .iter()
+            .filter(of_workload)
+            .cloned()
+            .collect()
+    }
+
+    /// Settings of a machine: names with a dot. Those that begin with another machine's name are for
+    /// that one, if there are several.
+    pub fn settings_of(&self, machine: &str) -> Vec<(String, Value)> {
+        let of_machine = |(name, _): &&(String, Value)| {
+            name.split_once('.')
+                .is_some_and(|(prefix, _)| prefix == machine)
+        };
+        self.parameters.iter().filter(of_machine).cloned().collect()
+    }
 }
 
 /// `trapless run`.
@@ -239,7 +265,7 @@ pub struct RunArgs {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  trapless compare --machines sbi,sstc,trapless --workload mixed
+  trapless compare --machines sbi,sstc,aia,trapless --workload mixed
   trapless compare --machines sbi,sstc --workload net --set pings=100 --out net-report")]
 pub struct CompareArgs {
     /// Machines to compare, the baseline first.
@@ -358,6 +384,9 @@ pub struct ExecArgs {
     /// Give up after this many instructions.
     #[arg(long, default_value_t = 10_000_000_000, value_name = "N")]
     pub max_instructions: u64,
+    /// Set what only this machine has, as in `aia.guests=3`. Repeat for more.
+    #[arg(long = "set", short = 's', value_name = "NAME=VALUE", value_parser = parameter, help_heading = "Machine")]
+    pub settings: Vec<(String, Value)>,
     #[command(flatten)]
     pub harts_options: HartArgs,
     #[command(flatten)]
@@ -391,6 +420,9 @@ pub struct ReportArgs {
     /// Write an HTML page to this file.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// Print exits for each class of interrupts as Markdown instead; for workloads such as density.
+    #[arg(long)]
+    pub phases: bool,
 }
 
 fn parameter(text: &str) -> Result<(String, Value), String> {

@@ -11,7 +11,7 @@ use trapless_devices::DeviceEvents;
 use trapless_devices::virtio::block::{Block, Overlay, RawDisk};
 use trapless_devices::virtio::net::{Net, Peer};
 use trapless_devices::virtio::rng::{Rng, SeededEntropy};
-use trapless_ledger::{Config, Ledger};
+use trapless_ledger::Ledger;
 use trapless_machine::{Limits, Machine, MachineConfig, Outcome, Payload, Peripherals};
 
 use crate::args::BootArgs;
@@ -44,7 +44,12 @@ impl DeviceEvents for Complain {
 /// Boots, and boots again after a reboot, until the guest powers off or the user leaves.
 pub fn main(args: &BootArgs) -> Result<ExitCode> {
     interrupt::catch()?;
-    let config = setup::config(&args.machine, args.harts, &args.harts_options)?;
+    let config = setup::config(
+        &args.machine,
+        args.harts,
+        &args.harts_options,
+        &args.settings,
+    )?;
     observe::check(&args.observe)?;
     if let Some(path) = &args.ledger {
         setup::check_output(path)?;
@@ -159,10 +164,7 @@ fn session(
     payload: &Payload,
     keys: &Receiver<Key>,
 ) -> Result<bool> {
-    let ledger = Ledger::new(Config {
-        cycles_per_tick: config.hart.cycles_per_tick,
-        ..Config::new(config.harts)
-    });
+    let ledger = Ledger::new(setup::ledger_config(config));
     let recorder = SharedRecorder::new(Recorder::new(ledger, String::new()));
     let mut observation = observe::Observation::new(&args.observe, args.trace.as_deref())?;
     let out: Box<dyn Write + Send> = Box::new(std::io::stdout());

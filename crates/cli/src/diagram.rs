@@ -4,7 +4,6 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use trapless_ledger::Config;
 use trapless_machine::Machine;
 use trapless_report::sequence::{Finder, Wanted};
 
@@ -45,10 +44,7 @@ impl Diagrams {
     /// Watches a machine.
     pub fn attach(&mut self, requests: &[Request], machine: &mut Machine) {
         let config = machine.config();
-        let ledger = Config {
-            cycles_per_tick: config.hart.cycles_per_tick,
-            ..Config::new(config.harts)
-        };
+        let ledger = crate::setup::ledger_config(config);
         self.clock = config.cost.clock_hz;
         for request in requests {
             let kept = Kept::new(Finder::new(ledger.clone(), request.wanted));

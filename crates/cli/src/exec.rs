@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use trapless_ledger::{Config, Ledger};
+use trapless_ledger::Ledger;
 use trapless_machine::{Limits, Machine, MachineConfig, Outcome, Peripherals};
 
 use crate::args::ExecArgs;
@@ -17,14 +17,16 @@ const SLICE: u64 = 50_000_000;
 /// Runs the program; the exit status is its own.
 pub fn main(args: &ExecArgs) -> Result<ExitCode> {
     interrupt::catch()?;
-    let config = setup::config(&args.machine, args.harts, &args.harts_options)?;
+    let config = setup::config(
+        &args.machine,
+        args.harts,
+        &args.harts_options,
+        &args.settings,
+    )?;
     observe::check(&args.observe)?;
     let elf = setup::read(&args.file, "program")?;
     let mut observation = observe::Observation::new(&args.observe, None)?;
-    let ledger = Ledger::new(Config {
-        cycles_per_tick: config.hart.cycles_per_tick,
-        ..Config::new(config.harts)
-    });
+    let ledger = Ledger::new(setup::ledger_config(&config));
     let recorder = SharedRecorder::new(Recorder::new(ledger, String::new()));
     let mut machine = observation.exec(
         config.clone(),

@@ -5,8 +5,8 @@ use std::io::Write;
 
 use anyhow::{Context, Result};
 use trapless_images::{Experiment, Images};
+use trapless_ledger::Ledger;
 use trapless_ledger::file::{Measurement, RunInfo, Work};
-use trapless_ledger::{Config, Ledger};
 use trapless_machine::{Machine, MachineConfig, Outcome, Payload, Peripherals};
 
 use crate::args::{EngineName, WorkloadArgs};
@@ -60,7 +60,7 @@ impl<'a> Plan<'a> {
     pub fn new(args: &'a WorkloadArgs) -> Result<Self> {
         let project = setup::project()?;
         let experiment = Experiment::find(&project.join("experiments"), &args.workload)?;
-        let parameters: BTreeMap<_, _> = args.parameters.iter().cloned().collect();
+        let parameters = args.workload_parameters();
         let mut append = experiment.host_command_line(&parameters, args.guest_harts)?;
         let host = if args.vmm == "qemu" {
             "qemu-host"
@@ -106,11 +106,13 @@ impl<'a> Plan<'a> {
 
     /// Builds the machine called `name`, about to boot.
     pub fn machine(&self, name: &str, observation: &mut observe::Observation) -> Result<Ready> {
-        let config = setup::config(name, self.harts as usize, &self.args.harts_options)?;
-        let ledger = Ledger::new(Config {
-            cycles_per_tick: config.hart.cycles_per_tick,
-            ..Config::new(config.harts)
-        });
+        let config = setup::config(
+            name,
+            self.harts as usize,
+            &self.args.harts_options,
+            &self.args.settings_of(name),
+        )?;
+        let ledger = Ledger::new(setup::ledger_config(&config));
         let recorder = SharedRecorder::new(Recorder::new(ledger, self.experiment.measured()));
         let copy = self
             .args
@@ -191,7 +193,7 @@ impl<'a> Plan<'a> {
         info.workload = self.experiment.name.clone();
         info.packages = self.packages.clone();
         let guest_harts = self.args.guest_harts.unwrap_or(self.experiment.guest.harts);
-        let parameters: BTreeMap<_, _> = self.args.parameters.iter().cloned().collect();
+        let parameters = self.args.workload_parameters();
         let set = &mut info.configuration;
         set.insert("VMM".into(), self.args.vmm.clone());
         set.insert("guest vCPUs".into(), guest_harts.to_string());

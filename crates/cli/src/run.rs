@@ -49,6 +49,7 @@ impl Plan<'_> {
         self.describe(&mut info, &recorder.transcript)?;
         info.counters
             .insert("instructions".into(), machine.instret());
+        info.counters.insert("hfence".into(), machine.hfences());
         let host = HostInfo {
             wall_seconds: seconds,
             instructions_per_second: Some(machine.instret() as f64 / seconds),
@@ -103,7 +104,12 @@ impl Plan<'_> {
 /// Refuses what cannot work before it costs the time of images and runs.
 fn check(args: &WorkloadArgs, machine: &str) -> Result<()> {
     let harts = args.host_harts.unwrap_or(1) as usize;
-    let config = setup::config(machine, harts, &args.harts_options)?;
+    let config = setup::config(
+        machine,
+        harts,
+        &args.harts_options,
+        &args.settings_of(machine),
+    )?;
     if !config.hart.extensions.h {
         bail!(
             "workloads run in a guest, for which the machine needs the hypervisor extension; leave out --isa -h"

@@ -1,12 +1,16 @@
 //! From command-line options to a machine's configuration, and from a configuration to what the
 //! ledger records of it.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use trapless_images::experiment::Value;
 use trapless_images::{Images, Progress};
+use trapless_ledger::Config;
 use trapless_ledger::file::{Clock, Cost, RunInfo};
 use trapless_machine::cost::CostTable;
+use trapless_machine::preset::Interrupts;
 use trapless_machine::{Engine, MachineConfig};
 
 use crate::args::{EngineName, HartArgs, ObserveArgs};
@@ -17,8 +21,16 @@ const DEFAULT_RAM: u64 = 2 << 30;
 const HOT_BOTH: u32 = 1;
 
 /// The machine that the options describe.
-pub fn config(machine: &str, harts: usize, args: &HartArgs) -> Result<MachineConfig> {
+pub fn config(
+    machine: &str,
+    harts: usize,
+    args: &HartArgs,
+    settings: &[(String, Value)],
+) -> Result<MachineConfig> {
     let mut config = MachineConfig::preset(machine)?;
+    for (name, value) in settings {
+        config.set(name, &value.to_string())?;
+    }
     config.harts = harts;
     config.ram = args.ram.map_or(DEFAULT_RAM, |size| size.0);
     if let Some(isa) = &args.isa {
@@ -84,6 +96,18 @@ pub fn images() -> Result<Images> {
     Ok(Images::open(&project()?, Progress::auto())?)
 }
 
+/// What a ledger must know about the machine.
+pub fn ledger_config(config: &MachineConfig) -> Config {
+    let plain = Config {
+        cycles_per_tick: config.hart.cycles_per_tick,
+        ..Config::new(config.harts)
+    };
+    match config.interrupts {
+        Interrupts::Aia { .. } => plain.with_aia(),
+        _ => plain,
+    }
+}
+
 /// What a ledger says about the machine.
 pub fn run_info(config: &MachineConfig) -> RunInfo {
     let e = serde_json::to_value(config.hart.extensions).unwrap_or_default();
@@ -114,13 +138,18 @@ pub fn run_info(config: &MachineConfig) -> RunInfo {
         ("seed", config.seed.to_string()),
         ("cost model", config.cost.name.clone()),
     ];
+    let mut configuration: BTreeMap<_, _> = configuration.map(|(k, v)| (k.to_string(), v)).into();
+    if let Interrupts::Aia { guests } = config.interrupts {
+        let files = guests.map_or("none".into(), |guests| guests.to_string());
+        configuration.insert("guest interrupt files".into(), files);
+    }
     RunInfo {
         machine: config.machine.clone(),
         clock: Clock {
             cycles_per_second: config.cost.clock_hz,
             cycles_per_tick: config.hart.cycles_per_tick,
         },
-        configuration: configuration.map(|(k, v)| (k.to_string(), v)).into(),
+        configuration,
         cost_model: config
             .cost
             .figures

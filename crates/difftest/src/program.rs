@@ -46,11 +46,13 @@ pub enum Feature {
     Privileged,
     /// Follows the specification in the corners where QEMU is known not to (docs/isa-differences.md).
     Exact,
+    /// IMSICs, an APLIC, Smaia and Ssaia.
+    Aia,
 }
 
 impl Feature {
     /// All of them.
-    pub const ALL: [Feature; 10] = [
+    pub const ALL: [Feature; 11] = [
         Feature::Zicond,
         Feature::Zicbo,
         Feature::Zawrs,
@@ -61,7 +63,19 @@ impl Feature {
         Feature::PreciseTimer,
         Feature::Privileged,
         Feature::Exact,
+        Feature::Aia,
     ];
+}
+
+/// Interrupt controllers around the hart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Board {
+    /// Those of QEMU's `virt` by default: ACLINT and PLIC.
+    Plain,
+    /// IMSIC with seven guest files, and an APLIC.
+    Imsic,
+    /// An APLIC that interrupts the hart itself.
+    Aplic,
 }
 
 /// One entry into a mode, some code, and the way out.
@@ -156,6 +170,8 @@ pub struct Program {
     pub tables: Vec<u8>,
     /// What a model must have to run it.
     pub needs: BTreeSet<Feature>,
+    /// What is around the hart.
+    pub board: Board,
 }
 
 /// Where the parts of the signature lie.
@@ -178,6 +194,7 @@ impl Program {
             data: vec![0; layout::DATA_SIZE as usize],
             tables: Vec::new(),
             needs: BTreeSet::new(),
+            board: Board::Plain,
         }
     }
 

@@ -120,7 +120,7 @@ impl Compiled {
             time_readable: offset_of!(Hart, fast.time_readable),
             time_delta: offset_of!(Hart, fast.time_delta),
             cycles_per_tick: config.cycles_per_tick,
-            plain_csrs: plain_csrs(&config.extensions),
+            plain_csrs: plain_csrs(config),
         };
         let helpers = Helpers {
             finish,

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::csr::AiaConfig;
+
 /// Price of each kind of work in cycles. See `crates/machine/src/cost.toml` for default figures and
 /// their sources.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -138,6 +140,9 @@ pub struct HartConfig {
     /// Interrupt numbers from 16 up (bits as in `mip`) that are always delegated: read-only one in
     /// `mideleg`.
     pub supervisor_interrupts: u64,
+    /// Smaia and Ssaia, if the hart has them.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub aia: Option<AiaConfig>,
     /// Cycles per tick of `time`.
     pub cycles_per_tick: u64,
     /// Price list.
@@ -152,6 +157,7 @@ impl Default for HartConfig {
             extensions: Extensions::default(),
             misaligned: true,
             supervisor_interrupts: 0,
+            aia: None,
             cycles_per_tick: 100,
             cost: CostModel::default(),
             reset_pc: 0x1000,

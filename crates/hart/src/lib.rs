@@ -38,6 +38,7 @@ pub use activity::{Activity, Meter};
 pub use block::{CodeCache, CodeLimits};
 pub use compiled::HOT;
 pub use config::{CACHE_BLOCK, CostModel, Extensions, HartConfig};
+pub use csr::AiaConfig;
 pub use memory_access::MemoryAccess;
 pub use pmp::Pmp;
 pub use ram::{Ram, RamError};
@@ -103,6 +104,8 @@ pub struct Hart {
     pub(crate) cycles: u64,
     /// Instructions retired since reset.
     pub(crate) instret: u64,
+    /// See [`Hart::hfences`].
+    pub(crate) hfences: u64,
     /// `cycles` at which the hart must look up from executing blocks.
     pub(crate) limit: u64,
     /// `cycles` at which the present slice ends.
@@ -124,7 +127,8 @@ pub struct Hart {
     pub(crate) lines: Lines,
     pub(crate) lines_stale: bool,
     pub(crate) mip: u64,
-    /// The guest's own pending bits at `hip` positions, if they are separate from `mip`; else 0.
+    /// The guest's own pending bits at `hip` positions, if they are separate from `mip`; with AIA, what
+    /// is pending and enabled beside `mip`; else 0.
     pub(crate) vsip: u64,
     /// Virtual time in cycles at which `stimecmp` and `vstimecmp` fire; 0 if that is past, and
     /// `u64::MAX` if they are off or never do.
@@ -157,6 +161,7 @@ impl Hart {
             pc: config.reset_pc,
             cycles: 0,
             instret: 0,
+            hfences: 0,
             limit: 0,
             slice_end: 0,
             mode: Mode::M,
@@ -189,6 +194,10 @@ impl Hart {
             counts: HartStatistics::default(),
         };
         hart.x[10] = id as u64;
+        if hart.has_aia() {
+            // Interrupts beside `mip` are all enabled: `vsip` holds what is both pending and enabled.
+            hart.csr.vsie = u64::MAX;
+        }
         hart.select_contexts();
         hart
     }
@@ -222,6 +231,11 @@ impl Hart {
     /// Instructions retired since reset.
     pub fn instret(&self) -> u64 {
         self.instret
+    }
+
+    /// `HFENCE` and `HINVAL` instructions executed since reset, of both stages.
+    pub fn hfences(&self) -> u64 {
+        self.hfences
     }
 
     /// Whether the hart waits in WFI.

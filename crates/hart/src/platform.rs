@@ -1,7 +1,7 @@
 //! What a hart needs from the machine around it.
 
 use trapless_isa::Mode;
-use trapless_isa::port::{CsrAccess, CsrFault, Lines};
+use trapless_isa::port::{CsrAccess, CsrFault, FileAccess, Lines, NoFile};
 use trapless_ledger::event::{Event, TimerSets};
 
 use crate::Pmp;
@@ -57,6 +57,15 @@ pub trait Platform {
     fn has_csr(&self, csr: u16) -> bool {
         let _ = csr;
         false
+    }
+
+    /// Accesses an interrupt file of the hart's IMSIC. Reading has no effects.
+    ///
+    /// # Errors
+    /// [`NoFile`] if there is none.
+    fn interrupt_file(&mut self, access: &FileAccess) -> Result<u64, NoFile> {
+        let _ = access;
+        Err(NoFile)
     }
 
     /// Interrupt inputs of `hart` at time `now`. The hart calls this at the start of a run, after

@@ -146,6 +146,11 @@ impl Hart {
             return Some(Stop::Quantum);
         }
         if let Some((irq, to)) = self.pending_interrupt() {
+            let irq = if self.has_aia() {
+                self.aia_choice(to, plat)
+            } else {
+                irq
+            };
             self.take_interrupt(irq, to, plat);
             // The new mode may be watched, and may unmask another interrupt.
             self.refresh(plat);
@@ -183,7 +188,7 @@ impl Hart {
         self.vsip = if self.lines.split {
             self.vsip_value()
         } else {
-            0
+            self.aia_extra()
         };
         let mut rising = self.raised() & !seen;
         while rising != 0 {

@@ -2,6 +2,7 @@
 
 use trapless_isa::csr::status;
 
+use crate::csr::Aia;
 use crate::pmp::Pmp;
 
 /// CSRs that exist once for HS-mode and once for VS-mode; indexed by V instead of being swapped.
@@ -84,6 +85,7 @@ pub(crate) struct Csrs {
     pub mstateen: [u64; 4],
     pub hstateen: [u64; 4],
     pub sstateen: [u64; 4],
+    pub aia: Aia,
     pub fflags: u8,
     pub frm: u8,
     pub pmp: Pmp,
@@ -140,6 +142,7 @@ impl Csrs {
             mstateen: [0; 4],
             hstateen: [0; 4],
             sstateen: [0; 4],
+            aia: Aia::new(),
             fflags: 0,
             frm: 0,
             pmp: Pmp::default(),

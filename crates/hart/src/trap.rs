@@ -27,18 +27,31 @@ const PRIORITY: [u64; 11] = [
 ];
 
 /// Highest-priority interrupt in a set; numbers from 16 up come after the standard ones, lowest first.
-fn first(pending: u64) -> Option<u64> {
+pub(crate) fn first(pending: u64) -> Option<u64> {
     PRIORITY
         .into_iter()
         .find(|&irq| pending >> irq & 1 != 0)
         .or_else(|| (pending != 0).then(|| u64::from(pending.trailing_zeros())))
 }
 
+/// Place of an interrupt in the order of decreasing priority.
+pub(crate) fn position(irq: u64) -> usize {
+    let named = PRIORITY.into_iter().position(|known| known == irq);
+    named.unwrap_or(PRIORITY.len() + irq as usize)
+}
+
+/// Marks an interrupt number as the one that the trap's cause shows.
+pub(crate) const RAW: u64 = 1 << 32;
+
 impl Hart {
     /// The interrupt to take now, and the mode that takes it.
     pub(crate) fn pending_interrupt(&self) -> Option<(u64, Mode)> {
         if !self.enabled_pending() {
             return None;
+        }
+        if self.has_aia() {
+            // Which one it is, `aia_choice` finds out.
+            return self.aia_pending().map(|to| (0, to));
         }
         let c = &self.csr;
         let mut pending = self.mip & c.mie;
@@ -78,7 +91,9 @@ impl Hart {
     /// Takes an interrupt at the current `pc`.
     pub(crate) fn take_interrupt(&mut self, irq: u64, to: Mode, plat: &mut dyn Platform) {
         // VS-mode sees its interrupts under their supervisor numbers.
-        let code = if to == Mode::VS && VS_BITS >> irq & 1 != 0 {
+        let code = if irq & RAW != 0 {
+            irq & !RAW
+        } else if to == Mode::VS && VS_BITS >> irq & 1 != 0 {
             irq - 1
         } else {
             irq
@@ -254,6 +269,9 @@ impl Hart {
         self.cycles += u64::from(self.config.cost.xret);
         if to.v() && !self.mode.v() {
             self.csr.events[HpmEvent::GuestEntry as usize] += 1;
+            if self.has_aia() {
+                self.note_file(plat);
+            }
         }
         plat.record(&Event::Return(Return {
             time: self.cycles,

@@ -8,17 +8,22 @@
 //! | [`plic`] | register model of the PLIC, usable on its own by a VMM |
 //! | [`aclint`] | MSWI, MTIMER, SSWI |
 //! | [`aclint_plic`] | both together as an [`InterruptArchitecture`] |
+//! | [`aia`] | IMSICs and an APLIC: the Advanced Interrupt Architecture |
 //! | [`trapless`] | the same with Xtrapless: interrupts reach vCPUs without traps |
 //!
 //! `examples/doorbell.rs` is a small complete controller to start an own one from.
 
 pub mod aclint;
 pub mod aclint_plic;
+pub mod aia;
 pub mod plic;
 pub mod trapless;
 
 use trapless_isa::Mode;
-pub use trapless_isa::port::{CsrAccess, CsrFault, CsrOp, Lines, StepKind, VirtualStep};
+pub use trapless_isa::port::{
+    CsrAccess, CsrFault, CsrOp, FileAccess, FileId, FileRegister, Lines, NoFile, StepKind,
+    VirtualStep,
+};
 
 /// Phandle for the node that devices name as `interrupt-parent`. The machine numbers its own nodes
 /// below it, an architecture may use any number from here on.
@@ -101,6 +106,20 @@ pub trait InterruptArchitecture: Send {
         false
     }
 
+    /// GEILEN, the number of guest interrupt files of each hart, if the harts have Smaia and Ssaia.
+    fn guest_files(&self) -> Option<u8> {
+        None
+    }
+
+    /// Accesses an interrupt file of an IMSIC.
+    ///
+    /// # Errors
+    /// [`NoFile`] if there is none.
+    fn interrupt_file(&mut self, access: &FileAccess) -> Result<u64, NoFile> {
+        let _ = access;
+        Err(NoFile)
+    }
+
     /// A device drives its wire (`source` >= 1) high or low at time `now`.
     fn set_source(&mut self, now: u64, source: u32, level: bool);
 
@@ -164,8 +183,13 @@ pub trait InterruptArchitecture: Send {
     /// Passes on errors of the writer.
     fn fdt(&self, fdt: &mut vm_fdt::FdtWriter, cpu_intc: &[u32]) -> Result<(), vm_fdt::Error>;
 
-    /// Phandle that devices use as `interrupt-parent`, with one interrupt cell; known before
-    /// [`fdt`](Self::fdt) is called. Normally [`EXTERNAL_PHANDLE`].
+    /// Cells of a device's `interrupts` property for a level-triggered `source`.
+    fn interrupt_cells(&self, source: u32) -> Vec<u32> {
+        vec![source]
+    }
+
+    /// Phandle that devices use as `interrupt-parent`; known before [`fdt`](Self::fdt) is called. Normally
+    /// [`EXTERNAL_PHANDLE`].
     fn external_phandle(&self) -> u32;
 
     /// All state, for snapshots.

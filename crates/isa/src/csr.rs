@@ -27,6 +27,9 @@ csrs! {
     STVAL = 0x143, "stval";
     SIP = 0x144, "sip";
     STIMECMP = 0x14D, "stimecmp";
+    SISELECT = 0x150, "siselect";
+    SIREG = 0x151, "sireg";
+    STOPEI = 0x15C, "stopei";
     SATP = 0x180, "satp";
     VSSTATUS = 0x200, "vsstatus";
     VSIE = 0x204, "vsie";
@@ -37,6 +40,9 @@ csrs! {
     VSTVAL = 0x243, "vstval";
     VSIP = 0x244, "vsip";
     VSTIMECMP = 0x24D, "vstimecmp";
+    VSISELECT = 0x250, "vsiselect";
+    VSIREG = 0x251, "vsireg";
+    VSTOPEI = 0x25C, "vstopei";
     VSATP = 0x280, "vsatp";
     MSTATUS = 0x300, "mstatus";
     MISA = 0x301, "misa";
@@ -45,6 +51,8 @@ csrs! {
     MIE = 0x304, "mie";
     MTVEC = 0x305, "mtvec";
     MCOUNTEREN = 0x306, "mcounteren";
+    MVIEN = 0x308, "mvien";
+    MVIP = 0x309, "mvip";
     MENVCFG = 0x30A, "menvcfg";
     MSTATEEN0 = 0x30C, "mstateen0";
     MSTATEEN1 = 0x30D, "mstateen1";
@@ -58,6 +66,9 @@ csrs! {
     MIP = 0x344, "mip";
     MTINST = 0x34A, "mtinst";
     MTVAL2 = 0x34B, "mtval2";
+    MISELECT = 0x350, "miselect";
+    MIREG = 0x351, "mireg";
+    MTOPEI = 0x35C, "mtopei";
     HSTATUS = 0x600, "hstatus";
     HEDELEG = 0x602, "hedeleg";
     HIDELEG = 0x603, "hideleg";
@@ -65,6 +76,8 @@ csrs! {
     HTIMEDELTA = 0x605, "htimedelta";
     HCOUNTEREN = 0x606, "hcounteren";
     HGEIE = 0x607, "hgeie";
+    HVIEN = 0x608, "hvien";
+    HVICTL = 0x609, "hvictl";
     HENVCFG = 0x60A, "henvcfg";
     HSTATEEN0 = 0x60C, "hstateen0";
     HSTATEEN1 = 0x60D, "hstateen1";
@@ -73,6 +86,8 @@ csrs! {
     HTVAL = 0x643, "htval";
     HIP = 0x644, "hip";
     HVIP = 0x645, "hvip";
+    HVIPRIO1 = 0x646, "hviprio1";
+    HVIPRIO2 = 0x647, "hviprio2";
     HTINST = 0x64A, "htinst";
     HGATP = 0x680, "hgatp";
     TSELECT = 0x7A0, "tselect";
@@ -85,12 +100,15 @@ csrs! {
     CYCLE = 0xC00, "cycle";
     TIME = 0xC01, "time";
     INSTRET = 0xC02, "instret";
+    STOPI = 0xDB0, "stopi";
     HGEIP = 0xE12, "hgeip";
+    VSTOPI = 0xEB0, "vstopi";
     MVENDORID = 0xF11, "mvendorid";
     MARCHID = 0xF12, "marchid";
     MIMPID = 0xF13, "mimpid";
     MHARTID = 0xF14, "mhartid";
     MCONFIGPTR = 0xF15, "mconfigptr";
+    MTOPI = 0xFB0, "mtopi";
 }
 
 /// First of the 16 `pmpcfg` CSRs (even ones exist on RV64).
@@ -183,6 +201,20 @@ pub mod hstatus {
     pub const VTSR: u64 = 1 << 22;
     /// VSXL = 64 bits.
     pub const VSXL_64: u64 = 2 << 32;
+}
+
+/// Fields of `hvictl` (Advanced Interrupt Architecture, section "Virtual interrupts for VS level").
+pub mod hvictl {
+    /// Virtual trap interrupt control: IID takes the place of `vsip` and `vsie`.
+    pub const VTI: u64 = 1 << 30;
+    /// Interrupt identity.
+    pub const IID: u64 = 0xFFF << 16;
+    /// Lower default priority than an external interrupt.
+    pub const DPR: u64 = 1 << 9;
+    /// `vstopi` tells the priority number.
+    pub const IPRIOM: u64 = 1 << 8;
+    /// Priority number.
+    pub const IPRIO: u64 = 0xFF;
 }
 
 /// Fields of `menvcfg`, `henvcfg` and `senvcfg`.

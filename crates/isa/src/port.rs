@@ -74,6 +74,60 @@ pub enum CsrOp {
     Clear(u64),
 }
 
+/// An interrupt file of an IMSIC (Advanced Interrupt Architecture, chapter "Incoming MSI Controller").
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FileId {
+    /// Machine level.
+    Machine,
+    /// Supervisor level.
+    Supervisor,
+    /// Guest external interrupt 1..=GEILEN.
+    Guest(u8),
+}
+
+/// A register of an interrupt file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FileRegister {
+    /// `xireg` with this value of `xiselect`, 0x70..=0xFF.
+    Indirect(u8),
+    /// `xtopei`: a write claims the interrupt that it reads.
+    Top,
+}
+
+/// Access of a hart to one of its own interrupt files. The hart has checked rights.
+#[derive(Clone, Copy, Debug)]
+pub struct FileAccess {
+    /// Hart that executes the access.
+    pub hart: usize,
+    /// Mode of the access.
+    pub mode: Mode,
+    /// The hart's local virtual time in cycles.
+    pub now: u64,
+    /// Which of its files.
+    pub file: FileId,
+    /// Which register.
+    pub register: FileRegister,
+    /// What the instruction does.
+    pub op: CsrOp,
+}
+
+/// The hart has no such interrupt file, or the file no such register.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NoFile;
+
+impl CsrOp {
+    /// The value that the access writes to a register that read as `old`, if it writes.
+    #[must_use]
+    pub fn written(self, old: u64) -> Option<u64> {
+        match self {
+            Self::Read => None,
+            Self::Write(value) | Self::Swap(value) => Some(value),
+            Self::Set(bits) => Some(old | bits),
+            Self::Clear(bits) => Some(old & !bits),
+        }
+    }
+}
+
 /// How a CSR access fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CsrFault {
@@ -189,5 +243,28 @@ pub enum StepKind {
     Overflow {
         /// Hart whose queue was full.
         on: usize,
+    },
+    /// A store of a hart brought a message to an interrupt file (AIA).
+    Message {
+        /// Hart of the file.
+        on: usize,
+        /// Guest interrupt file; 0 for the supervisor-level one.
+        file: u8,
+        /// Interrupt identity.
+        identity: u16,
+        /// It was pending already.
+        merged: bool,
+    },
+    /// A write of `stopei` claimed an identity (AIA).
+    FileClaimed {
+        /// As in [`Message`](Self::Message).
+        file: u8,
+        /// Identity; 0 if none was pending.
+        identity: u16,
+    },
+    /// The hart is about to enter a guest, with another vCPU or another interrupt file than before (AIA).
+    FileSelected {
+        /// `hstatus.VGEIN`; 0 for none.
+        file: u8,
     },
 }

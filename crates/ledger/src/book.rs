@@ -2,6 +2,8 @@
 //!
 //! The rules of attribution are written down in `docs/ledger.md`; each has a test in `tests/`.
 
+use std::collections::HashMap;
+
 use trapless_isa::cause::{INTERRUPT, exception, interrupt};
 use trapless_isa::sbi::eid;
 use trapless_isa::{Mode, Priv};
@@ -63,6 +65,10 @@ pub(crate) struct Hart {
     pub posted: Option<(u64, Class)>,
     /// Source that a guest completed last here, of which a resample notification tells.
     pub completed: u16,
+    /// Guest interrupt file that guests are entered with; `None`: no AIA.
+    pub file: Option<u8>,
+    /// Identity of the host's IPI that has not been claimed yet.
+    pub host_ipi: Option<u16>,
 }
 
 impl Hart {
@@ -81,6 +87,8 @@ impl Hart {
             call: None,
             posted: None,
             completed: 0,
+            file: None,
+            host_ipi: None,
         }
     }
 }
@@ -119,6 +127,8 @@ pub struct Ledger {
     pub(crate) harts: Vec<Hart>,
     /// See [`take_answered`](Self::take_answered).
     pub(crate) answered: Option<Answered>,
+    /// vCPUs by hart and number of their interrupt files.
+    pub(crate) file_owners: HashMap<(usize, u8), usize>,
 }
 
 impl Ledger {
@@ -135,6 +145,7 @@ impl Ledger {
             current: 0,
             current_since: 0,
             answered: None,
+            file_owners: HashMap::new(),
             config,
         };
         ledger.add_phase("start", 0);
@@ -295,13 +306,18 @@ impl Ledger {
         let index = self.vcpu_of(trap.hart, why.guest);
         let vcpu = self.vcpus.get_mut(index);
         vcpu.exits += 1;
-        let reason = Reason::classify(why, &self.config, vcpu.timer_needs_host(trap.time));
+        let mut reason = Reason::classify(why, &self.config, vcpu.timer_needs_host(trap.time));
+        if reason == Reason::ExternalInterrupt && self.harts[trap.hart].host_ipi.is_some() {
+            // With IMSICs, IPIs of the host are external interrupts.
+            reason = Reason::IpiReceive;
+        }
+        let vcpu = self.vcpus.get_mut(index);
         if reason == Reason::TimerFire {
             vcpu.timer_noticed = true;
         }
         self.note_sbi(why, index, reason);
         let firmware_traps = direct.map_or(0, |d| d.traps);
-        let (class, charged) = self.charge_exit(why, reason, firmware_traps);
+        let (class, charged) = self.charge_exit(why, index, reason, firmware_traps);
         let totals = &mut self.phases[self.current].totals;
         totals.harts[trap.hart].guest_exits += 1;
         let entry = &mut totals.exits[reason.index()];
@@ -354,6 +370,11 @@ impl Ledger {
                 self.ipi_sent(t, vcpu);
             }
             Reason::SbiOther(_) => self.vcpus.note_ecall(t),
+            Reason::Mmio(device, true) => {
+                if let Some(base) = self.config.guest_devices.base_of(device, "imsic") {
+                    self.ipi_stored(t, vcpu, base);
+                }
+            }
             _ => {}
         }
     }

@@ -50,7 +50,11 @@ impl Class {
             Reason::Csr(
                 xtrapless::csr::VSCLAIM | xtrapless::csr::VSENABLE | xtrapless::csr::VSTHRESHOLD,
             ) => Some(Self::Device),
-            Reason::Mmio(device, _) if guest_devices.name(device) == "plic" => Some(Self::Device),
+            Reason::Mmio(device, _) => match guest_devices.name(device) {
+                "plic" | "aplic" => Some(Self::Device),
+                "imsic" => Some(Self::Ipi),
+                _ => None,
+            },
             Reason::VsLevel(code) => Self::of_irq(u64::from(code)),
             _ => None,
         }

@@ -68,6 +68,26 @@ impl DeviceMap {
         self.windows.get(index).map_or("unknown", |w| &w.name)
     }
 
+    /// First byte of window `index`, if it is called `name`.
+    pub fn base_of(&self, index: usize, name: &str) -> Option<u64> {
+        let window = self.windows.get(index).filter(|w| w.name == name)?;
+        Some(window.base)
+    }
+
+    /// The same map with IMSICs and an APLIC, as the machine `aia` has them; `plic`: guests may have a PLIC
+    /// as well.
+    pub fn with_aia(self, plic: bool) -> Self {
+        let mut windows = self.windows;
+        windows.retain(|w| plic || w.name != "plic");
+        if !plic {
+            windows.push(DeviceWindow::new(0xc00_0000, 0x8000, "aplic_m"));
+            windows.push(DeviceWindow::new(0x2400_0000, 0x10_0000, "imsic_m"));
+        }
+        windows.push(DeviceWindow::new(0xd00_0000, 0x8000, "aplic"));
+        windows.push(DeviceWindow::new(0x2800_0000, 0x400_0000, "imsic"));
+        Self::new(windows)
+    }
+
     /// Number of windows.
     pub fn len(&self) -> usize {
         self.windows.len()
@@ -110,6 +130,16 @@ impl Config {
             devices: DeviceMap::virt(),
             guest_devices: DeviceMap::virt(),
             guest_ram_base: 0x8000_0000,
+        }
+    }
+
+    /// The same for a machine with IMSICs and an APLIC, whose guests may have them, too.
+    #[must_use]
+    pub fn with_aia(self) -> Self {
+        Self {
+            devices: self.devices.with_aia(false),
+            guest_devices: self.guest_devices.with_aia(true),
+            ..self
         }
     }
 }

@@ -19,6 +19,16 @@ impl Ledger {
         let words = u64::from(s.memory);
         let vhart = |ledger: &mut Self, vhart: u16| ledger.vharts.find((s.domain, vhart));
         let class = match s.kind {
+            StepKind::Message {
+                on,
+                file,
+                identity,
+                merged,
+            } => return self.message(s, on, file, identity, merged),
+            StepKind::FileClaimed { file, identity } => {
+                return self.file_claimed(s, file, identity);
+            }
+            StepKind::FileSelected { file } => return self.file_selected(s.hart, file),
             StepKind::PostSoft { vhart: to, merged } => {
                 let target = vhart(self, to);
                 self.post_soft(s, target, merged);

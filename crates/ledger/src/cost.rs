@@ -136,6 +136,9 @@ impl Ledger {
                     let totals = &mut self.phases[self.current].totals;
                     totals.host.host_interrupts += 1;
                 }
+                interrupt::SGEI => {
+                    self.phases[self.current].totals.files.wakeups += 1;
+                }
                 code @ (interrupt::VSSI | interrupt::VSTI | interrupt::VSEI) => {
                     if let Some(class) = Class::of_irq(code) {
                         self.class(class).host_interrupts += 1;
@@ -150,10 +153,12 @@ impl Ledger {
     pub(crate) fn charge_exit(
         &mut self,
         why: &Trap,
+        vcpu: usize,
         reason: Reason,
         firmware_traps: u64,
     ) -> (Option<Class>, Charged) {
-        let class = Class::of_reason(reason, &self.config.guest_devices);
+        let class = Class::of_reason(reason, &self.config.guest_devices)
+            .or_else(|| self.file_csr_class(reason, vcpu));
         if let Some(class) = class {
             let totals = self.class(class);
             totals.exits += 1;
@@ -167,7 +172,8 @@ impl Ledger {
             let totals = self.class(Class::Device);
             totals.acknowledgements += u64::from(at_register);
         }
-        if class == Some(Class::Device) && matches!(reason, Reason::Mmio(..)) {
+        let plic = |device: usize| self.config.guest_devices.name(device) == "plic";
+        if matches!(reason, Reason::Mmio(device, _) if plic(device)) {
             // Claim/complete registers of the PLIC: one page per context from 0x20_0000 on.
             let offset = why.gpa & 0x3f_ffff;
             if offset >= 0x20_0000 && offset & 0xfff == 4 {

@@ -127,9 +127,15 @@ impl Ledger {
 
     /// A trap to VS-mode with interrupt `code` (VS-level numbering).
     pub(crate) fn guest_takes(&mut self, t: &Trap, index: usize, code: u64) {
-        let Some(class) = Class::of_irq(code) else {
+        let Some(mut class) = Class::of_irq(code) else {
             return;
         };
+        if class == Class::Device && self.harts[t.hart].file.is_some() {
+            match self.external_taken(index, t.time) {
+                Some(told) => class = told,
+                None => return,
+            }
+        }
         self.class(class).taken += 1;
         let slot = self.harts[t.hart].slot;
         let posted = match (class, slot) {
@@ -226,7 +232,10 @@ impl Ledger {
         let injected = |code: u64| raised[code as usize] != NEVER;
         // What the controller delivers needs no injection.
         let own_sources = slot.is_some_and(|s| !self.vharts.get(s).sources.is_empty());
-        let mut device = injected(interrupt::VSEI) && !own_sources;
+        let own_file = self.enters_with_file(index, hart);
+        // An IPI that a store sent is injected in the same way.
+        let stored = self.vcpus.get_mut(index).files.stored;
+        let mut device = injected(interrupt::VSEI) && !own_sources && !own_file && !stored;
         if device {
             let vcpu = self.vcpus.get_mut(index);
             // Loading a vCPU raises again what it had not finished: no new interrupt.
@@ -242,7 +251,9 @@ impl Ledger {
             }
         }
         let kick = closed.filter(|o| Reason::from_index(o.reason) == Reason::IpiReceive);
-        let class = if injected(interrupt::VSSI) && slot.is_none() {
+        let class = if injected(interrupt::VSSI) && slot.is_none()
+            || injected(interrupt::VSEI) && stored && !own_file
+        {
             Some(Class::Ipi)
         } else if device {
             Some(Class::Device)

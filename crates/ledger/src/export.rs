@@ -11,6 +11,7 @@ use crate::file::{
     DeviceCount, DirectFirmware, Exit, Firmware, GuestInterrupts, HartInfo, HostInfo, LedgerFile,
     Phase, ReturnCount, RunInfo, SCHEMA, Section, TrapCount, VcpuInfo,
 };
+use crate::files::GuestFiles;
 use crate::reason::{Reason, cause_index, cause_name, cause_of};
 use crate::totals::{HartTotals, IDLE, Totals};
 
@@ -75,6 +76,7 @@ impl Ledger {
                 .notifications(totals.exits[Reason::Notification.index()].exits),
             slots: totals.host.slots(),
             host_ipis: totals.host.ipis,
+            guest_files: (totals.files != GuestFiles::default()).then_some(totals.files),
             latency: latency(totals),
             traps: traps(totals),
             returns: returns(totals),

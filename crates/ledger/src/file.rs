@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::class::{InterruptClass, Notifications, Slots};
+use crate::files::GuestFiles;
 use crate::histogram::Latency;
 
 /// Name and version of the format. The number grows when a reader of the old one would be misled.
@@ -266,6 +267,9 @@ pub struct Section {
     /// Software interrupts that the host sent to its harts without firmware.
     #[serde(default)]
     pub host_ipis: u64,
+    /// Guest interrupt files, if there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guest_files: Option<GuestFiles>,
     /// Latencies by what they measure.
     pub latency: BTreeMap<String, Latency>,
     /// Traps by kind.

@@ -15,6 +15,7 @@
 //! | [`book`] | [`Ledger`]: rules of attribution |
 //! | [`class`] | interrupt classes, notifications, slots: what is counted |
 //! | `delivery`, `controller`, `cost` | rules by which interrupts are counted per class |
+//! | [`files`] | interrupt files (AIA) |
 //! | [`chain`] | reason chains |
 //! | [`vcpu`] | identity, deadlines and IPIs of vCPUs |
 //! | [`vhart`] | vharts of interrupt domains: where they are, what is pending |
@@ -33,6 +34,7 @@ mod delivery;
 pub mod event;
 pub mod export;
 pub mod file;
+pub mod files;
 pub mod histogram;
 pub mod reason;
 pub mod replay;

@@ -214,6 +214,19 @@ fn step(f: &Fields) -> Found<StepKind> {
             kind: f.kind()?,
         },
         "overflow" => StepKind::Overflow { on: f.hart("on")? },
+        "message" => StepKind::Message {
+            on: f.hart("on")?,
+            file: f.small("file")?,
+            identity: f.small("identity")?,
+            merged: f.flag("merged")?,
+        },
+        "file_claimed" => StepKind::FileClaimed {
+            file: f.small("file")?,
+            identity: f.small("identity")?,
+        },
+        "file_selected" => StepKind::FileSelected {
+            file: f.small("file")?,
+        },
         _ => return Err("step"),
     })
 }
@@ -308,6 +321,17 @@ mod tests {
             StepKind::HartIpi { to },
             StepKind::Fetched { id: 7, kind: 3 },
             StepKind::Overflow { on },
+            StepKind::Message {
+                on,
+                file: 7,
+                identity: 255,
+                merged,
+            },
+            StepKind::FileClaimed {
+                file: 0,
+                identity: 9,
+            },
+            StepKind::FileSelected { file: 63 },
         ] {
             events.push(Event::Virtual(VirtualStep {
                 time,

@@ -54,6 +54,9 @@ pub fn name(kind: &StepKind) -> &'static str {
         StepKind::HartIpi { .. } => "hart_ipi",
         StepKind::Fetched { .. } => "fetched",
         StepKind::Overflow { .. } => "overflow",
+        StepKind::Message { .. } => "message",
+        StepKind::FileClaimed { .. } => "file_claimed",
+        StepKind::FileSelected { .. } => "file_selected",
     }
 }
 
@@ -105,5 +108,20 @@ pub fn fields(kind: &StepKind) -> Vec<(&'static str, Field)> {
             vec![("id", id(what)), ("kind", notification(kind))]
         }
         StepKind::Overflow { on } => vec![("on", hart(on))],
+        StepKind::Message {
+            on,
+            file,
+            identity,
+            merged,
+        } => vec![
+            ("on", hart(on)),
+            ("file", id(file.into())),
+            ("identity", id(identity)),
+            ("merged", Field::Flag(merged)),
+        ],
+        StepKind::FileClaimed { file, identity } => {
+            vec![("file", id(file.into())), ("identity", id(identity))]
+        }
+        StepKind::FileSelected { file } => vec![("file", id(file.into()))],
     }
 }

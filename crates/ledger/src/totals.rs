@@ -3,6 +3,7 @@
 use trapless_isa::Mode;
 
 use crate::class::{ClassTotals, HostTotals};
+use crate::files::GuestFiles;
 use crate::histogram::Histogram;
 use crate::reason::{CAUSES, table_len};
 
@@ -136,6 +137,8 @@ pub struct Totals {
     pub classes: [ClassTotals; 3],
     /// Notifications, slots and IPIs of the host.
     pub host: HostTotals,
+    /// Guest interrupt files.
+    pub files: GuestFiles,
 }
 
 impl Totals {
@@ -162,6 +165,7 @@ impl Totals {
             devices: vec![[[0; 2]; 5]; devices + 1],
             classes: Default::default(),
             host: HostTotals::default(),
+            files: GuestFiles::default(),
         }
     }
 
@@ -221,6 +225,7 @@ impl Totals {
             mine.merge(theirs);
         }
         self.host.merge(&other.host);
+        self.files.merge(&other.files);
     }
 }
 

@@ -6,6 +6,7 @@ use trapless_isa::sbi::eid;
 
 use crate::class::Place;
 use crate::event::{Guest, Trap};
+use crate::files::FileState;
 use crate::totals::IRQS;
 use crate::vhart::Pending;
 
@@ -86,6 +87,8 @@ pub struct Vcpu {
     pub slot: Option<usize>,
     /// The VMM's calls for it.
     pub signals: Signals,
+    /// Its interrupt file (AIA).
+    pub files: FileState,
     /// When each interrupt became pending for it; [`NEVER`] if it is not.
     pub raised: [u64; IRQS],
 }
@@ -111,6 +114,7 @@ impl Vcpu {
             hart: None,
             slot: None,
             signals: Signals::default(),
+            files: FileState::default(),
             raised: [NEVER; IRQS],
         }
     }
@@ -188,6 +192,11 @@ impl Vcpus {
         if !known && !queue.contains(&hart) && queue.len() < 64 {
             queue.push(hart);
         }
+    }
+
+    /// The vCPU at `index`.
+    pub fn get(&self, index: usize) -> &Vcpu {
+        &self.list[index]
     }
 
     /// The vCPU at `index`.

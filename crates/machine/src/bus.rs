@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use trapless_devices::{Clock, IrqLine, MmioDevice, PowerLatch};
 use trapless_hart::platform::{BusFault, Platform};
 use trapless_hart::{Activity, Meter, Pmp, Ram};
-use trapless_intc::{CsrAccess, CsrFault, InterruptArchitecture, Lines};
+use trapless_intc::{CsrAccess, CsrFault, FileAccess, InterruptArchitecture, Lines, NoFile};
 use trapless_isa::Mode;
 use trapless_ledger::event::{DeviceAccess, Event, Sink, TimerSets};
 
@@ -241,10 +241,16 @@ impl Bus {
 
     /// Hands what the interrupt architecture did to the sinks.
     fn record_steps(&mut self) {
+        self.record_steps_in(None);
+    }
+
+    /// The same, where the access that caused them had this mode.
+    fn record_steps_in(&mut self, mode: Option<Mode>) {
         if self.sinks.is_empty() {
             return;
         }
-        for step in self.intc.take_steps() {
+        for mut step in self.intc.take_steps() {
+            step.mode = mode.unwrap_or(step.mode);
             self.record(&Event::Virtual(step));
         }
     }
@@ -329,6 +335,7 @@ impl Platform for Bus {
                 let store = |bus: &mut Self| bus.intc.store(hart, now, addr, size, value);
                 self.metered(Activity::Interrupts, store)
                     .map_err(|_| BusFault)?;
+                self.record_steps_in(Some(mode));
             }
             Target::Device(index) => {
                 self.device_access(hart, now, mode, addr, true);
@@ -368,6 +375,13 @@ impl Platform for Bus {
 
     fn has_csr(&self, csr: u16) -> bool {
         self.intc.has_csr(csr)
+    }
+
+    fn interrupt_file(&mut self, access: &FileAccess) -> Result<u64, NoFile> {
+        let result = self.intc.interrupt_file(access);
+        self.propagate(access.now, Some(access.hart));
+        self.record_steps();
+        result
     }
 
     fn lines(&mut self, hart: usize, now: u64) -> Lines {

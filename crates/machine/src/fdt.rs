@@ -106,7 +106,7 @@ pub fn build(
         .map(|hart| CPU_INTC + hart)
         .collect();
     interrupts.fdt(&mut fdt, &cpu_intc)?;
-    devices(&mut fdt, interrupts.external_phandle())?;
+    devices(&mut fdt, interrupts)?;
     fdt.end_node(soc)?;
 
     fdt.end_node(root)?;
@@ -199,7 +199,8 @@ fn power(fdt: &mut FdtWriter) -> Result<(), Error> {
     Ok(())
 }
 
-fn devices(fdt: &mut FdtWriter, parent: u32) -> Result<(), Error> {
+fn devices(fdt: &mut FdtWriter, interrupts: &dyn InterruptArchitecture) -> Result<(), Error> {
+    let parent = interrupts.external_phandle();
     let mut device = |name: &str, compatible: &[&str], base: u64, len: u64, irq: Option<u32>| {
         let node = fdt.begin_node(&format!("{name}@{base:x}"))?;
         let compatible = compatible.iter().map(|&c| c.into()).collect();
@@ -207,7 +208,7 @@ fn devices(fdt: &mut FdtWriter, parent: u32) -> Result<(), Error> {
         fdt.property_array_u64("reg", &[base, len])?;
         if let Some(irq) = irq {
             fdt.property_u32("interrupt-parent", parent)?;
-            fdt.property_u32("interrupts", irq)?;
+            fdt.property_array_u32("interrupts", &interrupts.interrupt_cells(irq))?;
         }
         match name {
             "serial" => fdt.property_u32("clock-frequency", 3_686_400)?,

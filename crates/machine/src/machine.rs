@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use trapless_devices::PowerLatch;
-use trapless_hart::{CodeCache, Hart, Ram};
+use trapless_hart::{AiaConfig, CodeCache, Hart, Ram};
 use trapless_intc::InterruptArchitecture;
 use trapless_intc::aclint_plic::{self, AclintPlic};
+use trapless_intc::aia::{self, Aia};
 use trapless_intc::trapless::{self, Trapless};
 use trapless_ledger::event::Sink;
 use vm_memory::{Bytes, GuestAddress};
@@ -66,6 +67,11 @@ impl Machine {
             Interrupts::Trapless => Box::new(Trapless::new(trapless::Config {
                 aclint,
                 h: config.hart.extensions.h,
+            })),
+            Interrupts::Aia { guests } => Box::new(Aia::new(aia::Config {
+                harts: config.harts,
+                cycles_per_tick: config.hart.cycles_per_tick,
+                guests,
             })),
         };
         Self::boot_with(config, interrupts, payload, peripherals)
@@ -128,6 +134,8 @@ impl Machine {
         let mut hart_config = config.hart.clone();
         hart_config.reset_pc = map::ROM;
         hart_config.supervisor_interrupts = bus.intc.supervisor_interrupts();
+        let guests = bus.intc.guest_files();
+        hart_config.aia = guests.map(|guests| AiaConfig { guests });
         let new_hart = |id| {
             let mut hart = Hart::new(id, hart_config.clone(), ram.clone());
             hart.set_meter(&bus.meter);
@@ -282,6 +290,12 @@ impl Machine {
     #[must_use]
     pub fn instret(&self) -> u64 {
         self.harts.iter().map(Hart::instret).sum()
+    }
+
+    /// `HFENCE` and `HINVAL` instructions executed by all harts.
+    #[must_use]
+    pub fn hfences(&self) -> u64 {
+        self.harts.iter().map(Hart::hfences).sum()
     }
 
     /// Adds a receiver of events. Several receive in the order in which they were added.

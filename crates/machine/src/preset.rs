@@ -18,6 +18,11 @@ pub enum Interrupts {
     AclintPlic,
     /// The same, extended by Xtrapless (`spec/`).
     Trapless,
+    /// IMSICs and an APLIC.
+    Aia {
+        /// Guest interrupt files of each hart, 0..=63; `None`: no IMSICs, the APLIC interrupts the harts.
+        guests: Option<u8>,
+    },
 }
 
 /// A named machine.
@@ -41,6 +46,9 @@ pub struct Preset {
 pub fn presets() -> BTreeMap<String, Preset> {
     toml::from_str(include_str!("machines.toml")).expect("embedded file")
 }
+
+/// Guest interrupt files of a hart, as on QEMU's `virt` at most.
+const DEFAULT_GUESTS: u8 = 7;
 
 /// Most harts a machine can have.
 pub const MAX_HARTS: usize = 64;
@@ -177,6 +185,38 @@ impl MachineConfig {
         }
         self.hart.extensions =
             serde_json::from_value(all).map_err(|e| Error::Invalid(e.to_string()))?;
+        Ok(())
+    }
+
+    /// Changes what belongs to one preset only: `aia.guests` (guest interrupt files of each hart, 0 to 63), or
+    /// `aia.delivery` (`msi`, or `direct` for an APLIC without IMSICs).
+    ///
+    /// # Errors
+    /// A sentence with what there is.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), Error> {
+        let fail = |text: String| Err(Error::Invalid(text));
+        let Interrupts::Aia { guests } = &mut self.interrupts else {
+            return fail(format!(
+                "the machine {} has no setting {name}; aia.guests and aia.delivery belong to the machine aia",
+                self.machine
+            ));
+        };
+        match (name, value, value.parse()) {
+            ("aia.guests", _, Ok(number @ 0..=63)) => *guests = Some(number),
+            ("aia.guests", ..) => {
+                return fail(format!("aia.guests is a number from 0 to 63, not {value}"));
+            }
+            ("aia.delivery", "msi", _) => *guests = guests.or(Some(DEFAULT_GUESTS)),
+            ("aia.delivery", "direct", _) => *guests = None,
+            ("aia.delivery", ..) => {
+                return fail(format!("aia.delivery is msi or direct, not {value}"));
+            }
+            _ => {
+                return fail(format!(
+                    "there is no setting {name}; use aia.guests or aia.delivery"
+                ));
+            }
+        }
         Ok(())
     }
 

@@ -286,6 +286,11 @@ impl Actors {
             StepKind::Attached { .. } => ("hifmap", "attaches"),
             StepKind::Detached { .. } => ("hifmap", "detaches"),
             StepKind::Fetched { .. } => ("hnotify", "fetches"),
+            StepKind::FileClaimed { .. } => ("stopei", "claims"),
+            StepKind::FileSelected { .. } => ("hstatus.VGEIN", "selects"),
+            StepKind::Message { on, .. } => {
+                return (cause, Actor::Hart(on), format!("message: {fields}"));
+            }
             StepKind::HartIpi { to } => {
                 return (controller, Actor::Hart(to), "sgenipi: SSI".to_string());
             }

@@ -1,6 +1,7 @@
 //! Interrupts by class: where they arrived, what they cost, how long they took.
 
 use trapless_ledger::class::{Class, InterruptClass, KINDS, Notifications, Slots};
+use trapless_ledger::files::GuestFiles;
 use trapless_ledger::{Latency, Section, State};
 
 use crate::compare::{Column, Comparison, Row};
@@ -78,6 +79,20 @@ const NOTIFICATION_ROWS: [(&str, NotificationCount); 9] = [
     }),
 ];
 
+/// A figure of guest interrupt files.
+type FileCount = fn(&GuestFiles) -> u64;
+
+const FILE_ROWS: [(&str, FileCount); 6] = [
+    ("messages stored by guests without an exit", |f| {
+        f.direct_messages
+    }),
+    ("messages stored by the host", |f| f.host_messages),
+    ("wake-ups of waiting vCPUs (SGEI at V=0)", |f| f.wakeups),
+    ("vCPUs given a file", |f| f.assigned),
+    ("vCPUs moved to the file of another hart", |f| f.moved),
+    ("vCPUs that lost their file", |f| f.evicted),
+];
+
 fn detached(slots: &Slots, state: &str) -> u64 {
     slots.detached.get(state).copied().unwrap_or(0)
 }
@@ -103,6 +118,15 @@ impl Comparison<'_> {
         let rows = self.notification_rows(space);
         if !rows.is_empty() {
             blocks.push(("Notifications and slots", rows));
+        }
+        let files = |c: &Column| c.section.guest_files;
+        if self.columns.iter().any(|c| files(c).is_some()) {
+            let row = |(label, count): (&'static str, FileCount)| {
+                self.row(label, |c| {
+                    files(c).map_or("–".to_string(), |f| number::count(count(&f), space))
+                })
+            };
+            blocks.push(("Guest interrupt files", FILE_ROWS.map(row).into()));
         }
         blocks
     }

@@ -66,9 +66,10 @@ fn event_matters(event: &Event) -> bool {
         Event::Raise(r) => matches!(r.irq, 2 | 6 | 10 | 24),
         Event::Wait { .. } => true,
         Event::Virtual(s) => match s.kind {
-            StepKind::Attached { .. } | StepKind::Lowered { .. } | StepKind::HartIpi { .. } => {
-                false
-            }
+            StepKind::Attached { .. }
+            | StepKind::Lowered { .. }
+            | StepKind::HartIpi { .. }
+            | StepKind::FileSelected { .. } => false,
             StepKind::Detached { state, .. } => state != 0,
             _ => true,
         },

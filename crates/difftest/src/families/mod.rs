@@ -1,5 +1,6 @@
 //! Program families: what the steps of a program are about.
 
+pub mod aia;
 pub mod csrs;
 pub mod encoding;
 pub mod memory;
@@ -117,6 +118,34 @@ pub const FAMILIES: &[Family] = &[
         weight: 4,
         privileged: true,
         generate: translation::hypervisor_access,
+    },
+    Family {
+        name: "aia-imsic",
+        about: "interrupt files: messages, registers, claims from M, HS and VS",
+        weight: 1,
+        privileged: true,
+        generate: aia::imsic,
+    },
+    Family {
+        name: "aia-aplic-msi",
+        about: "APLIC with delegation and MSI delivery to IMSICs",
+        weight: 1,
+        privileged: true,
+        generate: aia::aplic_msi,
+    },
+    Family {
+        name: "aia-aplic-direct",
+        about: "APLIC with delegation and direct delivery",
+        weight: 1,
+        privileged: true,
+        generate: aia::aplic_direct,
+    },
+    Family {
+        name: "aia-csr",
+        about: "CSRs of Smaia and Ssaia from every mode under state enables",
+        weight: 1,
+        privileged: true,
+        generate: aia::csrs,
     },
     Family {
         name: "pmp",

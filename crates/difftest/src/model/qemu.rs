@@ -11,7 +11,7 @@ use std::process::Command;
 
 use super::{Failure, Model, process};
 use crate::layout;
-use crate::program::{Feature, Program};
+use crate::program::{Board, Feature, Program};
 
 /// A `qemu-system-riscv64` binary.
 pub struct Qemu {
@@ -81,6 +81,7 @@ impl Model for Qemu {
         if self.version >= (10, 0) {
             has.extend([Feature::Zicond, Feature::Zicbo, Feature::Zawrs]);
             has.extend([Feature::Svadu, Feature::Smstateen, Feature::Privileged]);
+            has.insert(Feature::Aia);
         }
         if self.version.0 != 10 {
             has.insert(Feature::WritableMpv);
@@ -95,10 +96,15 @@ impl Model for Qemu {
         std::fs::write(&elf, program.elf()).map_err(broken)?;
         let _ = std::fs::remove_file(&ram);
         let size = layout::RAM_SIZE;
+        let machine = match program.board {
+            Board::Plain => "virt,memory-backend=ram",
+            Board::Imsic => "virt,memory-backend=ram,aia=aplic-imsic,aia-guests=7",
+            Board::Aplic => "virt,memory-backend=ram,aia=aplic",
+        };
         let (status, said) = process::run(
             Command::new(&self.command[0])
                 .args(&self.command[1..])
-                .args(["-M", "virt,memory-backend=ram", "-nographic", "-nodefaults"])
+                .args(["-M", machine, "-nographic", "-nodefaults"])
                 .args([
                     "-serial",
                     "none",

@@ -35,6 +35,7 @@ impl Model for Spike {
         // Its timers are looked at every few thousand instructions.
         let mut has: BTreeSet<_> = Feature::ALL.into();
         has.remove(&Feature::PreciseTimer);
+        has.remove(&Feature::Aia);
         has
     }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{Failure, Model, process, signature_file};
-use crate::program::{Feature, Program};
+use crate::program::{Board, Feature, Program};
 
 /// What executes instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,6 +59,11 @@ impl Model for Trapless {
             Engine::Interp => &["--engine", "interp"],
             Engine::Both => &["--engine", "both", "--hot", "0"],
         };
+        let machine: &[&str] = match program.board {
+            Board::Plain => &[],
+            Board::Imsic => &["--machine", "aia"],
+            Board::Aplic => &["--machine", "aia", "--set", "aia.delivery=direct"],
+        };
         let (status, said) = process::run(
             Command::new(&self.path)
                 .arg("exec")
@@ -66,6 +71,7 @@ impl Model for Trapless {
                 .arg("--signature")
                 .arg(&signature)
                 .args(engine)
+                .args(machine)
                 .args([
                     "--signature-granularity",
                     "16",

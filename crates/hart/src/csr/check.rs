@@ -61,6 +61,9 @@ impl Hart {
             self.supervisor_gate(addr)?;
             if v {
                 self.guest_gate(addr)?;
+                if self.has_aia() && self.aia_guards(addr, write) {
+                    return Err(Virtual);
+                }
             }
         }
         Ok(())
@@ -78,7 +81,7 @@ impl Hart {
             }
             csr::SSTATEEN0..=csr::SSTATEEN3 => c.mstateen[usize::from(addr & 3)] >> 63 != 0,
             csr::HSTATEEN0..=csr::HSTATEEN3 => c.mstateen[usize::from(addr & 3)] >> 63 != 0,
-            _ => true,
+            _ => self.stateen_gate(addr, c.mstateen[0]),
         };
         if open { Ok(()) } else { Err(Illegal) }
     }
@@ -92,7 +95,7 @@ impl Hart {
                 c.hstateen[0] & stateen0::ENVCFG != 0
             }
             csr::SSTATEEN0..=csr::SSTATEEN3 => c.hstateen[usize::from(addr & 3)] >> 63 != 0,
-            _ => true,
+            _ => self.stateen_gate(addr, c.hstateen[0]),
         };
         if open { Ok(()) } else { Err(Virtual) }
     }
@@ -102,6 +105,7 @@ impl Hart {
         self.config.extensions.sstc
             && self.supervisor_gate(csr::STIMECMP).is_ok()
             && self.guest_gate(csr::STIMECMP).is_ok()
+            && !(self.has_aia() && self.aia_guards(csr::STIMECMP, true))
     }
 
     /// Whether the current mode may read `time`.

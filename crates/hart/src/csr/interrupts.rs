@@ -55,6 +55,9 @@ impl Hart {
                 mip |= bit(SGEI);
             }
         }
+        if self.has_aia() {
+            mip = self.aia_mip(mip);
+        }
         mip
     }
 
@@ -152,11 +155,17 @@ impl Hart {
         self.csr.hideleg & VS_BITS
     }
 
-    pub(super) fn write_mip(&mut self, value: u64) {
+    /// Bits of `mip` that M-mode can write.
+    pub(super) fn writable_mip(&self) -> u64 {
         let mut mask = bit(SSI) | bit(SEI);
         if !self.sstc(self.csr.menvcfg) {
             mask |= bit(STI);
         }
+        mask & !(self.csr.aia.mvien & bit(SEI))
+    }
+
+    pub(super) fn write_mip(&mut self, value: u64) {
+        let mask = self.writable_mip();
         self.csr.mip = self.csr.mip & !mask | value & mask;
         self.write_hip(value);
         self.attention();
@@ -177,6 +186,7 @@ impl Hart {
     pub(super) fn write_vsip(&mut self, value: u64, plat: &mut dyn Platform) {
         let mask = self.vs_view() & bit(VSSI);
         self.write_hvip(value, mask);
+        self.write_vsip_more(value >> 1);
         if self.lines.split && mask != 0 {
             let access = CsrAccess {
                 hart: self.id,
@@ -195,6 +205,7 @@ impl Hart {
     /// `vsie` (at `hip` positions): an alias of `hie`, unless enable bits are separate.
     pub(super) fn write_vsie(&mut self, value: u64) {
         let mask = self.vs_view();
+        self.write_vsie_more(value >> 1);
         if self.lines.split {
             self.csr.vsie = self.csr.vsie & !mask | value & mask;
             self.recheck();

@@ -6,14 +6,21 @@
 //! | [`read`], [`write`] | the registers |
 //! | [`interrupts`] | the views of `mip` and `mie` |
 //! | [`plain`] | those that compiled code accesses itself |
+//! | [`aia`] | Smaia and Ssaia |
 //! | [`counters`] | cycle, instret, time, performance counters |
 
+mod aia;
+mod aia_top;
+mod aia_window;
 mod check;
 pub(crate) mod counters;
 pub(crate) mod interrupts;
 pub(crate) mod plain;
 pub(crate) mod read;
 pub(crate) mod write;
+
+pub(crate) use aia::Aia;
+pub use aia::AiaConfig;
 
 use trapless_isa::inst::{Inst, Op};
 use trapless_isa::port::{CsrAccess, CsrFault, CsrOp};
@@ -75,9 +82,12 @@ impl Hart {
         plat: &mut dyn Platform,
     ) -> Result<u64, CsrFault> {
         self.csr_check(addr, op != CsrOp::Read, plat)?;
-        match self.change_csr(self.csr_alias(addr), op, plat) {
+        let target = self.csr_alias(addr);
+        match self.change_csr(target, op, plat) {
             Some(old) => Ok(old),
-            None => self.foreign_csr(addr, op, plat),
+            None => self
+                .aia_window(target, op, plat)
+                .unwrap_or_else(|| self.foreign_csr(addr, op, plat)),
         }
     }
 
@@ -113,6 +123,10 @@ impl Hart {
                 | csr::STVAL
                 | csr::SIP
                 | csr::STIMECMP
+                | csr::SISELECT
+                | csr::SIREG
+                | csr::STOPEI
+                | csr::STOPI
                 | csr::SATP
         );
         if banked && self.mode.v() {

@@ -9,9 +9,8 @@ use trapless_jit::{CsrPlace, CsrWrite, PlainCsr};
 
 use super::interrupts::VS_BITS;
 use super::write::HSTATUS;
-use crate::Hart;
-use crate::config::Extensions;
 use crate::state::Bank;
+use crate::{Hart, HartConfig};
 
 /// All bits are written.
 const ALL: CsrWrite = CsrWrite::Bits {
@@ -40,8 +39,9 @@ const _: () = assert!(HSTATUS >> 31 == 0, "fits an immediate operand");
 /// The guest's bank.
 const GUEST: usize = offset_of!(Hart, csr.s) + size_of::<Bank>();
 
-/// The table, for harts with these extensions.
-pub(crate) fn plain_csrs(extensions: &Extensions) -> Vec<(u16, PlainCsr)> {
+/// The table, for harts that are like `config`.
+pub(crate) fn plain_csrs(config: &HartConfig) -> Vec<(u16, PlainCsr)> {
+    let extensions = &config.extensions;
     let bank = |number, offset, write| {
         let place = CsrPlace::Bank(offset);
         (number, PlainCsr { place, write })
@@ -115,6 +115,10 @@ pub(crate) fn plain_csrs(extensions: &Extensions) -> Vec<(u16, PlainCsr)> {
     if extensions.sstc {
         let offset = GUEST + offset_of!(Bank, timecmp);
         table.push(host(csr::VSTIMECMP, offset, CsrWrite::Unknown));
+    }
+    if config.aia.is_some() {
+        // `hstatus` selects a guest interrupt file, `hvip` has more bits, elsewhere.
+        table.retain(|(number, _)| !matches!(*number, csr::HSTATUS | csr::HVIP));
     }
     table
 }

@@ -61,7 +61,7 @@ impl Hart {
             csr::FCSR if e.fd => u64::from(c.frm) << 5 | u64::from(c.fflags),
 
             csr::SSTATUS => with_sd(c.mstatus & SSTATUS),
-            csr::SIE => c.mie & self.s_view(),
+            csr::SIE => c.mie & self.s_view() | self.sie_more(),
             csr::STVEC => c.s[0].tvec,
             csr::SCOUNTEREN => c.scounteren,
             csr::SENVCFG => c.senvcfg,
@@ -70,7 +70,7 @@ impl Hart {
             csr::SEPC => c.s[0].epc,
             csr::SCAUSE => c.s[0].cause,
             csr::STVAL => c.s[0].tval,
-            csr::SIP => self.mip_value() & self.s_view(),
+            csr::SIP => self.mip_value() & self.s_view() | self.sip_more(),
             csr::STIMECMP if e.sstc => c.s[0].timecmp,
             csr::SATP => c.s[0].atp,
 
@@ -110,8 +110,8 @@ impl Hart {
                 .get(usize::from(addr & 31) - 3)
                 .copied()
                 .unwrap_or(0),
-            _ if e.h => return self.hypervisor_read(addr),
-            _ => return None,
+            _ if e.h => return self.hypervisor_read(addr).or_else(|| self.aia_read(addr)),
+            _ => return self.aia_read(addr),
         };
         Some(value)
     }
@@ -121,13 +121,13 @@ impl Hart {
         let e = &self.config.extensions;
         Some(match addr {
             csr::VSSTATUS => with_sd(c.vsstatus),
-            csr::VSIE => self.vsie_value() >> 1,
+            csr::VSIE => self.vsie_value() >> 1 | self.vsie_more(),
             csr::VSTVEC => c.s[1].tvec,
             csr::VSSCRATCH => c.s[1].scratch,
             csr::VSEPC => c.s[1].epc,
             csr::VSCAUSE => c.s[1].cause,
             csr::VSTVAL => c.s[1].tval,
-            csr::VSIP => (self.vsip_value() & self.vs_view()) >> 1,
+            csr::VSIP => (self.vsip_value() & self.vs_view()) >> 1 | self.vsip_more(),
             csr::VSTIMECMP if e.sstc => c.s[1].timecmp,
             csr::VSATP => c.s[1].atp,
             csr::HSTATUS => c.hstatus,
@@ -144,7 +144,7 @@ impl Hart {
             }
             csr::HTVAL => c.htval,
             csr::HIP => self.mip_value() & H_BITS,
-            csr::HVIP => c.hvip & VS_BITS,
+            csr::HVIP => c.hvip & VS_BITS | self.hvip_more(),
             csr::HTINST => c.htinst,
             csr::HGATP => c.hgatp,
             csr::HGEIP => self.lines.hgeip,

@@ -68,7 +68,10 @@ impl Hart {
             csr::FCSR => self.write_fcsr((value >> 5) as u8, value as u8),
 
             csr::SSTATUS => self.write_mstatus(merge(self.csr.mstatus, value, SSTATUS)),
-            csr::SIE => self.write_mie(value, self.s_view()),
+            csr::SIE => {
+                self.write_mie(value, self.s_view());
+                self.write_sie_more(value);
+            }
             csr::STVEC => self.csr.s[0].tvec = tvec(self.csr.s[0].tvec, value),
             csr::SCOUNTEREN => self.csr.scounteren = value & 0xFFFF_FFFF,
             csr::SENVCFG => {
@@ -82,6 +85,7 @@ impl Hart {
             csr::SIP => {
                 let mask = self.s_view() & 2;
                 self.csr.mip = merge(self.csr.mip, value, mask);
+                self.write_sip_more(value);
                 self.attention();
             }
             csr::STIMECMP => self.write_timecmp(0, value, plat),
@@ -166,7 +170,18 @@ impl Hart {
                 self.csr.s[1].atp = atp(self.csr.s[1].atp, value, u64::MAX);
                 self.select_contexts();
             }
-            csr::HSTATUS => self.csr.hstatus = merge(self.csr.hstatus, value, HSTATUS),
+            csr::HSTATUS => {
+                let more = self.hstatus_more();
+                self.csr.hstatus = merge(self.csr.hstatus, value, HSTATUS | more);
+                if more != 0 {
+                    // Another guest external interrupt may be the vCPU's now.
+                    self.attention();
+                }
+            }
+            csr::HGEIE => {
+                self.csr.hgeie = value & self.guest_interrupts();
+                self.attention();
+            }
             csr::HEDELEG => self.csr.hedeleg = value & HEDELEG,
             csr::HIDELEG => {
                 self.csr.hideleg = value & VS_BITS;
@@ -191,7 +206,10 @@ impl Hart {
             }
             csr::HTVAL => self.csr.htval = value,
             csr::HIP => self.write_hip(value),
-            csr::HVIP => self.write_hvip(value, VS_BITS),
+            csr::HVIP => {
+                self.write_hvip_more(value);
+                self.write_hvip(value, VS_BITS);
+            }
             csr::HTINST => self.csr.htinst = value,
             csr::HGATP => {
                 // MODE, VMID[13:0], PPN with the two low bits zero (root table of 16 KiB).
@@ -208,8 +226,7 @@ impl Hart {
             }
             csr::MTINST => self.csr.mtinst = value,
             csr::MTVAL2 => self.csr.mtval2 = value,
-            // `hgeie` has no implemented bits without guest interrupt files; the rest is read-only.
-            _ => {}
+            _ => self.aia_write(addr, value),
         }
     }
 
@@ -258,7 +275,7 @@ impl Hart {
 
     fn stateen_mask(&self, index: usize) -> u64 {
         if index == 0 {
-            stateen0::SE0 | stateen0::ENVCFG
+            stateen0::SE0 | stateen0::ENVCFG | self.stateen_more()
         } else {
             stateen0::SE0
         }

@@ -1,8 +1,8 @@
 //! `intc` lines: an interrupt architecture that tells what happens to it.
 
 use trapless_intc::{
-    CsrAccess, CsrFault, CsrOp, InterruptArchitecture, Lines, Memory, NoRegister, VirtualStep,
-    Window,
+    CsrAccess, CsrFault, CsrOp, FileAccess, FileRegister, InterruptArchitecture, Lines, Memory,
+    NoFile, NoRegister, VirtualStep, Window,
 };
 use trapless_isa::{Mode, csr};
 use vm_fdt::FdtWriter;
@@ -32,6 +32,16 @@ pub(super) struct Logged {
     seen: Vec<Seen>,
     /// Time of the last access or edge.
     now: u64,
+}
+
+fn operation(op: CsrOp) -> String {
+    match op {
+        CsrOp::Read => "read".to_string(),
+        CsrOp::Write(v) => format!("write {v:#x}"),
+        CsrOp::Swap(v) => format!("swap {v:#x}"),
+        CsrOp::Set(v) => format!("set {v:#x}"),
+        CsrOp::Clear(v) => format!("clear {v:#x}"),
+    }
 }
 
 impl Logged {
@@ -135,13 +145,7 @@ impl InterruptArchitecture for Logged {
     fn csr(&mut self, access: &CsrAccess) -> Result<u64, CsrFault> {
         self.now = access.now;
         let result = self.inner.csr(access);
-        let op = match access.op {
-            CsrOp::Read => "read".to_string(),
-            CsrOp::Write(v) => format!("write {v:#x}"),
-            CsrOp::Swap(v) => format!("swap {v:#x}"),
-            CsrOp::Set(v) => format!("set {v:#x}"),
-            CsrOp::Clear(v) => format!("clear {v:#x}"),
-        };
+        let op = operation(access.op);
         let value = match &result {
             Ok(value) => format!("value={value:#x}"),
             Err(CsrFault::Illegal) => "illegal".into(),
@@ -152,6 +156,34 @@ impl InterruptArchitecture for Logged {
         self.file.line(format_args!(
             "{start} intc   csr   {} {name} {op} {value}",
             access.mode
+        ));
+        result
+    }
+
+    fn guest_files(&self) -> Option<u8> {
+        self.inner.guest_files()
+    }
+
+    fn interrupt_cells(&self, source: u32) -> Vec<u32> {
+        self.inner.interrupt_cells(source)
+    }
+
+    fn interrupt_file(&mut self, access: &FileAccess) -> Result<u64, NoFile> {
+        self.now = access.now;
+        let result = self.inner.interrupt_file(access);
+        let value = match &result {
+            Ok(value) => format!("value={value:#x}"),
+            Err(NoFile) => "none".into(),
+        };
+        let register = match access.register {
+            FileRegister::Top => "topei".to_string(),
+            FileRegister::Indirect(select) => format!("{select:#x}"),
+        };
+        let start = start(access.now, access.hart);
+        let op = operation(access.op);
+        self.file.line(format_args!(
+            "{start} intc   file  {:?} {register} {op} {value}",
+            access.file
         ));
         result
     }

@@ -1,0 +1,154 @@
+//! The APLIC: wires in, messages to IMSICs or wires to harts out.
+//!
+//! ```text
+//!  wire --> machine-level domain --> hart, M     (MSI or direct)
+//!                  |
+//!                  +-- delegated --> supervisor-level domain --> hart, S or guest file
+//! ```
+//!
+//! Register model of the Advanced Interrupt Architecture 1.0, chapter "Advanced PLIC". Choices where
+//! it leaves one are in `docs/aia.md`.
+
+mod domain;
+mod source;
+
+use serde::{Deserialize, Serialize};
+
+use crate::NoRegister;
+pub use domain::Delivery;
+use domain::{Domain, Effects};
+
+/// Highest source number, as on QEMU's `virt`.
+pub const SOURCES: u32 = 96;
+/// Length of the control region of a domain.
+pub const LEN: u64 = 0x8000;
+
+/// A message that a domain sends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Message {
+    /// Hart index, as programmed: any 14-bit number.
+    pub hart: u32,
+    /// Guest index, 0 for none.
+    pub guest: u32,
+    /// Interrupt identity, the data of the message.
+    pub identity: u32,
+    /// Source that caused it; 0 for `genmsi`.
+    pub source: u32,
+}
+
+/// A domain of an [`Aplic`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Level {
+    /// The root.
+    Machine,
+    /// Its child.
+    Supervisor,
+}
+
+/// A message with the address that it is written to.
+pub type Addressed = (u64, Message);
+
+/// An APLIC with a machine-level and a supervisor-level domain.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Aplic {
+    machine: Domain,
+    supervisor: Domain,
+    /// Level of each source's wire.
+    wires: Vec<bool>,
+}
+
+impl Aplic {
+    /// An APLIC after reset, for `harts` harts.
+    #[must_use]
+    pub fn new(delivery: Delivery, harts: usize) -> Self {
+        Self {
+            machine: Domain::root(delivery, harts),
+            supervisor: Domain::supervisor(delivery, harts),
+            wires: vec![false; SOURCES as usize + 1],
+        }
+    }
+
+    /// Loads from a domain's control region.
+    ///
+    /// # Errors
+    /// [`NoRegister`] unless the access has four bytes and is aligned.
+    pub fn load(&mut self, level: Level, offset: u64, size: u8) -> Result<u32, NoRegister> {
+        check(offset, size)?;
+        Ok(match level {
+            Level::Machine => self.machine.load(offset, &self.wires),
+            Level::Supervisor => self.supervisor.load(offset, &self.wires),
+        })
+    }
+
+    /// Stores to a domain's control region; returns the messages that follow.
+    ///
+    /// # Errors
+    /// [`NoRegister`] unless the access has four bytes and is aligned.
+    pub fn store(
+        &mut self,
+        level: Level,
+        offset: u64,
+        size: u8,
+        value: u32,
+    ) -> Result<Vec<Addressed>, NoRegister> {
+        check(offset, size)?;
+        let domain = match level {
+            Level::Machine => &mut self.machine,
+            Level::Supervisor => &mut self.supervisor,
+        };
+        let Effects {
+            messages,
+            delegated,
+        } = domain.store(offset, value, &self.wires);
+        for (source, given) in delegated {
+            self.supervisor.give(source, given);
+        }
+        Ok(messages
+            .into_iter()
+            .map(|message| self.addressed(level, message))
+            .collect())
+    }
+
+    /// A device drives its wire; returns the message that follows.
+    pub fn set_level(&mut self, source: u32, high: bool) -> Option<Addressed> {
+        let number = source as usize;
+        let wire = self.wires.get_mut(number).filter(|_| number != 0)?;
+        if std::mem::replace(wire, high) == high {
+            return None;
+        }
+        let message = self.machine.edge(number, high);
+        let message = message.map(|message| self.addressed(Level::Machine, message));
+        let below = self.supervisor.edge(number, high);
+        message.or_else(|| below.map(|message| self.addressed(Level::Supervisor, message)))
+    }
+
+    fn addressed(&self, level: Level, message: Message) -> Addressed {
+        let machine = level == Level::Machine;
+        (self.machine.addresses.of(&message, machine), message)
+    }
+
+    /// Level of the external interrupt of `hart` in direct mode.
+    #[must_use]
+    pub fn raised(&self, level: Level, hart: usize) -> bool {
+        match level {
+            Level::Machine => self.machine.raised(hart),
+            Level::Supervisor => self.supervisor.raised(hart),
+        }
+    }
+
+    /// Whether a saved state could be one of `self`.
+    #[must_use]
+    pub fn fits(&self, saved: &Self) -> bool {
+        self.machine.fits(&saved.machine)
+            && self.supervisor.fits(&saved.supervisor)
+            && saved.wires.len() == self.wires.len()
+    }
+}
+
+fn check(offset: u64, size: u8) -> Result<(), NoRegister> {
+    if size == 4 && offset % 4 == 0 {
+        Ok(())
+    } else {
+        Err(NoRegister)
+    }
+}

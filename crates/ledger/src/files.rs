@@ -1,0 +1,298 @@
+//! Rules for interrupt files (AIA): whose they are, and what messages to them mean.
+//!
+//! `docs/ledger.md`, section "Interrupt files", states them; `tests/files.rs` tests each.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use trapless_isa::csr;
+
+use crate::book::Ledger;
+use crate::class::{Class, Place};
+use crate::delivery::{Answered, place_of};
+use crate::event::{Trap, VirtualStep};
+use crate::reason::Reason;
+use crate::vcpu::{NEVER, Vcpu};
+use crate::vhart::Pending;
+
+/// Identities that are followed for each vCPU.
+const IDENTITIES: usize = 2048;
+/// Files that are followed.
+const FILES: usize = 64 * 64;
+/// Distance of the files of a guest's vCPUs in its physical address space.
+const GUEST_STRIDE: u64 = 0x1000;
+
+/// What happened to guest interrupt files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GuestFiles {
+    /// A vCPU without a file was entered with one.
+    pub assigned: u64,
+    /// A vCPU was entered with another file than before, on another hart.
+    pub moved: u64,
+    /// A vCPU was entered without the file that it had before: there was none left.
+    pub evicted: u64,
+    /// Messages that guests stored, without an exit.
+    pub direct_messages: u64,
+    /// Messages that the host stored to guest files.
+    pub host_messages: u64,
+    /// Guest external interrupts (SGEI) that the host took at V=0: vCPUs that waited are woken.
+    pub wakeups: u64,
+}
+
+impl GuestFiles {
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.assigned += other.assigned;
+        self.moved += other.moved;
+        self.evicted += other.evicted;
+        self.direct_messages += other.direct_messages;
+        self.host_messages += other.host_messages;
+        self.wakeups += other.wakeups;
+    }
+}
+
+/// What a vCPU's own interrupt file is followed by.
+#[derive(Clone, Debug, Default)]
+pub struct FileState {
+    /// Hart and number of the file that it was last entered with.
+    pub file: Option<(usize, u8)>,
+    /// What is pending in it.
+    messages: BTreeMap<u16, (Class, Pending)>,
+    /// External interrupts taken so far.
+    traps: u64,
+    last_trap: u64,
+    /// The last one has not been followed by a claim yet.
+    unclaimed: bool,
+    /// Class of what it claimed last.
+    last: Option<Class>,
+    /// The unanswered IPI was sent by a store that made an exit.
+    pub stored: bool,
+}
+
+impl Ledger {
+    fn files(&mut self) -> &mut GuestFiles {
+        &mut self.phases[self.current].totals.files
+    }
+
+    /// `hart` is about to enter a guest with `file`.
+    pub(crate) fn file_selected(&mut self, hart: usize, file: u8) {
+        self.harts[hart].file = Some(file);
+    }
+
+    /// vCPU `index` is entered on `hart`. Returns whether it has a file.
+    pub(crate) fn enters_with_file(&mut self, index: usize, hart: usize) -> bool {
+        let Some(number) = self.harts[hart].file else {
+            return false;
+        };
+        let file = (number != 0).then_some((hart, number));
+        let before = self.vcpus.get_mut(index).files.file;
+        if before != file {
+            self.vcpus.get_mut(index).files.file = file;
+            match (before, file) {
+                (None, _) => self.files().assigned += 1,
+                (Some(_), Some(_)) => self.files().moved += 1,
+                (Some(_), None) => self.files().evicted += 1,
+            }
+        }
+        if let Some(file) = file {
+            if self.file_owners.len() < FILES || self.file_owners.contains_key(&file) {
+                self.file_owners.insert(file, index);
+            }
+        }
+        file.is_some()
+    }
+
+    /// A store brought a message to a file.
+    pub(crate) fn message(
+        &mut self,
+        s: &VirtualStep,
+        on: usize,
+        file: u8,
+        identity: u16,
+        merged: bool,
+    ) {
+        if file == 0 {
+            if !s.mode.v() {
+                self.phases[self.current].totals.host.ipis += 1;
+                if let Some(hart) = self.harts.get_mut(on) {
+                    hart.host_ipi = Some(identity);
+                }
+            }
+            return;
+        }
+        let target = self.file_owners.get(&(on, file)).copied();
+        let sent_by_exit = !s.mode.v() && self.open_class(s.hart) == Some(Class::Ipi);
+        if s.mode.v() {
+            self.files().direct_messages += 1;
+        } else {
+            self.files().host_messages += 1;
+        }
+        if sent_by_exit {
+            // The exit has been counted as the IPI; from here on the file knows it.
+            if let Some(index) = target {
+                let vcpu = self.vcpus.get_mut(index);
+                if std::mem::take(&mut vcpu.files.stored) {
+                    let time = std::mem::replace(&mut vcpu.ipi_sent, NEVER);
+                    let place = vcpu.ipi_place;
+                    let pending = pending(vcpu, time, place);
+                    vcpu.files.note(identity, Class::Ipi, pending);
+                }
+            }
+            return;
+        }
+        let class = if s.mode.v() {
+            Class::Ipi
+        } else {
+            Class::Device
+        };
+        if class == Class::Device {
+            self.signalled(s.hart, class);
+        }
+        self.class(class).sent += 1;
+        if merged {
+            self.class(class).coalesced += 1;
+            return;
+        }
+        let place = match target {
+            Some(index) => place_of(&self.harts, &self.vharts, index, self.vcpus.get(index)),
+            None => Place::Unknown,
+        };
+        self.arrival(class, place);
+        if let Some(index) = target {
+            let vcpu = self.vcpus.get_mut(index);
+            let pending = pending(vcpu, s.time, place);
+            vcpu.files.note(identity, class, pending);
+        }
+    }
+
+    /// Class of the exit that the host handles on `hart`.
+    fn open_class(&self, hart: usize) -> Option<Class> {
+        self.harts[hart].exit.as_ref().and_then(|open| open.class)
+    }
+
+    /// A hart claimed from one of its files.
+    pub(crate) fn file_claimed(&mut self, s: &VirtualStep, file: u8, identity: u16) {
+        if file == 0 {
+            let host_ipi = &mut self.harts[s.hart].host_ipi;
+            if *host_ipi == Some(identity) {
+                *host_ipi = None;
+            }
+            return;
+        }
+        let Some(&index) = self.file_owners.get(&(s.hart, file)) else {
+            return;
+        };
+        let files = &mut self.vcpus.get_mut(index).files;
+        let found = files.messages.remove(&identity);
+        let unclaimed = std::mem::take(&mut files.unclaimed);
+        let class = found.map(|(class, _)| class).or(files.last);
+        let class = class.unwrap_or(Class::Device);
+        if identity != 0 {
+            files.last = Some(class);
+        }
+        let (traps, last_trap) = (files.traps, files.last_trap);
+        let totals = self.class(class);
+        totals.taken += u64::from(unclaimed);
+        totals.claims += 1;
+        totals.empty_claims += u64::from(identity == 0);
+        let Some((class, pending)) = found else {
+            return;
+        };
+        // A handler that is running already takes it without another trap.
+        let taken = if traps > pending.traps {
+            last_trap
+        } else {
+            s.time
+        };
+        let waited = taken.saturating_sub(pending.time);
+        let totals = &mut self.phases[self.current].totals;
+        totals.classes[class as usize].latency[pending.place as usize].record(waited);
+        match class {
+            Class::Ipi => totals.ipi_latency.record(waited),
+            _ => totals.device_latency.record(waited),
+        }
+        self.answered = Some(Answered {
+            class,
+            state: pending.place.state(),
+            left: pending.place.left(),
+            sent: pending.time,
+            arrived: pending.time,
+            taken,
+            hart: s.hart,
+        });
+    }
+
+    /// vCPU `index` takes an external interrupt at `time`. Its class, if the claim does not tell it.
+    pub(crate) fn external_taken(&mut self, index: usize, time: u64) -> Option<Class> {
+        let vcpu = self.vcpus.get_mut(index);
+        if vcpu.files.file.is_none() {
+            let class = if vcpu.files.stored {
+                Class::Ipi
+            } else {
+                Class::Device
+            };
+            vcpu.files.stored = false;
+            vcpu.files.last = Some(class);
+            return Some(class);
+        }
+        let files = &mut vcpu.files;
+        files.traps += 1;
+        files.last_trap = time;
+        // Nobody claimed after the one before.
+        let spurious = std::mem::replace(&mut files.unclaimed, true);
+        self.class(Class::Device).taken += u64::from(spurious);
+        None
+    }
+
+    /// A guest's store to the page of another vCPU's file made an exit.
+    pub(crate) fn ipi_stored(&mut self, trap: &Trap, sender: usize, base: u64) {
+        let number = trap.gpa.wrapping_sub(base) / GUEST_STRIDE;
+        let (harts, vharts) = (&self.harts, &self.vharts);
+        let class = &mut self.phases[self.current].totals.classes[Class::Ipi as usize];
+        class.sent += 1;
+        let (_, unknown) = self
+            .vcpus
+            .for_targets(trap.guest.vmid, 1, number, |index, vcpu| {
+                if vcpu.ipi_sent != NEVER {
+                    class.coalesced += 1;
+                    return;
+                }
+                vcpu.ipi_sent = trap.time;
+                vcpu.files.stored = true;
+                vcpu.ipi_place = if index == sender {
+                    Place::Paused
+                } else {
+                    place_of(harts, vharts, index, vcpu)
+                };
+                class.arrived[vcpu.ipi_place as usize] += 1;
+            });
+        class.arrived[Place::Unknown as usize] += unknown;
+    }
+
+    /// Class of an exit at a CSR that stands for the vCPU's interrupt file: that of the interrupt it handles.
+    pub(crate) fn file_csr_class(&mut self, reason: Reason, vcpu: usize) -> Option<Class> {
+        match reason {
+            Reason::Csr(csr::STOPEI | csr::SIREG | csr::SISELECT) => {
+                let last = self.vcpus.get_mut(vcpu).files.last;
+                Some(last.unwrap_or(Class::Device))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl FileState {
+    fn note(&mut self, identity: u16, class: Class, pending: Pending) {
+        if self.messages.len() < IDENTITIES {
+            self.messages.insert(identity, (class, pending));
+        }
+    }
+}
+
+fn pending(vcpu: &Vcpu, time: u64, place: Place) -> Pending {
+    Pending {
+        time,
+        place,
+        traps: vcpu.files.traps,
+    }
+}

@@ -1,0 +1,59 @@
+//! Attributes of a KVM device (`KVM_CREATE_DEVICE`; Linux `Documentation/virt/kvm/devices`).
+
+use kvm_bindings::{kvm_create_device, kvm_device_attr};
+use kvm_ioctls::{DeviceFd, VmFd};
+use std::io;
+
+/// A device in the kernel.
+pub struct KvmDevice(DeviceFd);
+
+/// The error number of `kvm-ioctls` as the standard library's error.
+pub fn os_error(error: kvm_ioctls::Error) -> io::Error {
+    io::Error::from_raw_os_error(error.errno())
+}
+
+impl KvmDevice {
+    /// Creates a device of type `kind` (`KVM_DEV_TYPE_*`).
+    ///
+    /// # Errors
+    /// What KVM said.
+    pub fn create(vm: &VmFd, kind: u32) -> io::Result<Self> {
+        let mut request = kvm_create_device {
+            type_: kind,
+            ..Default::default()
+        };
+        vm.create_device(&mut request).map(Self).map_err(os_error)
+    }
+
+    /// Sets an attribute of at most eight bytes.
+    ///
+    /// # Errors
+    /// What KVM said.
+    pub fn set(&self, group: u32, attribute: u64, value: u64) -> io::Result<()> {
+        // The host is little-endian, so u32 attributes are the first four bytes.
+        let request = kvm_device_attr {
+            group,
+            attr: attribute,
+            addr: &raw const value as u64,
+            flags: 0,
+        };
+        self.0.set_device_attr(&request).map_err(os_error)
+    }
+
+    /// Reads an attribute of at most eight bytes.
+    ///
+    /// # Errors
+    /// What KVM said.
+    pub fn get(&self, group: u32, attribute: u64) -> io::Result<u64> {
+        let mut value = 0u64;
+        let mut request = kvm_device_attr {
+            group,
+            attr: attribute,
+            addr: &raw mut value as u64,
+            flags: 0,
+        };
+        // SAFETY: KVM writes at most a u64, for which `value` has room.
+        unsafe { self.0.get_device_attr(&mut request) }.map_err(os_error)?;
+        Ok(value)
+    }
+}
