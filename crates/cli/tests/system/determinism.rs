@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::runs::{Job, Run, Watched, run};
+use crate::runs::{Engine, Job, Run, Watched, by_engine, run};
 
 /// The ledger without the block that tells the host's time.
 fn reproducible(run: &Run) -> Value {
@@ -37,14 +37,16 @@ fn harts_take_turns_in_the_same_way_every_time() {
 }
 
 /// Promise: the engine makes no difference: everything a ledger counts and times is the same with the
-/// interpreter as with compiled code.
+/// interpreter as with compiled code, and when code is dropped and compiled again all the time.
 #[test]
 fn engines_write_the_same_ledger() {
-    let interpreted = crate::runs::interpreted();
-    let Job {
-        machine, workload, ..
-    } = interpreted.job;
-    assert_same(interpreted, run(machine, workload, Watched::Log));
+    for engine in [Engine::Interpreted, Engine::SmallCache] {
+        let other = by_engine(engine);
+        let Job {
+            machine, workload, ..
+        } = other.job;
+        assert_same(other, run(machine, workload, Watched::Log));
+    }
 }
 
 /// Promise: the log tells what the ledger counts: every trap and every device access, no more, no less.

@@ -46,6 +46,27 @@ impl Variant {
     }
 }
 
+/// How instructions are executed, which must not change anything either.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Engine {
+    /// As for a user who says nothing.
+    Usual,
+    /// Interpreted.
+    Interpreted,
+    /// With memory for a tenth of the code that gets compiled.
+    SmallCache,
+}
+
+impl Engine {
+    fn options(self) -> &'static [&'static str] {
+        match self {
+            Self::Usual => &[],
+            Self::Interpreted => &["--engine", "interp"],
+            Self::SmallCache => &["--code-cache", "1M"],
+        }
+    }
+}
+
 /// A run to make. Parameters are small: every promise shows on a few repetitions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Job {
@@ -56,8 +77,7 @@ pub struct Job {
     pub variant: Variant,
     pub vmm: &'static str,
     pub watched: Watched,
-    /// With the interpreter instead of the engine that a user gets.
-    pub interpreted: bool,
+    pub engine: Engine,
 }
 
 const fn job(machine: &'static str, workload: &'static str, set: &'static [&'static str]) -> Job {
@@ -68,7 +88,7 @@ const fn job(machine: &'static str, workload: &'static str, set: &'static [&'sta
         variant: Variant::Usual,
         vmm: "trapless",
         watched: Watched::Log,
-        interpreted: false,
+        engine: Engine::Usual,
     }
 }
 
@@ -88,7 +108,7 @@ const fn variant(variant: Variant, workload: &'static str, set: &'static [&'stat
 
 /// Every workload on every preset, guests and hosts that do not know Xtrapless, the other VMM, and
 /// repetitions.
-const JOBS: [Job; 26] = [
+const JOBS: [Job; 27] = [
     job("sbi", "timer", TIMER),
     job("sstc", "timer", TIMER),
     job("trapless", "timer", TIMER),
@@ -125,7 +145,12 @@ const JOBS: [Job; 26] = [
     },
     Job {
         watched: Watched::Plain,
-        interpreted: true,
+        engine: Engine::Interpreted,
+        ..job("trapless", "mixed", MIXED)
+    },
+    Job {
+        watched: Watched::Plain,
+        engine: Engine::SmallCache,
         ..job("trapless", "mixed", MIXED)
     },
 ];
@@ -193,9 +218,9 @@ pub fn varied(variant: Variant, workload: &str) -> &'static Run {
     find("trapless", workload, Watched::Log, variant)
 }
 
-/// The run by the interpreter.
-pub fn interpreted() -> &'static Run {
-    let wanted = |r: &&Run| r.job.interpreted;
+/// The run that an engine other than the usual one made.
+pub fn by_engine(engine: Engine) -> &'static Run {
+    let wanted = |r: &&Run| r.job.engine == engine;
     runs().iter().find(wanted).expect("it is in JOBS")
 }
 
@@ -203,7 +228,7 @@ fn find(machine: &str, workload: &str, watched: Watched, variant: Variant) -> &'
     let wanted = |r: &&Run| {
         let j = r.job;
         (j.machine, j.workload, j.vmm) == (machine, workload, "trapless")
-            && (j.watched, j.variant, j.interpreted) == (watched, variant, false)
+            && (j.watched, j.variant, j.engine) == (watched, variant, Engine::Usual)
     };
     runs().iter().find(wanted).expect("it is in JOBS")
 }
@@ -250,17 +275,17 @@ fn make(job: Job) -> Result<Run, String> {
         vmm,
         watched,
         variant,
-        interpreted,
+        engine,
     } = job;
-    let engine = if interpreted { "interp" } else { "jit" };
-    let name = format!("{workload}-{machine}-{vmm}-{variant:?}-{watched:?}-{engine}");
+    let name = format!("{workload}-{machine}-{vmm}-{variant:?}-{watched:?}-{engine:?}");
     let ledger_file = scratch(&format!("{name}.json"));
     let log_file = scratch(&format!("{name}.log"));
     let trace_file = scratch(&format!("{name}.pftrace"));
     let mut command = trapless();
     command
         .args(["run", "--machine", machine, "--workload", workload])
-        .args(["--vmm", vmm, "--engine", engine])
+        .args(["--vmm", vmm])
+        .args(engine.options())
         .args(["--time-limit", "60", "--ledger"])
         .arg(&ledger_file);
     for set in set.iter().chain(variant.set()) {
