@@ -9,7 +9,7 @@ TOOLS = $(CARGO) run --release --locked -q -p trapless-images --example tools --
 .PHONY: help demo test test-long bench setup build lint fuzz spec
 
 help:
-	@echo 'make demo   build, fetch Debian packages, make images, compare interrupts on sbi, sstc and trapless'
+	@echo 'make demo   build, fetch Debian packages, make images, compare interrupts on sbi, sstc, aia and trapless'
 	@echo 'make test   lints, unit tests, differential ISA tests, system tests on real kernels'
 	@echo 'make test-long  the same and what takes hours: a million interrupts of each class, thousands of programs'
 	@echo 'make bench  speed and memory beside QEMU (BENCH="--runs 5 --only boot"), and of the bare engines'
@@ -23,7 +23,7 @@ build: setup
 	$(CARGO) build --release --locked
 
 demo: build
-	$(TRAPLESS) compare --machines sbi,sstc,trapless --workload mixed
+	$(TRAPLESS) compare --machines sbi,sstc,aia,trapless --workload mixed
 
 lint: setup
 	$(CARGO) fmt --all --check

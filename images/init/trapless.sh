@@ -1,6 +1,7 @@
 # Read by both init scripts: mounts, the kernel command line, and what is printed for `trapless` to read:
 #
 #   @trapless begin SIDE NAME            the measured part begins
+#   @trapless phase NAME                 another phase of the measured part begins; `workload' is the first
 #   @trapless end SIDE NAME status=N     it has ended with exit status N
 #   @trapless result KEY=VALUE           one result
 #   @trapless dump SIDE.LABEL            a file follows ...
@@ -83,6 +84,12 @@ give_up() {
 }
 
 say() { echo "@trapless $*"; }
+
+# phase NAME, in a workload, whose output is kept: on the console, which is done printing when this returns
+phase() {
+    say "phase $1" >/dev/console
+    usleep 50000
+}
 
 # result KEY VALUE
 result() { echo "$1=$2" >>/run/results; }

@@ -1,7 +1,8 @@
 # KVM of the host, starting guests and waiting for their end. The workload runs in them; KVM's statistics are printed when they
 # have ended. What the variables of common parameters mean is said in experiments/common/parameters.toml.
 
-# Loads KVM: this project's and the IPI driver on a machine with Xtrapless, unless told otherwise; else the kernel's own.
+# Loads KVM: this project's and the IPI driver on a machine with Xtrapless, unless told otherwise; else the kernel's own,
+# or this project's with kvm=fixed.
 # `trapless.kvm=stock` says so on the command line where there is no experiment.
 load_kvm() {
     load_kvm_module
@@ -10,14 +11,6 @@ load_kvm() {
 
 load_kvm_module() {
     kvm_loaded=stock
-    if [ "${kvm:-}" = fixed ] && ! has_device trapless,virtual-interrupts; then
-        if insmod /lib/trapless/kvm.ko; then
-            kvm_loaded=fixed
-            return
-        fi
-        echo "this project's KVM module cannot be loaded"
-        if [ -n "${trapless_run:-}" ]; then poweroff -f; fi
-    fi
     if [ "${trapless_kvm:-${kvm:-patched}}" != stock ] && has_device trapless,virtual-interrupts; then
         if [ "${hostipi:-trapless}" = trapless ] && has_device trapless,ipi; then
             insmod /lib/trapless/irq-riscv-trapless-ipi.ko || echo "IPIs stay with the firmware"
@@ -30,6 +23,14 @@ load_kvm_module() {
         fi
         echo "this project's KVM module cannot be loaded"
         # A result of the kernel's KVM must not pass for one of ours.
+        if [ -n "${trapless_run:-}" ]; then poweroff -f; fi
+    fi
+    if [ "${trapless_kvm:-${kvm:-}}" = fixed ]; then
+        if insmod /lib/trapless/kvm.ko; then
+            kvm_loaded=fixed
+            return
+        fi
+        echo "this project's KVM module cannot be loaded"
         if [ -n "${trapless_run:-}" ]; then poweroff -f; fi
     fi
     modprobe kvm
@@ -98,7 +99,7 @@ qemu_machine() {
 
 # QEMU's network device: on PCI with MSI-X if devices are to interrupt by eventfd, else wired.
 qemu_net() {
-    if [ "${inject:-auto}" = irqfd ]; then echo virtio-net-pci,vhost=off; else echo virtio-net-device; fi
+    if [ "${inject:-auto}" = irqfd ]; then echo virtio-net-pci,romfile=; else echo virtio-net-device; fi
 }
 
 # vmm_run NUMBER [OPTION OF trapless-vmm...]: runs guest NUMBER in the place of this shell

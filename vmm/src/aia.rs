@@ -1,17 +1,24 @@
-//! The AIA of a guest: APLIC and IMSICs in KVM (`KVM_DEV_TYPE_RISCV_AIA`).
+//! The AIA of a guest: APLIC and IMSICs in KVM (`KVM_DEV_TYPE_RISCV_AIA`), or the IMSICs alone and an APLIC in the VMM.
 //!
 //! ```text
-//! device -- wire --> KVM_IRQ_LINE --> APLIC (KVM) -- MSI --> interrupt file of a vCPU (guest file of a hart, or memory)
+//! device -- wire --> KVM_IRQ_LINE --> APLIC (KVM) ---- MSI --> interrupt file of a vCPU (guest file of a hart, or memory)
+//! device -- wire --> APLIC (VMM) -- irqfd with route -- MSI --> ...
 //! ```
+//! The second way makes each interrupt one write of an eventfd, and the guest's device tree calls its virtio devices
+//! edge-triggered, so that no access to the APLIC ends an interrupt.
+//!
 //! A vCPU's interrupt file is a guest interrupt file of the hart it runs on while one is free there, else memory that
 //! KVM emulates. Names and numbers: Linux UAPI `asm/kvm.h`; registers: RISC-V Advanced Interrupt Architecture.
 
+use crate::aplic::UserAplic;
 use crate::exit::Injections;
+use crate::map;
 use crate::trapless::Kind;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use trapless_devices::{IrqLine, StateError, StateReader, StateWriter};
+use trapless_intc::aia::aplic::Message;
 
 /// Numbers of the KVM device.
 pub mod uapi {
@@ -88,6 +95,12 @@ pub fn hart_bits(cpus: u16) -> u32 {
 pub trait Port: Send + Sync {
     /// `KVM_IRQ_LINE`.
     fn irq_line(&self, source: u32, high: bool) -> io::Result<()>;
+    /// Routes GSI n to message n, an address and data (`KVM_SET_GSI_ROUTING`), and gives the last GSI, a new one, an irqfd.
+    fn add_route(&self, messages: &[(u64, u32)]) -> io::Result<()>;
+    /// Writes the irqfd of a GSI.
+    fn write_irqfd(&self, gsi: usize) -> io::Result<()>;
+    /// `KVM_SIGNAL_MSI`.
+    fn signal(&self, address: u64, data: u32) -> io::Result<()>;
     /// Sets an attribute of the KVM device.
     fn set(&self, group: u32, attribute: u64, value: u64) -> io::Result<()>;
     /// Reads an attribute of the KVM device.
@@ -97,8 +110,12 @@ pub trait Port: Send + Sync {
 /// What the VMM did for interrupts, since the guest's start.
 #[derive(Default, Debug)]
 pub struct Counters {
-    /// Calls of `KVM_IRQ_LINE`.
+    /// Calls of `KVM_IRQ_LINE` and `KVM_SIGNAL_MSI`.
     pub ioctl: AtomicU64,
+    /// Writes of irqfds.
+    pub irqfd: AtomicU64,
+    /// Changes of the routes of irqfds.
+    pub routed: AtomicU64,
     /// Injections that KVM refused.
     pub failed: AtomicU64,
 }
@@ -108,29 +125,106 @@ impl Counters {
     pub fn totals(&self) -> Injections {
         Injections {
             ioctl: self.ioctl.load(Ordering::Relaxed),
+            irqfd: self.irqfd.load(Ordering::Relaxed),
+            routed: self.routed.load(Ordering::Relaxed),
             failed: self.failed.load(Ordering::Relaxed),
             ..Injections::default()
         }
     }
 }
 
+/// Messages that have an irqfd; a guest that programs more of them is served by a system call with the whole message.
+const ROUTES: usize = 1024;
+
+/// The way of messages to interrupt files, by irqfd.
+struct Messages {
+    port: Arc<dyn Port>,
+    vcpus: u16,
+    counters: Arc<Counters>,
+    /// Address and data by GSI.
+    routes: Mutex<Vec<(u64, u32)>>,
+}
+
+impl Messages {
+    fn send(&self, hart: u32, identity: u32) {
+        // Nobody is there.
+        if hart >= u32::from(self.vcpus) || identity == 0 {
+            return;
+        }
+        let message = (map::imsic(hart.into()), identity);
+        let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = routes.iter().position(|route| *route == message);
+        let gsi = known.or_else(|| {
+            if routes.len() >= ROUTES {
+                return None;
+            }
+            routes.push(message);
+            self.counters.routed.fetch_add(1, Ordering::Relaxed);
+            if self.port.add_route(&routes).is_err() {
+                routes.pop();
+                return None;
+            }
+            Some(routes.len() - 1)
+        });
+        drop(routes);
+        let done = match gsi {
+            Some(gsi) => {
+                self.counters.irqfd.fetch_add(1, Ordering::Relaxed);
+                self.port.write_irqfd(gsi)
+            }
+            None => {
+                self.counters.ioctl.fetch_add(1, Ordering::Relaxed);
+                self.port.signal(message.0, message.1)
+            }
+        };
+        if done.is_err() {
+            self.counters.failed.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
 /// The AIA of one guest.
 pub struct Aia {
-    port: Box<dyn Port>,
+    port: Arc<dyn Port>,
     vcpus: u16,
     ids: u32,
+    /// The APLIC, unless KVM has it.
+    aplic: Option<Arc<UserAplic>>,
     /// What was done.
-    pub counters: Counters,
+    pub counters: Arc<Counters>,
 }
 
 impl Aia {
-    /// Wraps an AIA that KVM has for `vcpus` vCPUs, with `ids` identities in each interrupt file.
-    pub fn new(port: Box<dyn Port>, vcpus: u16, ids: u32) -> Self {
+    /// Wraps an AIA that KVM has for `vcpus` vCPUs, with `ids` identities in each interrupt file; with an APLIC of
+    /// the VMM if `split`, for which KVM's has no sources.
+    pub fn new(port: Arc<dyn Port>, vcpus: u16, ids: u32, split: bool) -> Self {
+        let counters = Arc::<Counters>::default();
+        let messages = Messages {
+            port: Arc::clone(&port),
+            vcpus,
+            counters: Arc::clone(&counters),
+            routes: Mutex::default(),
+        };
+        let send = move |message: Message| messages.send(message.hart, message.identity);
         Self {
             port,
             vcpus,
             ids,
-            counters: Counters::default(),
+            aplic: split.then(|| Arc::new(UserAplic::new(vcpus, Box::new(send)))),
+            counters,
+        }
+    }
+
+    /// The APLIC, unless KVM has it.
+    pub fn aplic(&self) -> Option<&Arc<UserAplic>> {
+        self.aplic.as_ref()
+    }
+
+    /// Kind of the wires of virtio devices.
+    pub fn virtio_kind(&self) -> Kind {
+        match self.aplic {
+            Some(_) => Kind::Edge,
+            None => Kind::Level,
         }
     }
 
@@ -150,9 +244,22 @@ impl Aia {
     }
 
     fn drive(&self, source: u32, high: bool) {
+        if let Some(aplic) = &self.aplic {
+            return aplic.drive(source, high);
+        }
         self.counters.ioctl.fetch_add(1, Ordering::Relaxed);
         if self.port.irq_line(source, high).is_err() {
             self.counters.failed.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn pulse(&self, source: u32) {
+        match &self.aplic {
+            Some(aplic) => aplic.pulse(source),
+            None => {
+                self.drive(source, true);
+                self.drive(source, false);
+            }
         }
     }
 
@@ -191,8 +298,13 @@ impl Aia {
     /// What KVM said.
     pub fn save(&self, to: &mut StateWriter) -> io::Result<()> {
         to.number(self.ids);
-        for offset in Self::aplic_registers() {
-            to.number(self.port.get(uapi::GRP_APLIC, offset)? as u32);
+        to.number(self.aplic.is_some());
+        if let Some(aplic) = &self.aplic {
+            aplic.save(to);
+        } else {
+            for offset in Self::aplic_registers() {
+                to.number(self.port.get(uapi::GRP_APLIC, offset)? as u32);
+            }
         }
         for attribute in self.imsic_attributes() {
             to.number(self.port.get(uapi::GRP_IMSIC, attribute)?);
@@ -218,8 +330,34 @@ impl Aia {
                 self.ids
             ));
         }
+        if from.flag().map_err(bad)? != self.aplic.is_some() {
+            return Err(
+                "the saved guest has its APLIC elsewhere; use the --inject it was saved with"
+                    .into(),
+            );
+        }
+        if let Some(aplic) = &self.aplic {
+            aplic.restore(from).map_err(bad)?;
+        } else {
+            self.restore_aplic(from)?;
+        }
+        for attribute in self.imsic_attributes() {
+            let value = from.number().map_err(bad)?;
+            set(uapi::GRP_IMSIC, attribute, value)?;
+        }
+        Ok(())
+    }
+
+    fn restore_aplic(&self, from: &mut StateReader<'_>) -> Result<(), String> {
+        let set = |offset, value| {
+            self.port
+                .set(uapi::GRP_APLIC, offset, value)
+                .map_err(|e| format!("KVM refuses the saved APLIC: {e}"))
+        };
         for offset in Self::aplic_registers() {
-            let value: u32 = from.number().map_err(bad)?;
+            let value: u32 = from
+                .number()
+                .map_err(|e: StateError| format!("the saved APLIC {e}"))?;
             // Writing ones to these sets or clears, zeroes do nothing.
             let clear = match offset & 0xff00 {
                 aplic::SETIP => Some(offset - aplic::SETIP + aplic::IN_CLRIP),
@@ -227,13 +365,9 @@ impl Aia {
                 _ => None,
             };
             if let Some(clear) = clear {
-                set(uapi::GRP_APLIC, clear, u32::MAX.into())?;
+                set(clear, u32::MAX.into())?;
             }
-            set(uapi::GRP_APLIC, offset, value.into())?;
-        }
-        for attribute in self.imsic_attributes() {
-            let value = from.number().map_err(bad)?;
-            set(uapi::GRP_IMSIC, attribute, value)?;
+            set(offset, value.into())?;
         }
         Ok(())
     }
@@ -255,13 +389,19 @@ impl Line {
 
     /// Makes an edge-triggered source pending.
     pub fn pulse(&self) {
-        self.aia.drive(self.source, true);
-        self.aia.drive(self.source, false);
+        self.aia.pulse(self.source);
     }
 }
 
 impl IrqLine for Line {
     fn set(&self, high: bool) {
+        if self.kind == Kind::Edge {
+            // A device says so at each of its events, and when its driver has acknowledged one of two.
+            if high {
+                self.pulse();
+            }
+            return;
+        }
         // Devices repeat levels; only changes are worth a system call.
         if self.level.swap(high, Ordering::SeqCst) != high {
             self.aia.drive(self.source, high);
@@ -280,6 +420,9 @@ mod tests {
     struct Model {
         attributes: BTreeMap<(u32, u64), u64>,
         calls: Vec<(u32, bool)>,
+        routes: Vec<(u64, u32)>,
+        written: Vec<usize>,
+        signalled: Vec<(u64, u32)>,
     }
 
     #[derive(Clone, Default)]
@@ -293,6 +436,23 @@ mod tests {
             if high {
                 *model.attributes.entry(at).or_default() |= 1 << (source % 32);
             }
+            Ok(())
+        }
+
+        fn add_route(&self, messages: &[(u64, u32)]) -> io::Result<()> {
+            let routes = &mut self.0.lock().unwrap().routes;
+            assert_eq!(messages.len(), routes.len() + 1);
+            *routes = messages.to_vec();
+            Ok(())
+        }
+
+        fn write_irqfd(&self, gsi: usize) -> io::Result<()> {
+            self.0.lock().unwrap().written.push(gsi);
+            Ok(())
+        }
+
+        fn signal(&self, address: u64, data: u32) -> io::Result<()> {
+            self.0.lock().unwrap().signalled.push((address, data));
             Ok(())
         }
 
@@ -326,7 +486,10 @@ mod tests {
 
     fn aia() -> (Arc<Aia>, Probe) {
         let probe = Probe::default();
-        (Arc::new(Aia::new(Box::new(probe.clone()), 2, 255)), probe)
+        (
+            Arc::new(Aia::new(Arc::new(probe.clone()), 2, 255, false)),
+            probe,
+        )
     }
 
     #[test]
@@ -373,9 +536,42 @@ mod tests {
         };
         assert_eq!(nonzero(&other), nonzero(&probe));
 
-        let fewer = Aia::new(Box::new(Probe::default()), 2, 63);
+        let fewer = Aia::new(Arc::new(Probe::default()), 2, 63, false);
         let error = fewer.restore(&mut StateReader::new(&bytes)).unwrap_err();
         assert!(error.contains("255 identities"), "{error}");
+    }
+
+    #[test]
+    fn each_message_has_a_route_until_a_guest_wants_too_many() {
+        let probe = Probe::default();
+        let messages = Messages {
+            port: Arc::new(probe.clone()),
+            vcpus: 8,
+            counters: Arc::default(),
+            routes: Mutex::default(),
+        };
+        for (hart, identity) in [(0, 9), (1, 9), (0, 9), (8, 9), (0, 0)] {
+            messages.send(hart, identity);
+        }
+        {
+            let model = probe.0.lock().unwrap();
+            assert_eq!(model.routes, [(0x2800_0000, 9), (0x2800_1000, 9)]);
+            assert_eq!(
+                model.written,
+                [0, 1, 0],
+                "and nothing for those that name nobody"
+            );
+        }
+        for identity in 1..=2 * ROUTES as u32 {
+            messages.send(2, identity);
+        }
+        let model = probe.0.lock().unwrap();
+        assert_eq!(model.routes.len(), ROUTES);
+        assert_eq!(model.written.len() + model.signalled.len(), 3 + 2 * ROUTES);
+        assert_eq!(
+            model.signalled.last(),
+            Some(&(0x2800_2000, 2 * ROUTES as u32))
+        );
     }
 
     #[test]

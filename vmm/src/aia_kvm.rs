@@ -4,10 +4,14 @@ use crate::aia::{Aia, Mode, Port, SOURCES, hart_bits, uapi};
 use crate::error::{Error, Result};
 use crate::kvm_device::{KvmDevice, os_error};
 use crate::map;
-use kvm_bindings::kvm_device_type_KVM_DEV_TYPE_RISCV_AIA as DEVICE_TYPE;
+use kvm_bindings::{
+    KVM_IRQ_ROUTING_MSI, KvmIrqRouting, kvm_device_type_KVM_DEV_TYPE_RISCV_AIA as DEVICE_TYPE,
+    kvm_irq_routing_entry, kvm_irq_routing_msi, kvm_msi,
+};
 use kvm_ioctls::{Cap, VmFd};
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
+use vmm_sys_util::eventfd::EventFd;
 
 /// Whether this KVM offers AIA to guests: the host has it.
 pub fn supported(vm: &VmFd) -> bool {
@@ -17,11 +21,58 @@ pub fn supported(vm: &VmFd) -> bool {
 struct KvmPort {
     vm: Arc<VmFd>,
     device: KvmDevice,
+    /// By GSI; KVM listens to each as long as it is open.
+    irqfds: RwLock<Vec<EventFd>>,
 }
 
 impl Port for KvmPort {
     fn irq_line(&self, source: u32, high: bool) -> io::Result<()> {
         self.vm.set_irq_line(source, high).map_err(os_error)
+    }
+
+    fn add_route(&self, messages: &[(u64, u32)]) -> io::Result<()> {
+        let entry = |(gsi, &(address, data)): (usize, &(u64, u32))| {
+            let mut entry = kvm_irq_routing_entry {
+                gsi: gsi as u32,
+                type_: KVM_IRQ_ROUTING_MSI,
+                ..Default::default()
+            };
+            entry.u.msi = kvm_irq_routing_msi {
+                address_lo: address as u32,
+                address_hi: (address >> 32) as u32,
+                data,
+                ..Default::default()
+            };
+            entry
+        };
+        let entries: Vec<_> = messages.iter().enumerate().map(entry).collect();
+        let routing = KvmIrqRouting::from_entries(&entries)
+            .map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
+        let irqfd = EventFd::new(libc::EFD_NONBLOCK | libc::EFD_CLOEXEC)?;
+        self.vm.set_gsi_routing(&routing).map_err(os_error)?;
+        let gsi = entries.len() as u32 - 1;
+        self.vm.register_irqfd(&irqfd, gsi).map_err(os_error)?;
+        let mut irqfds = self.irqfds.write().unwrap_or_else(PoisonError::into_inner);
+        irqfds.push(irqfd);
+        Ok(())
+    }
+
+    fn write_irqfd(&self, gsi: usize) -> io::Result<()> {
+        let irqfds = self.irqfds.read().unwrap_or_else(PoisonError::into_inner);
+        match irqfds.get(gsi) {
+            Some(irqfd) => irqfd.write(1),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    fn signal(&self, address: u64, data: u32) -> io::Result<()> {
+        let message = kvm_msi {
+            address_lo: address as u32,
+            address_hi: (address >> 32) as u32,
+            data,
+            ..Default::default()
+        };
+        self.vm.signal_msi(message).map(|_| ()).map_err(os_error)
     }
 
     fn set(&self, group: u32, attribute: u64, value: u64) -> io::Result<()> {
@@ -33,12 +84,12 @@ impl Port for KvmPort {
     }
 }
 
-/// Creates the AIA of a VM whose vCPUs exist and have not run.
+/// Creates the AIA of a VM whose vCPUs exist and have not run; with an APLIC of the VMM if `split`.
 ///
 /// # Errors
 /// [`Error::User`] if the host has no AIA or no guest interrupt files for `mode`, [`Error::Failed`] if KVM refuses
 /// anything else.
-pub fn create(vm: &Arc<VmFd>, vcpus: u16, mode: Mode) -> Result<Arc<Aia>> {
+pub fn create(vm: &Arc<VmFd>, vcpus: u16, mode: Mode, split: bool) -> Result<Arc<Aia>> {
     if !supported(vm) {
         return Err(Error::user(
             "this host has no AIA (extension Ssaia, or its kernel's irqchip is not in use); use --irqchip plic",
@@ -49,6 +100,7 @@ pub fn create(vm: &Arc<VmFd>, vcpus: u16, mode: Mode) -> Result<Arc<Aia>> {
     let port = KvmPort {
         vm: Arc::clone(vm),
         device,
+        irqfds: RwLock::default(),
     };
     let refused = |what: &'static str| move |e| Error::failed(what, e);
     // Without guest files KVM knows only emulation, and `auto` means that.
@@ -69,18 +121,19 @@ pub fn create(vm: &Arc<VmFd>, vcpus: u16, mode: Mode) -> Result<Arc<Aia>> {
         "KVM does not tell the number of interrupt identities",
     ))?;
     for (attribute, value) in [
-        (uapi::SOURCES, u64::from(SOURCES)),
+        (uapi::SOURCES, if split { 0 } else { SOURCES.into() }),
         (uapi::HART_BITS, u64::from(hart_bits(vcpus))),
     ] {
         port.set(uapi::GRP_CONFIG, attribute, value)
             .map_err(refused("KVM refuses the configuration of AIA"))?;
     }
-    let files = (0..u64::from(vcpus)).map(map::imsic);
-    for (attribute, address) in (0..).zip([map::APLIC_BASE].into_iter().chain(files)) {
+    let files = (1..).zip((0..u64::from(vcpus)).map(map::imsic));
+    let aplic = (!split).then_some((0, map::APLIC_BASE));
+    for (attribute, address) in aplic.into_iter().chain(files) {
         port.set(uapi::GRP_ADDR, attribute, address)
             .map_err(refused("KVM refuses an address of the AIA"))?;
     }
     port.set(uapi::GRP_CTRL, 0, 0)
         .map_err(refused("KVM cannot set up the AIA"))?;
-    Ok(Arc::new(Aia::new(Box::new(port), vcpus, ids as u32)))
+    Ok(Arc::new(Aia::new(Arc::new(port), vcpus, ids as u32, split)))
 }

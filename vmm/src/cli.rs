@@ -114,7 +114,7 @@ pub struct Cli {
     #[arg(long)]
     pub ioeventfd: bool,
 
-    /// Listen for commands (pause, resume, status, save FILE, stats, quit; one a line) at this Unix socket
+    /// Listen for commands (pause, resume, status, save FILE, stats, move, moved, quit; one a line) at this Unix socket
     #[arg(long, value_name = "SOCKET")]
     pub control: Option<PathBuf>,
 
@@ -177,7 +177,8 @@ pub enum InjectChoice {
     Auto,
     /// Xtrapless: by the instruction, without a system call
     Ugenvsei,
-    /// Xtrapless: by writing an eventfd that KVM turns into an interrupt
+    /// By writing an eventfd that KVM turns into an interrupt; with AIA into a message to a vCPU's interrupt file, the APLIC
+    /// is then the VMM's
     Irqfd,
     /// By KVM_IRQ_LINE: wires of Xtrapless' table or of the APLIC
     Ioctl,

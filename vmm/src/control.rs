@@ -6,12 +6,15 @@
 //! status          ok running      or: ok paused
 //! save FILE       ok              pauses the guest, which stays paused: resume or quit
 //! stats           ok {...}        what --stats writes, as far as it is known
+//! move N US CPU,..  ok            moves vCPU 0 to these host CPUs in turn, N times, one each US microseconds
+//! moved           ok N            how often it was moved by the last `move`
 //! quit            ok              ends the VMM
 //! anything else   error: ...
 //! ```
 //! Threads read the commands; the event loop, which knows the guest, executes them.
 
 use crate::error::{Error, Result};
+use crate::mover::Moves;
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
@@ -34,6 +37,10 @@ pub enum Command {
     Save(PathBuf),
     /// Tell the statistics.
     Stats,
+    /// Move vCPU 0 between host CPUs.
+    Move(Moves),
+    /// Tell how often that was done.
+    Moved,
     /// End.
     Quit,
 }
@@ -55,7 +62,14 @@ impl Command {
             ("status", "") => Ok(Self::Status),
             ("stats", "") => Ok(Self::Stats),
             ("quit", "") => Ok(Self::Quit),
-            _ => Err("the commands are pause, resume, status, save FILE, stats and quit".into()),
+            ("move", what) => Moves::parse(what)
+                .map(Self::Move)
+                .ok_or_else(|| "move needs a number, microseconds and CPU,...".into()),
+            ("moved", "") => Ok(Self::Moved),
+            _ => Err(
+                "the commands are pause, resume, status, save FILE, stats, move, moved and quit"
+                    .into(),
+            ),
         }
     }
 }

@@ -23,6 +23,8 @@ pub struct Description {
     pub uart: bool,
     /// Number of occupied virtio-mmio slots, from slot 0.
     pub virtio: usize,
+    /// Whether their interrupts are edges instead of levels, which not every controller can tell.
+    pub virtio_edges: bool,
     /// Whether the real-time clock exists.
     pub rtc: bool,
     /// The interrupt controller.
@@ -97,7 +99,7 @@ pub fn build(machine: &Description) -> Result<Vec<u8>, Error> {
             "ns16550a",
             map::UART_BASE,
             map::UART_LEN,
-            map::UART_IRQ,
+            (map::UART_IRQ, Kind::Level),
         )?;
         fdt.property_u32("clock-frequency", map::UART_CLOCK)?;
         fdt.end_node(node)?;
@@ -110,10 +112,14 @@ pub fn build(machine: &Description) -> Result<Vec<u8>, Error> {
             "google,goldfish-rtc",
             map::RTC_BASE,
             map::RTC_LEN,
-            map::RTC_IRQ,
+            (map::RTC_IRQ, Kind::Level),
         )?;
         fdt.end_node(node)?;
     }
+    let virtio = match machine.virtio_edges {
+        true => Kind::Edge,
+        false => Kind::Level,
+    };
     for slot in 0..machine.virtio {
         let (base, irq) = map::virtio_slot(slot);
         let node = device(
@@ -123,7 +129,7 @@ pub fn build(machine: &Description) -> Result<Vec<u8>, Error> {
             "virtio,mmio",
             base,
             map::VIRTIO_LEN,
-            irq,
+            (irq, virtio),
         )?;
         fdt.end_node(node)?;
     }
@@ -262,13 +268,13 @@ fn device(
     compatible: &str,
     base: u64,
     len: u64,
-    irq: u32,
+    (irq, kind): (u32, Kind),
 ) -> Result<vm_fdt::FdtWriterNode, Error> {
     let node = fdt.begin_node(&format!("{name}@{base:x}"))?;
     fdt.property_string("compatible", compatible)?;
     fdt.property_array_u64("reg", &[base, len])?;
     fdt.property_u32("interrupt-parent", IRQCHIP_PHANDLE)?;
-    fdt.property_array_u32("interrupts", &cells(irqchip, irq, Kind::Level))?;
+    fdt.property_array_u32("interrupts", &cells(irqchip, irq, kind))?;
     Ok(node)
 }
 

@@ -82,6 +82,17 @@ impl Controller {
         (0..device.sources).map(wire).collect()
     }
 
+    /// The wire of a virtio device to `source`.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] if KVM refuses the source.
+    pub fn virtio_line(&self, source: u32) -> Result<Box<dyn IrqLine>> {
+        match self {
+            Self::Aia(aia) => Ok(Box::new(aia.line(source, aia.virtio_kind()))),
+            Self::Plic(_) | Self::Trapless(..) => self.line(source),
+        }
+    }
+
     /// The level-triggered wire of a device to `source`.
     ///
     /// # Errors

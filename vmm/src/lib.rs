@@ -8,7 +8,7 @@
 //!                            |
 //!                            v
 //!                    user-space PLIC (trapless-intc) -- KVM_INTERRUPT --> vCPUs
-//!                    or AIA in KVM -- KVM_IRQ_LINE --> vCPUs
+//!                    or AIA in KVM -- KVM_IRQ_LINE, irqfd --> vCPUs
 //!                    or Xtrapless -- ugenvsei, irqfd --> vCPUs
 //! ```
 //!
@@ -18,6 +18,7 @@
 pub mod aia;
 #[cfg(target_arch = "riscv64")]
 pub mod aia_kvm;
+pub mod aplic;
 pub mod boot;
 pub mod cli;
 pub mod console;
@@ -35,6 +36,7 @@ pub mod kvm_device;
 #[cfg(target_arch = "riscv64")]
 pub mod machine;
 pub mod map;
+pub mod mover;
 #[cfg(target_arch = "riscv64")]
 pub mod operate;
 pub mod sbi;

@@ -12,16 +12,18 @@ use crate::exit::{Counts, Outcome, Stats};
 use crate::fdt::{self, Description, Irqchip};
 use crate::irq::{Controller, Interrupts};
 use crate::map;
+use crate::mover::cpu_set;
 use crate::operate::{Fresh, Running, Shape, States};
 use crate::sbi::SbiConsole;
 use crate::testdev::TestDevice;
-use crate::trapless::{Chip, Way};
+use crate::trapless::{Chip, Kind, Way};
 use crate::trapless_kvm;
 use crate::vcpu::{self, Context, Kicker, KvmLine};
 use crate::virtio::{Filled, Parts, QUEUE_NOTIFY, SharedTap, Slot, Slots};
-use crate::vm::{cpu_set, create};
+use crate::vm::create;
 use kvm_bindings::kvm_userspace_memory_region;
 use kvm_ioctls::{Cap, IoEventAddress, Kvm, VcpuFd, VmFd};
+use std::cell::RefCell;
 use std::io::Write as _;
 use std::os::fd::AsRawFd;
 use std::os::unix::thread::JoinHandleExt;
@@ -122,8 +124,14 @@ impl Machine {
 
         let mut bus = Bus::default();
         let mut states: States = vec![("sbi-console".into(), sbi.clone())];
-        if let Controller::Plic(plic) = &controller {
-            add_plic(&mut bus, plic);
+        match &controller {
+            Controller::Plic(plic) => add_plic(&mut bus, plic),
+            Controller::Aia(aia) => {
+                if let Some(aplic) = aia.aplic() {
+                    bus.add("aplic", map::APLIC_BASE, map::APLIC_LEN, aplic.clone());
+                }
+            }
+            Controller::Trapless(..) => {}
         }
         let mut input: Arc<dyn InputSink> = sbi.clone();
         if cli.console == Console::Uart {
@@ -192,6 +200,7 @@ impl Machine {
                     initrd: boot.layout.initrd,
                     uart: cli.console == Console::Uart,
                     virtio: slots.len(),
+                    virtio_edges: matches!(&controller, Controller::Aia(aia) if aia.virtio_kind() == Kind::Edge),
                     rtc: true,
                     irqchip: match &controller {
                         Controller::Plic(_) => Irqchip::Plic,
@@ -260,6 +269,7 @@ impl Machine {
             save_to: cli.save.clone(),
             stats: stats.clone().into(),
             counts: Vec::new(),
+            mover: RefCell::default(),
         };
         let mut threads = Vec::new();
         for (index, fd) in self.vcpus.into_iter().enumerate() {
@@ -303,6 +313,7 @@ impl Machine {
         if let Err(e) = &outcome {
             self.stop.request(Outcome::Failure(e.to_string()));
         }
+        running.mover.take();
         running.kick();
         running.gate.open();
         if let Some(device) = &running.test_device {
@@ -389,12 +400,16 @@ fn controller(cli: &Cli, vm: &Arc<VmFd>, vcpus: &[VcpuFd]) -> Result<Controller>
         ));
     }
     if choice == IrqchipChoice::Aia {
-        if !matches!(cli.inject, InjectChoice::Auto | InjectChoice::Ioctl) {
-            return Err(Error::user(
-                "this guest has AIA, whose devices interrupt by --inject ioctl",
-            ));
-        }
-        return aia_kvm::create(vm, cli.cpus, cli.aia_mode).map(Controller::Aia);
+        let split = match cli.inject {
+            InjectChoice::Auto | InjectChoice::Ioctl => false,
+            InjectChoice::Irqfd => true,
+            InjectChoice::Ugenvsei => {
+                return Err(Error::user(
+                    "this guest has AIA, whose devices interrupt by --inject ioctl or irqfd",
+                ));
+            }
+        };
+        return aia_kvm::create(vm, cli.cpus, cli.aia_mode, split).map(Controller::Aia);
     }
     let lines = vcpus
         .iter()

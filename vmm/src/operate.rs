@@ -7,6 +7,7 @@ use crate::events::{Operator, Stop};
 use crate::exit::{Counts, Outcome, Stats};
 use crate::gate::Gate;
 use crate::irq::Controller;
+use crate::mover::Mover;
 use crate::snapshot::{self, Sections};
 use crate::testdev::TestDevice;
 use crate::vcpu::{self, Kicker, Part};
@@ -91,6 +92,8 @@ pub struct Running {
     pub stats: RefCell<Stats>,
     /// Exits of each vCPU in this run.
     pub counts: Vec<Arc<Mutex<Counts>>>,
+    /// The last `move`; to be dropped before the threads end.
+    pub mover: RefCell<Option<Mover>>,
 }
 
 /// vCPUs leave `KVM_RUN` within microseconds; a host that does not get to it for so long has another problem.
@@ -192,6 +195,17 @@ impl Running {
             Command::Status => return Ok("running".into()),
             Command::Save(path) => self.save(&path).map_err(text)?,
             Command::Stats => return Ok(self.statistics().value().to_string()),
+            Command::Move(moves) => {
+                let Some(&(_, thread)) = self.threads.first() else {
+                    return Err("there is no vCPU".into());
+                };
+                let mover = Mover::start(thread, moves).map_err(|e| e.to_string())?;
+                self.mover.replace(Some(mover));
+            }
+            Command::Moved => {
+                let done = self.mover.borrow().as_ref().map_or(0, Mover::done);
+                return Ok(done.to_string());
+            }
             Command::Quit => self.stop.request(Outcome::Quit),
         }
         Ok(String::new())

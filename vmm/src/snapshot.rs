@@ -18,7 +18,7 @@ use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestM
 
 const MAGIC: &[u8; 8] = b"TRPLSAVE";
 /// Changes whenever the meaning of anything in the file changes.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 const PAGE: usize = 4096;
 const MAX_SECTIONS: u32 = 4096;
 const MAX_NAME: u32 = 256;

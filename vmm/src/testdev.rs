@@ -9,7 +9,8 @@
 //! the notification of it makes the device evaluate the level.
 //!
 //! Registers, 32 bits each: ID, SOURCES, PAGE (low, high half), COUNT (interrupts per source, 0: no end), INTERVAL
-//! (microseconds between two rounds), BURST, CONTROL (1 starts, 0 stops; reads 1 while the thread sends), ACK, ERRORS.
+//! (microseconds between two rounds), BURST, CONTROL (1 starts, 0 stops; reads 1 while the thread sends), ACK, ERRORS, MASK (sources that
+//! send, all after reset).
 //! The page has an entry of 64 bytes for each source: `sent` at 0, `handled` at 8.
 
 use crate::aia;
@@ -32,6 +33,7 @@ const BURST: u64 = 0x18;
 const CONTROL: u64 = 0x1c;
 const ACK: u64 = 0x20;
 const ERRORS: u64 = 0x24;
+const MASK: u64 = 0x28;
 
 const ID_VALUE: u32 = 0x5453_5154;
 const ENTRY: u64 = 64;
@@ -87,12 +89,25 @@ impl Source {
 }
 
 /// What the guest set up.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Setup {
     page: u64,
     count: u32,
     interval: u32,
     burst: u32,
+    mask: u32,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            page: 0,
+            count: 0,
+            interval: 0,
+            burst: 0,
+            mask: u32::MAX,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -334,9 +349,10 @@ impl TestDevice {
         if !fits {
             return;
         }
-        for source in &self.sources {
+        for (index, source) in self.sources.iter().enumerate() {
             let mut source = lock(source);
-            (source.sent, source.active, source.finished) = (0, true, false);
+            let sends = control.setup.mask & 1 << index != 0;
+            (source.sent, source.active, source.finished) = (0, sends, !sends);
         }
         control.running = true;
         self.changed.notify_all();
@@ -373,6 +389,7 @@ impl TestDevice {
             BURST => setup.burst,
             CONTROL => control.running.into(),
             ERRORS => self.errors.load(Ordering::Relaxed),
+            MASK => setup.mask,
             _ => 0,
         }
     }
@@ -395,6 +412,7 @@ impl TestDevice {
             COUNT => setup.count = value,
             INTERVAL => setup.interval = value,
             BURST => setup.burst = value.clamp(1, MAX_BURST),
+            MASK => setup.mask = value,
             _ => {}
         }
     }
@@ -413,6 +431,7 @@ impl Stateful for TestDevice {
         to.number(setup.count);
         to.number(setup.interval);
         to.number(setup.burst);
+        to.number(setup.mask);
         to.number(control.running);
         to.number(self.errors.load(Ordering::Relaxed));
         for source in &self.sources {
@@ -431,6 +450,7 @@ impl Stateful for TestDevice {
             count: from.number()?,
             interval: from.number()?,
             burst: from.number::<u32>()?.min(MAX_BURST),
+            mask: from.number()?,
         };
         control.running = from.flag()?;
         self.errors.store(from.number()?, Ordering::Relaxed);

@@ -147,7 +147,7 @@ impl<'a> Slots<'a> {
         device: D,
     ) -> Result<Arc<Locked<VirtioMmio<D>>>> {
         let (base, irq) = map::virtio_slot(self.slots.len());
-        let wire = self.parts.controller.line(irq)?;
+        let wire = self.parts.controller.virtio_line(irq)?;
         let ram = Arc::clone(self.parts.ram);
         let device = VirtioMmio::new(device, ram, wire, Box::new(FirstError(false)));
         let device = Arc::new(Locked::new(device, self.parts.wake, self.parts.clock));

@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::events::Signals;
 use crate::exit::{Outcome, Stats};
 use crate::machine::{Host, Machine, Start};
+use crate::mover::cpu_set;
 use crate::virtio::SharedTap;
 use kvm_ioctls::Kvm;
 use std::fs::File;
@@ -110,17 +111,6 @@ fn open_kvm(cpus: u16) -> Result<Kvm> {
         )));
     }
     Ok(kvm)
-}
-
-pub(crate) fn cpu_set(cpus: &[usize]) -> libc::cpu_set_t {
-    // SAFETY: a cpu_set_t of zeroes is the empty set; CPU_SET ignores numbers beyond its size.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        for &cpu in cpus {
-            libc::CPU_SET(cpu, &mut set);
-        }
-        set
-    }
 }
 
 fn check_pins(pins: &[u16]) -> Result<()> {

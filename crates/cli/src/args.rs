@@ -265,7 +265,7 @@ pub struct RunArgs {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  trapless compare --machines sbi,sstc,trapless --workload mixed
+  trapless compare --machines sbi,sstc,aia,trapless --workload mixed
   trapless compare --machines sbi,sstc --workload net --set pings=100 --out net-report")]
 pub struct CompareArgs {
     /// Machines to compare, the baseline first.
@@ -420,6 +420,9 @@ pub struct ReportArgs {
     /// Write an HTML page to this file.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// Print exits for each class of interrupts as Markdown instead; for workloads such as density.
+    #[arg(long)]
+    pub phases: bool,
 }
 
 fn parameter(text: &str) -> Result<(String, Value), String> {

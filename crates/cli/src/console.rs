@@ -68,6 +68,7 @@ impl Recorder {
 
     fn line(&mut self, line: &str) {
         let line = line.trim_end();
+        let measuring = self.begun && self.measured_status().is_none();
         let t = &mut self.transcript;
         // A prompt or a message without newline may stand before a marker.
         let Some(start) = line.find("@trapless ") else {
@@ -89,6 +90,8 @@ impl Recorder {
                 self.begun = true;
                 self.ledger.mark("workload", self.now);
             }
+            // Only inside the measured part: what comes before and after has phases of its own.
+            ("phase", [name]) if measuring => self.ledger.mark(name, self.now),
             ("end", [side, name, status]) => {
                 let status = status.strip_prefix("status=").and_then(|s| s.parse().ok());
                 t.status
@@ -211,6 +214,17 @@ mod tests {
         assert_eq!(t.dumps["host.kvm"], ["exits 12"]);
         assert_eq!(t.status["guest timer"], 3);
         assert_eq!(t.last_line, "last");
+    }
+
+    #[test]
+    fn phases_are_marked_between_begin_and_end() {
+        let shared = feed(
+            "@trapless phase early\n@trapless begin guest timer\n@trapless phase level\n\
+             @trapless phase workload\n@trapless end guest timer status=0\n@trapless phase late\n",
+        );
+        let ledger = shared.lock().ledger.to_file(Default::default(), None);
+        let names: Vec<&str> = ledger.phases.iter().map(|p| p.name.as_str()).collect();
+        assert_eq!(names, ["start", "workload", "level", "after"]);
     }
 
     #[test]

@@ -188,6 +188,13 @@ pub fn report(args: &ReportArgs) -> Result<ExitCode> {
         setup::write(path, trapless_report::html::page(&ledgers))?;
         eprintln!("Report: {}", path.display());
     }
-    print!("{}", trapless_report::report(&ledgers, observe::style()));
+    if args.phases {
+        let text = trapless_report::phases::markdown(&ledgers).context(
+            "none of these workloads counts interrupts in phases; use ledgers of density",
+        )?;
+        print!("{text}");
+    } else {
+        print!("{}", trapless_report::report(&ledgers, observe::style()));
+    }
     Ok(ExitCode::SUCCESS)
 }

@@ -49,6 +49,7 @@ impl Plan<'_> {
         self.describe(&mut info, &recorder.transcript)?;
         info.counters
             .insert("instructions".into(), machine.instret());
+        info.counters.insert("hfence".into(), machine.hfences());
         let host = HostInfo {
             wall_seconds: seconds,
             instructions_per_second: Some(machine.instret() as f64 / seconds),

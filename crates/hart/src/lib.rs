@@ -86,6 +86,8 @@ pub struct Hart {
     pub(crate) cycles: u64,
     /// Instructions retired since reset.
     pub(crate) instret: u64,
+    /// See [`Hart::hfences`].
+    pub(crate) hfences: u64,
     /// `cycles` at which the hart must look up from executing blocks.
     pub(crate) limit: u64,
     /// `cycles` at which the present slice ends.
@@ -137,6 +139,7 @@ impl Hart {
             pc: config.reset_pc,
             cycles: 0,
             instret: 0,
+            hfences: 0,
             limit: 0,
             slice_end: 0,
             mode: Mode::M,
@@ -198,6 +201,11 @@ impl Hart {
     /// Instructions retired since reset.
     pub fn instret(&self) -> u64 {
         self.instret
+    }
+
+    /// `HFENCE` and `HINVAL` instructions executed since reset, of both stages.
+    pub fn hfences(&self) -> u64 {
+        self.hfences
     }
 
     /// Whether the hart waits in WFI.

@@ -289,6 +289,12 @@ impl Machine {
         self.harts.iter().map(Hart::instret).sum()
     }
 
+    /// `HFENCE` and `HINVAL` instructions executed by all harts.
+    #[must_use]
+    pub fn hfences(&self) -> u64 {
+        self.harts.iter().map(Hart::hfences).sum()
+    }
+
     /// Adds a receiver of events. Several receive in the order in which they were added.
     pub fn add_sink(&mut self, sink: Box<dyn Sink + Send>) {
         self.bus.sinks.push(sink);

@@ -248,8 +248,8 @@ const QUESTIONS: &[Question] = &[
         &["timer_fire"],
         |s| s.exits_of("timer_fire").exits,
     ),
-    ("Sending an IPI", &["ipi_send"], |s| {
-        s.guest_interrupts.ipi_sends
+    ("Sending an IPI", SEND, |s| {
+        s.guest_interrupts.ipi_sends + sum_of(s, SEND).exits
     }),
     (
         "Software interrupts of the host (kicks of vCPUs, its own IPIs)",
@@ -259,19 +259,25 @@ const QUESTIONS: &[Question] = &[
     ("Remote fences", &["remote_fence"], |s| {
         s.exits_of("remote_fence").exits
     }),
-    ("Claiming and completing device interrupts", PLIC, |s| {
-        plic(s).exits
+    ("Claiming and completing device interrupts", CLAIM, |s| {
+        sum_of(s, CLAIM).exits
     }),
     ("Halting until an interrupt (WFI)", &["wfi"], |s| {
         s.exits_of("wfi").exits
     }),
 ];
 
-const PLIC: &[&str] = &["mmio.plic.read", "mmio.plic.write"];
+const SEND: &[&str] = &["ipi_send", "mmio.imsic.write"];
 
-fn plic(section: &Section) -> Exit {
-    sum_of(section, PLIC)
-}
+/// At a PLIC; at an APLIC and at interrupt files that are not a hart's.
+const CLAIM: &[&str] = &[
+    "mmio.plic.read",
+    "mmio.plic.write",
+    "mmio.aplic.read",
+    "mmio.aplic.write",
+    "csr.stopei",
+    "csr.sireg",
+];
 
 fn sum_of(section: &Section, classes: &[&str]) -> Exit {
     let mut sum = Exit::default();

@@ -14,6 +14,7 @@
 //! | [`log`] | traps as lines of text |
 //! | [`perfetto`] | traces for the Perfetto viewer |
 //! | [`sequence`], `actors`, `episodes`, `diagram` | the way of one interrupt as a sequence diagram |
+//! | [`phases`] | tables of runs that make one class of interrupts after the other |
 //! | [`number`] | numbers for people |
 
 mod actors;
@@ -25,6 +26,7 @@ pub mod html;
 pub mod log;
 pub mod number;
 pub mod perfetto;
+pub mod phases;
 mod protobuf;
 pub mod sequence;
 mod table;

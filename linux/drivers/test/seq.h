@@ -39,6 +39,8 @@ extern unsigned int seq_slow_ms;
 extern unsigned int seq_affinity_ms;
 extern unsigned int seq_device_us;
 extern unsigned int seq_burst;
+extern int seq_kind;
+extern unsigned int seq_sources;
 extern unsigned int seq_seed;
 
 /* CPUs that take part: those online when the test began; they stay online. */

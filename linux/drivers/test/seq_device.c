@@ -20,6 +20,7 @@
  *			  reads 1 until all were sent
  *	0x20 ACK      wo  i: line of LEVEL source i goes low if nothing is owed
  *	0x24 ERRORS   ro  errors the device saw
+ *	0x28 MASK     rw  sources that send, one bit each; all after reset
  *
  * Shared page: 64 bytes per source: u64 `sent`, written by the device before
  * it raises the interrupt, and u64 `handled`, written here.  An EDGE source
@@ -54,6 +55,7 @@
 #define REG_CONTROL		0x1c
 #define REG_ACK			0x20
 #define REG_ERRORS		0x24
+#define REG_MASK		0x28
 
 #define MAX_SOURCES		32
 
@@ -198,9 +200,13 @@ static void move(struct seq_source *s)
 	raw_spin_lock_irq(&s->lock);
 	/* Whatever was sent by now may have been taken by the old CPU. */
 	s->fence = sent_by_device(s);
-	s->moved++;
+	/* An IMSIC refuses while its vector of the last move is still in use: another time. */
+	if (ret == -EBUSY)
+		s->cpu = s->old_cpu;
+	else
+		s->moved++;
 	raw_spin_unlock_irq(&s->lock);
-	if (ret)
+	if (ret && ret != -EBUSY)
 		seq_error(SEQ_FAILED, "source %u cannot be routed to CPU %u: error %d",
 			  s->number, cpu, ret);
 }
@@ -320,6 +326,18 @@ void seq_device_exit(void)
 	device = NULL;
 }
 
+/* Sources of the kind asked for, the first ones of them. */
+static u32 mask(void)
+{
+	unsigned int i;
+	u32 bits = 0;
+
+	for (i = 0; i < nr_sources && hweight32(bits) < seq_sources; i++)
+		if (seq_kind < 0 || sources[i].kind == seq_kind)
+			bits |= BIT(i);
+	return bits;
+}
+
 int seq_device_start(void)
 {
 	phys_addr_t page = device ? virt_to_phys(shared) : 0;
@@ -336,6 +354,7 @@ int seq_device_start(void)
 	writel(min_t(unsigned long, seq_devices, U32_MAX), regs + REG_COUNT);
 	writel(seq_device_us, regs + REG_INTERVAL);
 	writel(seq_burst, regs + REG_BURST);
+	writel(mask(), regs + REG_MASK);
 	writel(1, regs + REG_CONTROL);
 	running = true;
 	return 0;

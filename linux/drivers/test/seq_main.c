@@ -89,6 +89,14 @@ unsigned int seq_burst = 4;
 module_param_named(burst, seq_burst, uint, 0444);
 MODULE_PARM_DESC(burst, "Level sources: interrupts owed at once, 1..8 (default 4)");
 
+int seq_kind = -1;
+module_param_named(kind, seq_kind, int, 0444);
+MODULE_PARM_DESC(kind, "Sources that send: 0 edge, 1 level, 2 resample, -1 all (default -1)");
+
+unsigned int seq_sources = 32;
+module_param_named(sources, seq_sources, uint, 0444);
+MODULE_PARM_DESC(sources, "Most sources that send (default 32)");
+
 unsigned int seq_seed = 1;
 module_param_named(seed, seq_seed, uint, 0444);
 MODULE_PARM_DESC(seed, "Start of the random numbers (default 1)");

@@ -118,6 +118,7 @@ impl Hart {
             }
             _ => {}
         }
+        self.hfences += 1;
         let (va, id) = self.fence_operands(inst);
         if gvma {
             // Entries hold the composition of both stages, so a guest physical address names no

@@ -137,7 +137,8 @@ impl Aplic {
     }
 
     /// Whether a saved state could be one of `self`.
-    pub(super) fn fits(&self, saved: &Self) -> bool {
+    #[must_use]
+    pub fn fits(&self, saved: &Self) -> bool {
         self.machine.fits(&saved.machine)
             && self.supervisor.fits(&saved.supervisor)
             && saved.wires.len() == self.wires.len()

@@ -1,0 +1,162 @@
+//! An APLIC in the VMM, for guests whose IMSICs alone are in KVM: the wires of devices become messages.
+//!
+//! A guest has a supervisor-level domain only. It is the child of a machine-level domain that nobody sees and that
+//! delegates everything.
+
+use crate::devices::{BusDevice, fill, value};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use trapless_devices::{StateError, StateReader, StateWriter};
+use trapless_intc::aia::aplic::{Aplic, Delivery, Level, Message, SOURCES};
+
+/// `sourcecfg` of source 1, and its bit that delegates the source to child 0.
+const SOURCECFG: u64 = 4;
+const DELEGATE: u32 = 1 << 10;
+/// Longest saved state in bytes.
+const STATE_LIMIT: usize = 1 << 20;
+
+/// Takes the messages that the APLIC sends.
+pub type Send = Box<dyn Fn(Message) + std::marker::Send + Sync>;
+
+/// The APLIC.
+pub struct UserAplic {
+    model: Mutex<Aplic>,
+    send: Send,
+}
+
+fn delegated(vcpus: u16) -> Aplic {
+    let mut model = Aplic::new(Delivery::Msi, usize::from(vcpus));
+    for source in 1..=u64::from(SOURCES) {
+        // An aligned word, which every register is.
+        let _ = model.store(Level::Machine, SOURCECFG + 4 * (source - 1), 4, DELEGATE);
+    }
+    model
+}
+
+impl UserAplic {
+    /// An APLIC after reset.
+    pub fn new(vcpus: u16, send: Send) -> Self {
+        Self {
+            model: Mutex::new(delegated(vcpus)),
+            send,
+        }
+    }
+
+    /// A poisoned mutex still holds a usable APLIC: no method of it leaves a half-done change behind.
+    fn model(&self) -> MutexGuard<'_, Aplic> {
+        self.model.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Drives the wire of `source`.
+    pub fn drive(&self, source: u32, high: bool) {
+        let message = self.model().set_level(source, high);
+        if let Some((_, message)) = message {
+            (self.send)(message);
+        }
+    }
+
+    /// Makes an edge-triggered source pending; its wire stays high.
+    pub fn pulse(&self, source: u32) {
+        let message = {
+            let mut model = self.model();
+            model.set_level(source, false);
+            model.set_level(source, true)
+        };
+        if let Some((_, message)) = message {
+            (self.send)(message);
+        }
+    }
+
+    /// Appends the state.
+    pub fn save(&self, to: &mut StateWriter) {
+        // Serializing numbers and lists of them cannot fail.
+        to.bytes(&serde_json::to_vec(&*self.model()).unwrap_or_default());
+    }
+
+    /// Takes over a state. Wires are then as they were saved.
+    ///
+    /// # Errors
+    /// [`StateError`] if it is not the state of such an APLIC.
+    pub fn restore(&self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        let saved: Aplic = serde_json::from_slice(from.bytes(STATE_LIMIT)?)
+            .map_err(|_| StateError("is no APLIC"))?;
+        let mut model = self.model();
+        if !model.fits(&saved) {
+            return Err(StateError("has another number of sources or vCPUs"));
+        }
+        *model = saved;
+        Ok(())
+    }
+}
+
+impl BusDevice for UserAplic {
+    fn read(&self, offset: u64, data: &mut [u8]) {
+        let size = data.len() as u8;
+        let word = self.model().load(Level::Supervisor, offset, size);
+        fill(data, word.unwrap_or(0).into());
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) {
+        let (size, word) = (data.len() as u8, value(data) as u32);
+        let messages = self.model().store(Level::Supervisor, offset, size, word);
+        for (_, message) in messages.unwrap_or_default() {
+            (self.send)(message);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    const DOMAINCFG: u64 = 0;
+    const SETIENUM: u64 = 0x1edc;
+    const TARGET: u64 = 0x3000;
+
+    /// Hart and identity of each message.
+    type Sent = Arc<Mutex<Vec<(u32, u32)>>>;
+
+    fn aplic() -> (UserAplic, Sent) {
+        let sent = Sent::default();
+        let log = Arc::clone(&sent);
+        let send = move |m: Message| log.lock().unwrap().push((m.hart, m.identity));
+        (UserAplic::new(2, Box::new(send)), sent)
+    }
+
+    fn store(aplic: &UserAplic, offset: u64, value: u32) {
+        aplic.write(offset, &value.to_le_bytes());
+    }
+
+    #[test]
+    fn a_guest_owns_every_source_and_its_edges_become_messages() {
+        let (aplic, sent) = aplic();
+        let source = 5;
+        store(&aplic, SOURCECFG + 4 * (source - 1), 4); // rising edge
+        store(&aplic, TARGET + 4 * source, 1 << 18 | 77);
+        store(&aplic, SETIENUM, source as u32);
+        store(&aplic, DOMAINCFG, 1 << 8);
+        aplic.pulse(source as u32);
+        aplic.pulse(source as u32);
+        assert_eq!(*sent.lock().unwrap(), [(1, 77), (1, 77)]);
+
+        let mut writer = StateWriter::default();
+        aplic.save(&mut writer);
+        let bytes = writer.into_bytes();
+        let (again, sent) = self::aplic();
+        again.restore(&mut StateReader::new(&bytes)).unwrap();
+        again.pulse(source as u32);
+        assert_eq!(*sent.lock().unwrap(), [(1, 77)]);
+        let three = UserAplic::new(3, Box::new(|_| {}));
+        assert!(three.restore(&mut StateReader::new(&bytes)).is_err());
+    }
+
+    #[test]
+    fn accesses_of_other_sizes_do_nothing() {
+        let (aplic, _) = aplic();
+        aplic.write(DOMAINCFG + 1, &[1]);
+        aplic.write(DOMAINCFG, &[0; 8]);
+        let mut byte = [0xff];
+        aplic.read(DOMAINCFG, &mut byte);
+        assert_eq!(byte, [0]);
+    }
+}
