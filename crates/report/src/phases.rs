@@ -136,7 +136,7 @@ fn class_tables(
 }
 
 fn over_commit(vcpus: u64, harts: u64) -> String {
-    if vcpus % harts == 0 {
+    if vcpus.is_multiple_of(harts) {
         format!("{}x", vcpus / harts)
     } else {
         format!("{vcpus}/{harts}")
