@@ -420,7 +420,8 @@ pub struct ReportArgs {
     /// Write an HTML page to this file.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Print exits for each class of interrupts as Markdown instead; for workloads such as density.
+    /// Print tables as Markdown instead: exits for each class of interrupts (workload density), or the cost of a move (pairs
+    /// of migrate with moving=1 and moving=0).
     #[arg(long)]
     pub phases: bool,
 }

@@ -30,7 +30,7 @@ impl Part<'_> {
 /// Tables of all phases that the ledgers' workloads count interrupts for; `None` if there are none.
 #[must_use]
 pub fn markdown(ledgers: &[LedgerFile]) -> Option<String> {
-    let names = names(ledgers);
+    let names = names(ledgers, &[]);
     let mut columns: Vec<&str> = Vec::new();
     for name in &names {
         if !columns.contains(&name.as_str()) {
@@ -174,8 +174,9 @@ fn classes(ledgers: &[LedgerFile]) -> Vec<String> {
     classes
 }
 
-/// Name of each ledger's column: the machine, and the parameters that are not those of the first ledger.
-fn names(ledgers: &[LedgerFile]) -> Vec<String> {
+/// Name of each ledger's column: the machine, and the parameters, besides those in `without`, that are not those of the
+/// first ledger.
+pub(crate) fn names(ledgers: &[LedgerFile], without: &[&str]) -> Vec<String> {
     let parameters = |ledger: &LedgerFile| -> BTreeMap<String, String> {
         let named = |(key, value): (&String, &String)| {
             Some((key.strip_prefix("parameter ")?.to_string(), value.clone()))
@@ -186,7 +187,7 @@ fn names(ledgers: &[LedgerFile]) -> Vec<String> {
     let name = |ledger: &LedgerFile| {
         let mut name = ledger.run.machine.clone();
         for (key, value) in parameters(ledger) {
-            if first.get(&key) != Some(&value) {
+            if !without.contains(&key.as_str()) && first.get(&key) != Some(&value) {
                 let _ = write!(name, " {key}={value}");
             }
         }
