@@ -10,13 +10,15 @@ start_guest() {
         --append "quiet panic=-1 cryptomgr.notests console=ttyS0 trapless.workload=$guest"
 }
 
-# run_vmm NAME [OPTION OF trapless-vmm...]: a VMM with that console
+# run_vmm NAME [OPTION OF trapless-vmm...]: a VMM with that console. trapless.irqchip and trapless.inject on the command line
+# choose its interrupt controller.
 run_vmm() {
     guest=$1
     shift
     if [ ! -p "/run/$guest.in" ]; then mkfifo "/run/$guest.in"; fi
     # Opened for both, so that it does not end, and nobody waits for the other side.
-    trapless-vmm --memory 128M --no-reboot --irqchip trapless "$@" <>"/run/$guest.in" >>"/run/$guest.out" 2>&1 &
+    trapless-vmm --memory 128M --no-reboot --irqchip "${trapless_irqchip:-trapless}" --inject "${trapless_inject:-auto}" "$@" \
+        <>"/run/$guest.in" >>"/run/$guest.out" 2>&1 &
     guest_pid=$!
 }
 

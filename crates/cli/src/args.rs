@@ -224,15 +224,29 @@ impl WorkloadArgs {
             .collect()
     }
 
-    /// Settings of a machine: names with a dot. Those that begin with another machine's name are for
-    /// that one, if there are several.
+    /// Settings of a machine: names with a dot. Those of others are for them, if there are several.
     pub fn settings_of(&self, machine: &str) -> Vec<(String, Value)> {
-        let of_machine = |(name, _): &&(String, Value)| {
-            name.split_once('.')
-                .is_some_and(|(prefix, _)| prefix == machine)
-        };
+        let of_machine =
+            |(name, _): &&(String, Value)| machine_of(name).is_some_and(|of| of == machine);
         self.parameters.iter().filter(of_machine).cloned().collect()
     }
+
+    /// Refuses settings of machines that do not run.
+    pub fn check_settings(&self, machines: &[&str]) -> anyhow::Result<()> {
+        for (name, _) in &self.parameters {
+            if let Some(machine) = machine_of(name).filter(|of| !machines.contains(of)) {
+                anyhow::bail!(
+                    "{name} belongs to the machine {machine}, which does not run; leave it out"
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The machine that a setting belongs to; `None` for a parameter of a workload.
+fn machine_of(name: &str) -> Option<&str> {
+    name.split_once('.').map(|(machine, _)| machine)
 }
 
 /// `trapless run`.
@@ -420,7 +434,8 @@ pub struct ReportArgs {
     /// Write an HTML page to this file.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Print exits for each class of interrupts as Markdown instead; for workloads such as density.
+    /// Print tables as Markdown instead: exits for each class of interrupts (workload density), or the cost of a move (pairs
+    /// of migrate with moving=1 and moving=0).
     #[arg(long)]
     pub phases: bool,
 }

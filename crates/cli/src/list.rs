@@ -189,9 +189,9 @@ pub fn report(args: &ReportArgs) -> Result<ExitCode> {
         eprintln!("Report: {}", path.display());
     }
     if args.phases {
-        let text = trapless_report::phases::markdown(&ledgers).context(
-            "none of these workloads counts interrupts in phases; use ledgers of density",
-        )?;
+        let text = trapless_report::phases::markdown(&ledgers)
+            .or_else(|| trapless_report::moves::markdown(&ledgers))
+            .context("none of these workloads has such tables; use ledgers of density or pairs of migrate")?;
         print!("{text}");
     } else {
         print!("{}", trapless_report::report(&ledgers, observe::style()));

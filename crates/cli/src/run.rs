@@ -127,6 +127,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
             args.workload.workload, args.machine
         ))
     });
+    args.workload.check_settings(&[&args.machine])?;
     check(&args.workload, &args.machine)?;
     setup::both(&args.workload.harts_options, &args.observe)?;
     setup::check_output(&path)?;
@@ -149,6 +150,8 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
 /// `trapless compare`.
 pub fn compare(args: &CompareArgs) -> Result<ExitCode> {
     interrupt::catch()?;
+    let machines: Vec<&str> = args.machines.iter().map(String::as_str).collect();
+    args.workload.check_settings(&machines)?;
     for machine in &args.machines {
         check(&args.workload, machine)?;
     }

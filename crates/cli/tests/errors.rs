@@ -167,7 +167,7 @@ const CASES: &[(&str, &str)] = &[
         "less than one sector",
     ),
     // Machines.
-    ("boot --machine nope", "use one of: sbi, sstc"),
+    ("boot --machine nope", "use one of: aia, sbi, sstc"),
     ("boot --harts 0", "1 to 64 harts"),
     ("boot --harts 65", "1 to 64 harts"),
     ("boot --harts x", "invalid value 'x'"),
@@ -185,17 +185,29 @@ const CASES: &[(&str, &str)] = &[
     ("boot --diagram ipi", "names no file"),
     ("boot --diagram ipi.asleep=x", "names no interrupt"),
     ("boot --ledger @folder", "is a folder"),
-    ("machines nope", "use one of: sbi, sstc"),
+    ("machines nope", "use one of: aia, sbi, sstc"),
     // Workloads.
     ("run --machine sstc --workload nope", "known: boot, ipi, "),
     (
         "run --machine nope --workload timer",
-        "use one of: sbi, sstc",
+        "use one of: aia, sbi, sstc",
     ),
     ("run --machine sstc", "--workload"),
     (
         "run --machine sstc --workload timer --set nope=1",
         "no parameter named `nope`",
+    ),
+    (
+        "run --machine sstc --workload timer --set aia.guests=3",
+        "aia.guests belongs to the machine aia",
+    ),
+    (
+        "run --machine aia --workload timer --set aia.guests=64",
+        "a number from 0 to 63",
+    ),
+    (
+        "boot --machine aia --set aia.files=3",
+        "use aia.guests or aia.delivery",
     ),
     (
         "run --machine sstc --workload timer --set wakeups=0",
@@ -235,7 +247,7 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "compare --machines sbi,nope --workload timer",
-        "use one of: sbi, sstc",
+        "use one of: aia, sbi, sstc",
     ),
     ("compare --machines sbi", "--workload"),
     ("workloads nope", "known: boot, ipi, "),

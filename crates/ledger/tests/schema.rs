@@ -119,13 +119,24 @@ fn random_ledger() -> LedgerFile {
                     StepKind::HartIpi { to },
                     StepKind::Fetched { id: vhart, kind },
                     StepKind::Overflow { on },
+                    StepKind::Message {
+                        on,
+                        file: vhart as u8,
+                        identity: source,
+                        merged,
+                    },
+                    StepKind::FileClaimed {
+                        file: vhart as u8,
+                        identity: source,
+                    },
+                    StepKind::FileSelected { file: vhart as u8 },
                 ];
                 Event::Virtual(VirtualStep {
                     time,
                     hart,
                     mode: from,
                     domain: draw(2) as u16,
-                    kind: kinds[draw(13) as usize],
+                    kind: kinds[draw(16) as usize],
                     memory: draw(4) as u16,
                 })
             }

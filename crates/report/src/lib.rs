@@ -14,6 +14,7 @@
 //! | [`log`] | traps as lines of text |
 //! | [`perfetto`] | traces for the Perfetto viewer |
 //! | [`sequence`], `actors`, `episodes`, `diagram` | the way of one interrupt as a sequence diagram |
+//! | [`moves`] | what moving a vCPU costs |
 //! | [`phases`] | tables of runs that make one class of interrupts after the other |
 //! | [`number`] | numbers for people |
 
@@ -24,6 +25,7 @@ mod diagram;
 mod episodes;
 pub mod html;
 pub mod log;
+pub mod moves;
 pub mod number;
 pub mod perfetto;
 pub mod phases;

@@ -8,6 +8,7 @@
 //! | [`kvm`] | the ledger agrees with KVM's statistics in the host |
 //! | [`interrupts`] | the ledger agrees with `/proc/interrupts` of host and guest |
 //! | [`timer`] | what the timer comparison claims |
+//! | [`aia`] | what docs/aia.md claims |
 //! | [`trapless`] | what Xtrapless claims, and that those who do not know it run as before |
 //! | [`isolation`] | what guests and processes cannot reach |
 //! | [`restore`] | saved and restored guests lose no interrupt |
@@ -16,6 +17,7 @@
 //! The runs are made once and shared ([`runs`], [`hosts`]); [`log`] and [`console`] read what they wrote.
 //! `docs/ledger-agreement.md` explains which counter equals which figure, and why.
 
+mod aia;
 mod broken;
 mod console;
 mod determinism;

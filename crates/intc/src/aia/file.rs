@@ -94,8 +94,9 @@ impl InterruptFile {
             EIP0.. if select & 1 != 0 => Err(NoFile),
             EIP0..EIE0 => Ok(array(&mut self.pending, select - EIP0, op)),
             EIE0.. => Ok(array(&mut self.enabled, select - EIE0, op)),
-            0x70..EIP0 => Ok(0),
-            _ => Err(NoFile),
+            ..EIDELIVERY => Err(NoFile),
+            // Reserved.
+            _ => Ok(0),
         }
     }
 }

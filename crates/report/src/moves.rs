@@ -1,0 +1,133 @@
+//! What moving a vCPU costs, from pairs of runs of workload `migrate`: one that moves it and one that does not.
+
+use std::fmt::Write as _;
+
+use trapless_ledger::LedgerFile;
+
+use crate::number::{self, Space};
+use crate::phases;
+
+/// A figure of a run.
+type Figure = fn(&LedgerFile) -> f64;
+
+const FIGURES: [(&str, Figure); 6] = [
+    ("cycles in HS-mode", |ledger| {
+        let harts = ledger.workload().harts.iter();
+        harts
+            .map(|hart| hart.cycles.get("HS").copied().unwrap_or(0) as f64)
+            .sum()
+    }),
+    ("cycles in M-mode", |ledger| {
+        let harts = ledger.workload().harts.iter();
+        harts
+            .map(|hart| hart.cycles.get("M").copied().unwrap_or(0) as f64)
+            .sum()
+    }),
+    ("firmware traps", |ledger| {
+        ledger.workload().firmware.total as f64
+    }),
+    ("guest exits", |ledger| ledger.workload().guest_exits as f64),
+    ("IPIs of the host", |ledger| {
+        measured(ledger, "host_ipis").unwrap_or(0.0)
+    }),
+    ("HFENCE", |ledger| {
+        ledger.run.counters.get("hfence").copied().unwrap_or(0) as f64
+    }),
+];
+
+fn measured(ledger: &LedgerFile, name: &str) -> Option<f64> {
+    let found = ledger.run.measurements.iter().find(|m| m.name == name)?;
+    Some(found.value)
+}
+
+fn moving(ledger: &LedgerFile) -> Option<&str> {
+    let value = ledger.run.configuration.get("parameter moving")?;
+    Some(value)
+}
+
+/// A table of the differences for each move as Markdown; `None` without such a pair. A run with `moving=0` belongs to the
+/// one right before it.
+#[must_use]
+pub fn markdown(ledgers: &[LedgerFile]) -> Option<String> {
+    let names = phases::names(ledgers, &["moving"]);
+    let mut columns = Vec::new();
+    for (index, pair) in ledgers.windows(2).enumerate() {
+        let [with, without] = pair else { continue };
+        let moves = measured(with, "moves").filter(|moves| *moves >= 1.0);
+        if let (Some("1"), Some("0"), Some(moves)) = (moving(with), moving(without), moves) {
+            columns.push((&names[index], with, without, moves));
+        }
+    }
+    if columns.is_empty() {
+        return None;
+    }
+    let heads: Vec<&str> = columns.iter().map(|(name, ..)| name.as_str()).collect();
+    let mut text = format!(
+        "| for each move | {} |\n|---|{}\n",
+        heads.join(" | "),
+        "---:|".repeat(heads.len())
+    );
+    for (what, figure) in FIGURES {
+        let cell = |(_, with, without, moves): &(_, &LedgerFile, &LedgerFile, f64)| {
+            let difference = (figure(with) - figure(without)) / moves;
+            let sign = if difference <= -0.005 { "−" } else { "" };
+            format!("{sign}{}", number::decimal(difference.abs(), Space::Plain))
+        };
+        let cells: Vec<String> = columns.iter().map(cell).collect();
+        let _ = writeln!(text, "| {what} | {} |", cells.join(" | "));
+    }
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trapless_ledger::Section;
+    use trapless_ledger::file::{Measurement, RunInfo};
+
+    fn ledger(machine: &str, moving: u64, exits: u64, ipis: f64, hfences: u64) -> LedgerFile {
+        let measurement = |name: &str, value| Measurement {
+            name: name.into(),
+            value,
+            unit: String::new(),
+        };
+        let mut run = RunInfo {
+            machine: machine.into(),
+            measurements: vec![measurement("moves", 100.0), measurement("host_ipis", ipis)],
+            ..RunInfo::default()
+        };
+        let key = "parameter moving".to_string();
+        run.configuration.insert(key, moving.to_string());
+        run.counters.insert("hfence".into(), hfences);
+        LedgerFile {
+            schema: String::new(),
+            run,
+            total: Section {
+                guest_exits: exits,
+                ..Section::default()
+            },
+            phases: Vec::new(),
+            vcpus: Vec::new(),
+            host: None,
+        }
+    }
+
+    #[test]
+    fn a_move_costs_the_difference_of_two_runs() {
+        let ledgers = [
+            ledger("sstc", 1, 1_000, 110.0, 400),
+            ledger("sstc", 0, 1_001, 10.0, 300),
+            ledger("aia", 1, 1_000, 250.0, 700),
+            ledger("aia", 0, 1_000, 50.0, 300),
+        ];
+        let text = markdown(&ledgers).unwrap();
+        assert!(
+            text.starts_with("| for each move | sstc | aia |\n"),
+            "{text}"
+        );
+        assert!(text.contains("| guest exits | −0.01 | 0 |"), "{text}");
+        assert!(text.contains("| IPIs of the host | 1 | 2 |"), "{text}");
+        assert!(text.contains("| HFENCE | 1 | 4 |"), "{text}");
+        assert_eq!(markdown(&ledgers[1..3]), None);
+    }
+}
