@@ -64,9 +64,11 @@ impl CodePages {
         }
     }
 
-    /// No block of `page` is in the code cache any more.
+    /// No block of `page` is in the code cache any more. A hart that looks through its TLB now leaves entries
+    /// for stores to it as they are.
     pub fn remove(&self, page: usize) {
-        self.flags[page].fetch_and(!CODE, Relaxed);
+        let flags = self.flags[page].load(Relaxed);
+        self.flags[page].store(flags & !CODE | WRITABLE, Relaxed);
     }
 
     /// Something was stored to `page`.
@@ -96,5 +98,25 @@ impl CodePages {
             self.flags[page as usize].fetch_and(!WRITTEN, Relaxed);
         }
         (!self.anything.swap(false, Relaxed)).then_some(pages)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn harts_look_again_at_a_page_that_got_code_back() {
+        let pages = CodePages::new(4);
+        // A hart can store to the page; another one executes what is there, and so does not like it.
+        assert!(pages.writable(3));
+        pages.add(3);
+        let seen = pages.version();
+        assert_ne!(seen, 0);
+        // The code is gone when the first hart looks: its entry goes on hitting for stores.
+        pages.remove(3);
+        assert_eq!(pages.version(), seen);
+        pages.add(3);
+        assert_ne!(pages.version(), seen);
     }
 }
