@@ -22,6 +22,16 @@ impl Part<'_> {
         number::decimal(n as f64 * 1000.0 / self.interrupts as f64, Space::Plain)
     }
 
+    /// Exits that the ledger charges to the class of interrupts that phase `name` makes.
+    fn charged(&self, name: &str) -> u64 {
+        let class = match name {
+            "timer" | "ipi" => name,
+            _ => "device",
+        };
+        let counts = self.section.interrupts.get(class);
+        counts.map_or(0, |counts| counts.exits)
+    }
+
     fn exits(&self, key: &str) -> u64 {
         self.section.exits.get(key).map_or(0, |exit| exit.exits)
     }
@@ -68,7 +78,7 @@ fn class_tables(
         .collect();
     let _ = writeln!(
         text,
-        "### {class}\n\nExits per 1 000 interrupts: all but WFI + WFI.\n\n| vCPUs per hart | {} |\n|---:|{}",
+        "### {class}\n\nExits per 1 000 interrupts: charged to the class; others but WFI; WFI.\n\n| vCPUs per hart | {} |\n|---:|{}",
         present.join(" | "),
         "---:|".repeat(present.len())
     );
@@ -76,8 +86,10 @@ fn class_tables(
         let cell = |name: &&str| match row.get(name) {
             Some(part) => {
                 let wfi = part.exits("wfi");
-                let others = part.section.guest_exits.saturating_sub(wfi);
-                format!("{} + {}", part.per_thousand(others), part.per_thousand(wfi))
+                let charged = part.charged(class);
+                let others = part.section.guest_exits.saturating_sub(wfi + charged);
+                let numbers = [charged, others, wfi].map(|n| part.per_thousand(n));
+                numbers.join("; ")
             }
             None => "-".into(),
         };
@@ -199,6 +211,7 @@ pub(crate) fn names(ledgers: &[LedgerFile], without: &[&str]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trapless_ledger::class::InterruptClass;
     use trapless_ledger::file::{Exit, Measurement, Phase, RunInfo};
 
     fn ledger(machine: &str, vcpus: u64, kvm: &str, wfi: u64, mmio: u64) -> LedgerFile {
@@ -229,6 +242,11 @@ mod tests {
             guest_exits: wfi + mmio,
             ..Section::default()
         };
+        let device = InterruptClass {
+            exits: mmio.saturating_sub(100),
+            ..InterruptClass::default()
+        };
+        totals.interrupts.insert("device".into(), device);
         for (key, exits) in [("wfi", wfi), ("mmio.aplic.write", mmio), ("host_timer", 1)] {
             let exit = Exit {
                 exits,
@@ -256,9 +274,9 @@ mod tests {
             text.contains("| vCPUs per hart | aia | aia kvm=fixed |"),
             "{text}"
         );
-        assert!(text.contains("| 1x | 1 000 + 100 | - |"), "{text}");
+        assert!(text.contains("| 1x | 800; 200; 100 | - |"), "{text}");
         assert!(
-            text.contains("| 4x | 1 200 + 200 | 1 100 + 200 |"),
+            text.contains("| 4x | 1 000; 200; 200 | 900; 200; 200 |"),
             "{text}"
         );
         // Reasons below 5 per 1 000 are left out.

@@ -39,13 +39,19 @@ impl Host {
 /// Programs and guests that try to reach what is not theirs.
 pub fn isolation() -> &'static Host {
     static RUN: OnceLock<Result<Host, String>> = OnceLock::new();
-    get(RUN.get_or_init(|| boot("isolation")))
+    get(RUN.get_or_init(|| boot("trapless", "isolation", "")))
 }
 
 /// Guests that are paused, saved, killed and restored.
 pub fn restore() -> &'static Host {
     static RUN: OnceLock<Result<Host, String>> = OnceLock::new();
-    get(RUN.get_or_init(|| boot("restore")))
+    get(RUN.get_or_init(|| boot("trapless", "restore", "")))
+}
+
+/// The same on AIA, with the APLIC in KVM (`ioctl`) or in the VMM (`irqfd`).
+pub fn restore_with_aia(inject: &str) -> Result<Host, String> {
+    let words = format!(" trapless.irqchip=aia trapless.inject={inject}");
+    boot("aia", "restore", &words)
 }
 
 fn get(run: &'static Result<Host, String>) -> &'static Host {
@@ -66,14 +72,15 @@ fn image() -> Result<PathBuf, String> {
     Ok(path.ok_or("images --json names no path")?.into())
 }
 
-/// Boots the host, which runs `script` and powers off.
-fn boot(script: &str) -> Result<Host, String> {
-    let scratch = |kind| Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{script}.{kind}"));
+/// Boots the host, which runs `script` and powers off; `more` goes to its command line.
+fn boot(machine: &str, script: &str, more: &str) -> Result<Host, String> {
+    let name = format!("{machine}-{script}{}", more.replace(' ', "-"));
+    let scratch = |kind| Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.{kind}"));
     let (printed, log_file) = (scratch("out"), scratch("log"));
-    let words = format!("console=ttyS0 quiet cryptomgr.notests trapless.run={script}");
+    let words = format!("console=ttyS0 quiet cryptomgr.notests trapless.run={script}{more}");
     let stdout = std::fs::File::create(&printed).map_err(|e| e.to_string())?;
     let mut child = trapless()
-        .args(["boot", "--machine", "trapless", "--harts", "2"])
+        .args(["boot", "--machine", machine, "--harts", "2"])
         .args(["--append", &words, "--initrd"])
         .arg(image()?)
         .arg("--log")

@@ -1,6 +1,6 @@
 //! Guests with interrupts under way that are paused, saved, killed and restored (`images/tests/restore`).
 
-use crate::hosts::restore;
+use crate::hosts::{Host, restore, restore_with_aia};
 
 /// Promise: a paused guest stands still and goes on where it was.
 #[test]
@@ -14,7 +14,19 @@ fn a_guest_is_paused_and_resumed() {
 /// gets none twice; nor does one that takes the place of a VMM that was killed without a word.
 #[test]
 fn a_saved_guest_loses_no_interrupt() {
-    let run = restore();
+    lost_nothing(restore());
+}
+
+/// Promise: the same with KVM's AIA, wherever the APLIC is.
+#[test]
+fn a_saved_guest_with_aia_loses_no_interrupt() {
+    for inject in ["ioctl", "irqfd"] {
+        let run = restore_with_aia(inject).unwrap_or_else(|what| panic!("{what}"));
+        lost_nothing(&run);
+    }
+}
+
+fn lost_nothing(run: &Host) {
     run.assert_result("saves", "3");
     run.assert_result("survivor_errors", "0");
     // As many as `images/tests/survivor` asks for: on each of 2 vCPUs, from each to each, from each of 4 sources.
