@@ -181,7 +181,10 @@ const CASES: &[(&str, &str)] = &[
     ("boot --ledger @folder", "is a folder"),
     ("machines nope", "use one of: aia, sbi, sstc"),
     // Workloads.
-    ("run --machine sstc --workload nope", "known: boot, density, ipi, "),
+    (
+        "run --machine sstc --workload nope",
+        "known: boot, density, ipi, ",
+    ),
     (
         "run --machine nope --workload timer",
         "use one of: aia, sbi, sstc",
