@@ -187,7 +187,10 @@ const CASES: &[(&str, &str)] = &[
     ("boot --ledger @folder", "is a folder"),
     ("machines nope", "use one of: aia, sbi, sstc"),
     // Workloads.
-    ("run --machine sstc --workload nope", "known: boot, ipi, "),
+    (
+        "run --machine sstc --workload nope",
+        "known: boot, density, ipi, ",
+    ),
     (
         "run --machine nope --workload timer",
         "use one of: aia, sbi, sstc",
@@ -250,7 +253,7 @@ const CASES: &[(&str, &str)] = &[
         "use one of: aia, sbi, sstc",
     ),
     ("compare --machines sbi", "--workload"),
-    ("workloads nope", "known: boot, ipi, "),
+    ("workloads nope", "known: boot, density, ipi, "),
     // Images and reports.
     ("images nope", "no image named `nope`"),
     ("report @missing", "cannot read the ledger"),
