@@ -8,6 +8,19 @@ use super::slot::Slot;
 use super::{SSI_HS, field, is_vs_level};
 use crate::Lines;
 
+/// Bits of state that the controller has for each hart, for comparing what hardware costs: registers, slot,
+/// place in the queue, and what is on its way. What is pending is in memory.
+pub const HART_STATE_BITS: u32 = (htlcfg::EN | htlcfg::ANY | htlcfg::ERR).count_ones()
+    + (hgrant::V | hgrant::DOM | hgrant::COUNT | hgrant::FIRST).count_ones()
+    + (hvtablebase::V | hvtablebase::PPN | hvtablebase::SIZE).count_ones()
+    + SLOT_BITS
+    + super::queue::STATE_BITS
+    + ARRIVED_BITS;
+/// V, domain, vhart, `vsip.SSIP` and `vsip.SEIP`.
+const SLOT_BITS: u32 = 1 + 16 + 16 + 2;
+/// VS-level interrupts that arrived, and a software interrupt for HS-mode.
+const ARRIVED_BITS: u32 = 3 + 1;
+
 /// Registers of one hart, and what is on its way to it.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Hart {

@@ -42,6 +42,7 @@ mod csr;
 mod fdt;
 mod file;
 mod hart;
+pub use hart::HART_STATE_BITS;
 mod post;
 mod queue;
 mod slot;
