@@ -39,9 +39,8 @@ impl Notification {
 }
 
 /// Bits of state: `hnqbase`, two positions with one bit more than the largest ring has, overflow.
-pub const STATE_BITS: u32 = (hnqbase::EN | hnqbase::PPN | hnqbase::SIZE).count_ones()
-    + 2 * (MAX_SIZE as u32 + 1)
-    + 1;
+pub const STATE_BITS: u32 =
+    (hnqbase::EN | hnqbase::PPN | hnqbase::SIZE).count_ones() + 2 * (MAX_SIZE as u32 + 1) + 1;
 
 /// `hnqbase` and what the controller knows of the ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
