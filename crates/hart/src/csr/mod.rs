@@ -66,7 +66,7 @@ impl Hart {
     pub(crate) fn own_csr(&mut self, addr: u16, op: CsrOp, plat: &mut dyn Platform) -> Option<u64> {
         if addr == csr::SSTATUS && self.mode.privilege() == Priv::S {
             // Often written, and without further rights.
-            return self.change_csr(self.csr_alias(addr), op, plat);
+            return Some(self.change_sstatus(op));
         }
         self.csr_check(addr, op != CsrOp::Read, plat).ok()?;
         if (csr::PMPCFG0..=0x3EF).contains(&addr) {

@@ -16,7 +16,7 @@ pub(crate) const SSTATUS: u64 = status::SIE
     | status::MXR
     | 3 << 32;
 
-fn with_sd(value: u64) -> u64 {
+pub(super) fn with_sd(value: u64) -> u64 {
     if value & status::FS == status::FS {
         value | status::SD
     } else {

@@ -1,10 +1,11 @@
 //! Writing CSRs: what is writable, what is WARL, and what a write sets in motion.
 
 use trapless_isa::csr::{self, envcfg, hstatus, stateen0, status};
+use trapless_isa::port::CsrOp;
 use trapless_ledger::event::{Event, TimerSet};
 
 use super::interrupts::{CUSTOM_BITS, H_BITS, S_BITS, VS_BITS};
-use super::read::SSTATUS;
+use super::read::{SSTATUS, with_sd};
 use crate::Hart;
 use crate::platform::Platform;
 use crate::tlb::Scope;
@@ -154,8 +155,11 @@ impl Hart {
     fn hypervisor_write(&mut self, addr: u16, value: u64, plat: &mut dyn Platform) {
         match addr {
             csr::VSSTATUS => {
-                self.csr.vsstatus = merge(self.csr.vsstatus, value, VSSTATUS);
-                self.select_contexts();
+                let old = self.csr.vsstatus;
+                self.csr.vsstatus = merge(old, value, VSSTATUS);
+                if (old ^ self.csr.vsstatus) & TRANSLATION != 0 {
+                    self.select_contexts();
+                }
                 self.recheck();
             }
             csr::VSIE => self.write_vsie(value << 1),
@@ -248,6 +252,38 @@ impl Hart {
             self.select_contexts();
         }
         self.recheck();
+    }
+
+    /// What an instruction does with `sstatus` in HS- or VS-mode: reading and writing at once. Returns the value
+    /// read.
+    pub(super) fn change_sstatus(&mut self, op: CsrOp) -> u64 {
+        let guest = self.mode.v();
+        let old = if guest {
+            self.csr.vsstatus
+        } else {
+            self.csr.mstatus
+        };
+        let shown = with_sd(old & SSTATUS);
+        let new = match op {
+            CsrOp::Read => return shown,
+            CsrOp::Write(value) | CsrOp::Swap(value) => value,
+            CsrOp::Set(value) => shown | value,
+            CsrOp::Clear(value) => shown & !value,
+        };
+        let mut changed = (old ^ new) & VSSTATUS;
+        if guest {
+            self.csr.vsstatus ^= changed;
+        } else {
+            if !self.config.extensions.fd {
+                changed &= !status::FS;
+            }
+            self.csr.mstatus ^= changed;
+        }
+        if changed & TRANSLATION != 0 {
+            self.select_contexts();
+        }
+        self.recheck();
+        shown
     }
 
     fn write_fcsr(&mut self, frm: u8, fflags: u8) {
