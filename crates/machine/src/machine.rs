@@ -254,18 +254,16 @@ impl Machine {
 
     /// Writes RAM, for debuggers. Returns how many bytes were written.
     pub fn write_physical(&mut self, addr: u64, data: &[u8]) -> usize {
-        self.ram.written_by_device();
-        self.code.fence_i(&self.ram);
         let room = (self.ram.base() + self.ram.size()).saturating_sub(addr);
         let len = room.min(data.len() as u64) as usize;
-        match self
-            .ram
-            .guest_memory()
-            .write_slice(&data[..len], GuestAddress(addr))
-        {
+        let memory = self.ram.guest_memory();
+        let written = match memory.write_slice(&data[..len], GuestAddress(addr)) {
             Ok(()) => len,
             Err(_) => 0,
-        }
+        };
+        self.ram.written_by_device();
+        self.code.fence_i(&self.ram);
+        written
     }
 
     /// Where firmware, kernel and initrd were put.
