@@ -2,7 +2,8 @@
 //!
 //! A block is keyed by the physical address of its first instruction, so that it survives every
 //! change of translation. `fence.i` compares the blocks of pages that harts have written since the last
-//! one ([`crate::code_pages`]) with memory, or all blocks if a device may have written anything.
+//! one ([`crate::code_pages`]) with memory. If a device may have written anything, the blocks of a page are
+//! compared before any of them runs again.
 
 use std::collections::BTreeMap;
 
@@ -107,6 +108,10 @@ pub struct CodeCache {
     pages: Vec<u32>,
     /// Per page and parcel: 1 + index into `blocks`, or 0.
     tables: Vec<Box<[u32; PARCELS]>>,
+    /// Per table: [`content`](Self::content) when the page was last compared with memory.
+    validated: Vec<u32>,
+    /// Counts the times that any page may have been written.
+    content: u32,
     epoch: u32,
     /// Pages whose blocks were dropped lately, and how many there were ever.
     changed: Vec<u32>,
@@ -131,6 +136,8 @@ impl CodeCache {
             blocks: Vec::new(),
             pages: vec![0; (ram.size() / 4096) as usize],
             tables: Vec::new(),
+            validated: Vec::new(),
+            content: 0,
             epoch: 1,
             changed: Vec::new(),
             changes: 0,
@@ -241,11 +248,15 @@ impl CodeCache {
                 }
             }
             None => {
-                for page in 0..self.pages.len() {
-                    self.compare_page(ram, page);
-                }
+                self.content = self.content.wrapping_add(1);
+                self.forget_places();
             }
         }
+    }
+
+    /// What is remembered of where blocks are does not hold any more.
+    fn forget_places(&mut self) {
+        self.epoch = self.epoch.wrapping_add(1).max(1);
     }
 
     /// How many times blocks of some page were dropped.
@@ -308,7 +319,8 @@ impl CodeCache {
         self.tables.clear();
         self.crossings.clear();
         self.pages.fill(0);
-        self.epoch = self.epoch.wrapping_add(1).max(1);
+        self.validated.clear();
+        self.forget_places();
     }
 
     /// Price list.
@@ -341,6 +353,11 @@ impl CodeCache {
         let parcel = (pa as usize & 0xFFF) / 2;
         let table = self.pages[page];
         if table != 0 {
+            // All of the page at once: its blocks are linked.
+            if self.validated[table as usize - 1] != self.content {
+                self.validated[table as usize - 1] = self.content;
+                self.compare_page(ram, page);
+            }
             let slot = self.tables[table as usize - 1][parcel];
             if slot != 0 {
                 return Some(slot - 1);
@@ -404,6 +421,7 @@ impl CodeCache {
         });
         if self.pages[page] == 0 {
             self.tables.push(Box::new([0; PARCELS]));
+            self.validated.push(self.content);
             self.pages[page] = self.tables.len() as u32;
         }
         if !ram.code_pages().holds_code(page) {
