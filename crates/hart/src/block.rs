@@ -22,6 +22,8 @@ pub const MAX_BLOCK: usize = 64;
 /// Register number that stands for "no destination": a slot nobody reads.
 pub(crate) const NO_REG: u8 = 32;
 const PARCELS: usize = 2048;
+/// Instructions across pages that are compiled before the others are left to the interpreter.
+const CROSSINGS: usize = 1 << 16;
 /// Page of a block that is an instruction across pages, wherever it is.
 const NO_PAGE: u32 = u32::MAX;
 /// Changed pages that are remembered for harts to catch up with.
@@ -51,9 +53,19 @@ impl Block {
     };
 }
 
+fn insts_of<'a>(insts: &'a [Inst], crossings: &'a [Inst], block: &Block) -> &'a [Inst] {
+    let insts = if block.page == NO_PAGE {
+        crossings
+    } else {
+        insts
+    };
+    &insts[block.first as usize..][..block.len as usize]
+}
+
 /// What there is to compile.
 pub(crate) struct Decoded<'a> {
     insts: &'a [Inst],
+    crossing_insts: &'a [Inst],
     blocks: &'a [Block],
     pages: &'a [u32],
     tables: &'a [Box<[u32; PARCELS]>],
@@ -63,13 +75,14 @@ impl<'a> Decoded<'a> {
     /// Block `index`, which is at `offset` of its page.
     pub fn source(&self, index: u32, offset: u32) -> Source<'a> {
         let block = &self.blocks[index as usize];
+        let insts = insts_of(self.insts, self.crossing_insts, block);
         Source {
             block: index,
-            insts: &self.insts[block.first as usize..][..block.len as usize],
+            insts,
             cost: block.cost,
             page: block.page,
             offset,
-            crossing: (block.page == NO_PAGE).then(|| self.insts[block.first as usize].raw),
+            crossing: (block.page == NO_PAGE).then(|| insts[0].raw),
         }
     }
 
@@ -120,6 +133,9 @@ pub struct CodeCache {
     singles: Vec<Inst>,
     /// Blocks of instructions across pages, by their bits.
     crossings: BTreeMap<u32, u32>,
+    /// Their instructions, apart from the others: an engine that has no such blocks must run out of room at
+    /// the same time.
+    crossing_insts: Vec<Inst>,
     extensions: Extensions,
     cost: CostModel,
     compiled: Option<Compiled>,
@@ -143,6 +159,7 @@ impl CodeCache {
             changes: 0,
             singles: Vec::new(),
             crossings: BTreeMap::new(),
+            crossing_insts: Vec::new(),
             extensions,
             cost,
             compiled: None,
@@ -171,19 +188,18 @@ impl CodeCache {
         let index = match self.crossings.get(&raw) {
             Some(&index) => index,
             None => {
-                if self.insts.len() == self.limits.instructions {
-                    // The next block to be decoded makes room.
+                if self.crossing_insts.len() == CROSSINGS {
                     return None;
                 }
                 let inst = self.prepare(raw);
                 let index = self.blocks.len() as u32;
                 self.blocks.push(Block {
-                    first: self.insts.len() as u32,
+                    first: self.crossing_insts.len() as u32,
                     len: 1,
                     cost: self.cost.of(inst.op),
                     page: NO_PAGE,
                 });
-                self.insts.push(inst);
+                self.crossing_insts.push(inst);
                 self.crossings.insert(raw, index);
                 index
             }
@@ -224,6 +240,7 @@ impl CodeCache {
     pub(crate) fn compiled_block(&mut self, index: u32, offset: u32) -> Option<Code> {
         let decoded = Decoded {
             insts: &self.insts,
+            crossing_insts: &self.crossing_insts,
             blocks: &self.blocks,
             pages: &self.pages,
             tables: &self.tables,
@@ -318,6 +335,7 @@ impl CodeCache {
         self.blocks.clear();
         self.tables.clear();
         self.crossings.clear();
+        self.crossing_insts.clear();
         self.pages.fill(0);
         self.validated.clear();
         self.forget_places();
@@ -334,7 +352,12 @@ impl CodeCache {
         self.epoch
     }
 
-    /// The instructions of a block.
+    /// The instructions of a block, or the one across pages that it is.
+    pub(crate) fn any_insts(&self, block: &Block) -> &[Inst] {
+        insts_of(&self.insts, &self.crossing_insts, block)
+    }
+
+    /// The instructions of a block that is in one page.
     #[inline(always)]
     pub(crate) fn insts(&self, block: &Block) -> &[Inst] {
         &self.insts[block.first as usize..][..block.len as usize]

@@ -545,7 +545,7 @@ unsafe fn step(context: *mut u8, block: u32, at: Position) -> Option<(&'static m
     hart.meter.set(Activity::Helper);
     hart.counts.helpers += 1;
     let block = code.block(block);
-    let rest = &code.insts(&block)[at.index()..];
+    let rest = &code.any_insts(&block)[at.index()..];
     let pc = hart.pc.wrapping_add(at.offset());
     let next = match hart.exec_one(&rest[0], pc, plat) {
         Ok(Flow::Next) => Some(pc.wrapping_add(u64::from(rest[0].len))),
