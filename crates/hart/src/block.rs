@@ -451,6 +451,10 @@ impl CodeCache {
             ram.code_pages().add(page);
         }
         self.tables[self.pages[page] as usize - 1][parcel] = index + 1;
+        if parcel == PARCELS - 1 {
+            // It takes the place of an instruction across pages that harts may remember.
+            self.note_change(page);
+        }
         Some(index)
     }
 

@@ -445,7 +445,8 @@ impl Hart {
             Exit::Jump(site) => Some(site),
             Exit::Unknown => None,
             Exit::Crossing => {
-                self.crossing(code, plat);
+                // Something else may be there now, which a block can hold.
+                self.fast.jumps[(self.pc >> 1) as usize % JUMPS] = Jump::EMPTY;
                 None
             }
         }

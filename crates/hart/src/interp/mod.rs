@@ -154,6 +154,7 @@ impl Hart {
         }
         let found = code.find(&self.ram, pa);
         self.note_stores();
+        self.forget_changed_code(code);
         Ok(found)
     }
 
