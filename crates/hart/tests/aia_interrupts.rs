@@ -13,6 +13,8 @@ const LOOP: u64 = RAM + 0x1000;
 const MTVEC: u64 = RAM + 0x4000;
 const STVEC: u64 = RAM + 0x2000;
 const VSTVEC: u64 = RAM + 0x3000;
+/// Writes `hvip` and enters the guest.
+const INJECT: u64 = RAM + 0x5000;
 
 const SSI: u64 = 1;
 const STI: u64 = 5;
@@ -74,6 +76,8 @@ impl Bench {
         for at in [LOOP, MTVEC, STVEC, VSTVEC] {
             ram.store(at, 4, 0x0000_006f).unwrap();
         }
+        // csrw hvip, a0; sret
+        ram.store(INJECT, 8, 0x1020_0073_6455_1073).unwrap();
         let config = HartConfig {
             reset_pc: RAM,
             cost: CostModel {
@@ -222,6 +226,22 @@ fn virtual_local_interrupts_reach_the_guest() {
     assert_eq!(bench.taken(), (Mode::VS, INTERRUPT | 13));
     bench.poke(csr::VSIP, 0);
     assert_eq!(bench.peek(csr::HVIP), 0, "vsip is its alias");
+}
+
+/// What the host puts in `hvip` is taken as soon as the guest runs, not at the end of the hart's slice.
+#[test]
+fn virtual_local_interrupt_is_taken_at_once() {
+    let mut bench = Bench::new(Mode::HS);
+    bench.poke(csr::HVIEN, 1 << 13);
+    bench.poke(csr::VSIE, 1 << 13);
+    bench.poke(csr::SEPC, LOOP);
+    bench.poke(csr::HSTATUS, hstatus::SPVP | hstatus::SPV);
+    bench.poke(csr::SSTATUS, status::SPP);
+    bench.hart.set_x(10, 1 << 13);
+    bench.run(10);
+    bench.hart.set_pc(INJECT);
+    bench.run(200);
+    assert_eq!((bench.hart.mode(), bench.hart.pc()), (Mode::VS, VSTVEC));
 }
 
 /// With `hvictl.VTI` the host says which interrupt the guest has; others but external ones wait.

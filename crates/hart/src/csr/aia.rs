@@ -206,6 +206,7 @@ impl Hart {
     pub(super) fn write_hvip_more(&mut self, value: u64) {
         if self.has_aia() {
             self.csr.aia.hvip = value & LOCAL;
+            self.attention();
         }
     }
 
