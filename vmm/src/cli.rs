@@ -2,6 +2,7 @@
 
 use crate::aia::Mode;
 use crate::error::{Error, Result};
+use crate::ram::HUGE_PAGE;
 use crate::trapless::Way;
 use clap::{Parser, ValueEnum};
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ Examples:
   trapless-vmm --kernel Image --initrd initrd.img --disable-ext sstc --stats exits.json --no-reboot
   trapless-vmm --kernel Image --initrd initrd.img --irqchip trapless --cpus 2 --pin 0,1 --wfi native
   trapless-vmm --kernel Image --initrd initrd.img --irqchip trapless --inject irqfd --test-device 8,mixed
+  trapless-vmm --kernel Image --initrd initrd.img --memory 256M --hugepages
   trapless-vmm --kernel Image --initrd initrd.img --irqchip aia --cpus 4 --aia-mode hwaccel --stats exits.json
 
   trapless-vmm --kernel Image --initrd initrd.img --cpus 2 --control vm.sock &
@@ -57,6 +59,10 @@ pub struct Cli {
     /// Guest RAM with suffix K, M, G or T; MiB without a suffix
     #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = parse_memory)]
     pub memory: u64,
+
+    /// Take guest RAM from the host's huge pages of 2 MiB (/proc/sys/vm/nr_hugepages), which saves exits for page faults
+    #[arg(long)]
+    pub hugepages: bool,
 
     /// Raw disk image as virtio block device, `,ro` for read-only; may be repeated
     #[arg(long, value_name = "FILE[,ro]", value_parser = parse_disk)]
@@ -329,6 +335,13 @@ impl Cli {
                 crate::map::VIRTIO_SLOTS
             )));
         }
+        if self.hugepages && self.memory % HUGE_PAGE != 0 {
+            return Err(Error::user(format!(
+                "--hugepages: {} KiB of guest RAM are no multiple of 2 MiB; use --memory {}M",
+                self.memory >> 10,
+                self.memory.next_multiple_of(HUGE_PAGE) >> 20
+            )));
+        }
         let known = |name: &String| {
             crate::isa::KVM_EXTENSIONS
                 .iter()
@@ -373,6 +386,20 @@ mod tests {
         ] {
             assert!(parse(&["--memory", bad]).is_err(), "{bad} was accepted");
         }
+    }
+
+    #[test]
+    fn huge_pages_are_asked_for_and_hold_ram_without_a_rest() {
+        assert!(!parse(&[]).unwrap().hugepages);
+        let check = |memory| parse(&["--hugepages", "--memory", memory]).unwrap().check();
+        assert!(check("256M").is_ok());
+        for odd in ["33M", "65540K"] {
+            let error = check(odd).unwrap_err();
+            assert_eq!(error.code(), 2);
+            assert!(parse(&["--memory", odd]).unwrap().check().is_ok());
+        }
+        let text = check("65540K").unwrap_err().to_string();
+        assert!(text.contains("--memory 66M"), "{text}");
     }
 
     #[test]

@@ -39,6 +39,7 @@ pub mod map;
 pub mod mover;
 #[cfg(target_arch = "riscv64")]
 pub mod operate;
+pub mod ram;
 pub mod sbi;
 pub mod snapshot;
 pub mod testdev;

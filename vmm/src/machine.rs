@@ -14,6 +14,7 @@ use crate::irq::{Controller, Interrupts};
 use crate::map;
 use crate::mover::cpu_set;
 use crate::operate::{Fresh, Running, Shape, States};
+use crate::ram;
 use crate::sbi::SbiConsole;
 use crate::testdev::TestDevice;
 use crate::trapless::{Chip, Kind, Way};
@@ -90,7 +91,7 @@ impl Machine {
             .create_vm()
             .map_err(|e| Error::failed("KVM cannot create a VM", e))?;
         let vm = Arc::new(vm);
-        let memory = guest_memory(&vm, cli.memory)?;
+        let memory = guest_memory(&vm, cli.memory, cli.hugepages)?;
         let vcpus = (0..u64::from(cli.cpus))
             .map(|index| {
                 vm.create_vcpu(index)
@@ -474,15 +475,9 @@ fn spawn(
         })
 }
 
-/// RAM in one piece from [`map::RAM_BASE`]; the host provides pages as the guest touches them.
-fn guest_memory(vm: &VmFd, bytes: u64) -> Result<GuestMemoryMmap> {
-    let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(map::RAM_BASE), bytes as usize)])
-        .map_err(|e| {
-            Error::user(format!(
-                "cannot get {} MiB of guest RAM ({e}); use a smaller --memory",
-                bytes >> 20
-            ))
-        })?;
+/// RAM that KVM knows.
+fn guest_memory(vm: &VmFd, bytes: u64, huge: bool) -> Result<GuestMemoryMmap> {
+    let memory = ram::allocate(bytes, huge)?;
     let host = memory
         .get_host_address(GuestAddress(map::RAM_BASE))
         .map_err(|e| Error::failed("guest RAM has no host address", e))?;

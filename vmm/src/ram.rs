@@ -1,0 +1,84 @@
+//! Guest RAM: one mapping of this process, in ordinary or in huge pages.
+
+use crate::error::{Error, Result};
+use crate::map;
+use vm_memory::{
+    GuestAddress, GuestMemoryMmap, GuestRegionCollection, GuestRegionMmap, MmapRegion,
+};
+
+/// Bytes of a huge page: what one leaf of the guest's second-stage page table maps one level above the last.
+pub const HUGE_PAGE: u64 = 2 << 20;
+
+/// `bytes` of zeroes from [`map::RAM_BASE`], in huge pages of hugetlbfs if `huge`; `bytes` is then a multiple of [`HUGE_PAGE`].
+/// The host provides pages as they are touched.
+///
+/// KVM of Linux 6.12 gives a riscv64 guest large leaves only for hugetlbfs; transparent huge pages do not count.
+///
+/// # Errors
+/// [`Error::User`] if the host has not so much memory, or not so many huge pages.
+pub fn allocate(bytes: u64, huge: bool) -> Result<GuestMemoryMmap> {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_ANONYMOUS | libc::MAP_PRIVATE;
+    let kind = if huge {
+        // Not MAP_NORESERVE: the host sets the pages aside now, since a missing one would kill the VMM later. The kernel
+        // places the mapping at a multiple of a huge page; so is RAM_BASE, as large leaves need it.
+        libc::MAP_HUGETLB | libc::MAP_HUGE_2MB
+    } else {
+        libc::MAP_NORESERVE
+    };
+    let mapping = MmapRegion::build(None, bytes as usize, protection, flags | kind)
+        .map_err(|e| refused(bytes, huge, &e))?;
+    GuestRegionMmap::new(mapping, GuestAddress(map::RAM_BASE))
+        .and_then(|region| GuestRegionCollection::from_regions(vec![region]).ok())
+        .ok_or_else(|| {
+            Error::Failed("guest RAM does not fit into the guest's address space".into())
+        })
+}
+
+fn refused(bytes: u64, huge: bool, cause: &dyn std::fmt::Display) -> Error {
+    let mib = bytes >> 20;
+    Error::user(if huge {
+        let pages = bytes / HUGE_PAGE;
+        format!(
+            "the host has fewer than {pages} free huge pages, which {mib} MiB of guest RAM need ({cause}); \
+             reserve them by `echo {pages} >/proc/sys/vm/nr_hugepages`, as many for each other guest, or leave out --hugepages"
+        )
+    } else {
+        format!("cannot get {mib} MiB of guest RAM ({cause}); use a smaller --memory")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vm_memory::{Address, Bytes, GuestMemoryBackend};
+
+    #[test]
+    fn ram_begins_at_its_base_with_zeroes() {
+        let ram = allocate(4 * HUGE_PAGE, false).unwrap();
+        let last = GuestAddress(map::RAM_BASE + 4 * HUGE_PAGE - 8);
+        assert_eq!(ram.read_obj::<u64>(last).unwrap(), 0);
+        ram.write_obj(1_u64, last).unwrap();
+        assert!(!ram.address_in_range(GuestAddress(map::RAM_BASE - 1)));
+        assert!(!ram.address_in_range(last.unchecked_add(8)));
+    }
+
+    #[test]
+    fn large_leaves_are_possible_from_the_first_byte() {
+        assert_eq!(map::RAM_BASE % HUGE_PAGE, 0);
+    }
+
+    #[test]
+    fn too_few_huge_pages_are_a_user_error_that_says_how_to_get_them() {
+        // 2^62 bytes are beyond every address space.
+        let error = allocate(1 << 62, true).unwrap_err();
+        assert_eq!(error.code(), 2);
+        let text = error.to_string();
+        assert!(
+            text.contains("echo 2199023255552 >/proc/sys/vm/nr_hugepages"),
+            "{text}"
+        );
+        let error = allocate(1 << 62, false).unwrap_err();
+        assert!(error.to_string().contains("--memory"), "{error}");
+    }
+}
