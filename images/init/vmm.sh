@@ -48,6 +48,9 @@ vmm_start() {
         interface=$2
         shift 2
     fi
+    others=$((${guests:-1} - 1))
+    if [ "$vmm" != trapless ]; then others=0; fi
+    reserve_huge_pages $((1 + others)) || return
     case $vmm in
     trapless)
         vmm_run 0 ${interface:+--tap "$interface"} "$@" </dev/null &
@@ -57,6 +60,7 @@ vmm_start() {
         # system call, though in steps of a tick only.
         case $name in boot | net | naps | idle) ;; *) append="$append clocksource=jiffies" ;; esac
         qemu-system-riscv64 -machine "$(qemu_machine)" -cpu host -smp "$cpus" -m "$memory" -nodefaults -no-reboot \
+            ${huge:+-object "memory-backend-memfd,id=ram,size=$memory,hugetlb=on,hugetlbsize=2M"} \
             -display none -serial stdio -kernel /boot/Image -initrd /boot/guest.cpio \
             ${interface:+-netdev "tap,id=n,ifname=$interface,script=no,downscript=no" -device "$(qemu_net),netdev=n"} \
             -append "$append" </dev/null &
@@ -69,7 +73,7 @@ vmm_start() {
     vmm_pid=$!
     vmm_others=
     number=1
-    while [ "$number" -lt "${guests:-1}" ] && [ "$vmm" = trapless ]; do
+    while [ "$number" -le "$others" ]; do
         vmm_run "$number" ${other_options:-} </dev/null >"/run/guest-$number" 2>&1 &
         vmm_others="$vmm_others $!"
         number=$((number + 1))
@@ -88,16 +92,42 @@ vmm_start() {
     done
 }
 
+# reserve_huge_pages GUESTS: with hugepages=1 sets $huge, and huge pages of 2 MiB aside for the RAM of so many guests more
+reserve_huge_pages() {
+    huge=
+    if [ "${hugepages:-0}" = 0 ]; then return; fi
+    huge=1
+    case $memory in
+    *K) pages=$(((${memory%K} + 2047) / 2048)) ;;
+    *M) pages=$(((${memory%M} + 1) / 2)) ;;
+    *G) pages=$((${memory%G} * 512)) ;;
+    *)
+        echo "hugepages=1 needs guest RAM with suffix K, M or G, not '$memory': use for instance trapless.memory=256M"
+        return 2
+        ;;
+    esac
+    # Not the shell's read, which reads byte by byte: /proc/sys gives no more than the first.
+    pages=$(($(cat /proc/sys/vm/nr_hugepages) + $1 * pages))
+    echo "$pages" >/proc/sys/vm/nr_hugepages
+    pages_now=$(cat /proc/sys/vm/nr_hugepages)
+    # Linux gives what it has and reports no error.
+    if [ "$pages_now" -lt "$pages" ]; then
+        echo "the host has room for $pages_now of $pages huge pages of 2 MiB: give it more RAM, or use hugepages=0"
+        return 1
+    fi
+}
+
 # QEMU's machine: with AIA in KVM where the host has it, as our VMM.
 qemu_machine() {
     case ${irqchip:-auto} in
     auto) if has_device riscv,imsics; then irqchip=aia; fi ;;
     esac
     if [ "${irqchip:-auto}" = aia ]; then
-        echo virt,aia=aplic-imsic,accel=kvm
+        machine=virt,aia=aplic-imsic,accel=kvm
     else
-        echo virt,accel=kvm
+        machine=virt,accel=kvm
     fi
+    echo "$machine${huge:+,memory-backend=ram}"
 }
 
 # QEMU's network device: on PCI with MSI-X if devices are to interrupt by eventfd, else wired.
@@ -122,7 +152,8 @@ vmm_run() {
     fi
     if [ "$number" -gt 0 ]; then append="$append trapless.repeat=1"; fi
     exec trapless-vmm --kernel /boot/Image --initrd /boot/guest.cpio --cpus "$cpus" --memory "$memory" --no-reboot \
-        --irqchip "${irqchip:-auto}" --wfi "${wfi:-trap}" --inject "${inject:-auto}" --aia-mode "${aia_mode:-auto}" "$@" \
+        ${huge:+--hugepages} --irqchip "${irqchip:-auto}" --wfi "${wfi:-trap}" --inject "${inject:-auto}" \
+        --aia-mode "${aia_mode:-auto}" "$@" \
         --append "$append"
 }
 
@@ -267,6 +298,10 @@ kill_guest() {
     pause=$1
     if [ "$pause" = 0 ]; then return; fi
     RANDOM=$((${seed:-1} + 3))
+    if ! reserve_huge_pages 1 >/run/victim; then
+        cat /run/victim >>/run/ended
+        return
+    fi
     trap 'kill "$victim" 2>/dev/null; exit' TERM
     while kill -0 "$vmm_pid" 2>/dev/null; do
         vmm_run 8 ${other_options:-} </dev/null >/run/victim 2>&1 &

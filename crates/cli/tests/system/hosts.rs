@@ -42,10 +42,10 @@ pub fn isolation() -> &'static Host {
     get(RUN.get_or_init(|| boot("trapless", "isolation", "")))
 }
 
-/// Guests that are paused, saved, killed and restored.
+/// Guests that are paused, saved, killed and restored, to huge pages and back.
 pub fn restore() -> &'static Host {
     static RUN: OnceLock<Result<Host, String>> = OnceLock::new();
-    get(RUN.get_or_init(|| boot("trapless", "restore", "")))
+    get(RUN.get_or_init(|| boot("trapless", "restore", " trapless.hugepages=1")))
 }
 
 /// The same on AIA, with the APLIC in KVM (`ioctl`) or in the VMM (`irqfd`).
