@@ -206,9 +206,9 @@ pub const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "nested-own-vmm",
-        explanation: "the same with our VMM in the host",
+        explanation: "the same with our VMM in the host, and guest RAM in huge pages",
         image: "bench-nested",
-        append: "trapless.run=naps trapless.cpus=2",
+        append: "trapless.run=naps trapless.cpus=2 trapless.param.hugepages=1",
         limit: 300,
         variants: None,
         rows: &[
@@ -279,7 +279,7 @@ pub const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "ledger",
-        explanation: "scenario nested-own-vmm on our machine: no ledger, its totals, and totals with all events written to a file",
+        explanation: "scenario nested-own-vmm without huge pages on our machine: no ledger, its totals, and totals with all events written to a file",
         image: "bench-nested",
         append: "trapless.run=naps trapless.cpus=2",
         limit: 300,
