@@ -124,21 +124,21 @@ impl Hart {
         }
         if self.stalled {
             self.stalled = false;
-            self.cycles = self.cycles.max(until);
+            // Only the end of the turn, or a timer of its own, can end what it waits for.
+            self.cycles = self.cycles.max(until.min(self.wake_time()));
         }
         self.refresh(plat);
+        // Also if it stops: nobody will tell it again of what is pending now.
+        self.waiting &= !self.enabled_pending();
         if plat.stop_requested() {
             return Some(Stop::Requested);
         }
         if self.waiting {
-            if !self.enabled_pending() {
-                if !self.wait_reported {
-                    self.wait_reported = true;
-                    self.record_wait(plat, true);
-                }
-                return Some(Stop::Wfi);
+            if !self.wait_reported {
+                self.wait_reported = true;
+                self.record_wait(plat, true);
             }
-            self.waiting = false;
+            return Some(Stop::Wfi);
         }
         if self.wait_reported {
             self.wait_reported = false;

@@ -106,6 +106,10 @@ pub(crate) struct Bus {
     watches_modes: bool,
     /// A device was touched: its deadline may have changed.
     pub touched: bool,
+    /// Only one hart runs in this round, which ends when others are concerned.
+    pub alone: bool,
+    /// Something happened in this round that a device, or a hart other than who did it, may have to see.
+    pub concerned: bool,
     pub meter: Meter,
 }
 
@@ -170,6 +174,8 @@ impl Bus {
             stop: Arc::new(AtomicBool::new(false)),
             watches_modes,
             touched: true,
+            alone: false,
+            concerned: false,
             meter: Meter::default(),
         })
     }
@@ -229,6 +235,7 @@ impl Bus {
         if let Some(origin) = origin {
             changed &= !(1 << origin);
         }
+        self.concerned |= changed != 0;
         while changed != 0 {
             let hart = changed.trailing_zeros() as usize;
             changed &= changed - 1;
@@ -410,7 +417,8 @@ impl Platform for Bus {
     }
 
     fn stop_requested(&self) -> bool {
-        self.power.get().is_some() || self.stop.load(Relaxed)
+        let ends = self.alone && (self.concerned || self.touched);
+        ends || self.power.get().is_some() || self.stop.load(Relaxed)
     }
 
     fn record(&mut self, event: &Event) {

@@ -7,6 +7,9 @@
 //!         all harts wait? now = the next thing that can happen
 //! ```
 //!
+//! While all harts but one wait, rounds are longer, and end when that hart does something that concerns
+//! anybody else.
+//!
 //! Nothing here looks at the host's clock. Time passes for a waiting hart when it wakes.
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,8 +19,8 @@ use trapless_hart::{Activity, Observer, Stop};
 
 use crate::Machine;
 
-/// How much longer the turn of the only hart is: nobody waits for it.
-const SINGLE_HART_TURNS: u64 = 16;
+/// Quanta in a round in which only one hart runs.
+const QUANTA_ALONE: u64 = 16;
 
 /// Position of a run.
 #[derive(Default, Debug)]
@@ -201,17 +204,33 @@ impl Machine {
         if self.bus.touched || self.clock.device_deadline <= now {
             self.attend_devices(now);
         }
-        let turns = if self.harts.len() == 1 {
-            SINGLE_HART_TURNS
-        } else {
-            1
-        };
+        let quantum = self.config.quantum;
         let input = self.inputs.keys().next().map_or(u64::MAX, |key| key.0);
-        self.clock.horizon = now
-            .saturating_add(self.config.quantum * turns)
-            .min(input)
-            .min(self.clock.device_deadline)
-            .max(now + 1);
+        let others = self.others_wake();
+        // A device that has more to do gets the next round.
+        self.bus.concerned = self.bus.touched;
+        self.bus.alone = !self.bus.concerned && others > now.saturating_add(quantum);
+        let end = if self.bus.alone {
+            now.saturating_add(quantum * QUANTA_ALONE).min(others)
+        } else {
+            now.saturating_add(quantum)
+        };
+        self.clock.horizon = end.min(input).min(self.clock.device_deadline).max(now + 1);
+    }
+
+    /// When the second hart will run if no other wakes it: in the past if two do.
+    fn others_wake(&self) -> u64 {
+        let (mut first, mut second) = (u64::MAX, u64::MAX);
+        for (hart, feed) in self.harts.iter().zip(&self.bus.feeds) {
+            let time = if hart.waiting() {
+                feed.wake_time().min(hart.wake_time())
+            } else {
+                0
+            };
+            second = second.min(time.max(first));
+            first = first.min(time);
+        }
+        second
     }
 
     /// Polls devices that are due or have more to do, and notes the next deadline.
@@ -279,6 +298,9 @@ impl Machine {
                     if let Some(outcome) = self.ended() {
                         return Some(outcome);
                     }
+                    // What it did to others is theirs to see before it goes on.
+                    let now = self.harts[index].now().max(self.clock.now + 1);
+                    self.clock.horizon = horizon.min(now);
                     return None;
                 }
             }
