@@ -25,6 +25,7 @@ mod memory_access;
 mod noted_timer;
 pub mod platform;
 mod pmp;
+mod prefault;
 mod ram;
 mod run;
 mod snapshot;

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use crate::code_pages::CodePages;
+use crate::prefault::Prefault;
 
 use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 
@@ -27,6 +28,7 @@ pub struct Ram {
     size: u64,
     host: usize,
     pages: Arc<CodePages>,
+    prefault: Arc<Prefault>,
 }
 
 impl Ram {
@@ -53,8 +55,10 @@ impl Ram {
         unsafe {
             libc::madvise(host as *mut libc::c_void, bytes, libc::MADV_HUGEPAGE);
         }
+        let mem = Arc::new(mem);
         Ok(Self {
-            mem: Arc::new(mem),
+            prefault: Arc::new(Prefault::new(&mem, base, size)),
+            mem,
             base,
             size,
             host,
@@ -88,6 +92,12 @@ impl Ram {
     #[inline]
     pub(crate) fn code_pages(&self) -> &CodePages {
         &self.pages
+    }
+
+    /// A TLB is about to let stores to `page` hit, or to take the slow path that notes them.
+    #[inline]
+    pub(crate) fn will_write(&self, page: usize) {
+        self.prefault.touched(page);
     }
 
     /// Number of the page of a host address inside the mapping.

@@ -201,8 +201,8 @@ impl Hart {
         let leaf = leaf?;
         let pa = leaf.addr;
         let machine = eff.mode == Mode::M;
-        let page = self.csr.pmp.check(pa & !0xFFF, 4096, machine);
-        let pmp_rwx = match page {
+        let verdict = self.csr.pmp.check(pa & !0xFFF, 4096, machine);
+        let pmp_rwx = match verdict {
             Verdict::Uniform(rwx) => rwx,
             Verdict::Mixed => {
                 let mut rwx = [false; 3];
@@ -218,11 +218,15 @@ impl Hart {
         if !pmp_rwx[access as usize] {
             return self.fault(pick(access, ACCESS_FAULT), va, virt);
         }
-        if !eff.hlvx && page != Verdict::Mixed && self.ram.contains(pa & !0xFFF, 4096) {
+        if !eff.hlvx && verdict != Verdict::Mixed && self.ram.contains(pa & !0xFFF, 4096) {
             let both = |i: usize| leaf.rwx[i] && pmp_rwx[i];
             let host = self.ram.host(pa);
             let write = both(1) && access != Access::Exec;
-            let noted = write && !self.ram.code_pages().writable(self.ram.page_of(host));
+            let page = self.ram.page_of(host);
+            let noted = write && !self.ram.code_pages().writable(page);
+            if access == Access::Write {
+                self.ram.will_write(page);
+            }
             let mapping = Mapping {
                 host,
                 permitted: [both(0), both(1), both(2)],

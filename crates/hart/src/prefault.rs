@@ -1,0 +1,196 @@
+//! Memory of the host that the guest will touch soon, asked for by another thread.
+//!
+//! The host finds a huge page and clears it at the first touch. That takes tenths of a millisecond, or
+//! milliseconds where the host is a virtual machine itself and its memory was taken back. Kernels fill RAM
+//! upwards in a few places at once, so what follows a page that was touched is a good guess.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, Thread};
+
+use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
+
+/// Bytes that are touched at once: a huge page of most hosts.
+const CHUNK: u64 = 2 << 20;
+/// Pages of 4 KiB in a chunk.
+const PAGES: usize = CHUNK as usize / 4096;
+/// Chunks asked for ahead of one that follows another, and ahead of one that does not.
+const AHEAD: [usize; 2] = [4, 1];
+/// RAM of fewer chunks is left alone.
+const LEAST: usize = 32;
+
+/// What is known of a chunk.
+#[derive(Default)]
+struct Chunk {
+    /// A hart may have written to it.
+    touched: AtomicBool,
+    /// The other thread is to touch it, or has.
+    asked: AtomicBool,
+}
+
+/// State that both threads see. They share no lock, so that a process may be forked at any time; the fork
+/// has no second thread, and nothing is done ahead in it.
+struct Shared {
+    chunks: Vec<Chunk>,
+    /// Something was asked for since the other thread looked last.
+    news: AtomicBool,
+    end: AtomicBool,
+}
+
+/// One machine's RAM as far as it was touched.
+pub(crate) struct Prefault {
+    shared: Arc<Shared>,
+    memory: Arc<GuestMemoryMmap<()>>,
+    base: u64,
+    /// The other thread, once something was touched; `None` if there cannot be one.
+    thread: OnceLock<Option<Thread>>,
+}
+
+impl Prefault {
+    /// For the region of `memory` at `base` with `size` bytes.
+    pub fn new(memory: &Arc<GuestMemoryMmap<()>>, base: u64, size: u64) -> Self {
+        // The last chunk counts only if it is whole.
+        let count = (size / CHUNK) as usize;
+        let count = if count < LEAST { 0 } else { count };
+        Self {
+            shared: Arc::new(Shared {
+                chunks: (0..count).map(|_| Chunk::default()).collect(),
+                news: AtomicBool::new(false),
+                end: AtomicBool::new(false),
+            }),
+            memory: memory.clone(),
+            base,
+            thread: OnceLock::new(),
+        }
+    }
+
+    /// A hart is about to write to this page of RAM for the first time, or again.
+    #[inline]
+    pub fn touched(&self, page: usize) {
+        let index = page / PAGES;
+        if let Some(chunk) = self.shared.chunks.get(index) {
+            if !chunk.touched.load(Relaxed) {
+                self.first_touch(index);
+            }
+        }
+    }
+
+    #[cold]
+    fn first_touch(&self, index: usize) {
+        let chunks = &self.shared.chunks;
+        chunks[index].touched.store(true, Relaxed);
+        let follows = index
+            .checked_sub(1)
+            .is_some_and(|before| chunks[before].touched.load(Relaxed));
+        let ahead = AHEAD[usize::from(!follows)];
+        let mut news = false;
+        for chunk in chunks.iter().skip(index + 1).take(ahead) {
+            news |= !chunk.touched.load(Relaxed) && !chunk.asked.swap(true, Relaxed);
+        }
+        if news {
+            self.shared.news.store(true, SeqCst);
+            if let Some(thread) = self.thread.get_or_init(|| self.start()) {
+                thread.unpark();
+            }
+        }
+    }
+
+    fn start(&self) -> Option<Thread> {
+        let (shared, memory, base) = (self.shared.clone(), self.memory.clone(), self.base);
+        let thread = thread::Builder::new().name("prefault".into());
+        let handle = thread.spawn(move || shared.serve(&memory, base)).ok()?;
+        Some(handle.thread().clone())
+    }
+}
+
+impl Drop for Prefault {
+    fn drop(&mut self) {
+        self.shared.end.store(true, SeqCst);
+        if let Some(Some(thread)) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+}
+
+impl Shared {
+    /// What the other thread does until the end.
+    fn serve(&self, memory: &GuestMemoryMmap<()>, base: u64) {
+        let mut done = vec![false; self.chunks.len()];
+        while !self.end.load(SeqCst) {
+            if !self.news.swap(false, SeqCst) {
+                thread::park();
+                continue;
+            }
+            for (index, done) in done.iter_mut().enumerate() {
+                let chunk = &self.chunks[index];
+                if *done || !chunk.asked.load(Relaxed) || self.end.load(Relaxed) {
+                    continue;
+                }
+                *done = true;
+                if !chunk.touched.load(Relaxed) {
+                    touch(memory, GuestAddress(base + index as u64 * CHUNK));
+                }
+            }
+        }
+    }
+}
+
+/// Makes the host provide the page at `address` for writing; what is in it stays.
+fn touch(memory: &GuestMemoryMmap<()>, address: GuestAddress) {
+    if let Ok(host) = memory.get_host_address(address) {
+        // SAFETY: the byte lies in the mapping, which lives as long as `memory`. Harts use it meanwhile, but
+        // it does not change: the processor writes back what it finds, and lets no other write come between.
+        let byte = unsafe { AtomicU8::from_ptr(host) };
+        // An exchange is a write for the host even if the values differ. Another operation that changes
+        // nothing could be turned into a load.
+        let _ = byte.compare_exchange(0, 0, Relaxed, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use crate::Ram;
+
+    use super::*;
+
+    const BASE: u64 = 0x8000_0000;
+
+    /// Whether the host has given memory for the first page of a chunk.
+    fn resident(ram: &Ram, chunk: u64) -> bool {
+        let page = ram.host(BASE + chunk * CHUNK);
+        let mut answer = 0u8;
+        // SAFETY: the page lies in the mapping of `ram`, and the answer is one byte for one page.
+        let done = unsafe { libc::mincore(page as *mut libc::c_void, 4096, &raw mut answer) };
+        done == 0 && answer & 1 != 0
+    }
+
+    #[test]
+    fn memory_after_a_growing_area_is_there_before_it_is_touched_and_no_more() {
+        let ram = Ram::new(BASE, 256 << 20).unwrap();
+        ram.store(BASE + 20 * CHUNK + 8, 8, 7).unwrap();
+        ram.store(BASE + 21 * CHUNK, 8, 9).unwrap();
+        for chunk in 20..22 {
+            ram.will_write(chunk * PAGES);
+        }
+        let start = Instant::now();
+        while !(22..26).all(|chunk| resident(&ram, chunk)) {
+            assert!(
+                start.elapsed() < Duration::from_secs(60),
+                "nothing was done ahead"
+            );
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert!(!resident(&ram, 26) && !resident(&ram, 19));
+        assert_eq!(ram.load(BASE + 20 * CHUNK + 8, 8), Some(7));
+        assert_eq!(ram.load(BASE + 22 * CHUNK, 8), Some(0));
+    }
+
+    #[test]
+    fn last_chunk_and_small_memories_have_nothing_ahead() {
+        let ram = Ram::new(BASE, 256 << 20).unwrap();
+        ram.will_write(256 * 256 - 1);
+        Ram::new(BASE, 1 << 20).unwrap().will_write(0);
+    }
+}
