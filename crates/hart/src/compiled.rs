@@ -268,7 +268,8 @@ pub(crate) struct Fast {
     pub(crate) timer: NotedTimer,
     /// [`Session`] while compiled code runs.
     session: usize,
-    jumps: Vec<Jump>,
+    /// Jump caches of V=0 and V=1: a host and its guest often run the same kernel at the same addresses.
+    jumps: [Vec<Jump>; 2],
     /// [`Compiled::version`] that `jumps` belongs to.
     version: u32,
 }
@@ -292,7 +293,7 @@ impl Fast {
             time_delta: 0,
             timer: NotedTimer::new(),
             session: 0,
-            jumps: Vec::new(),
+            jumps: [Vec::new(), Vec::new()],
             version: 0,
         }
     }
@@ -301,7 +302,7 @@ impl Fast {
 impl Fast {
     /// Forgets code for host addresses that `gone` names.
     pub fn forget_jumps(&mut self, gone: impl Fn(usize) -> bool) {
-        for jump in &mut self.jumps {
+        for jump in self.jumps.iter_mut().flatten() {
             if gone(jump.pc.wrapping_add(jump.addend) as usize) {
                 *jump = Jump::EMPTY;
             }
@@ -390,23 +391,27 @@ impl Hart {
         let Some(compiled) = code.compiled() else {
             return false;
         };
-        let renew = compiled.version != self.fast.version || self.fast.jumps.is_empty();
+        let renew = compiled.version != self.fast.version || self.fast.jumps[0].is_empty();
         if renew {
             self.fast.version = compiled.version;
-            self.fast.jumps = vec![Jump::EMPTY; JUMPS];
-            self.fast.jump_array = self.fast.jumps.as_ptr() as usize;
+            self.fast.jumps = [vec![Jump::EMPTY; JUMPS], vec![Jump::EMPTY; JUMPS]];
         }
         renew
     }
 
     /// Remembers the code for a program counter whose page the fetch TLB has with this addend.
     fn remember_jump(&mut self, code: &CodeCache, pc: u64, addend: u64, target: Code) {
-        self.fast.jumps[(pc >> 1) as usize % JUMPS] = Jump {
+        *self.jump(pc) = Jump {
             pc,
             addend,
             epoch: u64::from(code.epoch()),
             code: target.address(),
         };
+    }
+
+    /// The place of a program counter in the jump cache, which is not empty.
+    fn jump(&mut self, pc: u64) -> &mut Jump {
+        &mut self.fast.jumps[usize::from(self.mode.v())][(pc >> 1) as usize % JUMPS]
     }
 
     /// Code for the program counter, if the jump cache has it: what compiled code would find by itself.
@@ -415,7 +420,8 @@ impl Hart {
         if self.fast.version != code.compiled()?.version {
             return None;
         }
-        let jump = self.fast.jumps.get((self.pc >> 1) as usize % JUMPS)?;
+        let jumps = &self.fast.jumps[usize::from(self.mode.v())];
+        let jump = jumps.get((self.pc >> 1) as usize % JUMPS)?;
         let entry = self.tlb.fetch(self.pc);
         let valid = jump.pc == self.pc
             && entry.exec == self.pc & !0xFFF
@@ -446,7 +452,7 @@ impl Hart {
             Exit::Unknown => None,
             Exit::Crossing => {
                 // Something else may be there now, which a block can hold.
-                self.fast.jumps[(self.pc >> 1) as usize % JUMPS] = Jump::EMPTY;
+                *self.jump(self.pc) = Jump::EMPTY;
                 None
             }
         }
@@ -479,6 +485,7 @@ impl Hart {
     fn prepare(&mut self) {
         self.meter.set(Activity::Compiled);
         (self.fast.data_tlb, self.fast.fetch_tlb) = self.tlb.arrays();
+        self.fast.jump_array = self.fast.jumps[usize::from(self.mode.v())].as_ptr() as usize;
         let dirty = self.csr.mstatus & status::FS == status::FS
             && (!self.mode.v() || self.csr.vsstatus & status::FS == status::FS);
         let (bank, status) = match self.mode {
