@@ -20,6 +20,7 @@ mod compiled;
 mod config;
 mod csr;
 mod fpu;
+mod g_stage;
 mod interp;
 mod memory_access;
 mod noted_timer;
@@ -115,6 +116,8 @@ pub struct Hart {
     pub(crate) data_mode: Mode,
     pub(crate) csr: Csrs,
     pub(crate) tlb: Tlb,
+    /// The last walk of the G-stage.
+    pub(crate) g_path: g_stage::Path,
     pub(crate) jumps: interp::JumpCache,
     pub(crate) fast: compiled::Fast,
     /// [`code_pages::CodePages::version`] that the TLB is up to date with.
@@ -171,6 +174,7 @@ impl Hart {
             data_mode: Mode::M,
             csr: Csrs::new(),
             tlb: Tlb::new(),
+            g_path: g_stage::Path::default(),
             jumps: interp::JumpCache::new(),
             fast: compiled::Fast::new(),
             code_version: 0,

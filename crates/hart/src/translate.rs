@@ -4,6 +4,7 @@
 use trapless_isa::csr::{envcfg, status};
 use trapless_isa::{Mode, Priv, cause::exception};
 
+use crate::g_stage::Path;
 use crate::pmp::Verdict;
 use crate::state::HpmEvent;
 use crate::tlb::{Access, Key, Mapping};
@@ -232,6 +233,7 @@ impl Hart {
                 permitted: [both(0), both(1), both(2)],
                 noted,
                 span: leaf.span,
+                path: self.g_path,
             };
             self.tlb.insert(eff.array, va, access, &mapping);
         }
@@ -326,6 +328,7 @@ impl Hart {
         mxr: bool,
         hlvx: bool,
     ) -> Result<Leaf, WalkError> {
+        self.g_path = Path::default();
         let atp = self.csr.hgatp;
         let levels = levels(atp);
         if levels == 0 {
@@ -380,6 +383,9 @@ impl Hart {
                 pte_gpa
             };
             let pte = self.read_pte(pte_addr)?;
+            if stage.wide != 0 {
+                self.g_path.push(pte_addr, pte);
+            }
             if pte & PTE_V == 0 || pte & (PTE_R | PTE_W) == PTE_W || pte & PTE_RESERVED != 0 {
                 return Err(WalkError::Page);
             }
@@ -456,6 +462,9 @@ impl Hart {
                 pte_addr
             };
             self.write_pte(target, pte | needed)?;
+            if stage.wide != 0 {
+                self.g_path.replace_last(pte | needed);
+            }
             dirty |= access == Access::Write;
         }
         Ok(Leaf {
