@@ -21,6 +21,7 @@ mod config;
 mod csr;
 mod fpu;
 mod g_stage;
+mod huge;
 mod interp;
 mod memory_access;
 mod noted_timer;

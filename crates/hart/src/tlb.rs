@@ -9,6 +9,7 @@
 use trapless_isa::Mode;
 
 use crate::g_stage::{Path, Sources};
+use crate::huge;
 // Fetches have an array of their own: their misses cost no virtual time, those of data do.
 use trapless_jit::{DataEntry as Entry, FetchEntry, TLB_ENTRIES as ENTRIES};
 
@@ -17,7 +18,7 @@ const CONTEXTS: usize = 16;
 /// Entries of one context: both ways.
 const BOTH_WAYS: usize = 2 * ENTRIES;
 /// Filled slots remembered per context; beyond this clearing it touches all.
-const FILLED: usize = 256;
+const FILLED: usize = 1024;
 /// Ranges with superpages remembered per context; beyond this every address fence drops all of it.
 const SUPERPAGES: usize = 16;
 /// Such a range, unless a superpage is larger: kernels map all of RAM with superpages, far from what they fence.
@@ -235,6 +236,10 @@ impl Tlb {
             filled: Vec::new(),
         };
         if self.contexts.len() < CONTEXTS {
+            if self.contexts.is_empty() {
+                self.entries = huge::reserve(CONTEXTS * BOTH_WAYS);
+                self.fetches = huge::reserve(CONTEXTS * BOTH_WAYS);
+            }
             self.contexts.push(context);
             let end = self.contexts.len() * BOTH_WAYS;
             self.entries.resize(end, EMPTY);

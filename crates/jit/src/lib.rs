@@ -168,7 +168,7 @@ pub const FLOAT_NEAREST: u8 = 2;
 pub const CACHE_BLOCK: u64 = 64;
 
 /// Entries of one way of a TLB array, indexed by virtual page number modulo this.
-pub const TLB_ENTRIES: usize = 1024;
+pub const TLB_ENTRIES: usize = 4096;
 
 /// Layout of an entry of the data TLB. A tag is the virtual page's address, and hits an address with
 /// the same page and no misaligned low bits.
