@@ -48,7 +48,7 @@ impl Hart {
                 if access == Access::Write && self.tlb.noted(eff.array, va) {
                     let page = self.ram.page_of(host);
                     if self.ram.code_pages().writable(page) {
-                        self.tlb.unnote(eff.array, va);
+                        self.tlb.unnote(eff.array, va, page);
                     }
                 }
                 host

@@ -21,7 +21,12 @@ pub(crate) struct CodePages {
     anything: AtomicBool,
     /// Counts pages that got code while a TLB may have let stores hit.
     version: AtomicU32,
+    /// The last of them.
+    added: Mutex<Vec<u32>>,
 }
+
+/// Pages that got code lately which are remembered.
+const ADDED: usize = 256;
 
 impl CodePages {
     pub fn new(pages: usize) -> Self {
@@ -30,6 +35,7 @@ impl CodePages {
             written: Mutex::default(),
             anything: AtomicBool::new(false),
             version: AtomicU32::new(0),
+            added: Mutex::default(),
         }
     }
 
@@ -61,7 +67,20 @@ impl CodePages {
         self.flags[page].store(flags & !WRITABLE | CODE, Relaxed);
         if flags & WRITABLE != 0 {
             self.version.fetch_add(1, Relaxed);
+            let mut added = self.added.lock().unwrap_or_else(PoisonError::into_inner);
+            if added.len() == ADDED {
+                added.clear();
+            }
+            added.push(page as u32);
         }
+    }
+
+    /// The pages that got code since [`version`](Self::version) was `seen`; `None` if they are not remembered.
+    pub fn added_since(&self, seen: u32) -> Option<Vec<u32>> {
+        let added = self.added.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = self.version().wrapping_sub(seen) as usize;
+        let first = added.len().checked_sub(count)?;
+        Some(added[first..].to_vec())
     }
 
     /// No block of `page` is in the code cache any more. A hart that looks through its TLB now leaves entries
@@ -118,5 +137,12 @@ mod tests {
         assert_eq!(pages.version(), seen);
         pages.add(3);
         assert_ne!(pages.version(), seen);
+        assert_eq!(pages.added_since(seen), Some(vec![3]));
+        assert_eq!(pages.added_since(pages.version()), Some(vec![]));
+        for _ in 0..ADDED {
+            pages.remove(2);
+            pages.add(2);
+        }
+        assert_eq!(pages.added_since(seen), None);
     }
 }

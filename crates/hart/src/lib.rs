@@ -36,6 +36,7 @@ mod statistics;
 mod tlb;
 mod translate;
 mod trap;
+mod writers;
 
 pub use activity::{Activity, Meter};
 pub use block::{CodeCache, CodeLimits};
@@ -174,7 +175,7 @@ impl Hart {
             mode: Mode::M,
             data_mode: Mode::M,
             csr: Csrs::new(),
-            tlb: Tlb::new(),
+            tlb: Tlb::new((ram.size() / 4096) as usize),
             g_path: g_stage::Path::default(),
             jumps: interp::JumpCache::new(),
             fast: compiled::Fast::new(),

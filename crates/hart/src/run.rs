@@ -187,11 +187,12 @@ impl Hart {
     pub(crate) fn note_stores(&mut self) {
         let version = self.ram.code_pages().version();
         if version != self.code_version {
-            self.code_version = version;
             let ram = &self.ram;
-            self.tlb.note_stores(|host| {
-                ram.holds(host) && ram.code_pages().holds_code(ram.page_of(host))
-            });
+            let pages = ram.code_pages().added_since(self.code_version);
+            self.code_version = version;
+            let holds_code = |page: usize| ram.code_pages().holds_code(page);
+            let code = |host| ram.holds(host) && holds_code(ram.page_of(host));
+            self.tlb.note_stores(pages.as_deref(), holds_code, code);
         }
     }
 

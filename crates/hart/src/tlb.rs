@@ -10,6 +10,7 @@ use trapless_isa::Mode;
 
 use crate::g_stage::{Path, Sources};
 use crate::huge;
+use crate::writers::Writers;
 // Fetches have an array of their own: their misses cost no virtual time, those of data do.
 use trapless_jit::{DataEntry as Entry, FetchEntry, TLB_ENTRIES as ENTRIES};
 
@@ -94,6 +95,8 @@ struct Context {
 pub(crate) struct Mapping {
     /// Any host address in it.
     pub host: usize,
+    /// Its number in RAM.
+    pub page: usize,
     /// Kinds of access that may hit, in the order of [`Access`].
     pub permitted: [bool; 3],
     /// Stores are to be noted.
@@ -135,6 +138,8 @@ pub(crate) struct Tlb {
     contexts: Vec<Context>,
     /// Of the guests seen last.
     sources: Vec<Sources>,
+    /// Slots of the first way with entries that let stores hit, now or before they moved to the second.
+    writers: Writers,
     clock: u64,
     /// Context that each mode used last with SUM clear and set: a guess that is nearly always right.
     latest: [[usize; 2]; Mode::ALL.len()],
@@ -143,12 +148,14 @@ pub(crate) struct Tlb {
 }
 
 impl Tlb {
-    pub fn new() -> Self {
+    /// An empty one for RAM of so many pages.
+    pub fn new(pages: usize) -> Self {
         Self {
             entries: Vec::new(),
             fetches: Vec::new(),
             contexts: Vec::new(),
             sources: Vec::new(),
+            writers: Writers::new(pages),
             clock: 0,
             latest: [[0; 2]; Mode::ALL.len()],
             fetch: 0,
@@ -301,13 +308,24 @@ impl Tlb {
         (tag == va & PAGE).then(|| va.wrapping_add(addend) as usize)
     }
 
-    /// Lets stores to the page of `va` hit again.
-    pub fn unnote(&mut self, array: usize, va: u64) {
+    /// Lets stores to the page of `va`, which is this page of RAM, hit again.
+    pub fn unnote(&mut self, array: usize, va: u64, page: usize) {
         let way = self.way(array, va, |e| e.write);
         let entry = &mut self.entries[way];
         if entry.write != INVALID {
             entry.write &= !NOTED;
+            self.add_writer(page, array + Self::slot(va));
         }
+    }
+
+    /// Stores to a page of RAM may hit by a slot of the first way, or later by that of the second.
+    fn add_writer(&mut self, page: usize, slot: usize) {
+        let entries = &self.entries;
+        let live = |slot: usize| {
+            let writes = |slot: usize| entries.get(slot).is_some_and(|e| e.write & NOTED == 0);
+            writes(slot) || writes(slot + ENTRIES)
+        };
+        self.writers.add(page, slot, live);
     }
 
     /// Whether the entry for `va`, which permits stores, has them noted.
@@ -342,6 +360,9 @@ impl Tlb {
                 addend,
                 pad: 0,
             };
+            if mapping.permitted[1] && !mapping.noted {
+                self.add_writer(mapping.page, slot);
+            }
         }
         let context = &mut self.contexts[array / BOTH_WAYS];
         if context.filled.len() <= FILLED {
@@ -384,12 +405,38 @@ impl Tlb {
         }
     }
 
-    /// Lets stores to the pages that `code` names by a host address take the slow path.
-    pub fn note_stores(&mut self, code: impl Fn(usize) -> bool) {
-        for entry in &mut self.entries {
+    /// Lets stores to pages of RAM that hold code now take the slow path: to `pages`, or to all that do. `code`
+    /// tells of a page's number, and of a host address, whether it does.
+    pub fn note_stores(
+        &mut self,
+        pages: Option<&[u32]>,
+        holds_code: impl Fn(usize) -> bool,
+        code: impl Fn(usize) -> bool,
+    ) {
+        let note = |entry: &mut Entry| {
             if entry.write & NOTED == 0 && code(entry.write.wrapping_add(entry.addend) as usize) {
                 entry.write |= NOTED;
             }
+        };
+        for &page in pages.unwrap_or_default() {
+            let page = page as usize;
+            if !holds_code(page) {
+                // Not any more: entries for it stay as they are, and so does what is known of them.
+                continue;
+            }
+            let Some(slots) = self.writers.of(page) else {
+                self.entries.iter_mut().for_each(note);
+                self.writers.clear(page);
+                continue;
+            };
+            for slot in slots {
+                note(&mut self.entries[slot]);
+                note(&mut self.entries[slot + ENTRIES]);
+            }
+            self.writers.clear(page);
+        }
+        if pages.is_none() {
+            self.entries.iter_mut().for_each(note);
         }
     }
 
@@ -443,6 +490,7 @@ mod tests {
     fn insert(tlb: &mut Tlb, array: usize, va: u64, host: usize, permitted: [bool; 3], span: u64) {
         let mapping = Mapping {
             host,
+            page: 0,
             permitted,
             noted: false,
             span,
@@ -457,7 +505,7 @@ mod tests {
 
     #[test]
     fn world_switch_keeps_translations_and_fences_drop_only_what_they_name() {
-        let mut tlb = Tlb::new();
+        let mut tlb = Tlb::new(16);
         let host = tlb.intern(&key(Mode::HS, 8 << 60 | 1 << 44, 0));
         let g1 = tlb.intern(&key(Mode::VS, 8 << 60, 8 << 60 | 1 << 44));
         let g2 = tlb.intern(&key(Mode::VS, 8 << 60, 8 << 60 | 2 << 44));
@@ -477,7 +525,7 @@ mod tests {
 
     #[test]
     fn address_fence_inside_a_superpage_drops_all_of_it() {
-        let mut tlb = Tlb::new();
+        let mut tlb = Tlb::new(16);
         let a = tlb.intern(&key(Mode::HS, 1, 0));
         insert(&mut tlb, a, 0x20_0000, 0x7000_0000, [true; 3], 0x20_0000);
         insert(&mut tlb, a, 0x20_1000, 0x7000_1000, [true; 3], 0x20_0000);
@@ -487,7 +535,7 @@ mod tests {
 
     #[test]
     fn pages_that_share_a_slot_push_each_other_out_only_when_both_ways_are_taken() {
-        let mut tlb = Tlb::new();
+        let mut tlb = Tlb::new(16);
         let a = tlb.intern(&key(Mode::HS, 1, 0));
         let page = |i: u64| 0x3000 + i * (ENTRIES as u64) * 4096;
         for i in 0..3 {
@@ -520,13 +568,14 @@ mod tests {
 
     #[test]
     fn g_stage_fence_drops_a_guest_whose_tables_changed_and_no_other() {
-        let mut tlb = Tlb::new();
+        let mut tlb = Tlb::new(16);
         let satp = 10 << 60;
         let guest = |vmid: u64| 8 << 60 | vmid << 44;
         let map = |tlb: &mut Tlb, mode: Mode, vmid: u64, pte: u64| {
             let array = tlb.intern(&key(mode, satp, guest(vmid)));
             let mut mapping = Mapping {
                 host: 0x7000_0000,
+                page: 0,
                 permitted: [true; 3],
                 noted: false,
                 span: 4096,
@@ -564,7 +613,7 @@ mod tests {
 
     #[test]
     fn recycled_context_starts_empty() {
-        let mut tlb = Tlb::new();
+        let mut tlb = Tlb::new(16);
         let first = tlb.intern(&key(Mode::HS, 0, 0));
         insert(&mut tlb, first, 0x1000, 0x7000_0000, [true; 3], 4096);
         tlb.select(&key(Mode::HS, 100, 0), &key(Mode::HS, 100, 0));

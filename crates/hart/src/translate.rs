@@ -230,6 +230,7 @@ impl Hart {
             }
             let mapping = Mapping {
                 host,
+                page,
                 permitted: [both(0), both(1), both(2)],
                 noted,
                 span: leaf.span,
