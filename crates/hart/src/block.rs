@@ -31,6 +31,15 @@ const CHANGES: usize = 64;
 /// Instructions across pages that are kept decoded.
 const SINGLES: usize = 1024;
 
+/// A page whose blocks were dropped.
+#[derive(Debug)]
+pub(crate) struct Change {
+    /// Its number in RAM.
+    pub page: u32,
+    /// Where in it blocks were, in bytes from its start.
+    pub offsets: Vec<u16>,
+}
+
 /// A run of instructions that is entered at its start only.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Block {
@@ -127,7 +136,7 @@ pub struct CodeCache {
     content: u32,
     epoch: u32,
     /// Pages whose blocks were dropped lately, and how many there were ever.
-    changed: Vec<u32>,
+    changed: Vec<Change>,
     changes: u64,
     /// Instructions that no block holds, as decoded last, by a hash of their bits.
     singles: Vec<Inst>,
@@ -282,17 +291,20 @@ impl CodeCache {
     }
 
     /// The pages that were dropped since there were `seen` changes; `None` if they are not remembered.
-    pub(crate) fn changed_since(&self, seen: u64) -> Option<&[u32]> {
+    pub(crate) fn changed_since(&self, seen: u64) -> Option<&[Change]> {
         let count = (self.changes - seen) as usize;
         let first = self.changed.len().checked_sub(count)?;
         Some(&self.changed[first..])
     }
 
-    fn note_change(&mut self, page: usize) {
+    fn note_change(&mut self, page: usize, offsets: Vec<u16>) {
         if self.changed.len() == CHANGES {
             self.changed.clear();
         }
-        self.changed.push(page as u32);
+        self.changed.push(Change {
+            page: page as u32,
+            offsets,
+        });
         self.changes += 1;
     }
 
@@ -323,7 +335,9 @@ impl CodeCache {
             if let Some(compiled) = &mut self.compiled {
                 compiled.drop_page(page as u32, before.iter().filter_map(|i| i.checked_sub(1)));
             }
-            self.note_change(page);
+            let blocks = (0..PARCELS).filter(|&parcel| before[parcel] != 0);
+            let offsets = blocks.map(|parcel| parcel as u16 * 2).collect();
+            self.note_change(page, offsets);
         }
     }
 
@@ -453,7 +467,7 @@ impl CodeCache {
         self.tables[self.pages[page] as usize - 1][parcel] = index + 1;
         if parcel == PARCELS - 1 {
             // It takes the place of an instruction across pages that harts may remember.
-            self.note_change(page);
+            self.note_change(page, vec![parcel as u16 * 2]);
         }
         Some(index)
     }

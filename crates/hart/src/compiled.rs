@@ -30,7 +30,7 @@ use crate::csr::plain::plain_csrs;
 use crate::csr::read::SSTATUS;
 use crate::csr::write::VSSTATUS;
 use crate::fpu::flag;
-use crate::interp::Flow;
+use crate::interp::{Flow, places};
 use crate::noted_timer::NotedTimer;
 use crate::platform::Platform;
 use crate::run::{NoObserver, Stop};
@@ -300,13 +300,24 @@ impl Fast {
 }
 
 impl Fast {
-    /// Forgets code for host addresses that `gone` names.
-    pub fn forget_jumps(&mut self, gone: impl Fn(usize) -> bool) {
-        for jump in self.jumps.iter_mut().flatten() {
-            if gone(jump.pc.wrapping_add(jump.addend) as usize) {
-                *jump = Jump::EMPTY;
+    /// Forgets code for host addresses that `gone` names, which are at these offsets of a page.
+    pub fn forget_jumps(&mut self, offsets: &[u16], gone: impl Fn(usize) -> bool) {
+        for jumps in self.jumps.iter_mut().filter(|jumps| !jumps.is_empty()) {
+            for place in places(offsets, JUMPS) {
+                let jump = &mut jumps[place];
+                if gone(jump.pc.wrapping_add(jump.addend) as usize) {
+                    *jump = Jump::EMPTY;
+                }
             }
         }
+    }
+
+    /// Forgets all code.
+    pub fn forget_all_jumps(&mut self) {
+        self.jumps
+            .iter_mut()
+            .flatten()
+            .for_each(|jump| *jump = Jump::EMPTY);
     }
 }
 

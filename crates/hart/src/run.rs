@@ -3,7 +3,7 @@
 use trapless_isa::inst::Inst;
 use trapless_ledger::event::{Event, Raise};
 
-use crate::block::CodeCache;
+use crate::block::{Change, CodeCache};
 use crate::platform::Platform;
 use crate::{Activity, Hart, csr};
 
@@ -172,14 +172,18 @@ impl Hart {
     }
 
     #[cold]
-    fn forget_pages(&mut self, pages: Option<&[u32]>) {
-        let ram = &self.ram;
-        let gone = |host: usize| match pages {
-            Some(pages) => ram.holds(host) && pages.contains(&(ram.page_of(host) as u32)),
-            None => true,
+    fn forget_pages(&mut self, changes: Option<&[Change]>) {
+        let Some(changes) = changes else {
+            self.jumps.forget_all();
+            self.fast.forget_all_jumps();
+            return;
         };
-        self.jumps.forget(gone);
-        self.fast.forget_jumps(gone);
+        let ram = &self.ram;
+        for change in changes {
+            let gone = |host: usize| ram.holds(host) && ram.page_of(host) == change.page as usize;
+            self.jumps.forget(&change.offsets, gone);
+            self.fast.forget_jumps(&change.offsets, gone);
+        }
     }
 
     /// Lets stores to pages that hold code since the last look take the slow path.

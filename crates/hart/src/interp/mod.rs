@@ -53,14 +53,28 @@ impl JumpCache {
         ])
     }
 
-    /// Forgets the blocks at host addresses that `gone` names.
-    pub fn forget(&mut self, gone: impl Fn(usize) -> bool) {
-        for jump in &mut self.0 {
+    /// Forgets the blocks at host addresses that `gone` names, which are at these offsets of a page.
+    pub fn forget(&mut self, offsets: &[u16], gone: impl Fn(usize) -> bool) {
+        for place in places(offsets, JUMPS) {
+            let jump = &mut self.0[place];
             if gone(jump.pc.wrapping_add(jump.addend) as usize) {
                 jump.pc = 1;
             }
         }
     }
+
+    /// Forgets all blocks.
+    pub fn forget_all(&mut self) {
+        self.0.iter_mut().for_each(|jump| jump.pc = 1);
+    }
+}
+
+/// Places, in a cache of `size` entries by program counter / 2, of program counters with these offsets in their page:
+/// pages may be mapped anywhere.
+pub(crate) fn places(offsets: &[u16], size: usize) -> impl Iterator<Item = usize> {
+    const PARCELS: usize = 4096 / 2;
+    let starts = offsets.iter().map(|&offset| usize::from(offset) / 2);
+    starts.flat_map(move |start| (start..size).step_by(PARCELS))
 }
 
 /// Where execution goes after an instruction off the fast path.
