@@ -90,7 +90,6 @@ impl Compiled {
             data_tlb: offset_of!(Hart, fast.data_tlb),
             fetch_tlb: offset_of!(Hart, fast.fetch_tlb),
             jumps: offset_of!(Hart, fast.jump_array),
-            epoch: offset_of!(Hart, fast.epoch),
             f: offset_of!(Hart, f),
             float_state: offset_of!(Hart, fast.float_state),
             float_used: offset_of!(Hart, fast.float_used),
@@ -251,8 +250,8 @@ pub(crate) struct Fast {
     data_tlb: usize,
     fetch_tlb: usize,
     jump_array: usize,
-    /// Epoch of the code cache.
-    epoch: u64,
+    /// Epoch of the code cache that `jumps` belongs to.
+    epoch: u32,
     /// See [`Layout::float_state`] and what follows it.
     float_state: u8,
     float_used: u8,
@@ -300,15 +299,24 @@ impl Fast {
 }
 
 impl Fast {
-    /// Forgets code for host addresses that `gone` names, which are at these offsets of a page.
-    pub fn forget_jumps(&mut self, offsets: &[u16], gone: impl Fn(usize) -> bool) {
+    /// Forgets the code of blocks at these offsets of the page at a host address.
+    pub fn forget_jumps(&mut self, offsets: &[u16], page: usize) {
         for jumps in self.jumps.iter_mut().filter(|jumps| !jumps.is_empty()) {
             for place in places(offsets, JUMPS) {
                 let jump = &mut jumps[place];
-                if gone(jump.pc.wrapping_add(jump.addend) as usize) {
+                if jump.is_in(page) {
                     *jump = Jump::EMPTY;
                 }
             }
+        }
+    }
+
+    /// Forgets all code if what is remembered belongs to another epoch.
+    #[inline]
+    pub fn renew_epoch(&mut self, epoch: u32) {
+        if self.epoch != epoch {
+            self.epoch = epoch;
+            self.forget_all_jumps();
         }
     }
 
@@ -412,12 +420,9 @@ impl Hart {
 
     /// Remembers the code for a program counter whose page the fetch TLB has with this addend.
     fn remember_jump(&mut self, code: &CodeCache, pc: u64, addend: u64, target: Code) {
-        *self.jump(pc) = Jump {
-            pc,
-            addend,
-            epoch: u64::from(code.epoch()),
-            code: target.address(),
-        };
+        if let Some(compiled) = code.compiled() {
+            *self.jump(pc) = compiled.jit.jump(pc, addend, target);
+        }
     }
 
     /// The place of a program counter in the jump cache, which is not empty.
@@ -428,17 +433,15 @@ impl Hart {
     /// Code for the program counter, if the jump cache has it: what compiled code would find by itself.
     #[inline]
     fn known(&self, code: &CodeCache) -> Option<Code> {
-        if self.fast.version != code.compiled()?.version {
+        let compiled = code.compiled()?;
+        if self.fast.version != compiled.version {
             return None;
         }
         let jumps = &self.fast.jumps[usize::from(self.mode.v())];
         let jump = jumps.get((self.pc >> 1) as usize % JUMPS)?;
         let entry = self.tlb.fetch(self.pc);
-        let valid = jump.pc == self.pc
-            && entry.exec == self.pc & !0xFFF
-            && jump.addend == entry.addend
-            && jump.epoch == u64::from(code.epoch());
-        valid.then(|| Code::at(jump))
+        let valid = jump.is_for(self.pc, entry.addend) && entry.exec == self.pc & !0xFFF;
+        compiled.jit.code(jump).filter(|_| valid)
     }
 
     /// Interprets block `index`, which is at the program counter.
@@ -476,7 +479,6 @@ impl Hart {
         let session = Session { code, plat };
         self.fast.session = &raw const session as usize;
         self.counts.entries += 1;
-        self.fast.epoch = u64::from(code.epoch());
         self.prepare();
         // SAFETY: the layout is that of `Hart`; the arrays are those of the TLB and of `fast.jumps`, which
         // have the lengths that the compiler assumes; TLB entries lead to RAM, which lives as long as the

@@ -165,6 +165,7 @@ impl Hart {
     /// Forgets where the blocks of pages were that have changed since the last look.
     #[inline]
     pub(crate) fn forget_changed_code(&mut self, code: &CodeCache) {
+        self.fast.renew_epoch(code.epoch());
         if code.changes() != self.code_changes {
             self.forget_pages(code.changed_since(self.code_changes));
             self.code_changes = code.changes();
@@ -180,9 +181,9 @@ impl Hart {
         };
         let ram = &self.ram;
         for change in changes {
-            let gone = |host: usize| ram.holds(host) && ram.page_of(host) == change.page as usize;
-            self.jumps.forget(&change.offsets, gone);
-            self.fast.forget_jumps(&change.offsets, gone);
+            let page = ram.host(ram.base() + u64::from(change.page) * 4096);
+            self.jumps.forget(&change.offsets, page);
+            self.fast.forget_jumps(&change.offsets, page);
         }
     }
 

@@ -48,8 +48,6 @@ pub struct Layout {
     pub fetch_tlb: usize,
     /// Address of the array of [`Jump`] times [`JUMPS`].
     pub jumps: usize,
-    /// Epoch that a [`Jump`] must have, `u64`.
-    pub epoch: usize,
     /// Floating-point registers, `u64` each.
     pub f: usize,
     /// [`FLOAT_DIRTY`] and [`FLOAT_NEAREST`], `u8`.
@@ -198,29 +196,41 @@ pub struct FetchEntry {
 /// Entries of the jump cache, indexed by program counter / 2 modulo this.
 pub const JUMPS: usize = 32768;
 
-/// Where the code for a program counter is. It holds while the fetch TLB has the page with the same
-/// addend, and while the epoch is the same.
+/// Where the code for a program counter is: [`Jit::jump`] makes it. It holds while the fetch TLB has the page with
+/// the same addend.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Jump {
     /// Program counter; an odd one never matches.
-    pub pc: u64,
-    /// [`FetchEntry::addend`] of its page.
-    pub addend: u64,
-    /// See [`Layout::epoch`].
-    pub epoch: u64,
-    /// Address of its code.
-    pub code: u64,
+    pc: u64,
+    /// Low half of the page number of [`FetchEntry::addend`]. The rest follows from it and the program counter: hosts
+    /// map less than 2^44 bytes.
+    page: u32,
+    /// Offset of its code in the compiler's memory.
+    code: u32,
 }
 
 impl Jump {
     /// Matches nothing.
     pub const EMPTY: Self = Self {
         pc: 1,
-        addend: 0,
-        epoch: 0,
+        page: 0,
         code: 0,
     };
+
+    /// Whether this is about a program counter whose page has this addend.
+    #[must_use]
+    #[inline]
+    pub fn is_for(&self, pc: u64, addend: u64) -> bool {
+        self.pc == pc && self.page == (addend >> 12) as u32
+    }
+
+    /// Whether the program counter's page is the one that a host address is in.
+    #[must_use]
+    #[inline]
+    pub fn is_in(&self, host: usize) -> bool {
+        self.page.wrapping_add((self.pc >> 12) as u32) == (host >> 12) as u32
+    }
 }
 
 /// Compiled code of a block: an address in the buffer.
@@ -228,16 +238,7 @@ impl Jump {
 pub struct Code(pub(crate) std::num::NonZeroU64);
 
 impl Code {
-    /// The code that a valid entry of the jump cache leads to.
-    ///
-    /// # Panics
-    /// If the entry is empty.
-    #[must_use]
-    pub fn at(jump: &Jump) -> Self {
-        Self(std::num::NonZeroU64::new(jump.code).expect("not an empty entry"))
-    }
-
-    /// The address, for [`Jump::code`].
+    /// The address.
     #[must_use]
     pub fn address(self) -> u64 {
         self.0.get()

@@ -53,11 +53,11 @@ impl JumpCache {
         ])
     }
 
-    /// Forgets the blocks at host addresses that `gone` names, which are at these offsets of a page.
-    pub fn forget(&mut self, offsets: &[u16], gone: impl Fn(usize) -> bool) {
+    /// Forgets the blocks at these offsets of the page at a host address.
+    pub fn forget(&mut self, offsets: &[u16], page: usize) {
         for place in places(offsets, JUMPS) {
             let jump = &mut self.0[place];
-            if gone(jump.pc.wrapping_add(jump.addend) as usize) {
+            if jump.pc.wrapping_add(jump.addend) as usize & !0xFFF == page {
                 jump.pc = 1;
             }
         }

@@ -64,9 +64,14 @@ impl Buffer {
         self.base as usize
     }
 
+    /// Address of the first code.
+    pub fn code(&self) -> usize {
+        self.base as usize + self.data
+    }
+
     /// Address at which the next code will be.
     pub fn next(&self) -> usize {
-        self.base as usize + self.data + self.used
+        self.code() + self.used
     }
 
     /// Most bytes of code.

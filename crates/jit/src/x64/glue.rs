@@ -84,14 +84,14 @@ fn reload(ops: &mut Assembler, o: &Offsets) {
 
 /// Jumps to the code for the program counter in `r13`, or leaves.
 pub(super) fn lookup(ops: &mut Assembler, o: &Offsets, ways: Ways) {
-    // Jump cache: 32 bytes for each; fetch TLB: 16 for each.
-    let jump_mask = ((JUMPS - 1) << 5) as i32;
+    // 16 bytes for each entry of the jump cache and of the fetch TLB.
+    let jump_mask = ((JUMPS - 1) << 4) as i32;
     let fetch_mask = ((TLB_ENTRIES - 1) << 4) as i32;
     let (leave, second_way) = (ways.leave as usize, ways.second_way as usize);
     dynasm!(ops
         ; .arch x64
         ; mov ecx, r13d
-        ; shl ecx, 4
+        ; shl ecx, 3
         ; and ecx, jump_mask
         ; add rcx, [rbx + o.jumps]
         ; cmp [rcx], r13
@@ -105,22 +105,24 @@ pub(super) fn lookup(ops: &mut Assembler, o: &Offsets, ways: Ways) {
         ; cmp [rdx], rax
         ; jne extern second_way
     );
-    enter_if_same(ops, o, 0, leave);
+    enter_if_same(ops, 0, ways);
 }
 
 /// Enters the code of the jump cache's entry at `rcx` if the fetch TLB's entry at `rdx + way` is the one
 /// that it was remembered with.
-fn enter_if_same(ops: &mut Assembler, o: &Offsets, way: i32, leave: usize) {
+fn enter_if_same(ops: &mut Assembler, way: i32, ways: Ways) {
+    let (base, leave) = (ways.code as i64, ways.leave as usize);
     dynasm!(ops
         ; .arch x64
         ; mov rax, [rdx + way + 8]
-        ; cmp [rcx + 8], rax
+        ; shr rax, 12
+        ; cmp [rcx + 8], eax
         ; jne extern leave
-        ; mov rax, [rbx + o.epoch]
-        ; cmp [rcx + 16], rax
-        ; jne extern leave
+        ; mov ecx, [rcx + 12]
         ; and r13, -4096
-        ; jmp QWORD [rcx + 24]
+        ; mov rax, QWORD base
+        ; add rax, rcx
+        ; jmp rax
     );
 }
 
@@ -168,12 +170,15 @@ pub(super) fn missing(site: i32, offset: i32) -> i32 {
 #[derive(Clone, Copy)]
 pub(super) struct Ways {
     leave: u64,
+    /// Where offsets of code begin.
+    code: u64,
     /// Looks in the second way of the fetch TLB.
     second_way: u64,
 }
 
 impl Glue {
     pub fn new(buffer: &mut Buffer, o: &Offsets, helpers: &Helpers) -> Option<Self> {
+        let start = buffer.code() as u64;
         let mut piece = |emit: &dyn Fn(&mut Assembler)| -> Option<u64> {
             let mut ops = Assembler::new(buffer.next());
             emit(&mut ops);
@@ -221,12 +226,17 @@ impl Glue {
                 ; ret
             );
         })?;
+        let mut ways = Ways {
+            leave,
+            second_way: 0,
+            code: start,
+        };
         let second_way = piece(&|ops| {
             let (way, leave) = ((TLB_ENTRIES << 4) as i32, leave as usize);
             dynasm!(ops; .arch x64; cmp [rdx + way], rax; jne extern leave);
-            enter_if_same(ops, o, way, leave);
+            enter_if_same(ops, way, ways);
         })?;
-        let ways = Ways { leave, second_way };
+        ways.second_way = second_way;
         let lookup_piece = piece(&|ops| lookup(ops, o, ways))?;
         let miss_link = piece(&|ops| {
             dynasm!(ops

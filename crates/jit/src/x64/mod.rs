@@ -23,7 +23,7 @@ use std::num::NonZeroU64;
 use dynasmrt::x64::X64Relocation;
 use dynasmrt::{DynasmApi, VecAssembler};
 
-use crate::{Code, Exit, Helpers, Known, Layout, PlainCsr, Site, Source};
+use crate::{Code, Exit, Helpers, Jump, Known, Layout, PlainCsr, Site, Source};
 use buffer::Buffer;
 use glue::Glue;
 
@@ -60,7 +60,6 @@ struct Offsets {
     data_tlb: i32,
     fetch_tlb: i32,
     jumps: i32,
-    epoch: i32,
     f: i32,
     float_state: i32,
     float_used: i32,
@@ -109,7 +108,6 @@ impl Offsets {
             data_tlb: at(layout.data_tlb),
             fetch_tlb: at(layout.fetch_tlb),
             jumps: at(layout.jumps),
-            epoch: at(layout.epoch),
             f: at(layout.f),
             float_state: at(layout.float_state),
             float_used: at(layout.float_used),
@@ -237,6 +235,25 @@ impl Jit {
         self.set(site.0, code.address());
     }
 
+    /// An entry of a jump cache that leads from `pc`, whose page has this addend in the fetch TLB, to `code`.
+    #[must_use]
+    pub fn jump(&self, pc: u64, addend: u64, code: Code) -> Jump {
+        Jump {
+            pc,
+            page: (addend >> 12) as u32,
+            code: (code.address() - self.buffer.code() as u64) as u32,
+        }
+    }
+
+    /// The code that an entry leads to; `None` if it is empty.
+    #[must_use]
+    pub fn code(&self, jump: &Jump) -> Option<Code> {
+        let address = self.buffer.code() as u64 + u64::from(jump.code);
+        NonZeroU64::new(address)
+            .filter(|_| jump.pc & 1 == 0)
+            .map(Code)
+    }
+
     /// Forgets all code. Nothing that [`compile`](Self::compile) gave out may be used afterwards.
     pub fn reset(&mut self) {
         self.sites = 0;
@@ -302,7 +319,6 @@ mod tests {
         data_tlb: 544,
         fetch_tlb: 552,
         jumps: 560,
-        epoch: 568,
         f: 576,
         float_state: 832,
         float_used: 833,
