@@ -89,6 +89,8 @@ impl Compiled {
             limit: offset_of!(Hart, limit),
             data_tlb: offset_of!(Hart, fast.data_tlb),
             fetch_tlb: offset_of!(Hart, fast.fetch_tlb),
+            twin_tlb: offset_of!(Hart, fast.twin_tlb),
+            sum_changes: offset_of!(Hart, fast.sum_changes),
             jumps: offset_of!(Hart, fast.jump_array),
             f: offset_of!(Hart, f),
             float_state: offset_of!(Hart, fast.float_state),
@@ -250,6 +252,9 @@ pub(crate) struct Fast {
     data_tlb: usize,
     fetch_tlb: usize,
     jump_array: usize,
+    /// See [`Layout::twin_tlb`] and what follows it.
+    twin_tlb: usize,
+    sum_changes: u64,
     /// Epoch of the code cache that `jumps` belongs to.
     epoch: u32,
     /// See [`Layout::float_state`] and what follows it.
@@ -279,6 +284,8 @@ impl Fast {
             data_tlb: 0,
             fetch_tlb: 0,
             jump_array: 0,
+            twin_tlb: 0,
+            sum_changes: 0,
             epoch: 0,
             float_state: 0,
             float_used: 0,
@@ -486,7 +493,7 @@ impl Hart {
         // `session` outlives the call.
         let site = unsafe { compiled.jit.enter((&raw mut *self).cast(), target) };
         self.fast.session = 0;
-        self.take_float_flags();
+        self.take_changes();
         self.fast.float_used = 0;
         // SAFETY: compiled code, which used it by the session, has come back.
         self.record_noted_timer(unsafe { &mut *session.plat });
@@ -498,6 +505,7 @@ impl Hart {
     fn prepare(&mut self) {
         self.meter.set(Activity::Compiled);
         (self.fast.data_tlb, self.fast.fetch_tlb) = self.tlb.arrays();
+        self.fast.twin_tlb = self.tlb.twin_array();
         self.fast.jump_array = self.fast.jumps[usize::from(self.mode.v())].as_ptr() as usize;
         let dirty = self.csr.mstatus & status::FS == status::FS
             && (!self.mode.v() || self.csr.vsstatus & status::FS == status::FS);
@@ -524,9 +532,13 @@ impl Hart {
         };
     }
 
-    /// Takes over the exception flags that compiled code has raised.
+    /// Takes over what compiled code has changed: SUM, and exception flags.
     #[inline]
-    fn take_float_flags(&mut self) {
+    fn take_changes(&mut self) {
+        if self.fast.sum_changes != 0 {
+            self.tlb.sum_changed(self.fast.sum_changes);
+            self.fast.sum_changes = 0;
+        }
         if self.fast.float_used != 0 {
             let raised = self.fast.float_flags;
             let bit = |from: u32, to: u8| if raised >> from & 1 != 0 { to } else { 0 };
@@ -551,7 +563,7 @@ unsafe fn session<'a>(context: *mut u8) -> (&'a mut Hart, &'a CodeCache, &'a mut
     let session = unsafe { &*(hart.fast.session as *const Session<'_>) };
     // SAFETY: both outlive the session, and only helpers use the platform while compiled code runs.
     let (code, plat) = unsafe { (&*session.code, &mut *session.plat) };
-    hart.take_float_flags();
+    hart.take_changes();
     hart.record_noted_timer(plat);
     (hart, code, plat)
 }

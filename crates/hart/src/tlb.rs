@@ -76,7 +76,29 @@ impl Key {
     fn vmid(&self) -> u16 {
         vmid_of(self.hgatp)
     }
+
+    /// The context of fetches: SUM and MXR are about loads and stores.
+    pub fn for_fetches(&self) -> Self {
+        Self {
+            flags: self.flags & !(SUM | MXR),
+            ..*self
+        }
+    }
+
+    /// The same with the other value of SUM.
+    fn twin(&self) -> Self {
+        Self {
+            flags: self.flags ^ SUM,
+            ..*self
+        }
+    }
 }
+
+/// Bits of [`Key::flags`].
+const SUM: u32 = 1;
+const MXR: u32 = 3 << 1;
+/// In place of an array that is not known.
+const NONE: usize = usize::MAX;
 
 fn vmid_of(hgatp: u64) -> u16 {
     (hgatp >> 44) as u16 & 0x3FFF
@@ -87,6 +109,8 @@ struct Context {
     used: u64,
     /// Virtual ranges (base, mask) in which this context has superpages.
     superpages: Vec<(u64, u64)>,
+    /// Context that was the same with the other value of SUM.
+    twin: usize,
     /// Slots that may not be empty, at most [`FILLED`] and one.
     filled: Vec<u16>,
 }
@@ -145,6 +169,8 @@ pub(crate) struct Tlb {
     latest: [[usize; 2]; Mode::ALL.len()],
     fetch: usize,
     data: usize,
+    /// Array of the context that a change of SUM selects for loads and stores, or [`NONE`].
+    twin: usize,
 }
 
 impl Tlb {
@@ -160,6 +186,7 @@ impl Tlb {
             latest: [[0; 2]; Mode::ALL.len()],
             fetch: 0,
             data: 0,
+            twin: NONE,
         }
     }
 
@@ -207,6 +234,25 @@ impl Tlb {
         (data as usize, fetch as usize)
     }
 
+    /// Host address of the array for data that a change of SUM selects, 0 if it is not known.
+    #[inline]
+    pub fn twin_array(&self) -> usize {
+        let twin = self.entries.get(self.twin..);
+        twin.map_or(0, |entries| entries.as_ptr() as usize)
+    }
+
+    /// Compiled code has changed SUM so many times.
+    pub fn sum_changed(&mut self, times: u64) {
+        if times % 2 != 0 {
+            std::mem::swap(&mut self.data, &mut self.twin);
+        }
+        // As if each had been selected: the last one last.
+        for array in [self.twin, self.fetch, self.data] {
+            self.clock += 1;
+            self.contexts[array / BOTH_WAYS].used = self.clock;
+        }
+    }
+
     /// Array of the context of fetches, for [`insert`](Self::insert).
     pub fn fetch_array(&self) -> usize {
         self.fetch
@@ -214,18 +260,33 @@ impl Tlb {
 
     /// Selects the contexts of fetches and of loads and stores.
     pub fn select(&mut self, fetch: &Key, data: &Key) {
+        let before = self.data;
         self.fetch = self.intern(fetch);
         self.data = if data == fetch {
             self.fetch
         } else {
             self.intern(data)
         };
+        let (old, new) = (before / BOTH_WAYS, self.data / BOTH_WAYS);
+        let twin = data.twin();
+        let is_twin = |i: usize| self.contexts.get(i).is_some_and(|c| c.key == twin);
+        if is_twin(old) {
+            self.contexts[old].twin = new;
+            self.contexts[new].twin = old;
+        }
+        let known = self.contexts[new].twin;
+        let is_twin = |i: usize| self.contexts.get(i).is_some_and(|c| c.key == twin);
+        self.twin = if is_twin(known) {
+            known * BOTH_WAYS
+        } else {
+            NONE
+        };
     }
 
     /// Offset of the array of a context, made if it is not resident.
     pub fn intern(&mut self, key: &Key) -> usize {
         self.clock += 1;
-        let sum = key.flags as usize & 1;
+        let sum = (key.flags & SUM) as usize;
         let hint = self.latest[key.mode as usize][sum];
         let known = match self.contexts.get(hint) {
             Some(context) if context.key == *key => Some(hint),
@@ -240,6 +301,7 @@ impl Tlb {
             key: *key,
             used: self.clock,
             superpages: Vec::new(),
+            twin: NONE,
             filled: Vec::new(),
         };
         if self.contexts.len() < CONTEXTS {
@@ -262,6 +324,9 @@ impl Tlb {
             .expect("more than one context");
         self.clear(i);
         self.contexts[i] = context;
+        if self.twin == i * BOTH_WAYS {
+            self.twin = NONE;
+        }
         i * BOTH_WAYS
     }
 

@@ -109,6 +109,12 @@ impl Hart {
         let c = &self.csr;
         let adue_pbmt = |env: u64| (env >> 61 & 3) as u32;
         let bit = |v: u64, mask: u64, to: u32| u32::from(v & mask != 0) << to;
+        // It means something in HS- and VS-mode only.
+        let sum = if mode.privilege() == Priv::S {
+            status::SUM
+        } else {
+            0
+        };
         match mode {
             Mode::M => Key {
                 flags: 0,
@@ -117,7 +123,7 @@ impl Hart {
                 mode,
             },
             Mode::HS | Mode::U => Key {
-                flags: bit(c.mstatus, status::SUM, 0)
+                flags: bit(c.mstatus & sum, status::SUM, 0)
                     | bit(c.mstatus, status::MXR, 1)
                     | adue_pbmt(c.menvcfg) << 4,
                 satp: c.s[0].atp,
@@ -125,7 +131,7 @@ impl Hart {
                 mode,
             },
             Mode::VS | Mode::VU => Key {
-                flags: bit(c.vsstatus, status::SUM, 0)
+                flags: bit(c.vsstatus & sum, status::SUM, 0)
                     | bit(c.vsstatus, status::MXR, 1)
                     | bit(c.mstatus, status::MXR, 2)
                     | adue_pbmt(c.menvcfg) << 4
@@ -149,13 +155,13 @@ impl Hart {
 
     /// Selects the TLB contexts after anything that [`Self::key`] looks at has changed.
     pub(crate) fn select_contexts(&mut self) {
-        let fetch = self.key(self.mode);
+        let own = self.key(self.mode);
         let data_mode = self.data_mode();
         if data_mode == self.mode {
-            self.tlb.select(&fetch, &fetch);
+            self.tlb.select(&own.for_fetches(), &own);
         } else {
             let data = self.key(data_mode);
-            self.tlb.select(&fetch, &data);
+            self.tlb.select(&own.for_fetches(), &data);
         }
         self.data_mode = data_mode;
     }

@@ -46,6 +46,11 @@ pub struct Layout {
     pub data_tlb: usize,
     /// Address of the fetch TLB's array: [`FetchEntry`] times [`TLB_ENTRIES`], then the second way's.
     pub fetch_tlb: usize,
+    /// Address of the data TLB's array for the other value of SUM in the register behind `sstatus`, 0 if only
+    /// others know it. Compiled code exchanges the two arrays when it changes SUM.
+    pub twin_tlb: usize,
+    /// How often it did, `u64`.
+    pub sum_changes: usize,
     /// Address of the array of [`Jump`] times [`JUMPS`].
     pub jumps: usize,
     /// Floating-point registers, `u64` each.

@@ -15,6 +15,8 @@ const SIE: i32 = 1 << 1;
 const INTERRUPT_FIELDS: i32 = SIE | 1 << 5 | 1 << 8;
 /// `sstatus.FS`.
 const FS: i32 = 3 << 13;
+/// `sstatus.SUM`.
+const SUM: i32 = 1 << 18;
 
 /// Destination of a result that nobody wants.
 const NOBODY: u8 = 32;
@@ -163,7 +165,7 @@ impl BlockCompiler<'_> {
         }
     }
 
-    /// `sstatus`, unless fields change that have effects.
+    /// `sstatus`, unless fields change that have other effects than to enable interrupts or user memory.
     fn status(&mut self, inst: &Inst, slow: &Slow) {
         let o = self.offsets;
         let kind = kind(inst);
@@ -185,8 +187,13 @@ impl BlockCompiler<'_> {
             dynasm!(self.ops
                 ; .arch x64
                 ; and eax, o.status_written
-                ; test eax, !INTERRUPT_FIELDS
+                ; test eax, !(INTERRUPT_FIELDS | SUM)
                 ; jnz =>slow.out
+                ; test eax, SUM
+                ; jz >same
+                ; cmp QWORD [rbx + o.twin_tlb], 0
+                ; je =>slow.out
+                ; same:
             );
             if kind != CsrKind::Clear {
                 // What is enabled and pending might be taken now.
@@ -206,7 +213,18 @@ impl BlockCompiler<'_> {
                     ; quiet:
                 );
             }
-            dynasm!(self.ops; .arch x64; xor [rcx], rax);
+            dynasm!(self.ops
+                ; .arch x64
+                ; xor [rcx], rax
+                ; test eax, SUM
+                ; jz >same
+                ; mov rcx, [rbx + o.twin_tlb]
+                ; mov [rbx + o.twin_tlb], rbp
+                ; mov [rbx + o.data_tlb], rcx
+                ; mov rbp, rcx
+                ; inc QWORD [rbx + o.sum_changes]
+                ; same:
+            );
         }
         if inst.rd != NOBODY {
             // SD says that FS is dirty.
