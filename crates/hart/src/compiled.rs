@@ -94,6 +94,9 @@ impl Compiled {
             jumps: offset_of!(Hart, fast.jump_array),
             f: offset_of!(Hart, f),
             float_state: offset_of!(Hart, fast.float_state),
+            float_ready: offset_of!(Hart, fast.float_ready),
+            frm: offset_of!(Hart, csr.frm),
+            fflags: offset_of!(Hart, csr.fflags),
             float_used: offset_of!(Hart, fast.float_used),
             float_clean: offset_of!(Hart, fast.float_clean),
             float_flags: offset_of!(Hart, fast.float_flags),
@@ -101,6 +104,9 @@ impl Compiled {
             hs: offset_of!(Hart, fast.hs),
             status: offset_of!(Hart, fast.status),
             status_shown: SSTATUS,
+            float_switchable: config.extensions.fd,
+            vsie_from: offset_of!(Hart, fast.vsie_from),
+            vsie_shown: offset_of!(Hart, fast.vsie_shown),
             mip: offset_of!(Hart, mip),
             mie: offset_of!(Hart, csr.mie),
             vsip: offset_of!(Hart, vsip),
@@ -259,12 +265,15 @@ pub(crate) struct Fast {
     epoch: u32,
     /// See [`Layout::float_state`] and what follows it.
     float_state: u8,
+    float_ready: u8,
     float_used: u8,
     float_clean: u32,
     float_flags: u32,
     /// See [`Layout::bank`] and what follows it.
     bank: usize,
     status: usize,
+    vsie_from: usize,
+    vsie_shown: u64,
     hs: u8,
     time_readable: u8,
     zero_block: u8,
@@ -288,11 +297,14 @@ impl Fast {
             sum_changes: 0,
             epoch: 0,
             float_state: 0,
+            float_ready: 0,
             float_used: 0,
             float_clean: MXCSR_DEFAULT,
             float_flags: 0,
             bank: 0,
             status: 0,
+            vsie_from: 0,
+            vsie_shown: 0,
             hs: 0,
             time_readable: 0,
             zero_block: 0,
@@ -507,13 +519,18 @@ impl Hart {
         (self.fast.data_tlb, self.fast.fetch_tlb) = self.tlb.arrays();
         self.fast.twin_tlb = self.tlb.twin_array();
         self.fast.jump_array = self.fast.jumps[usize::from(self.mode.v())].as_ptr() as usize;
-        let dirty = self.csr.mstatus & status::FS == status::FS
-            && (!self.mode.v() || self.csr.vsstatus & status::FS == status::FS);
         let (bank, status) = match self.mode {
             Mode::HS => (&raw mut self.csr.s[0], &raw mut self.csr.mstatus),
             Mode::VS => (&raw mut self.csr.s[1], &raw mut self.csr.vsstatus),
             _ => (null_mut(), null_mut()),
         };
+        if self.mode == Mode::HS {
+            let register = self
+                .vsie_register()
+                .map_or(std::ptr::null(), std::ptr::from_ref);
+            self.fast.vsie_from = register as usize;
+            self.fast.vsie_shown = self.vs_view();
+        }
         self.fast.bank = bank as usize;
         self.fast.status = status as usize;
         self.fast.hs = u8::from(self.mode == Mode::HS && self.plain_csrs_open());
@@ -525,11 +542,15 @@ impl Hart {
             0
         };
         self.prepare_timer();
-        self.fast.float_state = match (dirty, self.csr.frm) {
+        let dirty = |status: u64| status & status::FS == status::FS;
+        let machine = dirty(self.csr.mstatus);
+        self.fast.float_ready = match (machine || !self.mode.v(), self.csr.frm) {
             (true, 0) => FLOAT_DIRTY | FLOAT_NEAREST,
             (true, _) => FLOAT_DIRTY,
             (false, _) => 0,
         };
+        let on = machine && (!self.mode.v() || dirty(self.csr.vsstatus));
+        self.fast.float_state = if on { self.fast.float_ready } else { 0 };
     }
 
     /// Takes over what compiled code has changed: SUM, and exception flags.

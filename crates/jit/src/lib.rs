@@ -57,6 +57,12 @@ pub struct Layout {
     pub f: usize,
     /// [`FLOAT_DIRTY`] and [`FLOAT_NEAREST`], `u8`.
     pub float_state: usize,
+    /// What [`float_state`](Self::float_state) is while FS of the mode's own status register is dirty, `u8`.
+    pub float_ready: usize,
+    /// `frm` and `fflags` without what compiled code has raised since it was entered, `u8` each.
+    pub frm: usize,
+    /// See [`frm`](Self::frm).
+    pub fflags: usize,
     /// Not 0 since compiled code has computed in floating point, `u8`. To be 0 when it is entered.
     pub float_used: usize,
     /// Value of the host's floating-point control register without exception flags, `u32`.
@@ -72,6 +78,13 @@ pub struct Layout {
     pub status: usize,
     /// Fields of that register that `sstatus` shows besides SD.
     pub status_shown: u64,
+    /// FS of `sstatus` can be written.
+    pub float_switchable: bool,
+    /// What an HS-mode read of `vsie` shows: the address of the register behind it, one bit to the left, 0 if it is
+    /// more than that, `u64`.
+    pub vsie_from: usize,
+    /// The bits of that register that it shows, `u64`.
+    pub vsie_shown: usize,
     /// `mip` and `mie`, and the guest's bits that are separate from them, `u64` each. Setting SIE is left
     /// to a helper while something is pending and enabled in either pair.
     pub mip: usize,

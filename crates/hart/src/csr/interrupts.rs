@@ -151,7 +151,7 @@ impl Hart {
     }
 
     /// VS-level bits that `vsie` and `vsip` show, at their `hip` positions.
-    pub(super) fn vs_view(&self) -> u64 {
+    pub(crate) fn vs_view(&self) -> u64 {
         self.csr.hideleg & VS_BITS
     }
 
@@ -216,12 +216,21 @@ impl Hart {
 
     /// `vsie` at `hip` positions.
     pub(super) fn vsie_value(&self) -> u64 {
-        let all = if self.lines.split {
-            self.csr.vsie
+        self.vsie_source() & self.vs_view()
+    }
+
+    /// The register that `vsie` shows the VS-level bits of.
+    fn vsie_source(&self) -> &u64 {
+        if self.lines.split {
+            &self.csr.vsie
         } else {
-            self.csr.mie
-        };
-        all & self.vs_view()
+            &self.csr.mie
+        }
+    }
+
+    /// The same; `None` if `vsie` has more than that.
+    pub(crate) fn vsie_register(&self) -> Option<&u64> {
+        (!self.has_aia()).then(|| self.vsie_source())
     }
 
     pub(super) fn write_hvip(&mut self, value: u64, mask: u64) {

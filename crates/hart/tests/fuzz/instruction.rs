@@ -25,7 +25,7 @@ const CLASSES: [(CostClass, u64); 14] = [
 ];
 
 /// CSRs that a program may write without losing itself at once.
-const WRITABLE: [u16; 16] = [
+const WRITABLE: [u16; 18] = [
     csr::FFLAGS,
     csr::FRM,
     csr::FCSR,
@@ -36,6 +36,8 @@ const WRITABLE: [u16; 16] = [
     csr::STIMECMP,
     csr::VSTIMECMP,
     csr::SSTATUS,
+    csr::SSTATUS,
+    csr::VSIE,
     csr::MSTATUS,
     csr::MCYCLE,
     csr::MINSTRET,
@@ -43,7 +45,7 @@ const WRITABLE: [u16; 16] = [
     csr::SATP,
     CUSTOM,
 ];
-const READABLE: [u16; 14] = [
+const READABLE: [u16; 15] = [
     csr::FCSR,
     csr::CYCLE,
     csr::TIME,
@@ -54,6 +56,7 @@ const READABLE: [u16; 14] = [
     csr::SSTATUS,
     csr::MIP,
     csr::SIP,
+    csr::VSIE,
     csr::MEPC,
     csr::MCAUSE,
     csr::HPMCOUNTER3,

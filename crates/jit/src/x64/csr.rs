@@ -7,7 +7,10 @@ use trapless_isa::inst::{Inst, Op};
 
 use super::block::{BlockCompiler, Slow};
 use super::regs::{RAX, RDX};
-use crate::{CSR_DONE, CsrKind, CsrPlace, CsrRequest, CsrWrite, PlainCsr, Position};
+use crate::{
+    CSR_DONE, CsrKind, CsrPlace, CsrRequest, CsrWrite, FLOAT_DIRTY, FLOAT_NEAREST, PlainCsr,
+    Position,
+};
 
 /// `sstatus.SIE`.
 const SIE: i32 = 1 << 1;
@@ -49,6 +52,8 @@ impl BlockCompiler<'_> {
             }
             csr::TIME => self.time(inst, &slow),
             csr::STIMECMP => self.guest_timer(inst, &slow),
+            csr::FCSR => self.float_control(inst, &slow),
+            csr::VSIE => self.guest_enables(inst, &slow),
             number => match self.plain_csrs.iter().find(|(n, _)| *n == number) {
                 Some((_, plain)) => self.plain(inst, plain, &slow),
                 None => false,
@@ -165,10 +170,11 @@ impl BlockCompiler<'_> {
         }
     }
 
-    /// `sstatus`, unless fields change that have other effects than to enable interrupts or user memory.
+    /// `sstatus`, unless fields change that have other effects than to enable interrupts, user memory or floating point.
     fn status(&mut self, inst: &Inst, slow: &Slow) {
         let o = self.offsets;
         let kind = kind(inst);
+        let known = INTERRUPT_FIELDS | SUM | if o.float_switchable { FS } else { 0 };
         dynasm!(self.ops
             ; .arch x64
             ; mov rcx, [rbx + o.status]
@@ -187,7 +193,7 @@ impl BlockCompiler<'_> {
             dynasm!(self.ops
                 ; .arch x64
                 ; and eax, o.status_written
-                ; test eax, !(INTERRUPT_FIELDS | SUM)
+                ; test eax, !known
                 ; jnz =>slow.out
                 ; test eax, SUM
                 ; jz >same
@@ -213,9 +219,12 @@ impl BlockCompiler<'_> {
                     ; quiet:
                 );
             }
+            dynasm!(self.ops; .arch x64; xor [rcx], rax);
+            if o.float_switchable {
+                self.float_switched();
+            }
             dynasm!(self.ops
                 ; .arch x64
-                ; xor [rcx], rax
                 ; test eax, SUM
                 ; jz >same
                 ; mov rcx, [rbx + o.twin_tlb]
@@ -241,6 +250,98 @@ impl BlockCompiler<'_> {
             );
             self.put(inst.rd, RAX);
         }
+    }
+
+    /// The status register at `rcx` has changed in the bits of `eax`: brings the state of floating point up to date.
+    /// Changes `rcx`.
+    fn float_switched(&mut self) {
+        let o = self.offsets;
+        dynasm!(self.ops
+            ; .arch x64
+            ; test eax, FS
+            ; jz >same
+            ; mov ecx, [rcx]
+            ; and ecx, FS
+            ; cmp ecx, FS
+            ; mov ecx, 0
+            ; jne >off
+            ; mov cl, [rbx + o.float_ready]
+            ; off:
+            ; mov [rbx + o.float_state], cl
+            ; same:
+        );
+    }
+
+    /// `fcsr`, read or written while the state is dirty already.
+    fn float_control(&mut self, inst: &Inst, slow: &Slow) -> bool {
+        let o = self.offsets;
+        match kind(inst) {
+            CsrKind::Read => {
+                // What was raised since is in the host's register.
+                dynasm!(self.ops
+                    ; .arch x64
+                    ; cmp BYTE [rbx + o.float_state], 0
+                    ; je =>slow.out
+                    ; cmp BYTE [rbx + o.float_used], 0
+                    ; jne =>slow.out
+                    ; movzx eax, BYTE [rbx + o.frm]
+                    ; shl eax, 5
+                    ; or al, [rbx + o.fflags]
+                );
+                self.put(inst.rd, RAX);
+            }
+            CsrKind::Write => {
+                dynasm!(self.ops
+                    ; .arch x64
+                    ; cmp BYTE [rbx + o.float_state], 0
+                    ; je =>slow.out
+                );
+                self.csr_operand(inst, RAX);
+                dynasm!(self.ops
+                    ; .arch x64
+                    ; mov ecx, eax
+                    ; and eax, 0x1F
+                    ; mov [rbx + o.fflags], al
+                    ; shr ecx, 5
+                    ; and ecx, 7
+                    ; mov [rbx + o.frm], cl
+                    ; mov eax, i32::from(FLOAT_DIRTY | FLOAT_NEAREST)
+                    ; mov edx, i32::from(FLOAT_DIRTY)
+                    ; test ecx, ecx
+                    ; cmovnz eax, edx
+                    ; mov [rbx + o.float_state], al
+                    ; mov [rbx + o.float_ready], al
+                    ; cmp BYTE [rbx + o.float_used], 0
+                    ; je >unused
+                    ; mov BYTE [rbx + o.float_used], 0
+                    ; ldmxcsr [rbx + o.float_clean]
+                    ; unused:
+                );
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// `vsie`, read in HS-mode.
+    fn guest_enables(&mut self, inst: &Inst, slow: &Slow) -> bool {
+        let o = self.offsets;
+        if kind(inst) != CsrKind::Read {
+            return false;
+        }
+        dynasm!(self.ops
+            ; .arch x64
+            ; cmp BYTE [rbx + o.hs], 0
+            ; je =>slow.out
+            ; mov rcx, [rbx + o.vsie_from]
+            ; test rcx, rcx
+            ; jz =>slow.out
+            ; mov rax, [rcx]
+            ; and rax, [rbx + o.vsie_shown]
+            ; shr rax, 1
+        );
+        self.put(inst.rd, RAX);
+        true
     }
 
     /// `time`, read.
