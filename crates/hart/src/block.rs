@@ -14,6 +14,7 @@ use trapless_jit::{Code, Site, Source};
 use crate::activity::{Activity, Meter};
 use crate::compiled::Compiled;
 use crate::config::{CostModel, Extensions, HartConfig};
+use crate::huge;
 use crate::ram::Ram;
 use crate::statistics::CodeStatistics;
 
@@ -28,6 +29,11 @@ const CROSSINGS: usize = 1 << 16;
 const NO_PAGE: u32 = u32::MAX;
 /// Changed pages that are remembered for harts to catch up with.
 const CHANGES: usize = 64;
+/// Blocks, and pages with code, for which there is room in one piece of memory; more are moved as they come.
+const BLOCKS: usize = 1 << 20;
+const TABLES: usize = 1 << 14;
+/// Instructions and blocks for each page of RAM that there is room for: most pages hold no code.
+const ROOM: usize = 64;
 /// Instructions across pages that are kept decoded.
 const SINGLES: usize = 1024;
 
@@ -77,7 +83,7 @@ pub(crate) struct Decoded<'a> {
     crossing_insts: &'a [Inst],
     blocks: &'a [Block],
     pages: &'a [u32],
-    tables: &'a [Box<[u32; PARCELS]>],
+    tables: &'a [[u32; PARCELS]],
 }
 
 impl<'a> Decoded<'a> {
@@ -129,7 +135,7 @@ pub struct CodeCache {
     /// Per RAM page: 1 + index into `tables`, or 0.
     pages: Vec<u32>,
     /// Per page and parcel: 1 + index into `blocks`, or 0.
-    tables: Vec<Box<[u32; PARCELS]>>,
+    tables: Vec<[u32; PARCELS]>,
     /// Per table: [`content`](Self::content) when the page was last compared with memory.
     validated: Vec<u32>,
     /// Counts the times that any page may have been written.
@@ -156,11 +162,13 @@ pub struct CodeCache {
 impl CodeCache {
     /// An empty cache for a machine with this RAM, whose harts all have these extensions.
     pub fn new(ram: &Ram, extensions: Extensions, cost: CostModel) -> Self {
+        let pages = (ram.size() / 4096) as usize;
+        let room = |most: usize| most.min(pages * ROOM);
         Self {
-            insts: Vec::new(),
-            blocks: Vec::new(),
-            pages: vec![0; (ram.size() / 4096) as usize],
-            tables: Vec::new(),
+            insts: huge::reserve(room(CodeLimits::default().instructions)),
+            blocks: huge::reserve(room(BLOCKS)),
+            pages: vec![0; pages],
+            tables: huge::reserve(pages.min(TABLES)),
             validated: Vec::new(),
             content: 0,
             epoch: 1,
@@ -234,7 +242,8 @@ impl CodeCache {
     pub fn compile(&mut self, hot: u32, config: &HartConfig) -> bool {
         // Without C, jumps have to be checked for misaligned targets, which compiled code does not do.
         if self.extensions.c {
-            self.compiled = Compiled::new(hot, self.limits.compiled, config);
+            self.compiled =
+                Compiled::new(hot, self.limits.compiled, self.blocks.capacity(), config);
         }
         self.compiled.is_some()
     }
@@ -315,7 +324,7 @@ impl CodeCache {
             return;
         };
         let (mut changed, mut kept) = (false, false);
-        let before = self.tables[table].clone();
+        let before = self.tables[table];
         for parcel in 0..PARCELS {
             let Some(index) = before[parcel].checked_sub(1) else {
                 continue;
@@ -457,7 +466,7 @@ impl CodeCache {
             page: page as u32,
         });
         if self.pages[page] == 0 {
-            self.tables.push(Box::new([0; PARCELS]));
+            self.tables.push([0; PARCELS]);
             self.validated.push(self.content);
             self.pages[page] = self.tables.len() as u32;
         }

@@ -30,6 +30,7 @@ use crate::csr::plain::plain_csrs;
 use crate::csr::read::SSTATUS;
 use crate::csr::write::VSSTATUS;
 use crate::fpu::flag;
+use crate::huge;
 use crate::interp::{Flow, places};
 use crate::noted_timer::NotedTimer;
 use crate::platform::Platform;
@@ -79,8 +80,9 @@ enum State {
 }
 
 impl Compiled {
-    /// `None` if there is no compiler for this host.
-    pub fn new(hot: u32, capacity: usize, config: &HartConfig) -> Option<Self> {
+    /// For `capacity` bytes of code and, in one piece of memory, `room` blocks; `None` if there is no compiler for
+    /// this host.
+    pub fn new(hot: u32, capacity: usize, room: usize, config: &HartConfig) -> Option<Self> {
         let layout = Layout {
             x: offset_of!(Hart, x),
             pc: offset_of!(Hart, pc),
@@ -136,7 +138,7 @@ impl Compiled {
         };
         Some(Self {
             jit: Jit::new(&layout, &helpers, capacity)?,
-            blocks: Vec::new(),
+            blocks: huge::reserve(room),
             version: 0,
             hot,
             waiting: Vec::new(),

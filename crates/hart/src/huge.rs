@@ -1,6 +1,9 @@
 //! Vectors that the host is asked to keep in huge pages: tables that are looked at everywhere, so that ordinary pages
 //! would cost the host's TLB more than the table saves.
 
+/// Smaller vectors are left in ordinary pages, in bytes.
+const LEAST: usize = 4 << 20;
+
 /// An empty vector with room for `capacity` elements, for which the host gives memory as it is filled. It stays where
 /// it is while it has room.
 pub(crate) fn reserve<T>(capacity: usize) -> Vec<T> {
@@ -13,9 +16,9 @@ pub(crate) fn reserve<T>(capacity: usize) -> Vec<T> {
 fn advise<T>(vector: &Vec<T>) {
     const PAGE: usize = 4096;
     let start = vector.as_ptr() as usize;
-    let end = start + vector.capacity() * size_of::<T>();
-    let (start, end) = (start.next_multiple_of(PAGE), end & !(PAGE - 1));
-    if start < end {
+    let bytes = vector.capacity() * size_of::<T>();
+    let (start, end) = (start.next_multiple_of(PAGE), (start + bytes) & !(PAGE - 1));
+    if bytes >= LEAST {
         // SAFETY: whole pages of the vector's own memory. It is a wish: without huge pages all is the same but slower.
         unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_HUGEPAGE) };
     }
