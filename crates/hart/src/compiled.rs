@@ -40,7 +40,7 @@ use crate::statistics::CodeStatistics;
 use crate::{Fault, Hart, HartConfig};
 
 /// Runs of a block after which compiling it pays.
-pub const HOT: u32 = 32;
+pub const HOT: u32 = 16;
 
 /// Blocks that are compiled together.
 const BATCH: usize = 16;
