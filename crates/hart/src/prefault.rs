@@ -88,10 +88,28 @@ impl Prefault {
             news |= !chunk.touched.load(Relaxed) && !chunk.asked.swap(true, Relaxed);
         }
         if news {
-            self.shared.news.store(true, SeqCst);
-            if let Some(thread) = self.thread.get_or_init(|| self.start()) {
-                thread.unpark();
-            }
+            self.wake();
+        }
+    }
+
+    /// Somebody fills `len` bytes from `addr` on: the other thread takes the second half.
+    pub fn expect(&self, addr: u64, len: u64) {
+        let chunk = |at: u64| (at.saturating_sub(self.base) / CHUNK) as usize;
+        let (half, end) = (addr.saturating_add(len / 2), addr.saturating_add(len));
+        let later = self.shared.chunks.get(chunk(half) + 1..=chunk(end));
+        let later = later.unwrap_or_default();
+        for chunk in later {
+            chunk.asked.store(true, Relaxed);
+        }
+        if !later.is_empty() {
+            self.wake();
+        }
+    }
+
+    fn wake(&self) {
+        self.shared.news.store(true, SeqCst);
+        if let Some(thread) = self.thread.get_or_init(|| self.start()) {
+            thread.unpark();
         }
     }
 
@@ -166,6 +184,17 @@ mod tests {
         done == 0 && answer & 1 != 0
     }
 
+    fn wait(done: impl Fn() -> bool) {
+        let start = Instant::now();
+        while !done() {
+            assert!(
+                start.elapsed() < Duration::from_secs(60),
+                "nothing was done ahead"
+            );
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     #[test]
     fn memory_after_a_growing_area_is_there_before_it_is_touched_and_no_more() {
         let ram = Ram::new(BASE, 256 << 20).unwrap();
@@ -174,17 +203,20 @@ mod tests {
         for chunk in 20..22 {
             ram.will_write(chunk * PAGES);
         }
-        let start = Instant::now();
-        while !(22..26).all(|chunk| resident(&ram, chunk)) {
-            assert!(
-                start.elapsed() < Duration::from_secs(60),
-                "nothing was done ahead"
-            );
-            thread::sleep(Duration::from_millis(1));
-        }
+        wait(|| (22..26).all(|chunk| resident(&ram, chunk)));
         assert!(!resident(&ram, 26) && !resident(&ram, 19));
         assert_eq!(ram.load(BASE + 20 * CHUNK + 8, 8), Some(7));
         assert_eq!(ram.load(BASE + 22 * CHUNK, 8), Some(0));
+    }
+
+    #[test]
+    fn second_half_of_what_is_filled_is_there_early() {
+        let ram = Ram::new(BASE, 256 << 20).unwrap();
+        ram.expect_writes(BASE + 8 * CHUNK, 8 * CHUNK);
+        wait(|| (13..16).all(|chunk| resident(&ram, chunk)));
+        assert!(!resident(&ram, 8) && !resident(&ram, 17));
+        ram.expect_writes(BASE - 4096, u64::MAX);
+        ram.expect_writes(u64::MAX, 1);
     }
 
     #[test]

@@ -112,6 +112,12 @@ impl Ram {
         (host.wrapping_sub(self.host) as u64) < self.size
     }
 
+    /// Somebody is about to fill `len` bytes of RAM from `addr` on: the host can begin to provide memory. What is
+    /// outside RAM does not count.
+    pub fn expect_writes(&self, addr: u64, len: u64) {
+        self.prefault.expect(addr, len);
+    }
+
     /// Something other than a hart may have written any of RAM.
     pub fn written_by_device(&self) {
         self.pages.anything_written();

@@ -77,6 +77,7 @@ pub(crate) fn write(ram: &Ram, addr: u64, bytes: &[u8], what: &str) -> Result<()
             ram.base() + ram.size()
         )));
     }
+    ram.expect_writes(addr, bytes.len() as u64);
     ram.guest_memory()
         .write_slice(bytes, GuestAddress(addr))
         .map_err(|e| Error::Invalid(format!("cannot load {what}: {e}")))
