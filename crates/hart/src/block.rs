@@ -325,8 +325,8 @@ impl CodeCache {
         };
         let (mut changed, mut kept) = (false, false);
         let before = self.tables[table];
-        for parcel in 0..PARCELS {
-            let Some(index) = before[parcel].checked_sub(1) else {
+        for (parcel, index) in before.iter().enumerate() {
+            let Some(index) = index.checked_sub(1) else {
                 continue;
             };
             let pa = ram.base() + (page * 4096 + parcel * 2) as u64;
