@@ -246,8 +246,9 @@ impl Tlb {
         if times % 2 != 0 {
             std::mem::swap(&mut self.data, &mut self.twin);
         }
-        // As if each had been selected: the last one last.
-        for array in [self.twin, self.fetch, self.data] {
+        // As if each had been selected, the last one last; the first change does not use what it leaves.
+        let arrays = [self.twin, self.fetch, self.data];
+        for array in &arrays[usize::from(times == 1)..] {
             self.clock += 1;
             self.contexts[array / BOTH_WAYS].used = self.clock;
         }
@@ -674,6 +675,45 @@ mod tests {
         assert!(!have(&tlb, other));
         tlb.flush_g_stage(None, |_, _| false);
         assert!(tlb.contexts.iter().all(|context| context.filled.is_empty()));
+    }
+
+    #[test]
+    fn changes_of_sum_by_compiled_code_are_those_of_the_interpreter() {
+        let sum = |on: bool| Key {
+            flags: u32::from(on),
+            ..key(Mode::HS, 8 << 60, 0)
+        };
+        // Contexts in the order in which they would be recycled, and the arrays selected.
+        let state = |tlb: &Tlb| {
+            let mut order: Vec<usize> = (0..tlb.contexts.len()).collect();
+            order.sort_by_key(|&i| tlb.contexts[i].used);
+            (order, tlb.fetch, tlb.data, tlb.twin)
+        };
+        for (start, times) in [
+            (false, 1),
+            (true, 1),
+            (false, 2),
+            (true, 2),
+            (false, 3),
+            (true, 5),
+        ] {
+            let [mut interpreted, mut compiled] = [0, 1].map(|_| {
+                let mut tlb = Tlb::new(16);
+                for on in [!start, start] {
+                    tlb.select(&sum(on).for_fetches(), &sum(on));
+                }
+                // As an access to a guest's memory does.
+                tlb.intern(&key(Mode::VS, 0, 1));
+                tlb
+            });
+            for i in 1..=times {
+                let on = start ^ (i % 2 != 0);
+                interpreted.select(&sum(on).for_fetches(), &sum(on));
+            }
+            compiled.sum_changed(times);
+            assert_ne!(compiled.twin, NONE);
+            assert_eq!(state(&interpreted), state(&compiled), "{start} {times}");
+        }
     }
 
     #[test]
