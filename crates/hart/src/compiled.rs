@@ -324,9 +324,10 @@ impl Fast {
     pub fn forget_jumps(&mut self, offsets: &[u16], page: usize) {
         for jumps in self.jumps.iter_mut().filter(|jumps| !jumps.is_empty()) {
             for place in places(offsets, JUMPS) {
-                let jump = &mut jumps[place];
-                if jump.is_in(page) {
-                    *jump = Jump::EMPTY;
+                for jump in &mut jumps[place..=place + 1] {
+                    if jump.is_in(page) {
+                        *jump = Jump::EMPTY;
+                    }
                 }
             }
         }
@@ -434,21 +435,33 @@ impl Hart {
         let renew = compiled.version != self.fast.version || self.fast.jumps[0].is_empty();
         if renew {
             self.fast.version = compiled.version;
-            self.fast.jumps = [vec![Jump::EMPTY; JUMPS], vec![Jump::EMPTY; JUMPS]];
+            let empty = || vec![Jump::EMPTY; JUMPS + 1];
+            self.fast.jumps = [empty(), empty()];
         }
         renew
     }
 
     /// Remembers the code for a program counter whose page the fetch TLB has with this addend.
     fn remember_jump(&mut self, code: &CodeCache, pc: u64, addend: u64, target: Code) {
-        if let Some(compiled) = code.compiled() {
-            *self.jump(pc) = compiled.jit.jump(pc, addend, target);
+        let Some(compiled) = code.compiled() else {
+            return;
+        };
+        let [first, second] = self.jump_places(pc);
+        // What was there moves on, unless it is older than this.
+        if !first.is_empty() && !first.is_at(pc) {
+            *second = *first;
         }
+        *first = compiled.jit.jump(pc, addend, target);
     }
 
-    /// The place of a program counter in the jump cache, which is not empty.
-    fn jump(&mut self, pc: u64) -> &mut Jump {
-        &mut self.fast.jumps[usize::from(self.mode.v())][(pc >> 1) as usize % JUMPS]
+    /// The two places of a program counter in the jump cache, which is not empty.
+    fn jump_places(&mut self, pc: u64) -> &mut [Jump; 2] {
+        let place = (pc >> 1) as usize % JUMPS;
+        let jumps = &mut self.fast.jumps[usize::from(self.mode.v())];
+        let places = jumps.get_mut(place..place + 2);
+        places
+            .and_then(|places| places.try_into().ok())
+            .expect("two entries")
     }
 
     /// Code for the program counter, if the jump cache has it: what compiled code would find by itself.
@@ -459,10 +472,14 @@ impl Hart {
             return None;
         }
         let jumps = &self.fast.jumps[usize::from(self.mode.v())];
-        let jump = jumps.get((self.pc >> 1) as usize % JUMPS)?;
+        let place = (self.pc >> 1) as usize % JUMPS;
         let entry = self.tlb.fetch(self.pc);
-        let valid = jump.is_for(self.pc, entry.addend) && entry.exec == self.pc & !0xFFF;
-        compiled.jit.code(jump).filter(|_| valid)
+        if entry.exec != self.pc & !0xFFF {
+            return None;
+        }
+        let mut places = jumps.get(place..place + 2)?.iter();
+        let jump = places.find(|jump| jump.is_for(self.pc, entry.addend))?;
+        compiled.jit.code(jump)
     }
 
     /// Interprets block `index`, which is at the program counter.
@@ -487,7 +504,11 @@ impl Hart {
             Exit::Unknown => None,
             Exit::Crossing => {
                 // Something else may be there now, which a block can hold.
-                *self.jump(self.pc) = Jump::EMPTY;
+                let pc = self.pc;
+                let places = self.jump_places(pc).iter_mut();
+                places
+                    .filter(|jump| jump.is_at(pc))
+                    .for_each(|jump| *jump = Jump::EMPTY);
                 None
             }
         }

@@ -51,7 +51,7 @@ pub struct Layout {
     pub twin_tlb: usize,
     /// How often it did, `u64`.
     pub sum_changes: usize,
-    /// Address of the array of [`Jump`] times [`JUMPS`].
+    /// Address of the array of [`Jump`] times [`JUMPS`] and one.
     pub jumps: usize,
     /// Floating-point registers, `u64` each.
     pub f: usize,
@@ -211,7 +211,8 @@ pub struct FetchEntry {
     pub addend: u64,
 }
 
-/// Entries of the jump cache, indexed by program counter / 2 modulo this.
+/// Entries of the jump cache, indexed by program counter / 2 modulo this. An entry may also be in the next place,
+/// which is looked at last: there is one more of them.
 pub const JUMPS: usize = 32768;
 
 /// Where the code for a program counter is: [`Jit::jump`] makes it. It holds while the fetch TLB has the page with
@@ -235,6 +236,18 @@ impl Jump {
         page: 0,
         code: 0,
     };
+
+    /// Whether it matches nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pc & 1 != 0
+    }
+
+    /// Whether this is about a program counter.
+    #[must_use]
+    pub fn is_at(&self, pc: u64) -> bool {
+        self.pc == pc
+    }
 
     /// Whether this is about a program counter whose page has this addend.
     #[must_use]

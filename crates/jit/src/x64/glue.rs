@@ -84,10 +84,9 @@ fn reload(ops: &mut Assembler, o: &Offsets) {
 
 /// Jumps to the code for the program counter in `r13`, or leaves.
 pub(super) fn lookup(ops: &mut Assembler, o: &Offsets, ways: Ways) {
-    // 16 bytes for each entry of the jump cache and of the fetch TLB.
+    // 16 bytes for each entry of the jump cache.
     let jump_mask = ((JUMPS - 1) << 4) as i32;
-    let fetch_mask = ((TLB_ENTRIES - 1) << 4) as i32;
-    let (leave, second_way) = (ways.leave as usize, ways.second_way as usize);
+    let second_place = ways.second_place as usize;
     dynasm!(ops
         ; .arch x64
         ; mov ecx, r13d
@@ -95,7 +94,18 @@ pub(super) fn lookup(ops: &mut Assembler, o: &Offsets, ways: Ways) {
         ; and ecx, jump_mask
         ; add rcx, [rbx + o.jumps]
         ; cmp [rcx], r13
-        ; jne extern leave
+        ; jne extern second_place
+    );
+    enter_if_mapped(ops, o, ways);
+}
+
+/// Enters the code of the jump cache's entry at `rcx` if the fetch TLB has the page that it was remembered with.
+fn enter_if_mapped(ops: &mut Assembler, o: &Offsets, ways: Ways) {
+    // 16 bytes for each entry.
+    let fetch_mask = ((TLB_ENTRIES - 1) << 4) as i32;
+    let second_way = ways.second_way as usize;
+    dynasm!(ops
+        ; .arch x64
         ; mov rdx, r13
         ; shr rdx, 8
         ; and edx, fetch_mask
@@ -170,6 +180,8 @@ pub(super) fn missing(site: i32, offset: i32) -> i32 {
 #[derive(Clone, Copy)]
 pub(super) struct Ways {
     leave: u64,
+    /// Looks in the second place of the jump cache.
+    second_place: u64,
     /// Where offsets of code begin.
     code: u64,
     /// Looks in the second way of the fetch TLB.
@@ -228,6 +240,7 @@ impl Glue {
         })?;
         let mut ways = Ways {
             leave,
+            second_place: 0,
             second_way: 0,
             code: start,
         };
@@ -237,6 +250,11 @@ impl Glue {
             enter_if_same(ops, way, ways);
         })?;
         ways.second_way = second_way;
+        ways.second_place = piece(&|ops| {
+            let leave = leave as usize;
+            dynasm!(ops; .arch x64; cmp [rcx + 16], r13; jne extern leave; add rcx, 16);
+            enter_if_mapped(ops, o, ways);
+        })?;
         let lookup_piece = piece(&|ops| lookup(ops, o, ways))?;
         let miss_link = piece(&|ops| {
             dynasm!(ops
