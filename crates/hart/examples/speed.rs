@@ -3,29 +3,13 @@
 //!
 //! `cargo run --release -p trapless-hart --example speed`
 
+#[path = "../tests/common/mod.rs"]
+mod common;
+
 use std::time::Instant;
 
-use trapless_hart::platform::{BusFault, Platform};
+use common::Nothing;
 use trapless_hart::{CodeCache, Hart, HartConfig, Ram};
-use trapless_isa::Mode;
-use trapless_isa::port::Lines;
-use trapless_ledger::event::Event;
-
-/// A machine with nothing in it.
-struct Nothing;
-
-impl Platform for Nothing {
-    fn load(&mut self, _: usize, _: u64, _: u64, _: u8, _: Mode) -> Result<u64, BusFault> {
-        Err(BusFault)
-    }
-    fn store(&mut self, _: usize, _: u64, _: u64, _: u8, _: u64, _: Mode) -> Result<(), BusFault> {
-        Err(BusFault)
-    }
-    fn lines(&mut self, _: usize, _: u64) -> Lines {
-        Lines::default()
-    }
-    fn record(&mut self, _: &Event) {}
-}
 
 /// xorshift over a 4 KiB table, with a call and two data-dependent branches in each round.
 const PROGRAM: [u32; 22] = [

@@ -1,26 +1,9 @@
 //! The code cache is bounded: programs larger than it run, and run the same.
 
-use trapless_hart::platform::{BusFault, Platform};
+mod common;
+
+use common::Nothing;
 use trapless_hart::{CodeCache, CodeLimits, CodeStatistics, Hart, HartConfig, Ram};
-use trapless_isa::Mode;
-use trapless_isa::port::Lines;
-use trapless_ledger::event::Event;
-
-/// A machine with nothing in it.
-struct Nothing;
-
-impl Platform for Nothing {
-    fn load(&mut self, _: usize, _: u64, _: u64, _: u8, _: Mode) -> Result<u64, BusFault> {
-        Err(BusFault)
-    }
-    fn store(&mut self, _: usize, _: u64, _: u64, _: u8, _: u64, _: Mode) -> Result<(), BusFault> {
-        Err(BusFault)
-    }
-    fn lines(&mut self, _: usize, _: u64) -> Lines {
-        Lines::default()
-    }
-    fn record(&mut self, _: &Event) {}
-}
 
 const RAM: u64 = 0x8000_0000;
 const DATA: u64 = RAM + (8 << 20);

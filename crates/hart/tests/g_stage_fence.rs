@@ -1,12 +1,12 @@
 //! `hfence.gvma`: what the G-stage's tables say from then on is what an access gets, whichever entry of them changed; a
 //! fence after which they say the same costs no page walk.
 
-use trapless_hart::platform::{BusFault, Platform};
+mod common;
+
+use common::Nothing;
 use trapless_hart::{CodeCache, Hart, HartConfig, Ram};
 use trapless_isa::Mode;
 use trapless_isa::csr::{self, hstatus};
-use trapless_isa::port::Lines;
-use trapless_ledger::event::Event;
 
 const RAM: u64 = 0x8000_0000;
 const LOAD: u64 = RAM;
@@ -24,24 +24,6 @@ const VMID: u64 = 5;
 const POINTER: u64 = 1;
 /// V, R, W, U, A, D.
 const LEAF: u64 = 0xD7;
-
-struct Nothing;
-
-impl Platform for Nothing {
-    fn load(&mut self, _: usize, _: u64, _: u64, _: u8, _: Mode) -> Result<u64, BusFault> {
-        Err(BusFault)
-    }
-
-    fn store(&mut self, _: usize, _: u64, _: u64, _: u8, _: u64, _: Mode) -> Result<(), BusFault> {
-        Err(BusFault)
-    }
-
-    fn lines(&mut self, _: usize, _: u64) -> Lines {
-        Lines::default()
-    }
-
-    fn record(&mut self, _: &Event) {}
-}
 
 struct Bench {
     hart: Hart,
