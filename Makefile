@@ -29,6 +29,7 @@ lint: setup
 	$(CARGO) fmt --all --check
 	cd vmm && $(CARGO) fmt --check
 	$(CARGO) clippy --release --locked --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --release --locked -p trapless-jit -p trapless-hart --features trapless-jit/no-compiler -- -D warnings
 
 test: build lint
 	$(CARGO) test --release --locked --workspace

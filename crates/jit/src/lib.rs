@@ -19,14 +19,14 @@
 //! Code is position-independent in the guest's address space: a block is compiled once for its
 //! physical address, and finds its program counter in a register.
 
-#[cfg(all(target_arch = "x86_64", unix))]
+#[cfg(all(target_arch = "x86_64", unix, not(feature = "no-compiler")))]
 mod x64;
-#[cfg(all(target_arch = "x86_64", unix))]
+#[cfg(all(target_arch = "x86_64", unix, not(feature = "no-compiler")))]
 pub use x64::Jit;
 
-#[cfg(not(all(target_arch = "x86_64", unix)))]
+#[cfg(not(all(target_arch = "x86_64", unix, not(feature = "no-compiler"))))]
 mod none;
-#[cfg(not(all(target_arch = "x86_64", unix)))]
+#[cfg(not(all(target_arch = "x86_64", unix, not(feature = "no-compiler"))))]
 pub use none::Jit;
 
 /// Where the context of a hart keeps what compiled code uses: byte offsets from its start.
@@ -299,7 +299,7 @@ impl Position {
         self.0 as usize & 0xFF
     }
 
-    #[cfg(all(target_arch = "x86_64", unix))]
+    #[cfg(all(target_arch = "x86_64", unix, not(feature = "no-compiler")))]
     pub(crate) fn bits(self) -> i32 {
         self.0 as i32
     }
@@ -336,12 +336,12 @@ pub enum CsrKind {
 }
 
 impl CsrRequest {
-    #[cfg(all(target_arch = "x86_64", unix))]
+    #[cfg(all(target_arch = "x86_64", unix, not(feature = "no-compiler")))]
     pub(crate) fn new(number: u16, kind: CsrKind) -> Self {
         Self(u32::from(number & 0xFFF) | (kind as u32) << 12)
     }
 
-    #[cfg(all(target_arch = "x86_64", unix))]
+    #[cfg(all(target_arch = "x86_64", unix, not(feature = "no-compiler")))]
     pub(crate) fn bits(self) -> i32 {
         self.0 as i32
     }

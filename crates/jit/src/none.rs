@@ -1,6 +1,6 @@
 //! Hosts without a compiler: everything is interpreted.
 
-use crate::{Code, Exit, Helpers, Known, Layout, Site, Source};
+use crate::{Code, Exit, Helpers, Jump, Known, Layout, Site, Source};
 
 /// Never exists on this host.
 pub enum Jit {}
@@ -19,6 +19,18 @@ impl Jit {
 
     /// See the compiler of other hosts.
     pub fn link(&mut self, _: Site, _: Code) {
+        match *self {}
+    }
+
+    /// See the compiler of other hosts.
+    #[must_use]
+    pub fn jump(&self, _: u64, _: u64, _: Code) -> Jump {
+        match *self {}
+    }
+
+    /// See the compiler of other hosts.
+    #[must_use]
+    pub fn code(&self, _: &Jump) -> Option<Code> {
         match *self {}
     }
 
