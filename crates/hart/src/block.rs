@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use trapless_isa::decode::decode;
 use trapless_isa::inst::{CostClass, Ext, Format, Inst, Op};
-use trapless_jit::{Code, Site, Source};
+use trapless_jit::{Code, PARCELS, Site, Source};
 
 use crate::activity::{Activity, Meter};
 use crate::compiled::Compiled;
@@ -22,11 +22,10 @@ use crate::statistics::CodeStatistics;
 pub const MAX_BLOCK: usize = 64;
 /// Register number that stands for "no destination": a slot nobody reads.
 pub(crate) const NO_REG: u8 = 32;
-const PARCELS: usize = 2048;
 /// Instructions across pages that are compiled before the others are left to the interpreter.
 const CROSSINGS: usize = 1 << 16;
 /// Page of a block that is an instruction across pages, wherever it is.
-const NO_PAGE: u32 = u32::MAX;
+pub(crate) const NO_PAGE: u32 = u32::MAX;
 /// Changed pages that are remembered for harts to catch up with.
 const CHANGES: usize = 64;
 /// Blocks, and pages with code, for which there is room in one piece of memory; more are moved as they come.
@@ -242,8 +241,9 @@ impl CodeCache {
     pub fn compile(&mut self, hot: u32, config: &HartConfig) -> bool {
         // Without C, jumps have to be checked for misaligned targets, which compiled code does not do.
         if self.extensions.c {
-            self.compiled =
-                Compiled::new(hot, self.limits.compiled, self.blocks.capacity(), config);
+            let room = self.blocks.capacity();
+            let pages = self.pages.len();
+            self.compiled = Compiled::new(hot, self.limits.compiled, room, pages, config);
         }
         self.compiled.is_some()
     }
@@ -292,6 +292,9 @@ impl CodeCache {
     /// What is remembered of where blocks are does not hold any more.
     fn forget_places(&mut self) {
         self.epoch = self.epoch.wrapping_add(1).max(1);
+        if let Some(compiled) = &mut self.compiled {
+            compiled.forget_places();
+        }
     }
 
     /// How many times blocks of some page were dropped.
@@ -474,10 +477,6 @@ impl CodeCache {
             ram.code_pages().add(page);
         }
         self.tables[self.pages[page] as usize - 1][parcel] = index + 1;
-        if parcel == PARCELS - 1 {
-            // It takes the place of an instruction across pages that harts may remember.
-            self.note_change(page, vec![parcel as u16 * 2]);
-        }
         Some(index)
     }
 

@@ -5,7 +5,7 @@
 //!  ├── cold block: interpreted, and counted
 //!  └── hot block: compiled, entered                   crates/jit
 //!        ├── jumps inside a page: chained             link
-//!        ├── others: jump cache                       Fast::jumps
+//!        ├── others: tables of pages                  CodeTables
 //!        └── everything without a template: helpers   the interpreter, for one instruction
 //! ```
 //!
@@ -15,23 +15,25 @@
 
 use std::mem::offset_of;
 use std::ptr::null_mut;
+use std::sync::Arc;
 
 use trapless_isa::Mode;
 use trapless_isa::csr::{envcfg, status};
 use trapless_isa::port::CsrOp;
 use trapless_jit::{
     CSR_DONE, CSR_MOVED, CSR_REFUSED, Code, CsrAnswer, CsrKind, CsrRequest, Exit, FLOAT_DIRTY,
-    FLOAT_NEAREST, Helpers, JUMPS, Jit, Jump, Layout, Position, Site, Source, TimerLayout,
+    FLOAT_NEAREST, Helpers, Jit, Layout, Position, Site, Source, TimerLayout,
 };
 
 use crate::activity::{Activity, Meter};
-use crate::block::{CodeCache, Decoded};
+use crate::block::{CodeCache, Decoded, NO_PAGE};
+use crate::code_tables::{CodeTables, no_code};
 use crate::csr::plain::plain_csrs;
 use crate::csr::read::SSTATUS;
 use crate::csr::write::VSSTATUS;
 use crate::fpu::flag;
 use crate::huge;
-use crate::interp::{Flow, places};
+use crate::interp::Flow;
 use crate::noted_timer::NotedTimer;
 use crate::platform::Platform;
 use crate::run::{NoObserver, Stop};
@@ -53,8 +55,7 @@ pub(crate) struct Compiled {
     jit: Jit,
     /// By number of the block.
     blocks: Vec<State>,
-    /// Changes when all code is dropped.
-    version: u32,
+    tables: Arc<CodeTables>,
     /// Runs of a block that are interpreted before it is compiled.
     hot: u32,
     /// Blocks that have run so often.
@@ -80,9 +81,15 @@ enum State {
 }
 
 impl Compiled {
-    /// For `capacity` bytes of code and, in one piece of memory, `room` blocks; `None` if there is no compiler for
-    /// this host.
-    pub fn new(hot: u32, capacity: usize, room: usize, config: &HartConfig) -> Option<Self> {
+    /// For `capacity` bytes of code and, in one piece of memory, `room` blocks, on a machine with so many pages of RAM;
+    /// `None` if there is no compiler for this host.
+    pub fn new(
+        hot: u32,
+        capacity: usize,
+        room: usize,
+        pages: usize,
+        config: &HartConfig,
+    ) -> Option<Self> {
         let layout = Layout {
             x: offset_of!(Hart, x),
             pc: offset_of!(Hart, pc),
@@ -93,7 +100,7 @@ impl Compiled {
             fetch_tlb: offset_of!(Hart, fast.fetch_tlb),
             twin_tlb: offset_of!(Hart, fast.twin_tlb),
             sum_changes: offset_of!(Hart, fast.sum_changes),
-            jumps: offset_of!(Hart, fast.jump_array),
+            base: offset_of!(Hart, fast.base),
             f: offset_of!(Hart, f),
             float_state: offset_of!(Hart, fast.float_state),
             float_ready: offset_of!(Hart, fast.float_ready),
@@ -139,7 +146,7 @@ impl Compiled {
         Some(Self {
             jit: Jit::new(&layout, &helpers, capacity)?,
             blocks: huge::reserve(room),
-            version: 0,
+            tables: Arc::new(CodeTables::new(pages)),
             hot,
             waiting: Vec::new(),
             compiled: 0,
@@ -163,7 +170,11 @@ impl Compiled {
             self.blocks.resize(at + 1024, State::Cold(0));
         }
         let runs = match &mut self.blocks[at] {
-            State::Hot(code) => return Some(*code),
+            State::Hot(code) => {
+                let code = *code;
+                self.note(decoded.source(index, offset).page, offset, code);
+                return Some(code);
+            }
             State::Cold(runs) => {
                 *runs += 1;
                 *runs - 1
@@ -186,6 +197,14 @@ impl Compiled {
         match self.blocks[at] {
             State::Hot(code) => Some(code),
             State::Cold(_) => None,
+        }
+    }
+
+    /// Lets jumps from elsewhere find code.
+    fn note(&self, page: u32, offset: u32, code: Code) {
+        if page != NO_PAGE {
+            let code = self.jit.offset(code);
+            self.tables.set(page as usize, offset, code);
         }
     }
 
@@ -213,6 +232,7 @@ impl Compiled {
         self.compiled += sources.len() as u64;
         for (source, code) in sources.iter().zip(codes) {
             self.blocks[source.block as usize] = State::Hot(code);
+            self.note(source.page, source.offset, code);
         }
         self.waiting.clear();
         true
@@ -231,6 +251,15 @@ impl Compiled {
             }
         }
         self.waiting.retain(|waiting| waiting.page != page);
+        self.tables.forget(page as usize);
+    }
+
+    /// Pages have to be looked at before any of their blocks runs again.
+    pub fn forget_places(&mut self) {
+        for waiting in self.waiting.drain(..) {
+            self.blocks[waiting.index as usize] = State::Cold(0);
+        }
+        self.tables.forget_all();
     }
 
     /// Adds what it did.
@@ -250,7 +279,7 @@ impl Compiled {
         self.jit.reset();
         self.blocks.clear();
         self.waiting.clear();
-        self.version = self.version.wrapping_add(1);
+        self.tables.forget_all();
     }
 }
 
@@ -259,12 +288,11 @@ pub(crate) struct Fast {
     /// Arrays of the selected TLB contexts.
     data_tlb: usize,
     fetch_tlb: usize,
-    jump_array: usize,
+    /// [`Jit::base`].
+    base: u64,
     /// See [`Layout::twin_tlb`] and what follows it.
     twin_tlb: usize,
     sum_changes: u64,
-    /// Epoch of the code cache that `jumps` belongs to.
-    epoch: u32,
     /// See [`Layout::float_state`] and what follows it.
     float_state: u8,
     float_ready: u8,
@@ -283,9 +311,8 @@ pub(crate) struct Fast {
     pub(crate) timer: NotedTimer,
     /// [`Session`] while compiled code runs.
     session: usize,
-    /// Jump caches of V=0 and V=1: a host and its guest often run the same kernel at the same addresses.
-    jumps: [Vec<Jump>; 2],
-    /// [`Compiled::version`] that `jumps` belongs to.
+    /// Where the TLB's entries lead, and its version.
+    tables: Option<Arc<CodeTables>>,
     version: u32,
 }
 
@@ -294,10 +321,9 @@ impl Fast {
         Self {
             data_tlb: 0,
             fetch_tlb: 0,
-            jump_array: 0,
+            base: 0,
             twin_tlb: 0,
             sum_changes: 0,
-            epoch: 0,
             float_state: 0,
             float_ready: 0,
             float_used: 0,
@@ -313,42 +339,26 @@ impl Fast {
             time_delta: 0,
             timer: NotedTimer::new(),
             session: 0,
-            jumps: [Vec::new(), Vec::new()],
+            tables: None,
             version: 0,
         }
     }
 }
 
 impl Fast {
-    /// Forgets the code of blocks at these offsets of the page at a host address.
-    pub fn forget_jumps(&mut self, offsets: &[u16], page: usize) {
-        for jumps in self.jumps.iter_mut().filter(|jumps| !jumps.is_empty()) {
-            for place in places(offsets, JUMPS) {
-                for jump in &mut jumps[place..=place + 1] {
-                    if jump.is_in(page) {
-                        *jump = Jump::EMPTY;
-                    }
-                }
-            }
-        }
+    /// Address of the table of code for a page of RAM.
+    pub fn table(&self, page: usize) -> usize {
+        let tables = self.tables.as_ref();
+        tables.map_or_else(no_code, |tables| tables.address(page))
     }
+}
 
-    /// Forgets all code if what is remembered belongs to another epoch.
-    #[inline]
-    pub fn renew_epoch(&mut self, epoch: u32) {
-        if self.epoch != epoch {
-            self.epoch = epoch;
-            self.forget_all_jumps();
-        }
-    }
-
-    /// Forgets all code.
-    pub fn forget_all_jumps(&mut self) {
-        self.jumps
-            .iter_mut()
-            .flatten()
-            .for_each(|jump| *jump = Jump::EMPTY);
-    }
+/// A jump that can be connected.
+#[derive(Clone, Copy)]
+struct Unlinked {
+    site: Site,
+    /// Version of the tables when it was met: if they are of another one, all code may have been dropped.
+    version: u32,
 }
 
 /// What helpers find beside the hart.
@@ -375,9 +385,7 @@ impl Hart {
                 }
             }
             if let Some(target) = self.known(code) {
-                if let Some(site) = site.take() {
-                    code.link(site, target);
-                }
+                self.link(code, site, target);
                 site = self.enter_compiled(code, target, plat);
                 continue;
             }
@@ -395,91 +403,75 @@ impl Hart {
                     continue;
                 }
             };
-            let Some(target) = code.compiled_block(index, self.pc as u32 & 0xFFF) else {
+            let target = code.compiled_block(index, self.pc as u32 & 0xFFF);
+            self.renew_tables(code);
+            let Some(target) = target else {
                 site = None;
                 self.interpret(code, index, plat);
                 continue;
             };
-            if self.renew_jumps(code) {
-                site = None;
-            }
-            if let Some(site) = site.take() {
-                code.link(site, target);
-            }
-            self.remember_jump(code, self.pc, self.tlb.fetch(self.pc).addend, target);
+            self.link(code, site, target);
             site = self.enter_compiled(code, target, plat);
+        }
+    }
+
+    /// Connects the jump at which compiled code came back, unless it is gone.
+    fn link(&self, code: &mut CodeCache, jump: Option<Unlinked>, target: Code) {
+        if let Some(jump) = jump.filter(|jump| jump.version == self.fast.version) {
+            code.link(jump.site, target);
         }
     }
 
     /// Executes an instruction that no block holds, and remembers its code for the next time if it is one
     /// across pages.
     fn crossing(&mut self, code: &mut CodeCache, plat: &mut dyn Platform) {
-        let (pc, entry) = (self.pc, *self.tlb.fetch(self.pc));
+        let (pc, page) = (self.pc, self.fetched_page());
         let Some(raw) = self.single::<false>(code, plat, &mut NoObserver).0 else {
             return;
         };
-        if pc & 0xFFF != 0xFFE || raw & 3 != 3 || entry.exec != pc & !0xFFF {
-            return;
-        }
-        if let Some(target) = code.compiled_crossing(raw) {
-            self.renew_jumps(code);
-            self.remember_jump(code, pc, entry.addend, target);
-        }
-    }
-
-    /// Empties the jump cache if all code has been dropped. Returns whether it has.
-    fn renew_jumps(&mut self, code: &CodeCache) -> bool {
-        let Some(compiled) = code.compiled() else {
-            return false;
-        };
-        let renew = compiled.version != self.fast.version || self.fast.jumps[0].is_empty();
-        if renew {
-            self.fast.version = compiled.version;
-            let empty = || vec![Jump::EMPTY; JUMPS + 1];
-            self.fast.jumps = [empty(), empty()];
-        }
-        renew
-    }
-
-    /// Remembers the code for a program counter whose page the fetch TLB has with this addend.
-    fn remember_jump(&mut self, code: &CodeCache, pc: u64, addend: u64, target: Code) {
-        let Some(compiled) = code.compiled() else {
+        let (0xFFE, 3, Some(page)) = (pc & 0xFFF, raw & 3, page) else {
             return;
         };
-        let [first, second] = self.jump_places(pc);
-        // What was there moves on, unless it is older than this.
-        if !first.is_empty() && !first.is_at(pc) {
-            *second = *first;
+        if let (Some(target), Some(compiled)) = (code.compiled_crossing(raw), code.compiled()) {
+            compiled.note(page as u32, 0xFFE, target);
         }
-        *first = compiled.jit.jump(pc, addend, target);
+        self.renew_tables(code);
     }
 
-    /// The two places of a program counter in the jump cache, which is not empty.
-    fn jump_places(&mut self, pc: u64) -> &mut [Jump; 2] {
-        let place = (pc >> 1) as usize % JUMPS;
-        let jumps = &mut self.fast.jumps[usize::from(self.mode.v())];
-        let places = jumps.get_mut(place..place + 2);
-        places
-            .and_then(|places| places.try_into().ok())
-            .expect("two entries")
-    }
-
-    /// Code for the program counter, if the jump cache has it: what compiled code would find by itself.
+    /// Page of RAM that the program counter is in, if the fetch TLB has it.
     #[inline]
-    fn known(&self, code: &CodeCache) -> Option<Code> {
-        let compiled = code.compiled()?;
-        if self.fast.version != compiled.version {
-            return None;
-        }
-        let jumps = &self.fast.jumps[usize::from(self.mode.v())];
-        let place = (self.pc >> 1) as usize % JUMPS;
+    fn fetched_page(&self) -> Option<usize> {
         let entry = self.tlb.fetch(self.pc);
-        if entry.exec != self.pc & !0xFFF {
-            return None;
+        let host = self.pc.wrapping_add(entry.addend) as usize;
+        (entry.exec == self.pc & !0xFFF).then(|| self.ram.page_of(host))
+    }
+
+    /// Lets all entries of the fetch TLB lead nowhere if tables belong to other pages now.
+    #[inline]
+    pub(crate) fn renew_tables(&mut self, code: &CodeCache) {
+        let Some(compiled) = code.compiled() else {
+            return;
+        };
+        let (tables, version) = (&compiled.tables, compiled.tables.version());
+        let known = self.fast.tables.as_ref();
+        let same = known.is_some_and(|known| Arc::ptr_eq(known, tables));
+        if same && self.fast.version == version {
+            return;
         }
-        let mut places = jumps.get(place..place + 2)?.iter();
-        let jump = places.find(|jump| jump.is_for(self.pc, entry.addend))?;
-        compiled.jit.code(jump)
+        self.fast.tables = Some(tables.clone());
+        self.fast.version = version;
+        self.fast.base = compiled.jit.base();
+        self.tlb.set_all_tables(no_code());
+    }
+
+    /// Code for the program counter, if compiled code would find it by itself, or should.
+    #[inline]
+    fn known(&mut self, code: &CodeCache) -> Option<Code> {
+        let compiled = code.compiled()?;
+        let page = self.fetched_page()?;
+        let offset = compiled.tables.get(page, self.pc as u32 & 0xFFF)?;
+        self.tlb.set_table(self.pc, compiled.tables.address(page));
+        compiled.jit.code(offset)
     }
 
     /// Interprets block `index`, which is at the program counter.
@@ -498,17 +490,18 @@ impl Hart {
         code: &mut CodeCache,
         target: Code,
         plat: &mut dyn Platform,
-    ) -> Option<Site> {
+    ) -> Option<Unlinked> {
         match self.run_code(code, target, plat) {
-            Exit::Jump(site) => Some(site),
+            Exit::Jump(site) => Some(Unlinked {
+                site,
+                version: self.fast.version,
+            }),
             Exit::Unknown => None,
             Exit::Crossing => {
                 // Something else may be there now, which a block can hold.
-                let pc = self.pc;
-                let places = self.jump_places(pc).iter_mut();
-                places
-                    .filter(|jump| jump.is_at(pc))
-                    .for_each(|jump| *jump = Jump::EMPTY);
+                if let (Some(page), Some(compiled)) = (self.fetched_page(), code.compiled()) {
+                    compiled.tables.clear(page, self.pc as u32 & 0xFFF);
+                }
                 None
             }
         }
@@ -522,10 +515,10 @@ impl Hart {
         self.fast.session = &raw const session as usize;
         self.counts.entries += 1;
         self.prepare();
-        // SAFETY: the layout is that of `Hart`; the arrays are those of the TLB and of `fast.jumps`, which
-        // have the lengths that the compiler assumes; TLB entries lead to RAM, which lives as long as the
-        // hart; `target` was compiled since the last reset. Helpers get the hart from this pointer, and
-        // `session` outlives the call.
+        // SAFETY: the layout is that of `Hart`; the arrays are those of the TLB, which have the lengths that the
+        // compiler assumes; TLB entries lead to RAM and to tables that `fast` holds, which live as long as the
+        // hart, and have code of this compiler since its last reset only, as has `target`. Helpers get the
+        // hart from this pointer, and `session` outlives the call.
         let site = unsafe { compiled.jit.enter((&raw mut *self).cast(), target) };
         self.fast.session = 0;
         self.take_changes();
@@ -541,7 +534,6 @@ impl Hart {
         self.meter.set(Activity::Compiled);
         (self.fast.data_tlb, self.fast.fetch_tlb) = self.tlb.arrays();
         self.fast.twin_tlb = self.tlb.twin_array();
-        self.fast.jump_array = self.fast.jumps[usize::from(self.mode.v())].as_ptr() as usize;
         let (bank, status) = match self.mode {
             Mode::HS => (&raw mut self.csr.s[0], &raw mut self.csr.mstatus),
             Mode::VS => (&raw mut self.csr.s[1], &raw mut self.csr.vsstatus),

@@ -16,6 +16,7 @@ mod access;
 pub mod activity;
 mod block;
 mod code_pages;
+mod code_tables;
 mod compiled;
 mod config;
 mod csr;

@@ -165,7 +165,7 @@ impl Hart {
     /// Forgets where the blocks of pages were that have changed since the last look.
     #[inline]
     pub(crate) fn forget_changed_code(&mut self, code: &CodeCache) {
-        self.fast.renew_epoch(code.epoch());
+        self.renew_tables(code);
         if code.changes() != self.code_changes {
             self.forget_pages(code.changed_since(self.code_changes));
             self.code_changes = code.changes();
@@ -176,14 +176,12 @@ impl Hart {
     fn forget_pages(&mut self, changes: Option<&[Change]>) {
         let Some(changes) = changes else {
             self.jumps.forget_all();
-            self.fast.forget_all_jumps();
             return;
         };
         let ram = &self.ram;
         for change in changes {
             let page = ram.host(ram.base() + u64::from(change.page) * 4096);
             self.jumps.forget(&change.offsets, page);
-            self.fast.forget_jumps(&change.offsets, page);
         }
     }
 

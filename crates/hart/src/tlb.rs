@@ -53,6 +53,8 @@ const EMPTY: Entry = Entry {
 const EMPTY_FETCH: FetchEntry = FetchEntry {
     exec: INVALID,
     addend: 0,
+    table: 0,
+    pad: 0,
 };
 
 /// Identity of a translation context.
@@ -129,6 +131,8 @@ pub(crate) struct Mapping {
     pub span: u64,
     /// How the G-stage was walked.
     pub path: Path,
+    /// Of a page that is executed: [`FetchEntry::table`].
+    pub table: usize,
 }
 
 /// Which contexts a fence names.
@@ -346,6 +350,31 @@ impl Tlb {
         self.contexts[context].filled.clear();
     }
 
+    /// Sets where the code of the page of `va` is found, which is in the context of fetches.
+    #[inline]
+    pub fn set_table(&mut self, va: u64, table: usize) {
+        let slot = self.fetch + Self::slot(va);
+        let first = self.fetches[slot].exec == va & PAGE;
+        self.fetches[if first { slot } else { slot + ENTRIES }].table = table as u64;
+    }
+
+    /// Sets where the code of all pages is found.
+    pub fn set_all_tables(&mut self, table: usize) {
+        for (i, context) in self.contexts.iter().enumerate() {
+            let array = i * BOTH_WAYS;
+            if context.filled.len() > FILLED {
+                let all = &mut self.fetches[array..array + BOTH_WAYS];
+                all.iter_mut().for_each(|entry| entry.table = table as u64);
+            } else {
+                for &slot in &context.filled {
+                    let slot = array + usize::from(slot);
+                    self.fetches[slot].table = table as u64;
+                    self.fetches[slot + ENTRIES].table = table as u64;
+                }
+            }
+        }
+    }
+
     /// Empties both ways of a slot.
     fn clear_slot(&mut self, slot: usize) {
         for way in [slot, slot + ENTRIES] {
@@ -412,7 +441,12 @@ impl Tlb {
             if old.exec != page && old.exec != INVALID {
                 self.fetches[slot + ENTRIES] = old;
             }
-            self.fetches[slot] = FetchEntry { exec, addend };
+            self.fetches[slot] = FetchEntry {
+                exec,
+                addend,
+                table: mapping.table as u64,
+                pad: 0,
+            };
         } else {
             let old = self.entries[slot];
             let of_page = |tag: u64| tag & PAGE == page;
@@ -561,6 +595,7 @@ mod tests {
             noted: false,
             span,
             path: Path::default(),
+            table: 0,
         };
         tlb.insert(array, va, Access::Read, &mapping);
     }
@@ -646,6 +681,7 @@ mod tests {
                 noted: false,
                 span: 4096,
                 path: Path::default(),
+                table: 0,
             };
             mapping.path.push(0x1000 * vmid, pte);
             tlb.insert(array, 0x5000, Access::Read, &mapping);

@@ -241,6 +241,10 @@ impl Hart {
                 noted,
                 span: leaf.span,
                 path: self.g_path,
+                table: match access {
+                    Access::Exec => self.fast.table(page),
+                    _ => 0,
+                },
             };
             self.tlb.insert(eff.array, va, access, &mapping);
         }

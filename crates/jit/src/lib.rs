@@ -51,8 +51,8 @@ pub struct Layout {
     pub twin_tlb: usize,
     /// How often it did, `u64`.
     pub sum_changes: usize,
-    /// Address of the array of [`Jump`] times [`JUMPS`] and one.
-    pub jumps: usize,
+    /// [`Jit::base`], `u64`.
+    pub base: usize,
     /// Floating-point registers, `u64` each.
     pub f: usize,
     /// [`FLOAT_DIRTY`] and [`FLOAT_NEAREST`], `u8`.
@@ -209,60 +209,15 @@ pub struct FetchEntry {
     pub exec: u64,
     /// Host address minus virtual address.
     pub addend: u64,
+    /// Address of [`PARCELS`] numbers, `u32` each: for each parcel of the page, [`Jit::offset`] of the code that begins
+    /// there, or 0. Not looked at without a tag.
+    pub table: u64,
+    /// Makes the size a power of two.
+    pub pad: u64,
 }
 
-/// Entries of the jump cache, indexed by program counter / 2 modulo this. An entry may also be in the next place,
-/// which is looked at last: there is one more of them.
-pub const JUMPS: usize = 32768;
-
-/// Where the code for a program counter is: [`Jit::jump`] makes it. It holds while the fetch TLB has the page with
-/// the same addend.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct Jump {
-    /// Program counter; an odd one never matches.
-    pc: u64,
-    /// Low half of the page number of [`FetchEntry::addend`]. The rest follows from it and the program counter: hosts
-    /// map less than 2^44 bytes.
-    page: u32,
-    /// Offset of its code in the compiler's memory.
-    code: u32,
-}
-
-impl Jump {
-    /// Matches nothing.
-    pub const EMPTY: Self = Self {
-        pc: 1,
-        page: 0,
-        code: 0,
-    };
-
-    /// Whether it matches nothing.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.pc & 1 != 0
-    }
-
-    /// Whether this is about a program counter.
-    #[must_use]
-    pub fn is_at(&self, pc: u64) -> bool {
-        self.pc == pc
-    }
-
-    /// Whether this is about a program counter whose page has this addend.
-    #[must_use]
-    #[inline]
-    pub fn is_for(&self, pc: u64, addend: u64) -> bool {
-        self.pc == pc && self.page == (addend >> 12) as u32
-    }
-
-    /// Whether the program counter's page is the one that a host address is in.
-    #[must_use]
-    #[inline]
-    pub fn is_in(&self, host: usize) -> bool {
-        self.page.wrapping_add((self.pc >> 12) as u32) == (host >> 12) as u32
-    }
-}
+/// Parcels of a page: places where an instruction can begin.
+pub const PARCELS: usize = 2048;
 
 /// Compiled code of a block: an address in the buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,6 +1,6 @@
 //! Hosts without a compiler: everything is interpreted.
 
-use crate::{Code, Exit, Helpers, Jump, Known, Layout, Site, Source};
+use crate::{Code, Exit, Helpers, Known, Layout, Site, Source};
 
 /// Never exists on this host.
 pub enum Jit {}
@@ -24,13 +24,19 @@ impl Jit {
 
     /// See the compiler of other hosts.
     #[must_use]
-    pub fn jump(&self, _: u64, _: u64, _: Code) -> Jump {
+    pub fn base(&self) -> u64 {
         match *self {}
     }
 
     /// See the compiler of other hosts.
     #[must_use]
-    pub fn code(&self, _: &Jump) -> Option<Code> {
+    pub fn offset(&self, _: Code) -> u32 {
+        match *self {}
+    }
+
+    /// See the compiler of other hosts.
+    #[must_use]
+    pub fn code(&self, _: u32) -> Option<Code> {
         match *self {}
     }
 

@@ -71,7 +71,7 @@ impl JumpCache {
 
 /// Places, in a cache of `size` entries by program counter / 2, of program counters with these offsets in their page:
 /// pages may be mapped anywhere.
-pub(crate) fn places(offsets: &[u16], size: usize) -> impl Iterator<Item = usize> {
+fn places(offsets: &[u16], size: usize) -> impl Iterator<Item = usize> {
     const PARCELS: usize = 4096 / 2;
     let starts = offsets.iter().map(|&offset| usize::from(offset) / 2);
     starts.flat_map(move |start| (start..size).step_by(PARCELS))

@@ -56,7 +56,7 @@ impl BlockCompiler<'_> {
         );
         self.link(inst.rd, link);
         dynasm!(self.ops; .arch x64; mov r13, rcx);
-        glue::lookup(&mut self.ops, self.offsets, self.glue.ways);
+        glue::lookup(&mut self.ops, self.offsets, self.glue.second_way);
         None
     }
 
@@ -78,7 +78,7 @@ impl BlockCompiler<'_> {
         }
         if !(0..4096).contains(&offset) || self.source.crossing.is_some() {
             dynasm!(self.ops; .arch x64; add r13, offset);
-            glue::lookup(&mut self.ops, self.offsets, self.glue.ways);
+            glue::lookup(&mut self.ops, self.offsets, self.glue.second_way);
             return;
         }
         let site = *self.sites as i32;

@@ -7,7 +7,7 @@ use super::buffer::Buffer;
 use super::memory::Probe;
 use super::regs::PINNED;
 use super::{Assembler, Offsets};
-use crate::{Helpers, JUMPS, TLB_ENTRIES};
+use crate::{Helpers, TLB_ENTRIES};
 
 /// Addresses of common pieces of code.
 #[derive(Clone, Copy)]
@@ -21,8 +21,8 @@ pub(super) struct Glue {
     /// Called with the address of a page in `rax`: host address minus virtual address in `rcx` and "zero", if
     /// the fetch TLB has it. Changes `rdx`.
     pub fetch: u64,
-    /// For [`lookup`].
-    pub ways: Ways,
+    /// For [`lookup`]: looks in the second way of the fetch TLB.
+    pub second_way: u64,
     /// Jumps to the code for the program counter in `r13`, which compiled code does not know.
     pub lookup: u64,
     /// A jump without target: [`missing`] is in `eax`.
@@ -82,57 +82,40 @@ fn reload(ops: &mut Assembler, o: &Offsets) {
     );
 }
 
-/// Jumps to the code for the program counter in `r13`, or leaves.
-pub(super) fn lookup(ops: &mut Assembler, o: &Offsets, ways: Ways) {
-    // 16 bytes for each entry of the jump cache.
-    let jump_mask = ((JUMPS - 1) << 4) as i32;
-    let second_place = ways.second_place as usize;
-    dynasm!(ops
-        ; .arch x64
-        ; mov ecx, r13d
-        ; shl ecx, 3
-        ; and ecx, jump_mask
-        ; add rcx, [rbx + o.jumps]
-        ; cmp [rcx], r13
-        ; jne extern second_place
-    );
-    enter_if_mapped(ops, o, ways);
-}
+/// From a page in the fetch TLB to its entry: 32 bytes each.
+const FETCH_SHIFT: i8 = 7;
+const FETCH_MASK: i32 = ((TLB_ENTRIES - 1) << 5) as i32;
+const FETCH_WAY: i32 = (TLB_ENTRIES << 5) as i32;
 
-/// Enters the code of the jump cache's entry at `rcx` if the fetch TLB has the page that it was remembered with.
-fn enter_if_mapped(ops: &mut Assembler, o: &Offsets, ways: Ways) {
-    // 16 bytes for each entry.
-    let fetch_mask = ((TLB_ENTRIES - 1) << 4) as i32;
-    let second_way = ways.second_way as usize;
+/// Jumps to the code for the program counter in `r13`, or leaves.
+pub(super) fn lookup(ops: &mut Assembler, o: &Offsets, second_way: u64) {
+    let second_way = second_way as usize;
     dynasm!(ops
         ; .arch x64
         ; mov rdx, r13
-        ; shr rdx, 8
-        ; and edx, fetch_mask
+        ; shr rdx, FETCH_SHIFT
+        ; and edx, FETCH_MASK
         ; add rdx, [rbx + o.fetch_tlb]
         ; mov rax, r13
         ; and rax, -4096
         ; cmp [rdx], rax
         ; jne extern second_way
     );
-    enter_if_same(ops, 0, ways);
+    enter_by_table(ops, o, 0);
 }
 
-/// Enters the code of the jump cache's entry at `rcx` if the fetch TLB's entry at `rdx + way` is the one
-/// that it was remembered with.
-fn enter_if_same(ops: &mut Assembler, way: i32, ways: Ways) {
-    let (base, leave) = (ways.code as i64, ways.leave as usize);
+/// Enters the code for the program counter in `r13`, whose page is in `rax` and in the fetch TLB's entry at
+/// `rdx + way`. If there is none, that is the piece at offset 0.
+fn enter_by_table(ops: &mut Assembler, o: &Offsets, way: i32) {
     dynasm!(ops
         ; .arch x64
-        ; mov rax, [rdx + way + 8]
-        ; shr rax, 12
-        ; cmp [rcx + 8], eax
-        ; jne extern leave
-        ; mov ecx, [rcx + 12]
-        ; and r13, -4096
-        ; mov rax, QWORD base
-        ; add rax, rcx
-        ; jmp rax
+        ; mov rcx, [rdx + way + 16]
+        ; mov edx, r13d
+        ; xor edx, eax
+        ; mov ecx, [rcx + rdx * 2]
+        ; mov r13, rax
+        ; add rcx, [rbx + o.base]
+        ; jmp rcx
     );
 }
 
@@ -176,21 +159,8 @@ pub(super) fn missing(site: i32, offset: i32) -> i32 {
     site << 12 | offset
 }
 
-/// Where [`lookup`] goes if it finds nothing at once.
-#[derive(Clone, Copy)]
-pub(super) struct Ways {
-    leave: u64,
-    /// Looks in the second place of the jump cache.
-    second_place: u64,
-    /// Where offsets of code begin.
-    code: u64,
-    /// Looks in the second way of the fetch TLB.
-    second_way: u64,
-}
-
 impl Glue {
     pub fn new(buffer: &mut Buffer, o: &Offsets, helpers: &Helpers) -> Option<Self> {
-        let start = buffer.code() as u64;
         let mut piece = |emit: &dyn Fn(&mut Assembler)| -> Option<u64> {
             let mut ops = Assembler::new(buffer.next());
             emit(&mut ops);
@@ -198,6 +168,21 @@ impl Glue {
             buffer.append(&code).map(|at| at as u64)
         };
         let bias = o.bias as i32;
+        // Result in rax.
+        let leave_with = |ops: &mut Assembler| {
+            spill(ops, o);
+            dynasm!(ops; .arch x64; add rsp, 8);
+            for host in SAVED.into_iter().rev() {
+                dynasm!(ops; .arch x64; pop Rq(host));
+            }
+            dynasm!(ops; .arch x64; ret);
+        };
+        // Offset 0: where tables lead that know no code, with the offset in the page in `rdx`.
+        piece(&|ops| {
+            dynasm!(ops; .arch x64; add r13, rdx; mov rax, -1);
+            leave_with(ops);
+        })?;
+        let out = piece(&leave_with)?;
         let enter = piece(&|ops| {
             for host in SAVED {
                 dynasm!(ops; .arch x64; push Rq(host));
@@ -207,55 +192,33 @@ impl Glue {
             reload(ops, o);
             dynasm!(ops; .arch x64; and r13, -4096; jmp rax);
         })?;
-        // Result in rax.
-        let out = piece(&|ops| {
-            spill(ops, o);
-            dynasm!(ops; .arch x64; add rsp, 8);
-            for host in SAVED.into_iter().rev() {
-                dynasm!(ops; .arch x64; pop Rq(host));
-            }
-            dynasm!(ops; .arch x64; ret);
-        })?;
         let to_out = out as usize;
         let leave = piece(&|ops| dynasm!(ops; .arch x64; mov rax, -1; jmp extern to_out))?;
         let crossing = piece(&|ops| {
             dynasm!(ops; .arch x64; mov rax, CROSSING as i32; jmp extern to_out);
         })?;
         let fetch = piece(&|ops| {
-            let (mask, way) = (((TLB_ENTRIES - 1) << 4) as i32, (TLB_ENTRIES << 4) as i32);
             dynasm!(ops
                 ; .arch x64
                 ; mov rdx, rax
-                ; shr rdx, 8
-                ; and edx, mask
+                ; shr rdx, FETCH_SHIFT
+                ; and edx, FETCH_MASK
                 ; add rdx, [rbx + o.fetch_tlb]
                 ; cmp [rdx], rax
                 ; mov rcx, [rdx + 8]
                 ; je >found
-                ; cmp [rdx + way], rax
-                ; mov rcx, [rdx + way + 8]
+                ; cmp [rdx + FETCH_WAY], rax
+                ; mov rcx, [rdx + FETCH_WAY + 8]
                 ; found:
                 ; ret
             );
         })?;
-        let mut ways = Ways {
-            leave,
-            second_place: 0,
-            second_way: 0,
-            code: start,
-        };
         let second_way = piece(&|ops| {
-            let (way, leave) = ((TLB_ENTRIES << 4) as i32, leave as usize);
-            dynasm!(ops; .arch x64; cmp [rdx + way], rax; jne extern leave);
-            enter_if_same(ops, way, ways);
-        })?;
-        ways.second_way = second_way;
-        ways.second_place = piece(&|ops| {
             let leave = leave as usize;
-            dynasm!(ops; .arch x64; cmp [rcx + 16], r13; jne extern leave; add rcx, 16);
-            enter_if_mapped(ops, o, ways);
+            dynasm!(ops; .arch x64; cmp [rdx + FETCH_WAY], rax; jne extern leave);
+            enter_by_table(ops, o, FETCH_WAY);
         })?;
-        let lookup_piece = piece(&|ops| lookup(ops, o, ways))?;
+        let lookup_piece = piece(&|ops| lookup(ops, o, second_way))?;
         let miss_link = piece(&|ops| {
             dynasm!(ops
                 ; .arch x64
@@ -268,7 +231,7 @@ impl Glue {
         })?;
         let resume = piece(&|ops| {
             reload(ops, o);
-            lookup(ops, o, ways);
+            lookup(ops, o, second_way);
         })?;
         let to_resume = resume as usize;
         let (finish_helper, execute_helper) = (
@@ -335,7 +298,7 @@ impl Glue {
             leave,
             crossing,
             fetch,
-            ways,
+            second_way,
             lookup: lookup_piece,
             miss_link,
             finish,

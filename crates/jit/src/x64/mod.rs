@@ -23,7 +23,7 @@ use std::num::NonZeroU64;
 use dynasmrt::x64::X64Relocation;
 use dynasmrt::{DynasmApi, VecAssembler};
 
-use crate::{Code, Exit, Helpers, Jump, Known, Layout, PlainCsr, Site, Source};
+use crate::{Code, Exit, Helpers, Known, Layout, PlainCsr, Site, Source};
 use buffer::Buffer;
 use glue::Glue;
 
@@ -61,7 +61,7 @@ struct Offsets {
     fetch_tlb: i32,
     twin_tlb: i32,
     sum_changes: i32,
-    jumps: i32,
+    base: i32,
     f: i32,
     float_state: i32,
     float_ready: i32,
@@ -117,7 +117,7 @@ impl Offsets {
             fetch_tlb: at(layout.fetch_tlb),
             twin_tlb: at(layout.twin_tlb),
             sum_changes: at(layout.sum_changes),
-            jumps: at(layout.jumps),
+            base: at(layout.base),
             f: at(layout.f),
             float_state: at(layout.float_state),
             float_ready: at(layout.float_ready),
@@ -251,23 +251,23 @@ impl Jit {
         self.set(site.0, code.address());
     }
 
-    /// An entry of a jump cache that leads from `pc`, whose page has this addend in the fetch TLB, to `code`.
+    /// What [`offset`](Self::offset) counts from.
     #[must_use]
-    pub fn jump(&self, pc: u64, addend: u64, code: Code) -> Jump {
-        Jump {
-            pc,
-            page: (addend >> 12) as u32,
-            code: (code.address() - self.buffer.code() as u64) as u32,
-        }
+    pub fn base(&self) -> u64 {
+        self.buffer.code() as u64
     }
 
-    /// The code that an entry leads to; `None` if it is empty.
+    /// Number of a block's code: not 0.
     #[must_use]
-    pub fn code(&self, jump: &Jump) -> Option<Code> {
-        let address = self.buffer.code() as u64 + u64::from(jump.code);
-        NonZeroU64::new(address)
-            .filter(|_| jump.pc & 1 == 0)
-            .map(Code)
+    pub fn offset(&self, code: Code) -> u32 {
+        (code.address() - self.base()) as u32
+    }
+
+    /// The code with a number, which [`offset`](Self::offset) made since the last reset.
+    #[must_use]
+    pub fn code(&self, offset: u32) -> Option<Code> {
+        let address = NonZeroU64::new(self.base() + u64::from(offset))?;
+        (offset != 0).then_some(Code(address))
     }
 
     /// Forgets all code. Nothing that [`compile`](Self::compile) gave out may be used afterwards.
@@ -336,7 +336,7 @@ mod tests {
         fetch_tlb: 552,
         twin_tlb: 568,
         sum_changes: 1000,
-        jumps: 560,
+        base: 560,
         f: 576,
         float_state: 832,
         float_ready: 834,
