@@ -6,10 +6,11 @@ use dynasm::dynasm;
 use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
 use trapless_isa::{CostClass, Inst};
 
+use super::encode::{self, Alu, LOAD_64, STORE_64};
 use super::glue::Glue;
 use super::group::Apart;
 use super::memory::Probe;
-use super::regs::{Place, RAX, place};
+use super::regs::{Place, R14, R15, RAX, RBX, place};
 use super::{Assembler, Offsets};
 use crate::{Known, PlainCsr, Position, Source};
 
@@ -98,11 +99,8 @@ impl BlockCompiler<'_> {
         if let Some(bits) = source.crossing {
             self.crossing(bits);
         }
-        dynasm!(self.ops
-            ; .arch x64
-            ; add r15, cost
-            ; add r14, len
-        );
+        encode::alu_value(&mut self.ops, Alu::Add, true, R15, cost);
+        encode::alu_value(&mut self.ops, Alu::Add, true, R14, len);
         if Self::uses_float(source.insts) {
             self.begin_float();
         }
@@ -262,7 +260,7 @@ impl BlockCompiler<'_> {
             Place::Zero => dynasm!(self.ops; .arch x64; xor Rd(scratch), Rd(scratch)),
             Place::Host(host) => return host,
             Place::Memory(x) => {
-                dynasm!(self.ops; .arch x64; mov Rq(scratch), [rbx + Offsets::x(x)]);
+                encode::memory(&mut self.ops, LOAD_64, scratch, RBX, Offsets::x(x));
             }
         }
         scratch
@@ -296,7 +294,7 @@ impl BlockCompiler<'_> {
             // Slot 32 takes what nobody wants.
             Place::Memory(32) | Place::Zero => {}
             Place::Memory(x) => {
-                dynasm!(self.ops; .arch x64; mov [rbx + Offsets::x(x)], Rq(host));
+                encode::memory(&mut self.ops, STORE_64, host, RBX, Offsets::x(x));
             }
         }
     }

@@ -5,8 +5,9 @@ use dynasmrt::{DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::{Inst, Op};
 
 use super::block::{BlockCompiler, Target};
+use super::encode::{self, ADDRESS, Alu};
 use super::glue;
-use super::regs::{RAX, RCX};
+use super::regs::{R13, RAX, RCX};
 
 impl BlockCompiler<'_> {
     /// A conditional branch, the last of its block, as far as it is taken.
@@ -49,11 +50,8 @@ impl BlockCompiler<'_> {
             return Some(self.at.wrapping_add(inst.imm));
         }
         let base = self.value(inst.rs1, RAX);
-        dynasm!(self.ops
-            ; .arch x64
-            ; lea rcx, [Rq(base) + inst.imm]
-            ; and rcx, -2
-        );
+        encode::memory(&mut self.ops, ADDRESS, RCX, base, inst.imm);
+        dynasm!(self.ops; .arch x64; and rcx, -2);
         self.link(inst.rd, link);
         dynasm!(self.ops; .arch x64; mov r13, rcx);
         glue::lookup(&mut self.ops, self.offsets, self.glue.second_way);
@@ -64,7 +62,7 @@ impl BlockCompiler<'_> {
     fn link(&mut self, rd: u8, offset: i32) {
         if rd != 0 && rd != 32 {
             let host = self.target(rd);
-            dynasm!(self.ops; .arch x64; lea Rq(host), [r13 + offset]);
+            encode::memory(&mut self.ops, ADDRESS, host, R13, offset);
             self.put(rd, host);
         }
     }
@@ -77,7 +75,7 @@ impl BlockCompiler<'_> {
             None => {}
         }
         if !(0..4096).contains(&offset) || self.source.crossing.is_some() {
-            dynasm!(self.ops; .arch x64; add r13, offset);
+            encode::alu_value(&mut self.ops, Alu::Add, true, R13, offset);
             glue::lookup(&mut self.ops, self.offsets, self.glue.second_way);
             return;
         }

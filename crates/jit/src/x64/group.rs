@@ -8,8 +8,9 @@ use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::Inst;
 
 use super::block::BlockCompiler;
+use super::encode::{self, ADDRESS};
 use super::memory::access;
-use super::regs::{RAX, RCX};
+use super::regs::{RAX, RCX, RDX};
 use crate::{Position, TLB_ENTRIES};
 
 /// Farthest apart that the accesses of a group are, in bytes.
@@ -85,28 +86,27 @@ impl BlockCompiler<'_> {
         };
         let base = self.value(insts[0].rs1, RAX);
         if insts[0].rs1 == 0 {
-            dynasm!(self.ops; .arch x64; mov rax, group.low);
+            encode::set(&mut self.ops, RAX, group.low);
         } else {
-            dynasm!(self.ops; .arch x64; lea rax, [Rq(base) + group.low]);
+            self.add_to_rax(base, group.low);
         }
         let slots = ((TLB_ENTRIES - 1) << 5) as i32;
-        let tag = if group.store { 8 } else { 0 };
+        let tag = if group.store { 8 } else { 0_i8 };
         // The entry is the first byte's, the tag the last one's: they fit only if it is one page.
         dynasm!(self.ops
             ; .arch x64
-            ; mov rcx, rax
-            ; lea rdx, [rax + (group.span - 1)]
-            ; shr rcx, 7
-            ; and rdx, -4096
+            ; rorx ecx, eax, 7
             ; and ecx, slots
         );
-        if group.align > 1 {
+        encode::memory(&mut self.ops, ADDRESS, RDX, RAX, group.span - 1);
+        dynasm!(self.ops; .arch x64; and rdx, -4096);
+        if group.align > 1 && !self.offsets.misaligned {
             let low_bits = (group.align - 1) as i8;
             dynasm!(self.ops; .arch x64; test al, low_bits; jnz =>apart.out);
         }
         dynasm!(self.ops
             ; .arch x64
-            ; cmp [rbp + rcx + tag], rdx
+            ; cmp [BYTE rbp + rcx + tag], rdx
             ; jne =>apart.out
             ; add rax, [rbp + rcx + 16]
         );

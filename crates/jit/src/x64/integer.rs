@@ -6,7 +6,8 @@ use trapless_isa::inst::{Inst, Op};
 
 use super::Offsets;
 use super::block::BlockCompiler;
-use super::regs::{Place, RAX, RCX, RDX, place};
+use super::encode::{self, ADDRESS, ADDRESS_32, Alu, MULTIPLY_32, MULTIPLY_64};
+use super::regs::{Place, RAX, RBX, RCX, RDX, place};
 
 /// Second operand.
 #[derive(Clone, Copy)]
@@ -22,28 +23,6 @@ fn operand(x: u8) -> Operand {
         Place::Host(host) => Operand::Host(host),
         Place::Memory(x) => Operand::Memory(Offsets::x(x)),
     }
-}
-
-/// `to = to op operand` with 64 bits.
-macro_rules! alu64 {
-    ($ops:expr, $op:ident, $to:expr, $operand:expr) => {
-        match $operand {
-            Operand::Host(host) => dynasm!($ops; .arch x64; $op Rq($to), Rq(host)),
-            Operand::Memory(at) => dynasm!($ops; .arch x64; $op Rq($to), QWORD [rbx + at]),
-            Operand::Imm(imm) => dynasm!($ops; .arch x64; $op Rq($to), imm),
-        }
-    };
-}
-
-/// The same with 32 bits.
-macro_rules! alu32 {
-    ($ops:expr, $op:ident, $to:expr, $operand:expr) => {
-        match $operand {
-            Operand::Host(host) => dynasm!($ops; .arch x64; $op Rd($to), Rd(host)),
-            Operand::Memory(at) => dynasm!($ops; .arch x64; $op Rd($to), DWORD [rbx + at]),
-            Operand::Imm(imm) => dynasm!($ops; .arch x64; $op Rd($to), imm),
-        }
-    };
 }
 
 impl BlockCompiler<'_> {
@@ -73,7 +52,8 @@ impl BlockCompiler<'_> {
                 if imm == 0 {
                     dynasm!(self.ops; .arch x64; movsxd Rq(to), Rd(a));
                 } else {
-                    dynasm!(self.ops; .arch x64; lea eax, [Rq(a) + imm]; movsxd Rq(to), eax);
+                    encode::memory(&mut self.ops, ADDRESS_32, RAX, a, imm);
+                    dynasm!(self.ops; .arch x64; movsxd Rq(to), eax);
                 }
                 self.put(rd, to);
             }
@@ -86,8 +66,8 @@ impl BlockCompiler<'_> {
             Op::Addw | Op::Subw | Op::Mulw => {
                 self.fetch(RAX, rs1);
                 match inst.op {
-                    Op::Addw => alu32!(self.ops, add, RAX, operand(rs2)),
-                    Op::Subw => alu32!(self.ops, sub, RAX, operand(rs2)),
+                    Op::Addw => self.alu(Alu::Add, false, RAX, operand(rs2)),
+                    Op::Subw => self.alu(Alu::Sub, false, RAX, operand(rs2)),
                     _ => self.multiply32(rs2),
                 }
                 self.sign_extended(rd);
@@ -140,7 +120,7 @@ impl BlockCompiler<'_> {
                     Op::Slt | Op::Sltu => operand(rs2),
                     _ => Operand::Imm(imm),
                 };
-                alu64!(self.ops, cmp, a, b);
+                self.alu(Alu::Cmp, true, a, b);
                 match inst.op {
                     Op::Slt | Op::Slti => dynasm!(self.ops; .arch x64; setl al),
                     _ => dynasm!(self.ops; .arch x64; setb al),
@@ -172,7 +152,7 @@ impl BlockCompiler<'_> {
             Op::AddUw => {
                 let a = self.value(rs1, RAX);
                 dynasm!(self.ops; .arch x64; mov eax, Rd(a));
-                alu64!(self.ops, add, RAX, operand(rs2));
+                self.alu(Alu::Add, true, RAX, operand(rs2));
                 self.put(rd, RAX);
             }
             Op::ZextH => {
@@ -191,12 +171,12 @@ impl BlockCompiler<'_> {
         match place(rd) {
             Place::Memory(32) | Place::Zero => {}
             Place::Memory(x) => {
-                dynasm!(self.ops; .arch x64; mov QWORD [rbx + Offsets::x(x)], value);
+                encode::store_value(&mut self.ops, RBX, Offsets::x(x), value);
             }
             Place::Host(host) if value == 0 => {
                 dynasm!(self.ops; .arch x64; xor Rd(host), Rd(host));
             }
-            Place::Host(host) => dynasm!(self.ops; .arch x64; mov Rq(host), value),
+            Place::Host(host) => encode::set(&mut self.ops, host, value),
         }
     }
 
@@ -206,9 +186,9 @@ impl BlockCompiler<'_> {
         }
         if rd == rs1 {
             match place(rd) {
-                Place::Host(host) => dynasm!(self.ops; .arch x64; add Rq(host), imm),
+                Place::Host(host) => encode::alu_value(&mut self.ops, Alu::Add, true, host, imm),
                 Place::Memory(x) => {
-                    dynasm!(self.ops; .arch x64; add QWORD [rbx + Offsets::x(x)], imm);
+                    encode::alu_memory_value(&mut self.ops, Alu::Add, RBX, Offsets::x(x), imm);
                 }
                 Place::Zero => {}
             }
@@ -219,7 +199,7 @@ impl BlockCompiler<'_> {
         if imm == 0 {
             self.put(rd, a);
         } else {
-            dynasm!(self.ops; .arch x64; lea Rq(to), [Rq(a) + imm]);
+            encode::memory(&mut self.ops, ADDRESS, to, a, imm);
             self.put(rd, to);
         }
     }
@@ -233,24 +213,33 @@ impl BlockCompiler<'_> {
         }
         self.fetch(to, rs1);
         match op {
-            Op::Add => alu64!(self.ops, add, to, b),
-            Op::Sub => alu64!(self.ops, sub, to, b),
-            Op::Xor => alu64!(self.ops, xor, to, b),
-            Op::Or => alu64!(self.ops, or, to, b),
-            Op::And => alu64!(self.ops, and, to, b),
+            Op::Add => self.alu(Alu::Add, true, to, b),
+            Op::Sub => self.alu(Alu::Sub, true, to, b),
+            Op::Xor => self.alu(Alu::Xor, true, to, b),
+            Op::Or => self.alu(Alu::Or, true, to, b),
+            Op::And => self.alu(Alu::And, true, to, b),
             _ => match b {
                 Operand::Host(host) => dynasm!(self.ops; .arch x64; imul Rq(to), Rq(host)),
-                Operand::Memory(at) => dynasm!(self.ops; .arch x64; imul Rq(to), [rbx + at]),
+                Operand::Memory(at) => encode::memory(&mut self.ops, MULTIPLY_64, to, RBX, at),
                 Operand::Imm(_) => dynasm!(self.ops; .arch x64; xor Rd(to), Rd(to)),
             },
         }
         self.put(rd, to);
     }
 
+    /// `to = to op operand` with 64 or 32 bits.
+    fn alu(&mut self, op: Alu, wide: bool, to: u8, operand: Operand) {
+        match operand {
+            Operand::Host(host) => encode::alu(&mut self.ops, op, wide, to, host),
+            Operand::Memory(at) => encode::alu_memory(&mut self.ops, op, wide, to, RBX, at),
+            Operand::Imm(imm) => encode::alu_value(&mut self.ops, op, wide, to, imm),
+        }
+    }
+
     fn multiply32(&mut self, rs2: u8) {
         match operand(rs2) {
             Operand::Host(host) => dynasm!(self.ops; .arch x64; imul eax, Rd(host)),
-            Operand::Memory(at) => dynasm!(self.ops; .arch x64; imul eax, [rbx + at]),
+            Operand::Memory(at) => encode::memory(&mut self.ops, MULTIPLY_32, RAX, RBX, at),
             Operand::Imm(_) => dynasm!(self.ops; .arch x64; xor eax, eax),
         }
     }

@@ -5,6 +5,10 @@ use dynasmrt::{DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::{Inst, Op};
 
 use super::block::{BlockCompiler, Slow};
+use super::encode::{
+    self, ADDRESS, LOAD_8, LOAD_16, LOAD_32, LOAD_64, LOAD_S8, LOAD_S16, LOAD_S32, STORE_8,
+    STORE_16, STORE_32, STORE_64,
+};
 use super::regs::{Place, RAX, RDX, place};
 use crate::{Position, TLB_ENTRIES};
 
@@ -80,26 +84,28 @@ impl BlockCompiler<'_> {
         };
         if store {
             let value = self.value(inst.rs2, RDX);
-            match size {
-                1 => dynasm!(self.ops; .arch x64; mov [rax + at], Rb(value)),
-                2 => dynasm!(self.ops; .arch x64; mov [rax + at], Rw(value)),
-                4 => dynasm!(self.ops; .arch x64; mov [rax + at], Rd(value)),
-                _ => dynasm!(self.ops; .arch x64; mov [rax + at], Rq(value)),
-            }
+            let form = match size {
+                1 => STORE_8,
+                2 => STORE_16,
+                4 => STORE_32,
+                _ => STORE_64,
+            };
+            encode::memory(&mut self.ops, form, value, RAX, at);
         } else {
             let to = match place(inst.rd) {
                 Place::Host(host) => host,
                 _ => scratch,
             };
-            match inst.op {
-                Op::Lb => dynasm!(self.ops; .arch x64; movsx Rq(to), BYTE [rax + at]),
-                Op::Lbu => dynasm!(self.ops; .arch x64; movzx Rd(to), BYTE [rax + at]),
-                Op::Lh => dynasm!(self.ops; .arch x64; movsx Rq(to), WORD [rax + at]),
-                Op::Lhu => dynasm!(self.ops; .arch x64; movzx Rd(to), WORD [rax + at]),
-                Op::Lw => dynasm!(self.ops; .arch x64; movsxd Rq(to), DWORD [rax + at]),
-                Op::Lwu => dynasm!(self.ops; .arch x64; mov Rd(to), [rax + at]),
-                _ => dynasm!(self.ops; .arch x64; mov Rq(to), [rax + at]),
-            }
+            let form = match inst.op {
+                Op::Lb => LOAD_S8,
+                Op::Lbu => LOAD_8,
+                Op::Lh => LOAD_S16,
+                Op::Lhu => LOAD_16,
+                Op::Lw => LOAD_S32,
+                Op::Lwu => LOAD_32,
+                _ => LOAD_64,
+            };
+            encode::memory(&mut self.ops, form, to, RAX, at);
             self.put(inst.rd, to);
         }
     }
@@ -109,9 +115,9 @@ impl BlockCompiler<'_> {
     pub fn probe(&mut self, rs1: u8, imm: i32, size: i32, write: bool, slow: &mut Slow) {
         let base = self.value(rs1, RAX);
         if rs1 == 0 {
-            dynasm!(self.ops; .arch x64; mov rax, imm);
-        } else if imm != 0 || base != RAX {
-            dynasm!(self.ops; .arch x64; lea rax, [Rq(base) + imm]);
+            encode::set(&mut self.ops, RAX, imm);
+        } else {
+            self.add_to_rax(base, imm);
         }
         self.probe_rax(
             Probe {
@@ -123,22 +129,30 @@ impl BlockCompiler<'_> {
         );
     }
 
+    /// `rax = base + imm`.
+    pub fn add_to_rax(&mut self, base: u8, imm: i32) {
+        if imm != 0 {
+            encode::memory(&mut self.ops, ADDRESS, RAX, base, imm);
+        } else {
+            self.copy(RAX, base);
+        }
+    }
+
     /// The same for the address in `rax`. If the access may be misaligned, it hits at once nevertheless only
     /// if it is not.
     pub fn probe_rax(&mut self, probe: Probe, slow: &mut Slow) {
         // An entry has 32 bytes.
         let slots = ((TLB_ENTRIES - 1) << 5) as i32;
         let page = -4096 | (probe.size - 1);
-        let tag = if probe.write { 8 } else { 0 };
+        let tag = if probe.write { 8 } else { 0_i8 };
         slow.probe = Some(probe);
         dynasm!(self.ops
             ; .arch x64
-            ; mov rcx, rax
+            ; rorx ecx, eax, 7
             ; mov rdx, rax
-            ; shr rcx, 7
-            ; and rdx, page
             ; and ecx, slots
-            ; cmp [rbp + rcx + tag], rdx
+            ; and rdx, page
+            ; cmp [BYTE rbp + rcx + tag], rdx
             ; jne =>slow.miss
             ; add rax, [rbp + rcx + 16]
             ; =>slow.hit

@@ -9,6 +9,7 @@ mod block;
 mod buffer;
 mod control;
 mod csr;
+mod encode;
 mod float;
 mod glue;
 mod group;

@@ -13,8 +13,12 @@
 pub(super) const RAX: u8 = 0;
 pub(super) const RCX: u8 = 1;
 pub(super) const RDX: u8 = 2;
+pub(super) const RBX: u8 = 3;
 const RSI: u8 = 6;
 const RDI: u8 = 7;
+pub(super) const R13: u8 = 13;
+pub(super) const R14: u8 = 14;
+pub(super) const R15: u8 = 15;
 
 /// Guest registers with a host register of their own: `sp`, `a0` .. `a5`, which make up most operands
 /// of compiled C.
