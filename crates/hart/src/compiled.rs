@@ -284,12 +284,8 @@ impl Compiled {
 }
 
 /// What compiled code needs of a hart besides its registers.
+#[repr(C)]
 pub(crate) struct Fast {
-    /// Arrays of the selected TLB contexts.
-    data_tlb: usize,
-    fetch_tlb: usize,
-    /// [`Jit::base`].
-    base: u64,
     /// See [`Layout::twin_tlb`] and what follows it.
     twin_tlb: usize,
     sum_changes: u64,
@@ -314,14 +310,16 @@ pub(crate) struct Fast {
     /// Where the TLB's entries lead, and its version.
     tables: Option<Arc<CodeTables>>,
     version: u32,
+    /// Arrays of the selected TLB contexts.
+    data_tlb: usize,
+    fetch_tlb: usize,
+    /// [`Jit::base`].
+    base: u64,
 }
 
 impl Fast {
     pub fn new() -> Self {
         Self {
-            data_tlb: 0,
-            fetch_tlb: 0,
-            base: 0,
             twin_tlb: 0,
             sum_changes: 0,
             float_state: 0,
@@ -341,6 +339,9 @@ impl Fast {
             session: 0,
             tables: None,
             version: 0,
+            data_tlb: 0,
+            fetch_tlb: 0,
+            base: 0,
         }
     }
 }

@@ -99,8 +99,13 @@ impl Reservation {
     };
 }
 
-/// One hart.
+/// One hart. Compiled code reaches with short displacements what lies before the first registers and the registers
+/// but for the last ones.
+#[repr(C)]
 pub struct Hart {
+    pub(crate) fast: compiled::Fast,
+    /// `cycles` at which the hart must look up from executing blocks.
+    pub(crate) limit: u64,
     /// Integer registers; slot 32 takes results meant for `x0`, the rest pads the index range.
     pub(crate) x: [u64; 64],
     pub(crate) f: [u64; 32],
@@ -111,8 +116,6 @@ pub struct Hart {
     pub(crate) instret: u64,
     /// See [`Hart::hfences`].
     pub(crate) hfences: u64,
-    /// `cycles` at which the hart must look up from executing blocks.
-    pub(crate) limit: u64,
     /// `cycles` at which the present slice ends.
     pub(crate) slice_end: u64,
     pub(crate) mode: Mode,
@@ -122,7 +125,6 @@ pub struct Hart {
     /// The last walk of the G-stage.
     pub(crate) g_path: g_stage::Path,
     pub(crate) jumps: interp::JumpCache,
-    pub(crate) fast: compiled::Fast,
     /// [`code_pages::CodePages::version`] that the TLB is up to date with.
     pub(crate) code_version: u32,
     /// [`CodeCache::changes`] that the jump caches are up to date with.

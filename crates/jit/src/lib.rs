@@ -29,7 +29,8 @@ mod none;
 #[cfg(not(all(target_arch = "x86_64", unix, not(feature = "no-compiler"))))]
 pub use none::Jit;
 
-/// Where the context of a hart keeps what compiled code uses: byte offsets from its start.
+/// Where the context of a hart keeps what compiled code uses: byte offsets from its start. [`limit`](Self::limit),
+/// [`fetch_tlb`](Self::fetch_tlb) and [`base`](Self::base) are best the three words before [`x`](Self::x).
 #[derive(Clone)]
 pub struct Layout {
     /// Integer registers, `u64` each; slot 32 is free.

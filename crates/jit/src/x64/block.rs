@@ -91,11 +91,8 @@ impl BlockCompiler<'_> {
         if let (None, Some(&entry)) = (source.crossing, self.targets.entries.get(&place)) {
             dynasm!(self.ops; .arch x64; =>entry);
         }
-        dynasm!(self.ops
-            ; .arch x64
-            ; cmp r15, [rbx + limit]
-            ; jae =>late
-        );
+        encode::alu_memory(&mut self.ops, Alu::Cmp, true, R15, RBX, limit);
+        dynasm!(self.ops; .arch x64; jae =>late);
         if let Some(bits) = source.crossing {
             self.crossing(bits);
         }

@@ -4,8 +4,9 @@ use dynasm::dynasm;
 use dynasmrt::{DynasmApi, DynasmLabelApi};
 
 use super::buffer::Buffer;
+use super::encode::{self, Alu, LOAD_64};
 use super::memory::Probe;
-use super::regs::PINNED;
+use super::regs::{PINNED, RBX, RCX, RDX};
 use super::{Assembler, Offsets};
 use crate::{Helpers, TLB_ENTRIES};
 
@@ -92,10 +93,12 @@ pub(super) fn lookup(ops: &mut Assembler, o: &Offsets, second_way: u64) {
     let second_way = second_way as usize;
     dynasm!(ops
         ; .arch x64
-        ; mov rdx, r13
-        ; shr rdx, FETCH_SHIFT
+        ; rorx edx, r13d, FETCH_SHIFT
         ; and edx, FETCH_MASK
-        ; add rdx, [rbx + o.fetch_tlb]
+    );
+    encode::alu_memory(ops, Alu::Add, true, RDX, RBX, o.fetch_tlb);
+    dynasm!(ops
+        ; .arch x64
         ; mov rax, r13
         ; and rax, -4096
         ; cmp [rdx], rax
@@ -107,16 +110,16 @@ pub(super) fn lookup(ops: &mut Assembler, o: &Offsets, second_way: u64) {
 /// Enters the code for the program counter in `r13`, whose page is in `rax` and in the fetch TLB's entry at
 /// `rdx + way`. If there is none, that is the piece at offset 0.
 fn enter_by_table(ops: &mut Assembler, o: &Offsets, way: i32) {
+    encode::memory(ops, LOAD_64, RCX, RDX, way + 16);
     dynasm!(ops
         ; .arch x64
-        ; mov rcx, [rdx + way + 16]
         ; mov edx, r13d
         ; xor edx, eax
         ; mov ecx, [rcx + rdx * 2]
         ; mov r13, rax
-        ; add rcx, [rbx + o.base]
-        ; jmp rcx
     );
+    encode::alu_memory(ops, Alu::Add, true, RCX, RBX, o.base);
+    dynasm!(ops; .arch x64; jmp rcx);
 }
 
 /// See [`Glue::again`].

@@ -49,8 +49,11 @@ pub struct Jit {
     glue_size: usize,
 }
 
-/// Displacements from `rbx`, which points into the middle of the integer registers so that they all
-/// have short ones.
+/// Offset in the integer registers of what `rbx` points to: three words before them and all but the last registers have
+/// short displacements.
+const X: usize = 128 - 3 * 8;
+
+/// Displacements from `rbx`.
 #[derive(Clone, Copy)]
 struct Offsets {
     bias: usize,
@@ -106,7 +109,7 @@ struct Timer {
 
 impl Offsets {
     fn new(layout: &Layout) -> Self {
-        let bias = layout.x + 128;
+        let bias = layout.x + X;
         let at = |offset: usize| offset as i32 - bias as i32;
         Self {
             bias,
@@ -164,7 +167,7 @@ impl Offsets {
 
     /// Slot of integer register `x`.
     fn x(x: u8) -> i32 {
-        8 * i32::from(x) - 128
+        8 * i32::from(x) - X as i32
     }
 }
 
