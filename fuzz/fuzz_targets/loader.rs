@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use trapless_machine::boot::{dtb::Tree, elf::Elf, image};
-use trapless_machine::{Machine, MachineConfig, Payload, Peripherals};
+use trapless_machine::{Content, Machine, MachineConfig, Payload, Peripherals};
 
 const RAM: u64 = 4 << 20;
 
@@ -30,13 +30,13 @@ fuzz_target!(|data: &[u8]| {
     let firmware = Some(vec![0x13, 0, 0, 0]);
     match kind % 6 {
         0 => boot(&Payload { firmware: Some(file.into()), ..Payload::default() }),
-        1 => boot(&Payload { kernel: Some(file.into()), ..Payload::default() }),
+        1 => boot(&Payload { kernel: Some(Content::Bytes(file.into())), ..Payload::default() }),
         2 => {
             let (kernel, initrd) = file.split_at(file.len() / 2);
             boot(&Payload {
                 firmware,
-                kernel: Some(kernel.into()),
-                initrd: Some(initrd.into()),
+                kernel: Some(Content::Bytes(kernel.into())),
+                initrd: Some(Content::Bytes(initrd.into())),
                 ..Payload::default()
             });
         }

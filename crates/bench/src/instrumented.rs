@@ -13,7 +13,9 @@ use trapless_devices::virtio::net::{Net, Peer};
 use trapless_devices::virtio::rng::{Rng, SeededEntropy};
 use trapless_ledger::event::{Event, Sink};
 use trapless_ledger::{Config, Ledger};
-use trapless_machine::{Engine, Limits, Machine, MachineConfig, Outcome, Payload, Peripherals};
+use trapless_machine::{
+    Content, Engine, Limits, Machine, MachineConfig, Outcome, Payload, Peripherals,
+};
 use trapless_report::PerfettoTrace;
 
 use crate::counts::COUNTS;
@@ -129,8 +131,8 @@ pub fn main(arguments: &Arguments) -> Result<()> {
     };
     let payload = Payload {
         firmware: Some(read(&arguments.firmware)?),
-        kernel: Some(read(&arguments.kernel)?),
-        initrd: Some(read(&arguments.initrd)?),
+        kernel: Some(Content::File(arguments.kernel.clone())),
+        initrd: Some(Content::File(arguments.initrd.clone())),
         append: arguments.append.clone(),
         dtb: None,
     };

@@ -74,12 +74,12 @@ pub fn main(args: &BootArgs) -> Result<ExitCode> {
 
 fn payload(args: &BootArgs) -> Result<Payload> {
     let mut images = None;
-    let mut image = |name: &str| -> Result<Vec<u8>> {
+    let mut image = |name: &str| -> Result<PathBuf> {
         if images.is_none() {
             images = Some(setup::images()?);
         }
         let images = images.as_mut().context("images are open")?;
-        setup::read(&images.prepare(name)?.path, name)
+        Ok(images.prepare(name)?.path)
     };
     let given = |path: &Option<std::path::PathBuf>, what: &str| {
         path.as_deref().map(|p| setup::read(p, what)).transpose()
@@ -88,15 +88,18 @@ fn payload(args: &BootArgs) -> Result<Payload> {
     let firmware = match args.firmware.as_deref() {
         Some(path) if path.as_os_str() == "none" => None,
         Some(path) => Some(setup::read(path, "firmware")?),
-        None => Some(image("opensbi")?),
+        None => Some(setup::read(&image("opensbi")?, "opensbi")?),
     };
-    let kernel = match given(&args.kernel, "kernel")? {
-        Some(kernel) => kernel,
-        None => image("kernel")?,
+    let kernel = match &args.kernel {
+        Some(path) => setup::content(path, "kernel")?,
+        None => setup::content(&image("kernel")?, "kernel")?,
     };
-    let initrd = match given(&args.initrd, "initrd")? {
-        None if !own_kernel && args.disk.is_empty() => Some(image("host")?),
-        initrd => initrd,
+    let initrd = match &args.initrd {
+        Some(path) => Some(setup::content(path, "initrd")?),
+        None if !own_kernel && args.disk.is_empty() => {
+            Some(setup::content(&image("host")?, "host")?)
+        }
+        None => None,
     };
     let default = if own_kernel { "" } else { APPEND };
     Ok(Payload {

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use trapless_images::{Experiment, Images};
 use trapless_ledger::Ledger;
 use trapless_ledger::file::{Measurement, RunInfo, Work};
-use trapless_machine::{Machine, MachineConfig, Outcome, Payload, Peripherals};
+use trapless_machine::{Content, Machine, MachineConfig, Outcome, Payload, Peripherals};
 
 use crate::args::{EngineName, WorkloadArgs};
 use crate::console::{ConsoleTap, Recorder, SharedRecorder, Transcript};
@@ -37,8 +38,8 @@ pub struct Plan<'a> {
     pub args: &'a WorkloadArgs,
     /// The workload.
     pub experiment: Experiment,
-    kernel: Vec<u8>,
-    initrd: Vec<u8>,
+    kernel: Content,
+    initrd: Content,
     firmware: Vec<u8>,
     append: String,
     harts: u32,
@@ -76,16 +77,16 @@ impl<'a> Plan<'a> {
             .unwrap_or_else(|| experiment.host_harts().max(args.guest_harts.unwrap_or(0)));
         let mut images = setup::images()?;
         let mut packages = BTreeMap::new();
-        let mut take = |images: &mut Images, name: &str| -> Result<Vec<u8>> {
+        let mut take = |images: &mut Images, name: &str| -> Result<PathBuf> {
             let image = images.prepare(name)?;
             for p in image.packages {
                 packages.insert(format!("{} ({})", p.name, p.arch), p.version);
             }
-            setup::read(&image.path, name)
+            Ok(image.path)
         };
-        let kernel = take(&mut images, "kernel")?;
-        let firmware = take(&mut images, "opensbi")?;
-        let initrd = take(&mut images, host)?;
+        let kernel = setup::content(&take(&mut images, "kernel")?, "kernel")?;
+        let firmware = setup::read(&take(&mut images, "opensbi")?, "opensbi")?;
+        let initrd = setup::content(&take(&mut images, host)?, host)?;
         Ok(Self {
             args,
             experiment,

@@ -11,7 +11,7 @@ use trapless_ledger::Config;
 use trapless_ledger::file::{Clock, Cost, RunInfo};
 use trapless_machine::cost::CostTable;
 use trapless_machine::preset::Interrupts;
-use trapless_machine::{Engine, MachineConfig};
+use trapless_machine::{Content, Engine, MachineConfig};
 
 use crate::args::{EngineName, HartArgs, ObserveArgs};
 
@@ -76,6 +76,11 @@ pub fn both(args: &HartArgs, observe: &ObserveArgs) -> Result<bool> {
 /// Reads a file the user named.
 pub fn read(path: &Path, what: &str) -> Result<Vec<u8>> {
     std::fs::read(path).with_context(|| format!("cannot read the {what} {}", path.display()))
+}
+
+/// What is in a file the user named, which may be large.
+pub fn content(path: &Path, what: &str) -> Result<Content> {
+    Content::of_file(path).with_context(|| format!("cannot read the {what} {}", path.display()))
 }
 
 /// The project folder: the one above that holds `images/` and `experiments/`.

@@ -4,7 +4,7 @@
 
 use std::io::{IsTerminal, stdout};
 
-use trapless_machine::{Limits, Machine, MachineConfig, Payload, Peripherals};
+use trapless_machine::{Content, Limits, Machine, MachineConfig, Payload, Peripherals};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -19,8 +19,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let payload = Payload {
         firmware: Some(std::fs::read(firmware)?),
-        kernel: read(0)?,
-        initrd: read(1)?,
+        kernel: read(0)?.map(Content::Bytes),
+        initrd: read(1)?.map(Content::Bytes),
         append: rest
             .get(2)
             .cloned()

@@ -1,14 +1,14 @@
 //! Harts, bus, controllers, devices and clock put together.
 //!
 //! ```no_run
-//! use trapless_machine::{Limits, Machine, MachineConfig, Payload, Peripherals};
+//! use trapless_machine::{Content, Limits, Machine, MachineConfig, Payload, Peripherals};
 //!
 //! # fn main() -> Result<(), trapless_machine::Error> {
 //! let mut config = MachineConfig::preset("sstc")?;
 //! config.harts = 2;
 //! let payload = Payload {
 //!     firmware: Some(std::fs::read("fw_dynamic.bin").unwrap()),
-//!     kernel: Some(std::fs::read("Image").unwrap()),
+//!     kernel: Some(Content::of_file("Image".as_ref()).unwrap()),
 //!     append: "console=ttyS0".into(),
 //!     ..Payload::default()
 //! };
@@ -53,7 +53,7 @@ mod schedule;
 mod shared;
 mod statistics;
 
-pub use boot::Payload;
+pub use boot::{Content, Payload};
 pub use error::Error;
 pub use machine::Machine;
 pub use peripherals::Peripherals;

@@ -4,7 +4,7 @@
 mod common;
 
 use common::*;
-use trapless_machine::{Limits, Machine, Outcome, Payload};
+use trapless_machine::{Content, Limits, Machine, Outcome, Payload};
 
 /// Stores `mcause` and `mtval` of the first trap and powers off.
 fn with_handler(body: impl FnOnce(&mut Asm)) -> Machine {
@@ -146,7 +146,7 @@ fn unusable_files_are_explained() {
         ),
         (
             Payload {
-                kernel: Some(b"hello".to_vec()),
+                kernel: Some(Content::Bytes(b"hello".to_vec())),
                 ..Payload::default()
             },
             "neither",
@@ -154,7 +154,7 @@ fn unusable_files_are_explained() {
         (
             Payload {
                 firmware: fw(),
-                initrd: Some(vec![]),
+                initrd: Some(Content::Bytes(vec![])),
                 ..Payload::default()
             },
             "initrd",
@@ -162,8 +162,8 @@ fn unusable_files_are_explained() {
         (
             Payload {
                 firmware: fw(),
-                kernel: Some(image.clone()),
-                initrd: Some(vec![1; 17 << 20]),
+                kernel: Some(Content::Bytes(image.clone())),
+                initrd: Some(Content::Bytes(vec![1; 17 << 20])),
                 ..Payload::default()
             },
             "the initrd does not fit",

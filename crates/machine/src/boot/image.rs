@@ -11,10 +11,8 @@ pub enum Kernel<'a> {
     Image {
         /// The file, decompressed.
         bytes: std::borrow::Cow<'a, [u8]>,
-        /// Distance from a 2 MiB boundary of RAM at which it wants to start.
-        text_offset: u64,
-        /// Memory it needs from its start, including what it clears itself.
-        memory_size: u64,
+        /// Where it goes.
+        header: Header,
     },
     /// ELF, loaded to its physical addresses.
     Elf(Elf<'a>),
@@ -49,7 +47,28 @@ pub fn parse(file: &[u8], limit: u64) -> Result<Kernel<'_>, String> {
     image(file.into())
 }
 
+/// What the header of a Linux `Image` says of where it goes, if a file of `len` bytes that begins with these is one and
+/// complete as far as they tell: then the rest needs no look.
+pub fn header(start: &[u8], len: u64) -> Option<Header> {
+    let plain = !is_elf(start) && !start.starts_with(&[0x1f, 0x8b]);
+    plain.then(|| check(start, len).ok()).flatten()
+}
+
+/// Where a Linux `Image` goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// Distance from a 2 MiB boundary of RAM at which it wants to start.
+    pub text_offset: u64,
+    /// Memory it needs from its start, including what it clears itself.
+    pub memory_size: u64,
+}
+
 fn image(bytes: std::borrow::Cow<'_, [u8]>) -> Result<Kernel<'_>, String> {
+    let header = check(&bytes, bytes.len() as u64)?;
+    Ok(Kernel::Image { bytes, header })
+}
+
+fn check(bytes: &[u8], len: u64) -> Result<Header, String> {
     if bytes.is_empty() {
         return Err("the file is empty".into());
     }
@@ -80,17 +99,15 @@ fn image(bytes: std::borrow::Cow<'_, [u8]>) -> Result<Kernel<'_>, String> {
         return Err("the header of the Linux Image is damaged".into());
     }
     // Images with an EFI stub begin with `MZ`, and say where their sections end.
-    if bytes.starts_with(b"MZ") && pe_file_size(&bytes).is_none() {
+    if bytes.starts_with(b"MZ") && pe_file_size(bytes).is_none() {
         return Err("the Linux Image is truncated: it ends inside its EFI header".into());
     }
-    if let Some(expected) = pe_file_size(&bytes).filter(|&size| size > bytes.len() as u64) {
+    if let Some(expected) = pe_file_size(bytes).filter(|&size| size > len) {
         return Err(format!(
-            "the Linux Image is truncated: it has {} bytes of at least {expected}",
-            bytes.len()
+            "the Linux Image is truncated: it has {len} bytes of at least {expected}"
         ));
     }
-    Ok(Kernel::Image {
-        bytes,
+    Ok(Header {
         text_offset,
         memory_size,
     })
@@ -141,13 +158,12 @@ pub(crate) mod tests {
     fn compressed_image_is_the_same_kernel() {
         let image = linux_image(5000, 9000);
         let packed = gzip(&image);
-        let Kernel::Image {
-            bytes, memory_size, ..
-        } = parse(&packed, 1 << 20).unwrap()
-        else {
+        let Kernel::Image { bytes, header } = parse(&packed, 1 << 20).unwrap() else {
             panic!("not an image");
         };
-        assert_eq!((bytes.as_ref(), memory_size), (&image[..], 9000));
+        assert_eq!((bytes.as_ref(), header.memory_size), (&image[..], 9000));
+        assert_eq!(super::header(&image[..4096], 5000), Some(header));
+        assert_eq!(super::header(&packed, packed.len() as u64), None);
     }
 
     #[test]
@@ -179,6 +195,7 @@ pub(crate) mod tests {
         image[section + 16..section + 20].copy_from_slice(&3000u32.to_le_bytes());
         image[section + 20..section + 24].copy_from_slice(&1096u32.to_le_bytes());
         assert!(parse(&image, 1 << 20).is_ok());
+        assert!(header(&image[..1000], 4096).is_some() && header(&image[..1000], 4000).is_none());
         let error = parse(&image[..4000], 1 << 20).unwrap_err();
         assert!(error.contains("truncated"), "{error}");
     }

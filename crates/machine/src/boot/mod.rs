@@ -9,8 +9,10 @@
 //!   top of RAM   device tree (below 3 GiB, on a 2 MiB boundary; else behind the initrd)
 //! ```
 //!
-//! Files are read by the caller and arrive as bytes: everything here treats them as hostile.
+//! Files are read by the caller and arrive as bytes: everything here treats them as hostile. Kernel and
+//! initrd, which are large, may stay files until they are loaded.
 
+mod content;
 pub mod dtb;
 pub mod elf;
 pub mod image;
@@ -19,8 +21,9 @@ pub mod reset;
 use vm_memory::{Bytes, GuestAddress};
 
 use crate::Error;
+pub use content::Content;
 use elf::Elf;
-use image::Kernel;
+use image::{Header, Kernel};
 use trapless_hart::Ram;
 
 /// Where kernels are linked or moved to: 2 MiB is what Linux needs for its mappings.
@@ -30,15 +33,15 @@ const FDT_LIMIT: u64 = 3 << 30;
 /// Largest distance of the initrd from the kernel's start.
 const INITRD_DISTANCE: u64 = 128 << 20;
 
-/// What to boot. All parts are the bytes of files.
+/// What to boot. Parts are the bytes of files.
 #[derive(Default, Clone)]
 pub struct Payload {
     /// M-mode firmware: ELF or flat binary. Without one the kernel itself starts in M-mode.
     pub firmware: Option<Vec<u8>>,
     /// Linux `Image`, gzip of one, or ELF.
-    pub kernel: Option<Vec<u8>>,
+    pub kernel: Option<Content>,
     /// Initial RAM disk.
-    pub initrd: Option<Vec<u8>>,
+    pub initrd: Option<Content>,
     /// Kernel command line.
     pub append: String,
     /// Device tree that replaces the machine's own.
@@ -67,16 +70,21 @@ pub struct Loaded {
     pub symbols: elf::Symbols,
 }
 
+/// Refuses `len` bytes at `addr` that are not in RAM.
+fn room(ram: &Ram, addr: u64, len: u64, what: &str) -> Result<(), Error> {
+    if ram.contains(addr, len) {
+        return Ok(());
+    }
+    Err(Error::Invalid(format!(
+        "{what} does not fit: {len} bytes at {addr:#x}, but RAM is {:#x}..{:#x}; use a larger --ram",
+        ram.base(),
+        ram.base() + ram.size()
+    )))
+}
+
 /// Writes `bytes` to RAM at `addr`.
 pub(crate) fn write(ram: &Ram, addr: u64, bytes: &[u8], what: &str) -> Result<(), Error> {
-    if !ram.contains(addr, bytes.len() as u64) {
-        return Err(Error::Invalid(format!(
-            "{what} does not fit: {} bytes at {addr:#x}, but RAM is {:#x}..{:#x}; use a larger --ram",
-            bytes.len(),
-            ram.base(),
-            ram.base() + ram.size()
-        )));
-    }
+    room(ram, addr, bytes.len() as u64, what)?;
     ram.expect_writes(addr, bytes.len() as u64);
     ram.guest_memory()
         .write_slice(bytes, GuestAddress(addr))
@@ -108,38 +116,9 @@ pub fn load(ram: &Ram, payload: &Payload) -> Result<Loaded, Error> {
             free = ram.base() + firmware.len() as u64;
         }
     }
-    let align = |addr: u64| {
-        addr.checked_next_multiple_of(KERNEL_ALIGN)
-            .unwrap_or(u64::MAX)
-    };
     if let Some(kernel) = &payload.kernel {
-        let kernel = image::parse(kernel, ram.size())
-            .map_err(|e| Error::Invalid(format!("cannot load the kernel: {e}")))?;
-        match kernel {
-            Kernel::Image {
-                bytes,
-                text_offset,
-                memory_size,
-            } => {
-                let start = align(free).max(ram.base() + text_offset);
-                write(ram, start, &bytes, "the kernel")?;
-                place.kernel = start;
-                place.kernel_end = start.saturating_add(memory_size.max(bytes.len() as u64));
-            }
-            Kernel::Elf(elf) => {
-                if payload.firmware.is_some() && elf.start < free {
-                    return Err(Error::Invalid(format!(
-                        "the kernel is linked to {:#x}, where the firmware is; link it to {:#x} or \
-                         boot it without firmware",
-                        elf.start,
-                        align(free)
-                    )));
-                }
-                elf.load(ram, "the kernel")?;
-                place.kernel = elf.entry;
-                place.kernel_end = elf.end;
-            }
-        }
+        let free = payload.firmware.is_some().then_some(free);
+        (place.kernel, place.kernel_end) = load_kernel(ram, kernel, free)?;
         if payload.firmware.is_none() {
             place.entry = place.kernel;
         }
@@ -149,19 +128,60 @@ pub fn load(ram: &Ram, payload: &Payload) -> Result<Loaded, Error> {
         ));
     }
     if let Some(initrd) = &payload.initrd {
-        if initrd.is_empty() {
-            return Err(Error::Invalid("the initrd file is empty".into()));
-        }
         let base = place.kernel.max(ram.base());
         let start = align((base + INITRD_DISTANCE.min(ram.size() / 2)).max(place.kernel_end));
-        write(ram, start, initrd, "the initrd")?;
-        place.initrd = Some((start, start + initrd.len() as u64));
+        let len = initrd.load(ram, start, "the initrd")?;
+        place.initrd = Some((start, start + len));
     }
     place.kernel_end = place.kernel_end.max(free);
     Ok(Loaded {
         placement: place,
         symbols,
     })
+}
+
+fn align(addr: u64) -> u64 {
+    addr.checked_next_multiple_of(KERNEL_ALIGN)
+        .unwrap_or(u64::MAX)
+}
+
+/// Loads a kernel behind the firmware, which ends at `firmware`. Returns its first instruction and the first address
+/// behind what it needs.
+fn load_kernel(ram: &Ram, kernel: &Content, firmware: Option<u64>) -> Result<(u64, u64), Error> {
+    const WHAT: &str = "the kernel";
+    let free = align(firmware.unwrap_or(ram.base()));
+    let place = |header: &Header| free.max(ram.base() + header.text_offset);
+    let end = |start: u64, header: &Header, len: u64| {
+        let size = header.memory_size.max(len);
+        (start, start.saturating_add(size))
+    };
+    let (first, len) = kernel.start(WHAT)?;
+    if let Some(header) = image::header(&first, len) {
+        let start = place(&header);
+        let len = kernel.load(ram, start, WHAT)?;
+        return Ok(end(start, &header, len));
+    }
+    let bytes = kernel.bytes(WHAT)?;
+    let parsed = image::parse(&bytes, ram.size())
+        .map_err(|e| Error::Invalid(format!("cannot load the kernel: {e}")))?;
+    match parsed {
+        Kernel::Image { bytes, header } => {
+            let start = place(&header);
+            write(ram, start, &bytes, WHAT)?;
+            Ok(end(start, &header, bytes.len() as u64))
+        }
+        Kernel::Elf(elf) => {
+            if firmware.is_some_and(|end| elf.start < end) {
+                return Err(Error::Invalid(format!(
+                    "the kernel is linked to {:#x}, where the firmware is; link it to {free:#x} or boot it without \
+                     firmware",
+                    elf.start
+                )));
+            }
+            elf.load(ram, WHAT)?;
+            Ok((elf.entry, elf.end))
+        }
+    }
 }
 
 /// Puts the device tree at the top of RAM (below 3 GiB), or behind everything else if that is taken,
@@ -204,8 +224,11 @@ mod tests {
     fn payload(kernel: usize, initrd: usize) -> Payload {
         Payload {
             firmware: Some(vec![0x13; 300 << 10]),
-            kernel: Some(image::tests::linux_image(kernel, kernel as u64)),
-            initrd: Some(vec![1; initrd]),
+            kernel: Some(Content::Bytes(image::tests::linux_image(
+                kernel,
+                kernel as u64,
+            ))),
+            initrd: Some(Content::Bytes(vec![1; initrd])),
             ..Payload::default()
         }
     }
