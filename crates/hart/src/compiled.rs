@@ -42,7 +42,7 @@ use crate::statistics::CodeStatistics;
 use crate::{Fault, Hart, HartConfig};
 
 /// Runs of a block after which compiling it pays.
-pub const HOT: u32 = 16;
+pub const HOT: u32 = 8;
 
 /// Blocks that are compiled together.
 const BATCH: usize = 16;
