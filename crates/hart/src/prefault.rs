@@ -15,7 +15,7 @@ const CHUNK: u64 = 2 << 20;
 /// Pages of 4 KiB in a chunk.
 const PAGES: usize = CHUNK as usize / 4096;
 /// Chunks asked for ahead of one that follows another, and ahead of one that does not.
-const AHEAD: [usize; 2] = [4, 1];
+const AHEAD: [usize; 2] = [8, 1];
 /// RAM of fewer chunks is left alone.
 const LEAST: usize = 32;
 
@@ -203,8 +203,8 @@ mod tests {
         for chunk in 20..22 {
             ram.will_write(chunk * PAGES);
         }
-        wait(|| (22..26).all(|chunk| resident(&ram, chunk)));
-        assert!(!resident(&ram, 26) && !resident(&ram, 19));
+        wait(|| (22..30).all(|chunk| resident(&ram, chunk)));
+        assert!(!resident(&ram, 30) && !resident(&ram, 19));
         assert_eq!(ram.load(BASE + 20 * CHUNK + 8, 8), Some(7));
         assert_eq!(ram.load(BASE + 22 * CHUNK, 8), Some(0));
     }
