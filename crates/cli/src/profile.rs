@@ -189,7 +189,7 @@ impl Profile {
                 ("compiled code entered", each(harts.entries)),
                 ("left for an instruction", each(harts.helpers)),
                 ("left for a CSR", each(harts.csr_helpers)),
-                ("jump-cache misses", each(harts.jump_misses)),
+                ("blocks looked up", each(harts.lookups)),
             ]);
         }
         counts.extend([

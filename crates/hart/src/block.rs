@@ -12,7 +12,7 @@ use trapless_isa::inst::{CostClass, Ext, Format, Inst, Op};
 use trapless_jit::{Code, PARCELS, Site, Source};
 
 use crate::activity::{Activity, Meter};
-use crate::compiled::Compiled;
+use crate::compile::Compiled;
 use crate::config::{CostModel, Extensions, HartConfig};
 use crate::huge;
 use crate::ram::Ram;

@@ -22,266 +22,92 @@ use trapless_isa::csr::{envcfg, status};
 use trapless_isa::port::CsrOp;
 use trapless_jit::{
     CSR_DONE, CSR_MOVED, CSR_REFUSED, Code, CsrAnswer, CsrKind, CsrRequest, Exit, FLOAT_DIRTY,
-    FLOAT_NEAREST, Helpers, Jit, Layout, Position, Site, Source, TimerLayout,
+    FLOAT_NEAREST, Helpers, Layout, Position, Site, TimerLayout,
 };
 
-use crate::activity::{Activity, Meter};
-use crate::block::{CodeCache, Decoded, NO_PAGE};
+use crate::activity::Activity;
+use crate::block::CodeCache;
 use crate::code_tables::{CodeTables, no_code};
 use crate::csr::plain::plain_csrs;
 use crate::csr::read::SSTATUS;
 use crate::csr::write::VSSTATUS;
 use crate::fpu::flag;
-use crate::huge;
 use crate::interp::Flow;
 use crate::noted_timer::NotedTimer;
 use crate::platform::Platform;
 use crate::run::{NoObserver, Stop};
 use crate::state::Bank;
-use crate::statistics::CodeStatistics;
 use crate::{Fault, Hart, HartConfig};
-
-/// Runs of a block after which compiling it pays.
-pub const HOT: u32 = 8;
-
-/// Blocks that are compiled together.
-const BATCH: usize = 16;
 
 /// `mxcsr`: all exceptions masked, to nearest, no flags.
 const MXCSR_DEFAULT: u32 = 0x1F80;
 
-/// Compiled blocks of a machine.
-pub(crate) struct Compiled {
-    jit: Jit,
-    /// By number of the block.
-    blocks: Vec<State>,
-    tables: Arc<CodeTables>,
-    /// Runs of a block that are interpreted before it is compiled.
-    hot: u32,
-    /// Blocks that have run so often.
-    waiting: Vec<Waiting>,
-    /// Blocks compiled, bytes of code of those that have been dropped, and how often they were.
-    compiled: u64,
-    dropped: u64,
-    resets: u64,
-}
+// What compiled code uses most is within reach of short displacements from the registers.
+const _: () = {
+    let x = offset_of!(Hart, x);
+    assert!(x - offset_of!(Hart, limit) == 8);
+    assert!(x - offset_of!(Hart, fast.base) <= 24);
+    assert!(x - offset_of!(Hart, fast.fetch_tlb) <= 24);
+};
 
-/// A block that is to be compiled.
-struct Waiting {
-    index: u32,
-    page: u32,
-    offset: u32,
-}
-
-#[derive(Clone, Copy)]
-enum State {
-    /// Interpreted so often.
-    Cold(u32),
-    Hot(Code),
-}
-
-impl Compiled {
-    /// For `capacity` bytes of code and, in one piece of memory, `room` blocks, on a machine with so many pages of RAM;
-    /// `None` if there is no compiler for this host.
-    pub fn new(
-        hot: u32,
-        capacity: usize,
-        room: usize,
-        pages: usize,
-        config: &HartConfig,
-    ) -> Option<Self> {
-        let layout = Layout {
-            x: offset_of!(Hart, x),
-            pc: offset_of!(Hart, pc),
-            cycles: offset_of!(Hart, cycles),
-            instret: offset_of!(Hart, instret),
-            limit: offset_of!(Hart, limit),
-            data_tlb: offset_of!(Hart, fast.data_tlb),
-            fetch_tlb: offset_of!(Hart, fast.fetch_tlb),
-            twin_tlb: offset_of!(Hart, fast.twin_tlb),
-            sum_changes: offset_of!(Hart, fast.sum_changes),
-            base: offset_of!(Hart, fast.base),
-            f: offset_of!(Hart, f),
-            float_state: offset_of!(Hart, fast.float_state),
-            float_ready: offset_of!(Hart, fast.float_ready),
-            frm: offset_of!(Hart, csr.frm),
-            fflags: offset_of!(Hart, csr.fflags),
-            float_used: offset_of!(Hart, fast.float_used),
-            float_clean: offset_of!(Hart, fast.float_clean),
-            float_flags: offset_of!(Hart, fast.float_flags),
-            bank: offset_of!(Hart, fast.bank),
-            hs: offset_of!(Hart, fast.hs),
-            status: offset_of!(Hart, fast.status),
-            status_shown: SSTATUS,
-            float_switchable: config.extensions.fd,
-            vsie_from: offset_of!(Hart, fast.vsie_from),
-            vsie_shown: offset_of!(Hart, fast.vsie_shown),
-            mip: offset_of!(Hart, mip),
-            mie: offset_of!(Hart, csr.mie),
-            vsip: offset_of!(Hart, vsip),
-            vsie: offset_of!(Hart, csr.vsie),
-            misaligned: config.misaligned,
-            zero_block: offset_of!(Hart, fast.zero_block),
-            reservation: offset_of!(Hart, reservation),
-            status_written: VSSTATUS as i32,
-            timer: TimerLayout {
-                value: offset_of!(Hart, csr.s) + size_of::<Bank>() + offset_of!(Bank, timecmp),
-                floor: offset_of!(Hart, fast.timer.floor),
-                ceiling: offset_of!(Hart, fast.timer.ceiling),
-                writes: offset_of!(Hart, fast.timer.writes),
-                armed: offset_of!(Hart, fast.timer.armed),
-                first: offset_of!(Hart, fast.timer.first),
-                last: offset_of!(Hart, fast.timer.last),
-            },
-            time_readable: offset_of!(Hart, fast.time_readable),
-            time_delta: offset_of!(Hart, fast.time_delta),
-            cycles_per_tick: config.cycles_per_tick,
-            plain_csrs: plain_csrs(config),
-        };
-        let helpers = Helpers {
-            finish,
-            execute,
-            csr,
-        };
-        Some(Self {
-            jit: Jit::new(&layout, &helpers, capacity)?,
-            blocks: huge::reserve(room),
-            tables: Arc::new(CodeTables::new(pages)),
-            hot,
-            waiting: Vec::new(),
-            compiled: 0,
-            dropped: 0,
-            resets: 0,
-        })
-    }
-
-    /// Code of block `index`, which is at `offset` of its page, if it is compiled. Counts a run of it if it
-    /// is not; what has run often enough is compiled when there is a batch of it, or when it has waited for
-    /// as many runs again: changing the protection of memory takes longer than compiling a block.
-    pub fn block(
-        &mut self,
-        decoded: &Decoded<'_>,
-        index: u32,
-        offset: u32,
-        meter: &Meter,
-    ) -> Option<Code> {
-        let at = index as usize;
-        if at >= self.blocks.len() {
-            self.blocks.resize(at + 1024, State::Cold(0));
-        }
-        let runs = match &mut self.blocks[at] {
-            State::Hot(code) => {
-                let code = *code;
-                self.note(decoded.source(index, offset).page, offset, code);
-                return Some(code);
-            }
-            State::Cold(runs) => {
-                *runs += 1;
-                *runs - 1
-            }
-        };
-        if runs == self.hot {
-            self.wait(decoded, index, offset);
-        }
-        if runs < self.hot || (runs < 2 * self.hot && self.waiting.len() < BATCH) {
-            return None;
-        }
-        let before = meter.enter(Activity::Compile);
-        if !self.compile_waiting(decoded) {
-            self.reset();
-            self.blocks.resize(at + 1024, State::Cold(0));
-            self.wait(decoded, index, offset);
-            self.compile_waiting(decoded);
-        }
-        meter.leave(before);
-        match self.blocks[at] {
-            State::Hot(code) => Some(code),
-            State::Cold(_) => None,
-        }
-    }
-
-    /// Lets jumps from elsewhere find code.
-    fn note(&self, page: u32, offset: u32, code: Code) {
-        if page != NO_PAGE {
-            let code = self.jit.offset(code);
-            self.tables.set(page as usize, offset, code);
-        }
-    }
-
-    fn wait(&mut self, decoded: &Decoded<'_>, index: u32, offset: u32) {
-        let page = decoded.source(index, offset).page;
-        self.waiting.push(Waiting {
-            index,
-            page,
-            offset,
-        });
-    }
-
-    /// Compiles what waits for it; `false` if there is no room.
-    fn compile_waiting(&mut self, decoded: &Decoded<'_>) -> bool {
-        let source = |waiting: &Waiting| decoded.source(waiting.index, waiting.offset);
-        let mut sources: Vec<Source<'_>> = self.waiting.iter().map(source).collect();
-        sources.sort_by_key(|source| (source.page, source.offset));
-        let known = |page, offset| match self.blocks.get(decoded.at(page, offset)? as usize)? {
-            State::Hot(code) => Some(*code),
-            State::Cold(_) => None,
-        };
-        let Some(codes) = self.jit.compile(&sources, &known) else {
-            return false;
-        };
-        self.compiled += sources.len() as u64;
-        for (source, code) in sources.iter().zip(codes) {
-            self.blocks[source.block as usize] = State::Hot(code);
-            self.note(source.page, source.offset, code);
-        }
-        self.waiting.clear();
-        true
-    }
-
-    pub fn link(&mut self, site: Site, target: Code) {
-        self.jit.link(site, target);
-    }
-
-    /// Forgets the code of `blocks`, which are all of their page. What has run often will soon be compiled
-    /// again.
-    pub fn drop_page(&mut self, page: u32, blocks: impl Iterator<Item = u32>) {
-        for index in blocks {
-            if let Some(state) = self.blocks.get_mut(index as usize) {
-                *state = State::Cold(0);
-            }
-        }
-        self.waiting.retain(|waiting| waiting.page != page);
-        self.tables.forget(page as usize);
-    }
-
-    /// Pages have to be looked at before any of their blocks runs again.
-    pub fn forget_places(&mut self) {
-        for waiting in self.waiting.drain(..) {
-            self.blocks[waiting.index as usize] = State::Cold(0);
-        }
-        self.tables.forget_all();
-    }
-
-    /// Adds what it did.
-    pub fn count(&self, statistics: &mut CodeStatistics) {
-        let held = self.jit.size() as u64;
-        statistics.blocks_compiled = self.compiled;
-        statistics.code_bytes = self.dropped + held;
-        statistics.code_held = held;
-        statistics.code_capacity = self.jit.capacity() as u64;
-        statistics.code_resets = self.resets;
-    }
-
-    /// Drops all code.
-    pub fn reset(&mut self) {
-        self.resets += 1;
-        self.dropped += self.jit.size() as u64;
-        self.jit.reset();
-        self.blocks.clear();
-        self.waiting.clear();
-        self.tables.forget_all();
+/// Where a hart like `config` keeps what compiled code uses.
+pub(crate) fn layout(config: &HartConfig) -> Layout {
+    Layout {
+        x: offset_of!(Hart, x),
+        pc: offset_of!(Hart, pc),
+        cycles: offset_of!(Hart, cycles),
+        instret: offset_of!(Hart, instret),
+        limit: offset_of!(Hart, limit),
+        data_tlb: offset_of!(Hart, fast.data_tlb),
+        fetch_tlb: offset_of!(Hart, fast.fetch_tlb),
+        twin_tlb: offset_of!(Hart, fast.twin_tlb),
+        sum_changes: offset_of!(Hart, fast.sum_changes),
+        base: offset_of!(Hart, fast.base),
+        f: offset_of!(Hart, f),
+        float_state: offset_of!(Hart, fast.float_state),
+        float_ready: offset_of!(Hart, fast.float_ready),
+        frm: offset_of!(Hart, csr.frm),
+        fflags: offset_of!(Hart, csr.fflags),
+        float_used: offset_of!(Hart, fast.float_used),
+        float_clean: offset_of!(Hart, fast.float_clean),
+        float_flags: offset_of!(Hart, fast.float_flags),
+        bank: offset_of!(Hart, fast.bank),
+        hs: offset_of!(Hart, fast.hs),
+        status: offset_of!(Hart, fast.status),
+        status_shown: SSTATUS,
+        float_switchable: config.extensions.fd,
+        vsie_from: offset_of!(Hart, fast.vsie_from),
+        vsie_shown: offset_of!(Hart, fast.vsie_shown),
+        mip: offset_of!(Hart, mip),
+        mie: offset_of!(Hart, csr.mie),
+        vsip: offset_of!(Hart, vsip),
+        vsie: offset_of!(Hart, csr.vsie),
+        misaligned: config.misaligned,
+        zero_block: offset_of!(Hart, fast.zero_block),
+        reservation: offset_of!(Hart, reservation),
+        status_written: VSSTATUS as i32,
+        timer: TimerLayout {
+            value: offset_of!(Hart, csr.s) + size_of::<Bank>() + offset_of!(Bank, timecmp),
+            floor: offset_of!(Hart, fast.timer.floor),
+            ceiling: offset_of!(Hart, fast.timer.ceiling),
+            writes: offset_of!(Hart, fast.timer.writes),
+            armed: offset_of!(Hart, fast.timer.armed),
+            first: offset_of!(Hart, fast.timer.first),
+            last: offset_of!(Hart, fast.timer.last),
+        },
+        time_readable: offset_of!(Hart, fast.time_readable),
+        time_delta: offset_of!(Hart, fast.time_delta),
+        cycles_per_tick: config.cycles_per_tick,
+        plain_csrs: plain_csrs(config),
     }
 }
+
+/// What does the rest.
+pub(crate) const HELPERS: Helpers = Helpers {
+    finish,
+    execute,
+    csr,
+};
 
 /// What compiled code needs of a hart besides its registers.
 #[repr(C)]
@@ -390,7 +216,7 @@ impl Hart {
                 site = self.enter_compiled(code, target, plat);
                 continue;
             }
-            self.counts.jump_misses += 1;
+            self.counts.lookups += 1;
             let index = match self.lookup(code) {
                 Ok(Some(index)) => index,
                 Ok(None) => {

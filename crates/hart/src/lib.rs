@@ -17,6 +17,7 @@ pub mod activity;
 mod block;
 mod code_pages;
 mod code_tables;
+mod compile;
 mod compiled;
 mod config;
 mod csr;
@@ -41,7 +42,7 @@ mod writers;
 
 pub use activity::{Activity, Meter};
 pub use block::{CodeCache, CodeLimits};
-pub use compiled::HOT;
+pub use compile::HOT;
 pub use config::{CACHE_BLOCK, CostModel, Extensions, HartConfig};
 pub use csr::AiaConfig;
 pub use memory_access::MemoryAccess;
@@ -127,7 +128,7 @@ pub struct Hart {
     pub(crate) jumps: interp::JumpCache,
     /// [`code_pages::CodePages::version`] that the TLB is up to date with.
     pub(crate) code_version: u32,
-    /// [`CodeCache::changes`] that the jump caches are up to date with.
+    /// [`CodeCache::changes`] that the jump cache is up to date with.
     pub(crate) code_changes: u64,
     pub(crate) ram: Ram,
     pub(crate) config: HartConfig,

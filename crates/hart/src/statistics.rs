@@ -27,8 +27,8 @@ pub struct HartStatistics {
     pub helpers: u64,
     /// CSR accesses that compiled code left to the interpreter.
     pub csr_helpers: u64,
-    /// Blocks that the jump cache did not have, cold ones included, while there is a compiler.
-    pub jump_misses: u64,
+    /// Blocks looked up by their address, since compiled code did not know any for it: cold ones included.
+    pub lookups: u64,
     /// Runs of blocks that were interpreted while there is a compiler.
     pub interpreted_blocks: u64,
     /// Traps from V=1 to HS-mode.
@@ -76,7 +76,7 @@ impl HartStatistics {
             entries,
             helpers,
             csr_helpers,
-            jump_misses,
+            lookups,
             interpreted_blocks,
             guest_exits,
         } = other;
@@ -87,7 +87,7 @@ impl HartStatistics {
         self.entries += entries;
         self.helpers += helpers;
         self.csr_helpers += csr_helpers;
-        self.jump_misses += jump_misses;
+        self.lookups += lookups;
         self.interpreted_blocks += interpreted_blocks;
         self.guest_exits += guest_exits;
     }
