@@ -48,20 +48,23 @@ impl UserAplic {
 
     /// Drives the wire of `source`.
     pub fn drive(&self, source: u32, high: bool) {
-        let message = self.model().set_level(source, high);
-        if let Some((_, message)) = message {
-            (self.send)(message);
-        }
+        let mut model = self.model();
+        let message = model.set_level(source, high);
+        self.send(&model, message.into_iter());
     }
 
     /// Makes an edge-triggered source pending; its wire stays high.
     pub fn pulse(&self, source: u32) {
-        let message = {
-            let mut model = self.model();
-            model.set_level(source, false);
-            model.set_level(source, true)
-        };
-        if let Some((_, message)) = message {
+        let mut model = self.model();
+        model.set_level(source, false);
+        let message = model.set_level(source, true);
+        self.send(&model, message.into_iter());
+    }
+
+    /// Sends while the APLIC is locked: a guest that has written a source's target waits for no message to the old one
+    /// any more, and may use its identity for something else.
+    fn send(&self, _: &MutexGuard<'_, Aplic>, messages: impl Iterator<Item = (u64, Message)>) {
+        for (_, message) in messages {
             (self.send)(message);
         }
     }
@@ -97,10 +100,9 @@ impl BusDevice for UserAplic {
 
     fn write(&self, offset: u64, data: &[u8]) {
         let (size, word) = (data.len() as u8, value(data) as u32);
-        let messages = self.model().store(Level::Supervisor, offset, size, word);
-        for (_, message) in messages.unwrap_or_default() {
-            (self.send)(message);
-        }
+        let mut model = self.model();
+        let messages = model.store(Level::Supervisor, offset, size, word);
+        self.send(&model, messages.unwrap_or_default().into_iter());
     }
 }
 
@@ -148,6 +150,39 @@ mod tests {
         assert_eq!(*sent.lock().unwrap(), [(1, 77)]);
         let three = UserAplic::new(3, Box::new(|_| {}));
         assert!(three.restore(&mut StateReader::new(&bytes)).is_err());
+    }
+
+    /// A guest that has given a source another target takes what arrives for the old one from then on for something else's.
+    #[test]
+    fn a_source_gets_another_target_only_when_its_message_has_been_sent() {
+        use std::sync::atomic::{AtomicBool, Ordering};
+        use std::sync::mpsc;
+        use std::time::Duration;
+
+        let (sending, is_sending) = mpsc::channel();
+        let (retargeted, is_retargeted) = mpsc::channel::<()>();
+        let is_retargeted = Mutex::new(is_retargeted);
+        let early = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&early);
+        let send = move |_: Message| {
+            sending.send(()).unwrap();
+            let done = is_retargeted.lock().unwrap();
+            let done = done.recv_timeout(Duration::from_millis(200)).is_ok();
+            seen.store(done, Ordering::SeqCst);
+        };
+        let aplic = UserAplic::new(2, Box::new(send));
+        store(&aplic, SOURCECFG, 4); // rising edge
+        store(&aplic, TARGET + 4, 77);
+        store(&aplic, SETIENUM, 1);
+        store(&aplic, DOMAINCFG, 1 << 8);
+        std::thread::scope(|scope| {
+            scope.spawn(|| aplic.pulse(1));
+            is_sending.recv().unwrap();
+            store(&aplic, TARGET + 4, 1 << 18 | 78);
+            // Nobody listens if the message has been sent.
+            let _ = retargeted.send(());
+        });
+        assert!(!early.load(Ordering::SeqCst));
     }
 
     #[test]
