@@ -22,7 +22,6 @@ mod compiled;
 mod config;
 mod csr;
 mod fpu;
-mod g_stage;
 mod huge;
 mod interp;
 mod memory_access;
@@ -123,8 +122,6 @@ pub struct Hart {
     pub(crate) data_mode: Mode,
     pub(crate) csr: Csrs,
     pub(crate) tlb: Tlb,
-    /// The last walk of the G-stage.
-    pub(crate) g_path: g_stage::Path,
     pub(crate) jumps: interp::JumpCache,
     /// [`code_pages::CodePages::version`] that the TLB is up to date with.
     pub(crate) code_version: u32,
@@ -180,7 +177,6 @@ impl Hart {
             data_mode: Mode::M,
             csr: Csrs::new(),
             tlb: Tlb::new((ram.size() / 4096) as usize),
-            g_path: g_stage::Path::default(),
             jumps: interp::JumpCache::new(),
             fast: compiled::Fast::new(),
             code_version: 0,

@@ -8,7 +8,6 @@
 
 use trapless_isa::Mode;
 
-use crate::g_stage::{Path, Sources};
 use crate::huge;
 use crate::writers::Writers;
 // Fetches have an array of their own: their misses cost no virtual time, those of data do.
@@ -24,8 +23,6 @@ const FILLED: usize = 1024;
 const SUPERPAGES: usize = 16;
 /// Such a range, unless a superpage is larger: kernels map all of RAM with superpages, far from what they fence.
 const RANGE: u64 = 1 << 30;
-/// Values of `hgatp` for which the sources of entries are remembered.
-const GUESTS: usize = 8;
 
 /// No virtual page has this tag: its low bits are set.
 const INVALID: u64 = u64::MAX;
@@ -76,7 +73,7 @@ impl Key {
     }
 
     fn vmid(&self) -> u16 {
-        vmid_of(self.hgatp)
+        (self.hgatp >> 44) as u16 & 0x3FFF
     }
 
     /// The context of fetches: SUM and MXR are about loads and stores.
@@ -102,10 +99,6 @@ const MXR: u32 = 3 << 1;
 /// In place of an array that is not known.
 const NONE: usize = usize::MAX;
 
-fn vmid_of(hgatp: u64) -> u16 {
-    (hgatp >> 44) as u16 & 0x3FFF
-}
-
 struct Context {
     key: Key,
     used: u64,
@@ -129,8 +122,6 @@ pub(crate) struct Mapping {
     pub noted: bool,
     /// Size in bytes of the mapping it is part of.
     pub span: u64,
-    /// How the G-stage was walked.
-    pub path: Path,
     /// Of a page that is executed: [`FetchEntry::table`].
     pub table: usize,
 }
@@ -142,6 +133,8 @@ pub(crate) enum Scope {
     Host(Option<u16>),
     /// V=1 contexts of one VMID, all or one ASID.
     Guest(u16, Option<u16>),
+    /// V=1 contexts, all or one VMID.
+    GStage(Option<u16>),
     /// Everything (PMP changes).
     All,
 }
@@ -154,6 +147,7 @@ impl Scope {
             Self::Guest(vmid, asid) => {
                 v && key.vmid() == vmid && asid.is_none_or(|a| a == key.asid())
             }
+            Self::GStage(vmid) => v && vmid.is_none_or(|vmid| vmid == key.vmid()),
             Self::All => true,
         }
     }
@@ -164,8 +158,6 @@ pub(crate) struct Tlb {
     entries: Vec<Entry>,
     fetches: Vec<FetchEntry>,
     contexts: Vec<Context>,
-    /// Of the guests seen last.
-    sources: Vec<Sources>,
     /// Slots of the first way with entries that let stores hit, now or before they moved to the second.
     writers: Writers,
     clock: u64,
@@ -184,7 +176,6 @@ impl Tlb {
             entries: Vec::new(),
             fetches: Vec::new(),
             contexts: Vec::new(),
-            sources: Vec::new(),
             writers: Writers::new(pages),
             clock: 0,
             latest: [[0; 2]; Mode::ALL.len()],
@@ -468,39 +459,12 @@ impl Tlb {
         if context.filled.len() <= FILLED {
             context.filled.push(Self::slot(va) as u16);
         }
-        let key = context.key;
         if mapping.span > 4096 {
             let span = mapping.span.max(RANGE);
             let range = (va & !(span - 1), !(span - 1));
             let list = &mut context.superpages;
             if list.len() < SUPERPAGES && !list.contains(&range) {
                 list.push(range);
-            }
-        }
-        if key.mode.v() {
-            self.sources_of(key.hgatp).add(&mapping.path);
-        }
-    }
-
-    /// Where the entries of this `hgatp` come from: known for all that there are.
-    fn sources_of(&mut self, hgatp: u64) -> &mut Sources {
-        if let Some(index) = self.sources.iter().position(|s| s.hgatp == hgatp) {
-            return &mut self.sources[index];
-        }
-        if self.sources.len() == GUESTS {
-            let gone = self.sources.remove(0);
-            self.clear_guest(gone.hgatp);
-        }
-        self.sources.push(Sources::new(hgatp));
-        self.sources.last_mut().expect("just pushed")
-    }
-
-    fn clear_guest(&mut self, hgatp: u64) {
-        for i in 0..self.contexts.len() {
-            let key = &self.contexts[i].key;
-            if key.mode.v() && key.hgatp == hgatp {
-                self.contexts[i].superpages.clear();
-                self.clear(i);
             }
         }
     }
@@ -558,20 +522,6 @@ impl Tlb {
             }
         }
     }
-
-    /// Drops what was made from page tables of the G-stage that have changed, of all guests or of one VMID.
-    /// `holds` tells whether the page-table entry at a physical address still has a value.
-    pub fn flush_g_stage(&mut self, vmid: Option<u16>, holds: impl Fn(u64, u64) -> bool) {
-        for i in 0..self.sources.len() {
-            let sources = &mut self.sources[i];
-            let hgatp = sources.hgatp;
-            let named = vmid.is_none_or(|vmid| vmid == vmid_of(hgatp));
-            if named && !sources.unchanged(&holds) {
-                sources.clear();
-                self.clear_guest(hgatp);
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -594,7 +544,6 @@ mod tests {
             permitted,
             noted: false,
             span,
-            path: Path::default(),
             table: 0,
         };
         tlb.insert(array, va, Access::Read, &mapping);
@@ -616,7 +565,7 @@ mod tests {
         assert!(hit(&tlb, host, 0x5123) && tlb.lookup(host, 0x5000, Access::Write).is_none());
         tlb.flush(Scope::Host(Some(2)), None);
         assert!(hit(&tlb, host, 0x5000), "another ASID was named");
-        tlb.flush(Scope::Guest(1, None), None);
+        tlb.flush(Scope::GStage(Some(1)), None);
         assert!(!hit(&tlb, g1, 0x5000) && hit(&tlb, g2, 0x5000) && hit(&tlb, host, 0x5000));
         tlb.flush(Scope::Guest(2, None), Some(0x6000));
         assert!(hit(&tlb, g2, 0x5000), "another page was named");
@@ -665,52 +614,6 @@ mod tests {
         insert(&mut tlb, a, page(0), 0x7000_0000, [true; 3], 4096);
         tlb.flush(Scope::Host(None), None);
         assert!(!hit(&tlb, a, page(0)) && !hit(&tlb, a, page(2)));
-    }
-
-    #[test]
-    fn g_stage_fence_drops_a_guest_whose_tables_changed_and_no_other() {
-        let mut tlb = Tlb::new(16);
-        let satp = 10 << 60;
-        let guest = |vmid: u64| 8 << 60 | vmid << 44;
-        let map = |tlb: &mut Tlb, mode: Mode, vmid: u64, pte: u64| {
-            let array = tlb.intern(&key(mode, satp, guest(vmid)));
-            let mut mapping = Mapping {
-                host: 0x7000_0000,
-                page: 0,
-                permitted: [true; 3],
-                noted: false,
-                span: 4096,
-                path: Path::default(),
-                table: 0,
-            };
-            mapping.path.push(0x1000 * vmid, pte);
-            tlb.insert(array, 0x5000, Access::Read, &mapping);
-            tlb.insert(array, 0x5000, Access::Exec, &mapping);
-            array
-        };
-        let arrays = [Mode::VS, Mode::VU].map(|mode| map(&mut tlb, mode, 1, 77));
-        let other = map(&mut tlb, Mode::VS, 2, 77);
-        let have = |tlb: &Tlb, array| {
-            let exec = tlb.lookup(array, 0x5000, Access::Exec).is_some();
-            assert_eq!(hit(tlb, array, 0x5000), exec);
-            exec
-        };
-        tlb.flush_g_stage(None, |_, pte| pte == 77);
-        assert!(arrays.iter().all(|&a| have(&tlb, a)) && have(&tlb, other));
-        tlb.flush_g_stage(Some(2), |at, _| at != 0x1000);
-        assert!(
-            arrays.iter().all(|&a| have(&tlb, a)),
-            "another VMID was named"
-        );
-        tlb.flush_g_stage(None, |at, _| at != 0x1000);
-        assert!(arrays.iter().all(|&a| !have(&tlb, a)) && have(&tlb, other));
-        // More guests than are remembered push the oldest out, with all it has.
-        for vmid in 3..3 + GUESTS as u64 {
-            map(&mut tlb, Mode::VS, vmid, 77);
-        }
-        assert!(!have(&tlb, other));
-        tlb.flush_g_stage(None, |_, _| false);
-        assert!(tlb.contexts.iter().all(|context| context.filled.is_empty()));
     }
 
     #[test]

@@ -4,7 +4,6 @@
 use trapless_isa::csr::{envcfg, status};
 use trapless_isa::{Mode, Priv, cause::exception};
 
-use crate::g_stage::Path;
 use crate::pmp::Verdict;
 use crate::state::HpmEvent;
 use crate::tlb::{Access, Key, Mapping};
@@ -240,7 +239,6 @@ impl Hart {
                 permitted: [both(0), both(1), both(2)],
                 noted,
                 span: leaf.span,
-                path: self.g_path,
                 table: match access {
                     Access::Exec => self.fast.table(page),
                     _ => 0,
@@ -339,7 +337,6 @@ impl Hart {
         mxr: bool,
         hlvx: bool,
     ) -> Result<Leaf, WalkError> {
-        self.g_path = Path::default();
         let atp = self.csr.hgatp;
         let levels = levels(atp);
         if levels == 0 {
@@ -394,9 +391,6 @@ impl Hart {
                 pte_gpa
             };
             let pte = self.read_pte(pte_addr)?;
-            if stage.wide != 0 {
-                self.g_path.push(pte_addr, pte);
-            }
             if pte & PTE_V == 0 || pte & (PTE_R | PTE_W) == PTE_W || pte & PTE_RESERVED != 0 {
                 return Err(WalkError::Page);
             }
@@ -473,9 +467,6 @@ impl Hart {
                 pte_addr
             };
             self.write_pte(target, pte | needed)?;
-            if stage.wide != 0 {
-                self.g_path.replace_last(pte | needed);
-            }
             dirty |= access == Access::Write;
         }
         Ok(Leaf {

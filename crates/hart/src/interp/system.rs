@@ -122,10 +122,9 @@ impl Hart {
         self.hfences += 1;
         let (va, id) = self.fence_operands(inst);
         if gvma {
-            // A guest physical address names no entry: see `g_stage`.
-            let ram = &self.ram;
-            let holds = |at, pte| ram.load(at, 8) == Some(pte);
-            self.tlb.flush_g_stage(id.map(|v| v & 0x3FFF), holds);
+            // Entries hold the composition of both stages, so a guest physical address names no entry: everything of
+            // the VMID goes, with what the VS-stage contributed. KVM counts on that when a vCPU comes to this hart.
+            self.tlb.flush(Scope::GStage(id.map(|v| v & 0x3FFF)), None);
         } else {
             self.tlb.flush(Scope::Guest(self.vmid(), id), va);
         }
