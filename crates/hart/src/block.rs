@@ -430,6 +430,10 @@ impl CodeCache {
 
     #[cold]
     fn build(&mut self, ram: &Ram, pa: u64, page: usize, parcel: usize) -> Option<u32> {
+        if pa & 0xFFF == 0xFFE && ram.load(pa, 2)? & 3 == 3 {
+            // Nothing is dropped for an instruction across pages: not every engine looks it up each time.
+            return None;
+        }
         if self.insts.len() + MAX_BLOCK > self.limits.instructions {
             self.counts.decoded_resets += 1;
             self.reset();
@@ -456,9 +460,6 @@ impl CodeCache {
             }
         }
         let len = (self.insts.len() - first) as u32;
-        if len == 0 {
-            return None;
-        }
         self.counts.blocks_decoded += 1;
         self.counts.instructions_decoded += u64::from(len);
         let index = self.blocks.len() as u32;
@@ -541,5 +542,35 @@ impl CostModel {
             CostClass::Fence => self.fence,
             CostClass::Cbo => self.cbo,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RAM: u64 = 0x8000_0000;
+
+    /// An engine that has compiled such an instruction does not look it up, and has to run out of room at the same
+    /// time as one that does.
+    #[test]
+    fn an_instruction_across_pages_needs_no_room() {
+        let ram = Ram::new(RAM, 1 << 20).unwrap();
+        // addi a0, a0, 0
+        for at in (RAM..RAM + 0x3000).step_by(2) {
+            ram.store(at, 2, 0x0513).unwrap();
+        }
+        let config = HartConfig::default();
+        let mut code = CodeCache::new(&ram, config.extensions, config.cost);
+        code.set_limits(CodeLimits {
+            instructions: MAX_BLOCK,
+            ..CodeLimits::default()
+        });
+        let block = code.find(&ram, RAM).unwrap();
+        assert_eq!(code.find(&ram, RAM + 0xFFE), None);
+        assert_eq!(code.find(&ram, RAM), Some(block));
+        assert_eq!(code.counts.decoded_resets, 0);
+        assert!(code.find(&ram, RAM + 0x2000).is_some());
+        assert_eq!(code.counts.decoded_resets, 1, "no room for two blocks");
     }
 }
