@@ -133,12 +133,20 @@ fn a_stock_host_is_as_on_sstc() {
     let here = varied(Variant::StockHost, "timer");
     let there = run("sstc", "timer", Watched::Log);
     let [mut here, mut there] = [here, there].map(|r| exits(&r.ledger.total));
-    // A tick that comes just before a halt makes one halt more or less.
-    for reason in ["host_timer", "wfi"] {
-        let counts = [&mut here, &mut there].map(|e| e.remove(reason).unwrap_or(0));
+    let mut both = |reason| [&mut here, &mut there].map(|e| e.remove(reason).unwrap_or(0));
+    // Where ticks lie among the guest's wake-ups decides how many find it running, one that comes just before a halt
+    // makes one halt more or less, and of two vCPUs that need the same new page at a time, one exits or both do.
+    let ticks = both("host_timer");
+    let more = ticks[0].abs_diff(ticks[1]);
+    for (reason, least) in [
+        ("wfi", more),
+        ("page_fault.store", 0),
+        ("page_fault.load", 0),
+    ] {
+        let [a, b] = both(reason);
         assert!(
-            counts[0].abs_diff(counts[1]) <= counts[0] / 20,
-            "{reason} {counts:?}"
+            a.abs_diff(b) <= least.max(a / 20),
+            "{reason}: {a} and {b}; ticks {ticks:?}"
         );
     }
     assert_eq!(here, there);
