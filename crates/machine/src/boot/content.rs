@@ -29,11 +29,13 @@ impl Content {
     /// # Errors
     /// If it cannot be read.
     pub fn of_file(path: &Path) -> io::Result<Self> {
-        if File::open(path)?.metadata()?.is_file() {
-            Ok(Self::File(path.into()))
-        } else {
-            std::fs::read(path).map(Self::Bytes)
+        let mut file = File::open(path)?;
+        if file.metadata()?.is_file() {
+            return Ok(Self::File(path.into()));
         }
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok(Self::Bytes(bytes))
     }
 
     /// Its first bytes, at most [`START`], and how many there are in all.
@@ -142,5 +144,21 @@ mod tests {
         std::fs::remove_file(&file).unwrap();
         assert!(load(&content).1.unwrap_err().contains("cannot read"));
         assert!(Content::of_file(&file).is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_pipe_is_read_once() {
+        let pipe = std::env::temp_dir().join(format!("content-pipe-{}", std::process::id()));
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        let writer = {
+            let pipe = pipe.clone();
+            std::thread::spawn(move || std::fs::write(pipe, vec![3; 100_000]))
+        };
+        let content = Content::of_file(&pipe).unwrap();
+        assert!(writer.join().unwrap().is_ok());
+        std::fs::remove_file(&pipe).unwrap();
+        assert_eq!(load(&content).1, Ok(100_000));
     }
 }
