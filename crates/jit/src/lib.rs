@@ -8,7 +8,8 @@
 //!         ├── bit manipulation, floating point, atomics        (bits.rs, float.rs, atomic.rs)
 //!         ├── loads and stores, inline TLB probe               (memory.rs, group.rs)
 //!         ├── CSRs                                             (csr.rs)
-//!         └── branches, jumps, chains                          (control.rs)
+//!         ├── branches, jumps, chains                          (control.rs)
+//!         └── short forms of what is frequent                  (encode.rs)
 //! ```
 //!
 //! The compiler knows no hart. [`Layout`] says where a context keeps what compiled code uses, and
