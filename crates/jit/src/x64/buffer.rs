@@ -1,6 +1,13 @@
 //! Memory for code, never writable and executable at once.
+//!
+//! On Linux it is not even writable: the kernel is asked to write, as debuggers do for breakpoints. Changing the
+//! protection back and forth takes several microseconds, and many more while another thread of the process runs.
+//! It remains the way where the kernel refuses.
 
+use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::unix::fs::FileExt;
+use std::process;
 use std::ptr;
 
 /// One private mapping: data that compiled code reads at the front, code behind it.
@@ -14,6 +21,23 @@ pub(super) struct Buffer {
     data: usize,
     size: usize,
     used: usize,
+    writer: Writer,
+}
+
+/// How code is written.
+enum Writer {
+    /// By a file that is the memory of the process with this id.
+    Kernel(u32, File),
+    /// By making it writable meanwhile.
+    Protection,
+}
+
+impl Writer {
+    /// For the process that runs now.
+    fn new() -> Self {
+        let memory = OpenOptions::new().write(true).open("/proc/self/mem");
+        memory.map_or(Self::Protection, |file| Self::Kernel(process::id(), file))
+    }
 }
 
 // SAFETY: the mapping belongs to this value alone; raw pointers to it are used under `&mut self`, or
@@ -54,6 +78,7 @@ impl Buffer {
             data,
             size,
             used: 0,
+            writer: Writer::new(),
         };
         buffer.protect(0, code, libc::PROT_READ | libc::PROT_EXEC)?;
         Ok(buffer)
@@ -95,21 +120,43 @@ impl Buffer {
         if code.len() > room {
             return None;
         }
-        let (from, to) = (self.used, self.used + code.len());
-        let start = from & !(HUGE_PAGE - 1);
-        let len = to.next_multiple_of(HUGE_PAGE).min(self.capacity()) - start;
-        self.protect(start, len, libc::PROT_READ | libc::PROT_WRITE)
-            .ok()?;
         let at = self.next();
-        // SAFETY: `code.len()` bytes from `at` on lie in the mapping, are writable now, and no compiled
-        // code runs while `self` is borrowed mutably.
-        unsafe { ptr::copy_nonoverlapping(code.as_ptr(), at as *mut u8, code.len()) };
-        self.protect(start, len, libc::PROT_READ | libc::PROT_EXEC)
-            .ok()?;
+        if !self.write_by_kernel(code, at) {
+            self.write(code).ok()?;
+        }
+        let to = self.used + code.len();
         // What follows begins at a cache line's quarter, as branch targets like it.
         self.used = (to + 15) & !15;
         self.used = self.used.min(self.size - self.data);
         Some(at)
+    }
+
+    /// Lets the kernel write `code` at address `at`; `false` if it does not.
+    fn write_by_kernel(&mut self, code: &[u8], at: usize) -> bool {
+        // A forked process has inherited a file that is its parent's memory.
+        if matches!(&self.writer, Writer::Kernel(owner, _) if *owner != process::id()) {
+            self.writer = Writer::new();
+        }
+        let Writer::Kernel(_, file) = &self.writer else {
+            return false;
+        };
+        let done = file.write_all_at(code, at as u64).is_ok();
+        if !done {
+            self.writer = Writer::Protection;
+        }
+        done
+    }
+
+    /// Writes `code` at the end of what there is.
+    fn write(&mut self, code: &[u8]) -> io::Result<()> {
+        let start = self.used & !(HUGE_PAGE - 1);
+        let end = (self.used + code.len()).next_multiple_of(HUGE_PAGE);
+        let len = end.min(self.capacity()) - start;
+        self.protect(start, len, libc::PROT_READ | libc::PROT_WRITE)?;
+        // SAFETY: the caller has seen that there is room for `code.len()` bytes, they are writable now, and no
+        // compiled code runs while `self` is borrowed mutably.
+        unsafe { ptr::copy_nonoverlapping(code.as_ptr(), self.next() as *mut u8, code.len()) };
+        self.protect(start, len, libc::PROT_READ | libc::PROT_EXEC)
     }
 
     /// Changes the protection of code.
@@ -129,5 +176,83 @@ impl Drop for Buffer {
     fn drop(&mut self) {
         // SAFETY: the mapping is this value's, and no code of it runs any more.
         unsafe { libc::munmap(self.mapping, self.mapped) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    const DATA: usize = HUGE_PAGE;
+    const CODE: usize = 2 * HUGE_PAGE;
+
+    /// What the kernel says of the mapping around `address`: like `r-xp`.
+    fn permissions(address: usize) -> String {
+        let maps = fs::read_to_string("/proc/self/maps").unwrap();
+        let holds = |line: &&str| {
+            let (range, _) = line.split_once(' ').unwrap();
+            let (from, to) = range.split_once('-').unwrap();
+            let number = |text| usize::from_str_radix(text, 16).unwrap();
+            (number(from)..number(to)).contains(&address)
+        };
+        let line = maps.lines().find(holds).expect("the address is mapped");
+        line.split(' ').nth(1).unwrap().to_owned()
+    }
+
+    fn read(at: usize, len: usize) -> Vec<u8> {
+        // SAFETY: tests read what they have appended.
+        unsafe { std::slice::from_raw_parts(at as *const u8, len) }.to_vec()
+    }
+
+    fn written_over_the_border_of_two_huge_pages(writer: Writer) {
+        let mut buffer = Buffer::new(DATA, CODE).unwrap();
+        buffer.writer = writer;
+        let filling = vec![0x90; HUGE_PAGE - 32];
+        let first = buffer.append(&filling).unwrap();
+        let code: Vec<u8> = (0..255).collect();
+        let second = buffer.append(&code).unwrap();
+        assert_eq!(read(first, filling.len()), filling);
+        assert_eq!(read(second, code.len()), code);
+        for at in [first, second, second + code.len()] {
+            assert_eq!(permissions(at), "r-xp");
+        }
+        assert_eq!(permissions(buffer.data()), "rw-p");
+        assert!(buffer.append(&vec![0; HUGE_PAGE]).is_none(), "it is full");
+    }
+
+    #[test]
+    fn code_is_never_writable_and_executable_either_way() {
+        written_over_the_border_of_two_huge_pages(Writer::new());
+        written_over_the_border_of_two_huge_pages(Writer::Protection);
+    }
+
+    #[test]
+    fn memory_that_the_kernel_does_not_write_is_written_nevertheless() {
+        let refused = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        written_over_the_border_of_two_huge_pages(Writer::Kernel(process::id(), refused));
+    }
+
+    #[test]
+    fn forked_process_writes_its_own_memory() {
+        let mut buffer = Buffer::new(DATA, CODE).unwrap();
+        let at = buffer.append(&[1, 2, 3, 4]).unwrap();
+        buffer.truncate(0);
+        // SAFETY: the child allocates nothing of note, and ends without running anything of its parent.
+        match unsafe { libc::fork() } {
+            0 => {
+                let done = buffer.append(&[5, 6, 7, 8]) == Some(at) && read(at, 4) == [5, 6, 7, 8];
+                // SAFETY: as above.
+                unsafe { libc::_exit(i32::from(!done)) }
+            }
+            child => {
+                let mut status = 0;
+                // SAFETY: `status` is valid for the call.
+                assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+                assert_eq!(status, 0, "the child does not find its own code");
+                assert_eq!(read(at, 4), [1, 2, 3, 4]);
+            }
+        }
     }
 }
