@@ -2,8 +2,8 @@
 //!
 //! A context is everything that decides what an address means: effective mode, SUM, MXR, `satp` or
 //! `vsatp`, `hgatp`. A trap, a world switch or a change of V only selects another array; nothing is
-//! flushed. A new entry moves the first way's to the second, where fast paths look last. Fences drop the
-//! contexts or entries they name. The TLB is not architecture: it may hold
+//! flushed. A new entry moves the first way's to the second, where fast paths look last; what is found there
+//! changes places with the first way's. Fences drop the contexts or entries they name. The TLB is not architecture: it may hold
 //! less than a fence allows, never more.
 
 use trapless_isa::Mode;
@@ -374,24 +374,25 @@ impl Tlb {
         }
     }
 
-    /// Looks `va` up in the context at `array`.
+    /// Looks `va` up in the context at `array`. Data found in the second way moves to the first.
     #[inline]
-    pub fn lookup(&self, array: usize, va: u64, access: Access) -> Option<usize> {
-        let (tag, addend) = match access {
-            Access::Read => {
-                let entry = &self.entries[self.way(array, va, |e| e.read)];
-                (entry.read, entry.addend)
-            }
-            Access::Write => {
-                let entry = &self.entries[self.way(array, va, |e| e.write)];
-                (entry.write & !NOTED, entry.addend)
-            }
-            Access::Exec => {
-                let entry = self.fetch_in(array, va);
-                (entry.exec, entry.addend)
-            }
+    pub fn lookup(&mut self, array: usize, va: u64, access: Access) -> Option<usize> {
+        let tag = |entry: &Entry| match access {
+            Access::Read => entry.read,
+            _ => entry.write & !NOTED,
         };
-        (tag == va & PAGE).then(|| va.wrapping_add(addend) as usize)
+        let (found, addend) = if access == Access::Exec {
+            let entry = self.fetch_in(array, va);
+            (entry.exec, entry.addend)
+        } else {
+            let (slot, way) = (array + Self::slot(va), self.way(array, va, tag));
+            if way != slot && tag(&self.entries[way]) == va & PAGE {
+                self.entries.swap(slot, way);
+            }
+            let entry = &self.entries[slot];
+            (tag(entry), entry.addend)
+        };
+        (found == va & PAGE).then(|| va.wrapping_add(addend) as usize)
     }
 
     /// Lets stores to the page of `va`, which is this page of RAM, hit again.
@@ -549,7 +550,7 @@ mod tests {
         tlb.insert(array, va, Access::Read, &mapping);
     }
 
-    fn hit(tlb: &Tlb, array: usize, va: u64) -> bool {
+    fn hit(tlb: &mut Tlb, array: usize, va: u64) -> bool {
         tlb.lookup(array, va, Access::Read).is_some()
     }
 
@@ -562,15 +563,17 @@ mod tests {
         for a in [host, g1, g2] {
             insert(&mut tlb, a, 0x5000, 0x7000_0000, [true, false, false], 4096);
         }
-        assert!(hit(&tlb, host, 0x5123) && tlb.lookup(host, 0x5000, Access::Write).is_none());
+        assert!(hit(&mut tlb, host, 0x5123) && tlb.lookup(host, 0x5000, Access::Write).is_none());
         tlb.flush(Scope::Host(Some(2)), None);
-        assert!(hit(&tlb, host, 0x5000), "another ASID was named");
+        assert!(hit(&mut tlb, host, 0x5000), "another ASID was named");
         tlb.flush(Scope::GStage(Some(1)), None);
-        assert!(!hit(&tlb, g1, 0x5000) && hit(&tlb, g2, 0x5000) && hit(&tlb, host, 0x5000));
+        assert!(
+            !hit(&mut tlb, g1, 0x5000) && hit(&mut tlb, g2, 0x5000) && hit(&mut tlb, host, 0x5000)
+        );
         tlb.flush(Scope::Guest(2, None), Some(0x6000));
-        assert!(hit(&tlb, g2, 0x5000), "another page was named");
+        assert!(hit(&mut tlb, g2, 0x5000), "another page was named");
         tlb.flush(Scope::Guest(2, None), Some(0x5000));
-        assert!(!hit(&tlb, g2, 0x5000));
+        assert!(!hit(&mut tlb, g2, 0x5000));
     }
 
     #[test]
@@ -580,7 +583,7 @@ mod tests {
         insert(&mut tlb, a, 0x20_0000, 0x7000_0000, [true; 3], 0x20_0000);
         insert(&mut tlb, a, 0x20_1000, 0x7000_1000, [true; 3], 0x20_0000);
         tlb.flush(Scope::Host(None), Some(0x20_1000));
-        assert!(!hit(&tlb, a, 0x20_0000));
+        assert!(!hit(&mut tlb, a, 0x20_0000));
     }
 
     #[test]
@@ -599,21 +602,41 @@ mod tests {
             );
         }
         assert_eq!(
-            [0, 1, 2].map(|i| hit(&tlb, a, page(i))),
+            [0, 1, 2].map(|i| hit(&mut tlb, a, page(i))),
             [false, true, true]
         );
         assert!(tlb.lookup(a, page(1), Access::Write).is_some());
         // The same page again replaces itself.
         insert(&mut tlb, a, page(2), 0x7000_0000, [true; 3], 4096);
-        assert!(hit(&tlb, a, page(1)) && tlb.lookup(a, page(2), Access::Write).is_some());
+        assert!(hit(&mut tlb, a, page(1)) && tlb.lookup(a, page(2), Access::Write).is_some());
         tlb.flush(Scope::Host(None), Some(page(1)));
         assert!(
-            !hit(&tlb, a, page(1)),
+            !hit(&mut tlb, a, page(1)),
             "named by the fence, in the second way"
         );
         insert(&mut tlb, a, page(0), 0x7000_0000, [true; 3], 4096);
         tlb.flush(Scope::Host(None), None);
-        assert!(!hit(&tlb, a, page(0)) && !hit(&tlb, a, page(2)));
+        assert!(!hit(&mut tlb, a, page(0)) && !hit(&mut tlb, a, page(2)));
+    }
+
+    #[test]
+    fn page_that_is_used_stays_while_others_pass_through_its_slot() {
+        for access in [Access::Read, Access::Write] {
+            let mut tlb = Tlb::new(16);
+            let a = tlb.intern(&key(Mode::HS, 1, 0));
+            let page = |i: u64| 0x3000 + i * (ENTRIES as u64) * 4096;
+            for i in 0..10 {
+                insert(&mut tlb, a, page(i), 0x7000_0000, [true; 3], 4096);
+                if i > 0 {
+                    assert!(tlb.lookup(a, page(0) + 8, access).is_some());
+                    assert!(tlb.data(page(0)).read == page(0), "in the first way");
+                    assert!(hit(&mut tlb, a, page(i)) && hit(&mut tlb, a, page(0)));
+                }
+            }
+            // What does not hit moves nothing.
+            assert!(tlb.lookup(a, page(1), access).is_none());
+            assert!(tlb.data(page(0)).read == page(0) && hit(&mut tlb, a, page(9)));
+        }
     }
 
     #[test]
@@ -665,6 +688,6 @@ mod tests {
             tlb.intern(&key(Mode::HS, i, 0));
         }
         let again = tlb.intern(&key(Mode::HS, 0, 0));
-        assert!(!hit(&tlb, again, 0x1000));
+        assert!(!hit(&mut tlb, again, 0x1000));
     }
 }

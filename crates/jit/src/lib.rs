@@ -189,9 +189,10 @@ pub const CACHE_BLOCK: u64 = 64;
 pub const TLB_ENTRIES: usize = 4096;
 
 /// Layout of an entry of the data TLB. A tag is the virtual page's address, and hits an address with
-/// the same page and no misaligned low bits.
+/// the same page and no misaligned low bits. What hits in the second way changes places with the first.
 #[derive(Clone, Copy, Debug)]
-#[repr(C)]
+// No entry is in two lines of the host's cache.
+#[repr(C, align(32))]
 pub struct DataEntry {
     /// Tag for loads.
     pub read: u64,
@@ -205,7 +206,7 @@ pub struct DataEntry {
 
 /// Layout of an entry of the fetch TLB.
 #[derive(Clone, Copy, Debug)]
-#[repr(C)]
+#[repr(C, align(32))]
 pub struct FetchEntry {
     /// Tag.
     pub exec: u64,

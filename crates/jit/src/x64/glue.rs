@@ -22,7 +22,7 @@ pub(super) struct Glue {
     /// Called with the address of a page in `rax`: host address minus virtual address in `rcx` and "zero", if
     /// the fetch TLB has it. Changes `rdx`.
     pub fetch: u64,
-    /// For [`lookup`]: looks in the second way of the fetch TLB.
+    /// For [`lookup`]: looks in the second way of the fetch TLB, likewise.
     pub second_way: u64,
     /// Jumps to the code for the program counter in `r13`, which compiled code does not know.
     pub lookup: u64,
@@ -34,7 +34,8 @@ pub(super) struct Glue {
     pub execute: u64,
     /// By number of the [`Probe`]: called if the first way of the TLB does not hit at once, with the address in
     /// `rax` and the offset of the entry in `rcx`. Returns the host address in `rax` and "zero" if it is in
-    /// either way, and not across pages; else changes `rdx` only.
+    /// either way, and not across pages; else changes `rdx` only. What was in the second way is in the first
+    /// then.
     pub again: [u64; Probe::KINDS],
     /// Called with a request in `eax`, the operand in `rdx`: returns the value in `rax`, and whether it was
     /// done in `rdx`.
@@ -86,7 +87,8 @@ fn reload(ops: &mut Assembler, o: &Offsets) {
 /// From a page in the fetch TLB to its entry: 32 bytes each.
 const FETCH_SHIFT: i8 = 7;
 const FETCH_MASK: i32 = ((TLB_ENTRIES - 1) << 5) as i32;
-const FETCH_WAY: i32 = (TLB_ENTRIES << 5) as i32;
+/// From an entry of the first way to that of the second, in either TLB.
+const WAY: i32 = (TLB_ENTRIES << 5) as i32;
 
 /// Jumps to the code for the program counter in `r13`, or leaves.
 pub(super) fn lookup(ops: &mut Assembler, o: &Offsets, second_way: u64) {
@@ -104,13 +106,13 @@ pub(super) fn lookup(ops: &mut Assembler, o: &Offsets, second_way: u64) {
         ; cmp [rdx], rax
         ; jne extern second_way
     );
-    enter_by_table(ops, o, 0);
+    enter_by_table(ops, o);
 }
 
 /// Enters the code for the program counter in `r13`, whose page is in `rax` and in the fetch TLB's entry at
-/// `rdx + way`. If there is none, that is the piece at offset 0.
-fn enter_by_table(ops: &mut Assembler, o: &Offsets, way: i32) {
-    encode::memory(ops, LOAD_64, RCX, RDX, way + 16);
+/// `rdx`. If there is none, that is the piece at offset 0.
+fn enter_by_table(ops: &mut Assembler, o: &Offsets) {
+    encode::memory(ops, LOAD_64, RCX, RDX, 16);
     dynasm!(ops
         ; .arch x64
         ; mov edx, r13d
@@ -122,9 +124,24 @@ fn enter_by_table(ops: &mut Assembler, o: &Offsets, way: i32) {
     dynasm!(ops; .arch x64; jmp rcx);
 }
 
+/// Exchanges the entry at `rdx` with that of the second way: often one page of a slot is used all the time, the
+/// other one was used once. Leaves the second half of what is in the first way now in `xmm3`.
+fn exchange_ways(ops: &mut Assembler) {
+    dynasm!(ops
+        ; .arch x64
+        ; movups xmm0, [rdx]
+        ; movups xmm1, [rdx + 16]
+        ; movups xmm2, [rdx + WAY]
+        ; movups xmm3, [rdx + (WAY + 16)]
+        ; movups [rdx], xmm2
+        ; movups [rdx + 16], xmm3
+        ; movups [rdx + WAY], xmm0
+        ; movups [rdx + (WAY + 16)], xmm1
+    );
+}
+
 /// See [`Glue::again`].
 fn probe_again(ops: &mut Assembler, probe: Probe) {
-    let way = (TLB_ENTRIES << 5) as i32;
     let tag = if probe.write { 8 } else { 0 };
     if probe.aligned {
         let low_bits = (probe.size - 1) as i8;
@@ -148,9 +165,15 @@ fn probe_again(ops: &mut Assembler, probe: Probe) {
         ; xor edx, edx
         ; ret
         ; second:
-        ; cmp [rbp + rcx + (way + tag)], rdx
+        ; cmp [rbp + rcx + (WAY + tag)], rdx
         ; jne >no
-        ; add rax, [rbp + rcx + (way + 16)]
+        ; lea rdx, [rbp + rcx]
+    );
+    exchange_ways(ops);
+    dynasm!(ops
+        ; .arch x64
+        ; movq rdx, xmm3
+        ; add rax, rdx
         ; xor edx, edx
         ; no:
         ; ret
@@ -210,16 +233,17 @@ impl Glue {
                 ; cmp [rdx], rax
                 ; mov rcx, [rdx + 8]
                 ; je >found
-                ; cmp [rdx + FETCH_WAY], rax
-                ; mov rcx, [rdx + FETCH_WAY + 8]
+                ; cmp [rdx + WAY], rax
+                ; mov rcx, [rdx + WAY + 8]
                 ; found:
                 ; ret
             );
         })?;
         let second_way = piece(&|ops| {
             let leave = leave as usize;
-            dynasm!(ops; .arch x64; cmp [rdx + FETCH_WAY], rax; jne extern leave);
-            enter_by_table(ops, o, FETCH_WAY);
+            dynasm!(ops; .arch x64; cmp [rdx + WAY], rax; jne extern leave);
+            exchange_ways(ops);
+            enter_by_table(ops, o);
         })?;
         let lookup_piece = piece(&|ops| lookup(ops, o, second_way))?;
         let miss_link = piece(&|ops| {
