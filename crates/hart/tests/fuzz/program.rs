@@ -76,8 +76,10 @@ struct Space {
 
 /// A superpage over RAM.
 const SUPERPAGE: u64 = 0x20_0000_0000;
-/// Another mapping of data pages with the same places in the TLB.
-const ALIAS: u64 = 1024 * PAGE;
+/// From one mapping of data pages to the next: those have the same places in the TLB.
+const ALIAS: u64 = trapless_jit::TLB_ENTRIES as u64 * PAGE;
+/// Mappings of data pages: one more than the TLB has ways.
+const ALIASES: u64 = 3;
 
 impl Program {
     /// The program of a seed.
@@ -270,9 +272,10 @@ fn map(
     };
     for page in 0..DATA_PAGES {
         let pa = DATA + page * PAGE;
-        tables.map(root, data + page * PAGE, pa, flags(rng), 0);
-        if page < 4 {
-            tables.map(root, data + ALIAS + page * PAGE, pa, flags(rng), 0);
+        let mappings = if page < 4 { ALIASES } else { 1 };
+        for alias in 0..mappings {
+            let at = data + alias * ALIAS + page * PAGE;
+            tables.map(root, at, pa, flags(rng), 0);
         }
     }
     let open = V | R | W | A | D | own;
@@ -396,7 +399,10 @@ fn start(rng: &mut Rng, style: &Style, space: &Space, slots: &[Slot], starts: &[
             _ => rng.below(DATA_PAGES),
         };
         let value = match rng.below(12) {
-            0 if space.data_paged => space.data + ALIAS + page * PAGE,
+            0 if space.data_paged => {
+                let alias = 1 + rng.below(ALIASES - 1);
+                space.data + alias * ALIAS + page * PAGE
+            }
             1 if space.data_paged => SUPERPAGE + rng.below(SIZE / PAGE + 1) * PAGE,
             0 if !space.data_paged => DEVICE,
             1 if !space.data_paged => RAM + SIZE - PAGE,
