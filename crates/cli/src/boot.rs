@@ -239,6 +239,7 @@ fn interact(
     let paced = std::io::stdin().is_terminal();
     let clock = Instant::now();
     let outcome = observation.drive(machine, Limits::default(), SLICE, &mut |machine, idle| {
+        show_output();
         let ahead = Duration::from_nanos(machine.now()).saturating_sub(clock.elapsed());
         loop {
             if interrupt::requested() {
@@ -268,12 +269,19 @@ fn interact(
             }
             return true;
         }
-    })?;
+    });
+    show_output();
+    let outcome = outcome?;
     Ok(match leave {
         Some(Leave::Key) => None,
         Some(Leave::Signal) => Some(Outcome::Stopped),
         None => outcome,
     })
+}
+
+/// Lets the user see what the guest has written after the last whole line. Nobody may be there to see it.
+fn show_output() {
+    let _ = std::io::stdout().flush();
 }
 
 fn status(machine: &Machine) {

@@ -169,7 +169,8 @@ pub struct ConsoleTap {
 }
 
 impl ConsoleTap {
-    /// Feeds lines to `recorder` and all bytes to `copy`.
+    /// Feeds lines to `recorder` and all bytes to `copy`, which may keep back what is not a whole line: a UART
+    /// sends single bytes.
     pub fn new(recorder: SharedRecorder, copy: Option<Box<dyn Write + Send>>) -> Self {
         Self {
             recorder,
@@ -183,7 +184,7 @@ impl Write for ConsoleTap {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if let Some(copy) = &mut self.copy {
             // A closed pipe must not end the machine; the ledger still wants the lines.
-            if copy.write_all(bytes).and_then(|()| copy.flush()).is_err() {
+            if copy.write_all(bytes).is_err() {
                 self.copy = None;
             }
         }

@@ -1,7 +1,7 @@
 //! A workload made ready: its images, its machine, and whether it did what it should.
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{LineWriter, Write};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
@@ -118,7 +118,7 @@ impl<'a> Plan<'a> {
         let copy = self
             .args
             .console
-            .then(|| Box::new(std::io::stderr()) as Box<dyn Write + Send>);
+            .then(|| Box::new(LineWriter::new(std::io::stderr())) as Box<dyn Write + Send>);
         let tap = ConsoleTap::new(recorder.clone(), copy);
         let payload = Payload {
             firmware: Some(self.firmware.clone()),

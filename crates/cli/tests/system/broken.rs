@@ -2,21 +2,10 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::runs::{runs, trapless};
-
-/// Ends the machine with the test, however that ends.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It may have ended; nobody is interested in how.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use crate::runs::{Running, runs, trapless};
 
 /// Where the kernel is.
 fn kernel() -> PathBuf {

@@ -28,6 +28,7 @@ mod kvm;
 mod log;
 mod restore;
 mod runs;
+mod terminal;
 mod timer;
 mod trapless;
 mod workloads;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, OnceLock};
 
 use trapless_ledger::file::LedgerFile;
@@ -189,6 +189,17 @@ pub fn trapless() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_trapless"));
     command.stdin(Stdio::null());
     command
+}
+
+/// A command that ends with its test, however that ends.
+pub struct Running(pub Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended; nobody is interested in how.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// All runs, in the order of [`JOBS`]. The first caller makes them.
