@@ -73,7 +73,7 @@ impl Compiled {
 
     /// Code of block `index`, which is at `offset` of its page, if it is compiled. Counts a run of it if it
     /// is not; what has run often enough is compiled when there is a batch of it, or when it has waited for
-    /// as many runs again: changing the protection of memory takes longer than compiling a block.
+    /// as many runs again: having the kernel write code takes as long as compiling a block.
     pub fn block(
         &mut self,
         decoded: &Decoded<'_>,

@@ -1,7 +1,8 @@
 //! Loads or stores in a row with the same base register: one TLB probe for all, as when registers are saved
 //! and restored.
 //!
-//! They go together only if each of them hits; hits leave no trace, so nobody can tell the difference.
+//! They go together only if each of them hits in the first way; that leaves no trace, so nobody can tell the
+//! difference.
 
 use dynasm::dynasm;
 use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
