@@ -45,7 +45,8 @@ const WRITABLE: [u16; 18] = [
     csr::SATP,
     CUSTOM,
 ];
-const READABLE: [u16; 15] = [
+const READABLE: [u16; 16] = [
+    csr::FFLAGS,
     csr::FCSR,
     csr::CYCLE,
     csr::TIME,

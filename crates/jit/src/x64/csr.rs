@@ -52,7 +52,7 @@ impl BlockCompiler<'_> {
             }
             csr::TIME => self.time(inst, &slow),
             csr::STIMECMP => self.guest_timer(inst, &slow),
-            csr::FCSR => self.float_control(inst, &slow),
+            csr::FCSR | csr::FFLAGS => self.float_control(inst, &slow),
             csr::VSIE => self.guest_enables(inst, &slow),
             number => match self.plain_csrs.iter().find(|(n, _)| *n == number) {
                 Some((_, plain)) => self.plain(inst, plain, &slow),
@@ -272,54 +272,57 @@ impl BlockCompiler<'_> {
         );
     }
 
-    /// `fcsr`, read or written while the state is dirty already.
+    /// `fcsr` or `fflags`, read or written while the state is dirty already.
     fn float_control(&mut self, inst: &Inst, slow: &Slow) -> bool {
-        let o = self.offsets;
-        match kind(inst) {
-            CsrKind::Read => {
-                // What was raised since is in the host's register.
-                dynasm!(self.ops
-                    ; .arch x64
-                    ; cmp BYTE [rbx + o.float_state], 0
-                    ; je =>slow.out
-                    ; cmp BYTE [rbx + o.float_used], 0
-                    ; jne =>slow.out
-                    ; movzx eax, BYTE [rbx + o.frm]
-                    ; shl eax, 5
-                    ; or al, [rbx + o.fflags]
-                );
-                self.put(inst.rd, RAX);
-            }
-            CsrKind::Write => {
-                dynasm!(self.ops
-                    ; .arch x64
-                    ; cmp BYTE [rbx + o.float_state], 0
-                    ; je =>slow.out
-                );
-                self.csr_operand(inst, RAX);
-                dynasm!(self.ops
-                    ; .arch x64
-                    ; mov ecx, eax
-                    ; and eax, 0x1F
-                    ; mov [rbx + o.fflags], al
-                    ; shr ecx, 5
-                    ; and ecx, 7
-                    ; mov [rbx + o.frm], cl
-                    ; mov eax, i32::from(FLOAT_DIRTY | FLOAT_NEAREST)
-                    ; mov edx, i32::from(FLOAT_DIRTY)
-                    ; test ecx, ecx
-                    ; cmovnz eax, edx
-                    ; mov [rbx + o.float_state], al
-                    ; mov [rbx + o.float_ready], al
-                    ; cmp BYTE [rbx + o.float_used], 0
-                    ; je >unused
-                    ; mov BYTE [rbx + o.float_used], 0
-                    ; ldmxcsr [rbx + o.float_clean]
-                    ; unused:
-                );
-            }
-            _ => return false,
+        let (o, whole) = (self.offsets, number(inst) == csr::FCSR);
+        let kind = kind(inst);
+        if !matches!(kind, CsrKind::Read | CsrKind::Write) {
+            return false;
         }
+        dynasm!(self.ops
+            ; .arch x64
+            ; cmp BYTE [rbx + o.float_state], 0
+            ; je =>slow.out
+        );
+        if kind == CsrKind::Read {
+            let fflags = self.glue.fflags as usize;
+            dynasm!(self.ops; .arch x64; call extern fflags);
+            if whole {
+                dynasm!(self.ops
+                    ; .arch x64
+                    ; movzx ecx, BYTE [rbx + o.frm]
+                    ; shl ecx, 5
+                    ; or eax, ecx
+                );
+            }
+            self.put(inst.rd, RAX);
+            return true;
+        }
+        self.csr_operand(inst, RAX);
+        if whole {
+            dynasm!(self.ops
+                ; .arch x64
+                ; mov ecx, eax
+                ; shr ecx, 5
+                ; and ecx, 7
+                ; mov [rbx + o.frm], cl
+                ; mov ecx, i32::from(FLOAT_DIRTY | FLOAT_NEAREST)
+                ; mov edx, i32::from(FLOAT_DIRTY)
+                ; cmovnz ecx, edx
+                ; mov [rbx + o.float_state], cl
+                ; mov [rbx + o.float_ready], cl
+            );
+        }
+        dynasm!(self.ops
+            ; .arch x64
+            ; and eax, 0x1F
+            ; mov [rbx + o.fflags], al
+            ; cmp BYTE [rbx + o.float_used], 0
+            ; je >unused
+            ; mov BYTE [rbx + o.float_used], 0
+            ; ldmxcsr [rbx + o.float_clean]
+            ; unused:
+        );
         true
     }
 

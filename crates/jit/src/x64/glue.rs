@@ -37,6 +37,8 @@ pub(super) struct Glue {
     /// either way, and not across pages; else changes `rdx` only. What was in the second way is in the first
     /// then.
     pub again: [u64; Probe::KINDS],
+    /// Called: `fflags`, with what was raised since, in `eax`. Changes `rcx` and `rdx`.
+    pub fflags: u64,
     /// Called with a request in `eax`, the operand in `rdx`: returns the value in `rax`, and whether it was
     /// done in `rdx`.
     pub csr: u64,
@@ -180,6 +182,43 @@ fn probe_again(ops: &mut Assembler, probe: Probe) {
     );
 }
 
+/// Exception flags of RISC-V for the low bits of the host's floating-point control register (AMD64 manual, volume
+/// 1, section 4.2.2; RISC-V, section 20.2).
+const FLAGS: [u8; 64] = {
+    // Invalid, denormal operand (which RISC-V does not tell), division by zero, overflow, underflow, inexact.
+    let of_bit = [16, 0, 8, 4, 2, 1];
+    let mut flags = [0; 64];
+    let mut host = 0;
+    while host < 64 {
+        let mut bit = 0;
+        while bit < 6 {
+            if host >> bit & 1 != 0 {
+                flags[host] |= of_bit[bit];
+            }
+            bit += 1;
+        }
+        host += 1;
+    }
+    flags
+};
+
+/// See [`Glue::fflags`].
+fn fflags(ops: &mut Assembler, o: &Offsets, table: i64) {
+    dynasm!(ops
+        ; .arch x64
+        ; movzx eax, BYTE [rbx + o.fflags]
+        ; cmp BYTE [rbx + o.float_used], 0
+        ; je >unused
+        ; stmxcsr [rbx + o.float_flags]
+        ; mov ecx, [rbx + o.float_flags]
+        ; and ecx, FLAGS.len() as i32 - 1
+        ; mov rdx, QWORD table
+        ; or al, [rdx + rcx]
+        ; unused:
+        ; ret
+    );
+}
+
 /// A jump inside a page that has no target yet: its site, and the offset that it goes to (0..=4095).
 pub(super) fn missing(site: i32, offset: i32) -> i32 {
     site << 12 | offset
@@ -305,6 +344,8 @@ impl Glue {
         for (number, at) in again.iter_mut().enumerate() {
             *at = piece(&|ops| probe_again(ops, Probe::from_number(number)))?;
         }
+        let table = piece(&|ops| dynasm!(ops; .arch x64; .bytes FLAGS))? as i64;
+        let fflags = piece(&|ops| fflags(ops, o, table))?;
         let csr_helper = helpers.csr as *const () as i64;
         let csr = piece(&|ops| {
             spill(ops, o);
@@ -331,6 +372,7 @@ impl Glue {
             finish,
             execute,
             again,
+            fflags,
             csr,
         })
     }
