@@ -183,7 +183,7 @@ impl Style {
     }
 
     /// Loads of fresh operands and a floating-point computation with them: results alone soon are all NaN
-    /// or infinite.
+    /// or infinite. Often it begins with no flags, which soon are all set, and reads those that it raised.
     pub fn computation(&self, rng: &mut Rng) -> Vec<u32> {
         let class = if rng.chance(15) {
             CostClass::FpDiv
@@ -209,6 +209,15 @@ impl Style {
             })
             .collect();
         words.push(word);
+        if rng.chance(40) {
+            let access = |csr: u16, rs1: u32, funct3: u32, rd: u32| {
+                u32::from(csr) << 20 | rs1 << 15 | funct3 << 12 | rd << 7 | 0x73
+            };
+            let read = rng.pick(&[csr::FFLAGS, csr::FFLAGS, csr::FCSR]);
+            // csrwi fflags, 0 and csrr rd, fflags
+            words.insert(0, access(csr::FFLAGS, 0, 5, 0));
+            words.push(access(read, 0, 2, self.destination(rng)));
+        }
         words
     }
 
