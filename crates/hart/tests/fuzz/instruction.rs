@@ -45,8 +45,9 @@ const WRITABLE: [u16; 18] = [
     csr::SATP,
     CUSTOM,
 ];
-const READABLE: [u16; 16] = [
+const READABLE: [u16; 17] = [
     csr::FFLAGS,
+    csr::FRM,
     csr::FCSR,
     csr::CYCLE,
     csr::TIME,
@@ -214,8 +215,11 @@ impl Style {
                 u32::from(csr) << 20 | rs1 << 15 | funct3 << 12 | rd << 7 | 0x73
             };
             let read = rng.pick(&[csr::FFLAGS, csr::FFLAGS, csr::FCSR]);
-            // csrwi fflags, 0 and csrr rd, fflags
+            // csrwi fflags, 0 and csrr rd, fflags, sometimes with csrsi fflags, ... before it
             words.insert(0, access(csr::FFLAGS, 0, 5, 0));
+            if rng.chance(30) {
+                words.push(access(csr::FFLAGS, rng.below(32) as u32, 6, 0));
+            }
             words.push(access(read, 0, 2, self.destination(rng)));
         }
         words

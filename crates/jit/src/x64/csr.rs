@@ -52,7 +52,7 @@ impl BlockCompiler<'_> {
             }
             csr::TIME => self.time(inst, &slow),
             csr::STIMECMP => self.guest_timer(inst, &slow),
-            csr::FCSR | csr::FFLAGS => self.float_control(inst, &slow),
+            csr::FCSR | csr::FFLAGS | csr::FRM => self.float_control(inst, &slow),
             csr::VSIE => self.guest_enables(inst, &slow),
             number => match self.plain_csrs.iter().find(|(n, _)| *n == number) {
                 Some((_, plain)) => self.plain(inst, plain, &slow),
@@ -272,11 +272,16 @@ impl BlockCompiler<'_> {
         );
     }
 
-    /// `fcsr` or `fflags`, read or written while the state is dirty already.
+    /// `fcsr`, `fflags` or `frm`, read, written or, if they are flags, set while the state is dirty already.
     fn float_control(&mut self, inst: &Inst, slow: &Slow) -> bool {
-        let (o, whole) = (self.offsets, number(inst) == csr::FCSR);
-        let kind = kind(inst);
-        if !matches!(kind, CsrKind::Read | CsrKind::Write) {
+        let (o, number, kind) = (self.offsets, number(inst), kind(inst));
+        let known = match kind {
+            CsrKind::Read => true,
+            CsrKind::Write => number != csr::FRM,
+            CsrKind::Set => number == csr::FFLAGS && inst.rd == NOBODY,
+            _ => false,
+        };
+        if !known {
             return false;
         }
         dynasm!(self.ops
@@ -285,21 +290,28 @@ impl BlockCompiler<'_> {
             ; je =>slow.out
         );
         if kind == CsrKind::Read {
-            let fflags = self.glue.fflags as usize;
-            dynasm!(self.ops; .arch x64; call extern fflags);
-            if whole {
-                dynasm!(self.ops
-                    ; .arch x64
-                    ; movzx ecx, BYTE [rbx + o.frm]
-                    ; shl ecx, 5
-                    ; or eax, ecx
-                );
+            if number != csr::FRM {
+                let fflags = self.glue.fflags as usize;
+                dynasm!(self.ops; .arch x64; call extern fflags);
+            }
+            if number != csr::FFLAGS {
+                dynasm!(self.ops; .arch x64; movzx ecx, BYTE [rbx + o.frm]);
+            }
+            match number {
+                csr::FRM => dynasm!(self.ops; .arch x64; mov eax, ecx),
+                csr::FCSR => dynasm!(self.ops; .arch x64; shl ecx, 5; or eax, ecx),
+                _ => {}
             }
             self.put(inst.rd, RAX);
             return true;
         }
         self.csr_operand(inst, RAX);
-        if whole {
+        if kind == CsrKind::Set {
+            // What is in the host's register stays there.
+            dynasm!(self.ops; .arch x64; and eax, 0x1F; or [rbx + o.fflags], al);
+            return true;
+        }
+        if number == csr::FCSR {
             dynasm!(self.ops
                 ; .arch x64
                 ; mov ecx, eax
