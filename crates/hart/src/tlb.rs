@@ -3,8 +3,8 @@
 //! A context is everything that decides what an address means: effective mode, SUM, MXR, `satp` or
 //! `vsatp`, `hgatp`. A trap, a world switch or a change of V only selects another array; nothing is
 //! flushed. A new entry moves the first way's to the second, where fast paths look last; what is found there
-//! changes places with the first way's. Fences drop the contexts or entries they name. The TLB is not architecture: it may hold
-//! less than a fence allows, never more.
+//! changes places with the first way's. Fences drop the contexts or entries they name. The TLB is not
+//! architecture: it may hold less than a fence allows, never more.
 
 use trapless_isa::Mode;
 

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn code_is_never_writable_and_executable_either_way() {
+    fn code_is_never_writable_and_executable_at_once_either_way() {
         written_over_the_border_of_two_huge_pages(Writer::new());
         written_over_the_border_of_two_huge_pages(Writer::Protection);
     }
