@@ -140,6 +140,8 @@ impl Buffer {
         let Writer::Kernel(_, file) = &self.writer else {
             return false;
         };
+        // No `unsafe` says so, but this is a write by address: the caller has seen that there is room for
+        // `code.len()` bytes in the mapping, and no compiled code runs while `self` is borrowed mutably.
         let done = file.write_all_at(code, at as u64).is_ok();
         if !done {
             self.writer = Writer::Protection;
