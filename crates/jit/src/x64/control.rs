@@ -9,6 +9,9 @@ use super::encode::{self, ADDRESS, Alu};
 use super::glue;
 use super::regs::{R13, RAX, RCX};
 
+/// Offset of a page's last parcel.
+const LAST_PARCEL: i32 = 4094;
+
 impl BlockCompiler<'_> {
     /// A conditional branch, the last of its block, as far as it is taken.
     pub fn branch(&mut self, inst: &Inst) {
@@ -74,7 +77,9 @@ impl BlockCompiler<'_> {
             Some(Target::Code(to)) => return dynasm!(self.ops; .arch x64; jmp extern to),
             None => {}
         }
-        if !(0..4096).contains(&offset) || self.source.crossing.is_some() {
+        // What is at the last parcel may be an instruction across pages at one time and a block at another: only
+        // the table knows.
+        if !(0..LAST_PARCEL).contains(&offset) || self.source.crossing.is_some() {
             encode::alu_value(&mut self.ops, Alu::Add, true, R13, offset);
             glue::lookup(&mut self.ops, self.offsets, self.glue.second_way);
             return;
