@@ -99,11 +99,12 @@ impl Hart {
             // SAFETY: `physical` found `size` bytes of one page inside RAM.
             Place::Ram(host) => Ok(unsafe { ram::load(host, size) }),
             Place::Bus(pa) => {
-                self.cycles += u64::from(self.config.cost.device);
+                self.state.cycles += u64::from(self.config.cost.device);
                 let value = if misaligned {
                     None
                 } else {
-                    plat.load(self.id, self.cycles, pa, size, eff.mode).ok()
+                    plat.load(self.id, self.state.cycles, pa, size, eff.mode)
+                        .ok()
                 };
                 self.lines_changed();
                 match value {
@@ -139,10 +140,10 @@ impl Hart {
                 Ok(())
             }
             Place::Bus(pa) => {
-                self.cycles += u64::from(self.config.cost.device);
+                self.state.cycles += u64::from(self.config.cost.device);
                 let done = !misaligned
                     && plat
-                        .store(self.id, self.cycles, pa, size, value, eff.mode)
+                        .store(self.id, self.state.cycles, pa, size, value, eff.mode)
                         .is_ok();
                 self.lines_changed();
                 if done {
@@ -221,12 +222,22 @@ impl Hart {
     /// debuggers. Leaves no trace: no TLB entry, no accessed bit, no virtual time. `None` if it does
     /// not translate.
     pub fn debug_translate(&mut self, va: u64) -> Option<u64> {
-        let saved = (self.cycles, self.syndrome, self.csr.events, self.counts);
+        let saved = (
+            self.state.cycles,
+            self.syndrome,
+            self.csr.events,
+            self.counts,
+        );
         let eff = self.effective();
         self.probing = true;
         let pa = self.translate(va, 1, Access::Read, &eff).ok();
         self.probing = false;
-        (self.cycles, self.syndrome, self.csr.events, self.counts) = saved;
+        (
+            self.state.cycles,
+            self.syndrome,
+            self.csr.events,
+            self.counts,
+        ) = saved;
         pa
     }
 }

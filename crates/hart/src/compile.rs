@@ -8,8 +8,8 @@ use crate::HartConfig;
 use crate::activity::{Activity, Meter};
 use crate::block::{Decoded, NO_PAGE};
 use crate::code_tables::CodeTables;
-use crate::compiled::{HELPERS, layout};
 use crate::huge;
+use crate::native::{HELPERS, options};
 use crate::statistics::CodeStatistics;
 
 /// Runs of a block after which compiling it pays.
@@ -60,7 +60,7 @@ impl Compiled {
         config: &HartConfig,
     ) -> Option<Self> {
         Some(Self {
-            jit: Jit::new(&layout(config), &HELPERS, capacity)?,
+            jit: Jit::new(options(config), &HELPERS, capacity)?,
             blocks: huge::reserve(room),
             tables: Arc::new(CodeTables::new(pages)),
             hot,

@@ -18,13 +18,13 @@ mod block;
 mod code_pages;
 mod code_tables;
 mod compile;
-mod compiled;
 mod config;
 mod csr;
 mod fpu;
 mod huge;
 mod interp;
 mod memory_access;
+mod native;
 mod noted_timer;
 pub mod platform;
 mod pmp;
@@ -54,6 +54,7 @@ pub use statistics::{CodeStatistics, HartStatistics};
 use trapless_isa::Mode;
 use trapless_isa::csr::status;
 use trapless_isa::port::Lines;
+use trapless_jit::Context;
 use trapless_ledger::event::Guest;
 
 use state::Csrs;
@@ -78,42 +79,12 @@ pub(crate) struct Syndrome {
     pub insn: u32,
 }
 
-/// Reservation of LR. Compiled code knows its layout.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(C)]
-pub(crate) struct Reservation {
-    /// Host address; 0 if nothing is reserved.
-    pub host: u64,
-    /// Bytes.
-    pub size: u64,
-    /// What LR saw, zero-extended.
-    pub value: u64,
-}
-
-impl Reservation {
-    /// Nothing is reserved.
-    pub const NONE: Self = Self {
-        host: 0,
-        size: 0,
-        value: 0,
-    };
-}
-
-/// One hart. Compiled code reaches with short displacements what lies before the first registers and the registers
-/// but for the last ones.
+/// One hart.
 #[repr(C)]
 pub struct Hart {
-    pub(crate) fast: compiled::Fast,
-    /// `cycles` at which the hart must look up from executing blocks.
-    pub(crate) limit: u64,
-    /// Integer registers; slot 32 takes results meant for `x0`, the rest pads the index range.
-    pub(crate) x: [u64; 64],
-    pub(crate) f: [u64; 32],
-    pub(crate) pc: u64,
-    /// Local virtual time in cycles.
-    pub(crate) cycles: u64,
-    /// Instructions retired since reset.
-    pub(crate) instret: u64,
+    /// First: compiled code and its helpers have pointers to both.
+    pub(crate) state: Context,
+    pub(crate) native: native::Native,
     /// See [`Hart::hfences`].
     pub(crate) hfences: u64,
     /// `cycles` at which the present slice ends.
@@ -131,14 +102,9 @@ pub struct Hart {
     pub(crate) config: HartConfig,
     pub(crate) id: usize,
     pub(crate) syndrome: Syndrome,
-    pub(crate) reservation: Reservation,
-    /// Inputs as last read from the platform, and `mip` derived from them.
+    /// Inputs as last read from the platform.
     pub(crate) lines: Lines,
     pub(crate) lines_stale: bool,
-    pub(crate) mip: u64,
-    /// The guest's own pending bits at `hip` positions, if they are separate from `mip`; with AIA, what
-    /// is pending and enabled beside `mip`; else 0.
-    pub(crate) vsip: u64,
     /// Virtual time in cycles at which `stimecmp` and `vstimecmp` fire; 0 if that is past, and
     /// `u64::MAX` if they are off or never do.
     pub(crate) timer_at: [u64; 2],
@@ -165,31 +131,23 @@ impl Hart {
     /// A hart after reset: M-mode, at `config.reset_pc`, with `a0` = `id`.
     pub fn new(id: usize, config: HartConfig, ram: Ram) -> Self {
         let mut hart = Self {
-            x: [0; 64],
-            f: [0; 32],
-            pc: config.reset_pc,
-            cycles: 0,
-            instret: 0,
+            state: Context::default(),
+            native: native::Native::default(),
             hfences: 0,
-            limit: 0,
             slice_end: 0,
             mode: Mode::M,
             data_mode: Mode::M,
             csr: Csrs::new(),
             tlb: Tlb::new((ram.size() / 4096) as usize),
             jumps: interp::JumpCache::new(),
-            fast: compiled::Fast::new(),
             code_version: 0,
             code_changes: 0,
             ram,
             config,
             id,
             syndrome: Syndrome::default(),
-            reservation: Reservation::NONE,
             lines: Lines::default(),
             lines_stale: true,
-            mip: 0,
-            vsip: 0,
             timer_at: [u64::MAX; 2],
             waiting: false,
             wait_reported: false,
@@ -203,10 +161,11 @@ impl Hart {
             meter: Meter::default(),
             counts: HartStatistics::default(),
         };
-        hart.x[10] = id as u64;
+        hart.state.pc = hart.config.reset_pc;
+        hart.state.x[10] = id as u64;
         if hart.has_aia() {
             // Interrupts beside `mip` are all enabled: `vsip` holds what is both pending and enabled.
-            hart.csr.vsie = u64::MAX;
+            hart.state.interrupts.vsie = u64::MAX;
         }
         hart.select_contexts();
         hart
@@ -224,23 +183,23 @@ impl Hart {
 
     /// Local virtual time in cycles.
     pub fn now(&self) -> u64 {
-        self.cycles
+        self.state.cycles
     }
 
     /// For observers: virtual time in cycles at the end of the instruction under way, while
     /// [`now`](Self::now) has the price of the whole block in it.
     pub fn instruction_time(&self) -> u64 {
-        self.cycles - self.ahead
+        self.state.cycles - self.ahead
     }
 
     /// Moves an idle hart's local time forward to `cycles`; never backward.
     pub fn advance_to(&mut self, cycles: u64) {
-        self.cycles = self.cycles.max(cycles);
+        self.state.cycles = self.state.cycles.max(cycles);
     }
 
     /// Instructions retired since reset.
     pub fn instret(&self) -> u64 {
-        self.instret
+        self.state.instret
     }
 
     /// `HFENCE` and `HINVAL` instructions executed since reset, of both stages.
@@ -266,37 +225,41 @@ impl Hart {
 
     /// Program counter.
     pub fn pc(&self) -> u64 {
-        self.pc
+        self.state.pc
     }
 
     /// Sets the program counter; for loaders and debuggers. Elsewhere than in its `wfi` a hart does
     /// not wait.
     pub fn set_pc(&mut self, pc: u64) {
         let pc = pc & self.pc_mask();
-        self.waiting &= pc == self.pc;
-        self.pc = pc;
+        self.waiting &= pc == self.state.pc;
+        self.state.pc = pc;
     }
 
     /// Integer register `index` (0..=31).
     pub fn x(&self, index: usize) -> u64 {
-        if index == 0 { 0 } else { self.x[index & 31] }
+        if index == 0 {
+            0
+        } else {
+            self.state.x[index & 31]
+        }
     }
 
     /// Sets integer register `index` (1..=31); writes of `x0` are ignored.
     pub fn set_x(&mut self, index: usize, value: u64) {
         if index & 31 != 0 {
-            self.x[index & 31] = value;
+            self.state.x[index & 31] = value;
         }
     }
 
     /// Raw bits of floating-point register `index` (0..=31).
     pub fn f(&self, index: usize) -> u64 {
-        self.f[index & 31]
+        self.state.f[index & 31]
     }
 
     /// Sets the raw bits of floating-point register `index`.
     pub fn set_f(&mut self, index: usize, value: u64) {
-        self.f[index & 31] = value;
+        self.state.f[index & 31] = value;
     }
 
     /// What the hart is.
@@ -320,7 +283,7 @@ impl Hart {
     /// Makes the hart look up at the end of the current block.
     #[inline]
     pub(crate) fn attention(&mut self) {
-        self.limit = 0;
+        self.state.limit = 0;
     }
 
     /// Makes the hart look up at the end of the current block if an interrupt can be taken now.
@@ -334,7 +297,7 @@ impl Hart {
     /// Whether something pending is enabled, whatever the mode: what ends WFI (section 3.3.3).
     #[inline]
     pub(crate) fn enabled_pending(&self) -> bool {
-        self.mip & self.csr.mie | self.vsip & self.csr.vsie != 0
+        self.state.interrupts.enabled_pending()
     }
 
     /// The platform may have changed this hart's interrupt inputs.

@@ -13,40 +13,20 @@ use crate::platform::Platform;
 /// A block may run on behind the end of a slice; no block costs that many cycles.
 const MARGIN: u64 = 1 << 24;
 
-/// See [`TimerLayout`](trapless_jit::TimerLayout).
+/// The slice that [`Timer::floor`](trapless_jit::Timer::floor) is worked out for.
+#[derive(Default)]
 pub(crate) struct NotedTimer {
-    pub floor: u64,
-    pub ceiling: u64,
-    pub writes: u64,
-    pub armed: u64,
-    pub first: u64,
-    pub last: u64,
-    /// Slice that the following are worked out for.
+    /// Its end.
     slice_end: u64,
     /// `time` in ticks when that was done, and behind the end of the slice.
     slice: (u64, u64),
-}
-
-impl NotedTimer {
-    pub fn new() -> Self {
-        Self {
-            floor: u64::MAX,
-            ceiling: 0,
-            writes: 0,
-            armed: 0,
-            first: 0,
-            last: 0,
-            slice_end: 0,
-            slice: (0, 0),
-        }
-    }
 }
 
 impl Hart {
     /// Says which values are to be noted.
     #[inline]
     pub(crate) fn prepare_timer(&mut self) {
-        self.fast.timer.floor = u64::MAX;
+        self.state.timer.floor = u64::MAX;
         if self.mode == Mode::VS && self.sums && self.writes_vstimecmp() {
             self.allow_noting();
         }
@@ -54,12 +34,12 @@ impl Hart {
 
     fn allow_noting(&mut self) {
         let per_tick = self.config.cycles_per_tick;
-        if self.fast.timer.slice_end != self.slice_end {
+        if self.native.timer.slice_end != self.slice_end {
             let end = self.slice_end.saturating_add(MARGIN);
-            self.fast.timer.slice_end = self.slice_end;
-            self.fast.timer.slice = (self.time(), end / per_tick + 1);
+            self.native.timer.slice_end = self.slice_end;
+            self.native.timer.slice = (self.time(), end / per_tick + 1);
         }
-        let (now, end) = self.fast.timer.slice;
+        let (now, end) = self.native.timer.slice;
         let guest = now.wrapping_add(self.csr.htimedelta);
         // Ticks after which no time in cycles comes.
         let last = (u64::MAX - 1) / per_tick;
@@ -70,21 +50,21 @@ impl Hart {
             // The guest's clock wraps around.
             return;
         };
-        self.fast.timer.floor = floor;
-        self.fast.timer.ceiling = ceiling;
+        self.state.timer.floor = floor;
+        self.state.timer.ceiling = ceiling;
     }
 
     /// Records what compiled code has noted.
     #[inline]
     pub(crate) fn record_noted_timer(&mut self, plat: &mut dyn Platform) {
-        if self.fast.timer.writes != 0 {
+        if self.state.timer.writes != 0 {
             self.record_timer_writes(plat);
         }
     }
 
     #[cold]
     fn record_timer_writes(&mut self, plat: &mut dyn Platform) {
-        let noted = &mut self.fast.timer;
+        let noted = &mut self.state.timer;
         let (writes, armed) = (noted.writes, noted.armed);
         (noted.writes, noted.armed) = (0, 0);
         let (first, last) = (noted.first, noted.last);

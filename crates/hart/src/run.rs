@@ -53,7 +53,7 @@ impl Hart {
         self.meter.set(Activity::Interpreted);
         // The rest of a block that an observer stopped in comes before anything a block end brings.
         let left = match self.cut.take() {
-            Some((pc, left)) if pc == self.pc => left,
+            Some((pc, left)) if pc == self.state.pc => left,
             _ => 0,
         };
         match observer {
@@ -65,7 +65,7 @@ impl Hart {
                     return self.run_compiled(code, plat, until);
                 }
                 loop {
-                    if self.cycles >= self.limit {
+                    if self.state.cycles >= self.state.limit {
                         if let Some(stop) = self.attend(code, plat, until) {
                             return stop;
                         }
@@ -78,7 +78,7 @@ impl Hart {
                     return Stop::Observer;
                 }
                 loop {
-                    if self.cycles >= self.limit {
+                    if self.state.cycles >= self.state.limit {
                         if let Some(stop) = self.attend(code, plat, until) {
                             return stop;
                         }
@@ -105,7 +105,7 @@ impl Hart {
             let stop = self.attend_once(code, plat, until);
             self.meter.leave(before);
             // An interrupt taken has its price, too.
-            if stop.is_some() || self.cycles < self.limit {
+            if stop.is_some() || self.state.cycles < self.state.limit {
                 return stop;
             }
         }
@@ -125,7 +125,7 @@ impl Hart {
         if self.stalled {
             self.stalled = false;
             // Only the end of the turn, or a timer of its own, can end what it waits for.
-            self.cycles = self.cycles.max(until.min(self.wake_time()));
+            self.state.cycles = self.state.cycles.max(until.min(self.wake_time()));
         }
         self.refresh(plat);
         // Also if it stops: nobody will tell it again of what is pending now.
@@ -144,7 +144,7 @@ impl Hart {
             self.wait_reported = false;
             self.record_wait(plat, false);
         }
-        if self.cycles >= until {
+        if self.state.cycles >= until {
             return Some(Stop::Quantum);
         }
         if let Some((irq, to)) = self.pending_interrupt() {
@@ -158,7 +158,7 @@ impl Hart {
             self.refresh(plat);
         }
         self.slice_end = until;
-        self.limit = self.next_look();
+        self.state.limit = self.next_look();
         None
     }
 
@@ -201,17 +201,17 @@ impl Hart {
 
     /// Brings [`Hart::mip`] up to date.
     fn refresh(&mut self, plat: &mut dyn Platform) {
-        if self.lines_stale || self.cycles >= self.lines.deadline {
+        if self.lines_stale || self.state.cycles >= self.lines.deadline {
             self.lines_stale = false;
-            self.lines = plat.lines(self.id, self.cycles);
+            self.lines = plat.lines(self.id, self.state.cycles);
             self.csr.mip |= self.lines.pulse;
             if self.lines.split && !self.mode.v() {
                 self.csr.host_pending |= self.lines.arrived & csr::interrupts::VS_BITS;
             }
         }
         let (mip, seen) = (self.mip_value(), self.raised());
-        self.mip = mip;
-        self.vsip = if self.lines.split {
+        self.state.interrupts.mip = mip;
+        self.state.interrupts.vsip = if self.lines.split {
             self.vsip_value()
         } else {
             self.aia_extra()
@@ -221,7 +221,7 @@ impl Hart {
             let irq = rising.trailing_zeros() as u8;
             rising &= rising - 1;
             plat.record(&Event::Raise(Raise {
-                time: self.cycles,
+                time: self.state.cycles,
                 hart: self.id,
                 irq,
                 guest: self.guest(),
@@ -232,15 +232,15 @@ impl Hart {
     /// What is pending, with the guest's view of VS-level interrupts.
     fn raised(&self) -> u64 {
         if self.lines.split {
-            self.mip & !csr::interrupts::VS_BITS | self.vsip
+            self.state.interrupts.mip & !csr::interrupts::VS_BITS | self.state.interrupts.vsip
         } else {
-            self.mip
+            self.state.interrupts.mip
         }
     }
 
     fn record_wait(&self, plat: &mut dyn Platform, begin: bool) {
         plat.record(&Event::Wait {
-            time: self.cycles,
+            time: self.state.cycles,
             hart: self.id,
             mode: self.mode,
             begin,

@@ -72,11 +72,11 @@ impl Hart {
     /// cheap look that finds most differences soon.
     #[must_use]
     pub fn agrees(&self, other: &Self) -> bool {
-        self.pc == other.pc
-            && self.cycles == other.cycles
-            && self.instret == other.instret
+        self.state.pc == other.state.pc
+            && self.state.cycles == other.state.cycles
+            && self.state.instret == other.state.instret
             && self.mode == other.mode
             && self.waiting == other.waiting
-            && self.x[1..32] == other.x[1..32]
+            && self.state.x[1..32] == other.state.x[1..32]
     }
 }

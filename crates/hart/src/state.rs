@@ -1,4 +1,4 @@
-//! The architectural state of a hart besides its integer and floating-point registers.
+//! The architectural state of a hart besides what compiled code uses.
 
 use trapless_isa::csr::status;
 
@@ -15,8 +15,6 @@ pub(crate) struct Bank {
     pub tval: u64,
     /// `satp`, `vsatp`.
     pub atp: u64,
-    /// `stimecmp`, `vstimecmp`.
-    pub timecmp: u64,
 }
 
 /// Number of `mhpmcounter`s that count something (3..=6); the others read zero.
@@ -42,7 +40,8 @@ pub(crate) enum HpmEvent {
 /// Highest event number plus one.
 pub(crate) const HPM_EVENTS: usize = 7;
 
-/// Control and status registers.
+/// Control and status registers, but for those that compiled code uses: they are in
+/// [`Context`](trapless_jit::Context).
 #[derive(Clone)]
 pub(crate) struct Csrs {
     /// Holds the `sstatus` fields too.
@@ -54,13 +53,11 @@ pub(crate) struct Csrs {
     pub mideleg: u64,
     pub hedeleg: u64,
     pub hideleg: u64,
-    pub mie: u64,
     /// The bits of `mip` that software keeps: SSIP, STIP (without Sstc), SEIP.
     pub mip: u64,
     pub hvip: u64,
-    /// With [`Lines::split`](trapless_isa::port::Lines::split): `vsie` at `hip` positions, and the
-    /// bits of `hip` that arrivals at V=0 set.
-    pub vsie: u64,
+    /// With [`Lines::split`](trapless_isa::port::Lines::split): the bits of `hip` that arrivals at V=0
+    /// set.
     pub host_pending: u64,
     pub mtvec: u64,
     pub mscratch: u64,
@@ -86,8 +83,6 @@ pub(crate) struct Csrs {
     pub hstateen: [u64; 4],
     pub sstateen: [u64; 4],
     pub aia: Aia,
-    pub fflags: u8,
-    pub frm: u8,
     pub pmp: Pmp,
     /// What must be added to the free-running count to give `mcycle` and `minstret`.
     pub cycle_offset: u64,
@@ -106,18 +101,13 @@ impl Csrs {
         Self {
             mstatus: status::UXL_64 | status::SXL_64,
             vsstatus: status::UXL_64,
-            s: [Bank {
-                timecmp: u64::MAX,
-                ..Bank::default()
-            }; 2],
+            s: [Bank::default(); 2],
             medeleg: 0,
             mideleg: 0,
             hedeleg: 0,
             hideleg: 0,
-            mie: 0,
             mip: 0,
             hvip: 0,
-            vsie: 0,
             host_pending: 0,
             mtvec: 0,
             mscratch: 0,
@@ -143,8 +133,6 @@ impl Csrs {
             hstateen: [0; 4],
             sstateen: [0; 4],
             aia: Aia::new(),
-            fflags: 0,
-            frm: 0,
             pmp: Pmp::default(),
             cycle_offset: 0,
             instret_offset: 0,

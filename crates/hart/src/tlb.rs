@@ -6,6 +6,8 @@
 //! changes places with the first way's. Fences drop the contexts or entries they name. The TLB is not
 //! architecture: it may hold less than a fence allows, never more.
 
+use std::ptr;
+
 use trapless_isa::Mode;
 
 use crate::huge;
@@ -153,6 +155,16 @@ impl Scope {
     }
 }
 
+/// Where compiled code finds the arrays of a TLB.
+pub(crate) struct Arrays {
+    /// That for loads and stores.
+    pub data: *mut Entry,
+    /// That which a change of SUM selects in its place; null if it is not known.
+    pub twin: *mut Entry,
+    /// That for fetches.
+    pub fetch: *mut FetchEntry,
+}
+
 /// See the module text.
 pub(crate) struct Tlb {
     entries: Vec<Entry>,
@@ -221,19 +233,20 @@ impl Tlb {
         if first { slot } else { slot + ENTRIES }
     }
 
-    /// Host addresses of the arrays of the selected contexts, for data and for fetches.
+    /// The arrays of the selected contexts, for compiled code. They are valid until the next call of another
+    /// method that may change entries.
     #[inline]
-    pub fn arrays(&self) -> (usize, usize) {
-        let data = self.entries[self.data..].as_ptr();
-        let fetch = self.fetches[self.fetch..].as_ptr();
-        (data as usize, fetch as usize)
-    }
-
-    /// Host address of the array for data that a change of SUM selects, 0 if it is not known.
-    #[inline]
-    pub fn twin_array(&self) -> usize {
-        let twin = self.entries.get(self.twin..);
-        twin.map_or(0, |entries| entries.as_ptr() as usize)
+    pub fn arrays(&mut self) -> Arrays {
+        // No slice is borrowed in between: that would end what the first pointer may be used for.
+        let (entries, fetches) = (self.entries.as_mut_ptr(), self.fetches.as_mut_ptr());
+        Arrays {
+            data: entries.wrapping_add(self.data),
+            twin: match self.twin {
+                NONE => ptr::null_mut(),
+                twin => entries.wrapping_add(twin),
+            },
+            fetch: fetches.wrapping_add(self.fetch),
+        }
     }
 
     /// Compiled code has changed SUM so many times.

@@ -190,7 +190,7 @@ impl Hart {
         access: Access,
         eff: &Effective,
     ) -> Result<u64, Fault> {
-        let before = self.cycles;
+        let before = self.state.cycles;
         if access != Access::Exec {
             self.csr.events[HpmEvent::TlbMiss as usize] += 1;
         }
@@ -202,7 +202,7 @@ impl Hart {
         };
         if access == Access::Exec {
             // How often an engine walks for fetches is not visible in virtual time.
-            self.cycles = before;
+            self.state.cycles = before;
         }
         let leaf = leaf?;
         let pa = leaf.addr;
@@ -240,7 +240,7 @@ impl Hart {
                 noted,
                 span: leaf.span,
                 table: match access {
-                    Access::Exec => self.fast.table(page),
+                    Access::Exec => self.native.table(page),
                     _ => 0,
                 },
             };
@@ -490,7 +490,7 @@ impl Hart {
     }
 
     fn read_pte(&mut self, addr: u64) -> Result<u64, WalkError> {
-        self.cycles += u64::from(self.config.cost.walk_step);
+        self.state.cycles += u64::from(self.config.cost.walk_step);
         if !self.csr.pmp.permits(addr, 8, false, Access::Read) {
             return Err(WalkError::AccessFault);
         }
@@ -498,7 +498,7 @@ impl Hart {
     }
 
     fn write_pte(&mut self, addr: u64, pte: u64) -> Result<(), WalkError> {
-        self.cycles += u64::from(self.config.cost.walk_step);
+        self.state.cycles += u64::from(self.config.cost.walk_step);
         if !self.csr.pmp.permits(addr, 8, false, Access::Write) {
             return Err(WalkError::AccessFault);
         }

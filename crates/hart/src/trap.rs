@@ -54,7 +54,7 @@ impl Hart {
             return self.aia_pending().map(|to| (0, to));
         }
         let c = &self.csr;
-        let mut pending = self.mip & c.mie;
+        let mut pending = self.state.interrupts.mip & self.state.interrupts.mie;
         let mideleg = self.mideleg();
         let m = pending & !mideleg;
         if m != 0 && (self.mode != Mode::M || c.mstatus & status::MIE != 0) {
@@ -71,7 +71,7 @@ impl Hart {
             if self.mode.v() {
                 pending &= !VS_BITS;
             }
-            guest = self.vsip & c.vsie & c.hideleg;
+            guest = self.state.interrupts.vsip & self.state.interrupts.vsie & c.hideleg;
         }
         let hs = pending & mideleg & !hideleg;
         if hs != 0 && (self.mode != Mode::HS || c.mstatus & status::SIE != 0) {
@@ -102,7 +102,7 @@ impl Hart {
             cause: INTERRUPT | code,
             ..Syndrome::default()
         };
-        self.enter(to, self.pc, plat);
+        self.enter(to, self.state.pc, plat);
     }
 
     /// Takes the exception described by [`Hart::syndrome`], raised by the instruction at `epc`.
@@ -127,7 +127,7 @@ impl Hart {
             exception::ECALL_U | exception::ECALL_S | exception::ECALL_VS | exception::ECALL_M
         );
         plat.record(&Event::Trap(Trap {
-            time: self.cycles,
+            time: self.state.cycles,
             hart: self.id,
             from,
             to,
@@ -138,7 +138,12 @@ impl Hart {
             gpa: s.gpa,
             insn: s.insn,
             args: if is_ecall {
-                [self.x[10], self.x[11], self.x[16], self.x[17]]
+                [
+                    self.state.x[10],
+                    self.state.x[11],
+                    self.state.x[16],
+                    self.state.x[17],
+                ]
             } else {
                 [0; 4]
             },
@@ -207,13 +212,13 @@ impl Hart {
             }
         };
         let vectored = tvec & 1 != 0 && s.cause & INTERRUPT != 0;
-        self.pc = (tvec & !3)
+        self.state.pc = (tvec & !3)
             + if vectored {
                 4 * (s.cause & !INTERRUPT)
             } else {
                 0
             };
-        self.cycles += u64::from(self.config.cost.trap);
+        self.state.cycles += u64::from(self.config.cost.trap);
         self.set_mode(to, plat);
         self.meter.leave(before);
     }
@@ -266,7 +271,7 @@ impl Hart {
     }
 
     fn leave(&mut self, to: Mode, pc: u64, plat: &mut dyn Platform) {
-        self.cycles += u64::from(self.config.cost.xret);
+        self.state.cycles += u64::from(self.config.cost.xret);
         if to.v() && !self.mode.v() {
             self.csr.events[HpmEvent::GuestEntry as usize] += 1;
             if self.has_aia() {
@@ -274,7 +279,7 @@ impl Hart {
             }
         }
         plat.record(&Event::Return(Return {
-            time: self.cycles,
+            time: self.state.cycles,
             hart: self.id,
             from: self.mode,
             to,
@@ -300,7 +305,7 @@ impl Hart {
     pub(crate) fn mode_notice(&mut self, plat: &mut dyn Platform) {
         if self.watched {
             let vmid = self.vmid();
-            plat.mode_changed(self.id, self.cycles, self.mode, vmid);
+            plat.mode_changed(self.id, self.state.cycles, self.mode, vmid);
             self.lines_changed();
         }
     }

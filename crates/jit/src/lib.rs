@@ -12,8 +12,8 @@
 //!         └── short forms of what is frequent                  (encode.rs)
 //! ```
 //!
-//! The compiler knows no hart. [`Layout`] says where a context keeps what compiled code uses, and
-//! [`Helpers`] are the functions that do everything else: an instruction without a template, or one
+//! The compiler knows no hart. [`Context`] is what compiled code sees of one, and [`Helpers`] are the
+//! functions that do everything else: an instruction without a template, or one
 //! that leaves its fast path, is executed by the interpreter. Results and virtual time are those of
 //! the interpreter bit for bit.
 //!
@@ -30,110 +30,24 @@ mod none;
 #[cfg(not(all(target_arch = "x86_64", unix, not(feature = "no-compiler"))))]
 pub use none::Jit;
 
-/// Where the context of a hart keeps what compiled code uses: byte offsets from its start. [`limit`](Self::limit),
-/// [`fetch_tlb`](Self::fetch_tlb) and [`base`](Self::base) are best the three words before [`x`](Self::x).
-#[derive(Clone)]
-pub struct Layout {
-    /// Integer registers, `u64` each; slot 32 is free.
-    pub x: usize,
-    /// Program counter, `u64`.
-    pub pc: usize,
-    /// Local virtual time in cycles, `u64`.
-    pub cycles: usize,
-    /// Retired instructions, `u64`.
-    pub instret: usize,
-    /// Blocks begin only while `cycles` is less than this, `u64`.
-    pub limit: usize,
-    /// Address of the data TLB's array: [`DataEntry`] times [`TLB_ENTRIES`], then the second way's.
-    pub data_tlb: usize,
-    /// Address of the fetch TLB's array: [`FetchEntry`] times [`TLB_ENTRIES`], then the second way's.
-    pub fetch_tlb: usize,
-    /// Address of the data TLB's array for the other value of SUM in the register behind `sstatus`, 0 if only
-    /// others know it. Compiled code exchanges the two arrays when it changes SUM.
-    pub twin_tlb: usize,
-    /// How often it did, `u64`.
-    pub sum_changes: usize,
-    /// [`Jit::base`], `u64`.
-    pub base: usize,
-    /// Floating-point registers, `u64` each.
-    pub f: usize,
-    /// [`FLOAT_DIRTY`] and [`FLOAT_NEAREST`], `u8`.
-    pub float_state: usize,
-    /// What [`float_state`](Self::float_state) is while FS of the mode's own status register is dirty, `u8`.
-    pub float_ready: usize,
-    /// `frm` and `fflags` without what compiled code has raised since it was entered, `u8` each.
-    pub frm: usize,
-    /// See [`frm`](Self::frm).
-    pub fflags: usize,
-    /// Not 0 since compiled code has computed in floating point, `u8`. To be 0 when it is entered.
-    pub float_used: usize,
-    /// Value of the host's floating-point control register without exception flags, `u32`.
-    pub float_clean: usize,
-    /// That register when compiled code was left or a helper called, if [`float_used`](Self::float_used),
-    /// `u32`.
-    pub float_flags: usize,
-    /// Address of the bank of supervisor CSRs that the mode sees, 0 if it is neither HS nor VS, `u64`.
-    pub bank: usize,
-    /// Not 0 in HS-mode of a hart with the hypervisor extension, `u8`.
-    pub hs: usize,
-    /// Address of the register behind `sstatus`, 0 if the mode is neither HS nor VS, `u64`.
-    pub status: usize,
-    /// Fields of that register that `sstatus` shows besides SD.
-    pub status_shown: u64,
-    /// FS of `sstatus` can be written.
-    pub float_switchable: bool,
-    /// What an HS-mode read of `vsie` shows: the address of the register behind it, one bit to the left, 0 if it is
-    /// more than that, `u64`.
-    pub vsie_from: usize,
-    /// The bits of that register that it shows, `u64`.
-    pub vsie_shown: usize,
-    /// `mip` and `mie`, and the guest's bits that are separate from them, `u64` each. Setting SIE is left
-    /// to a helper while something is pending and enabled in either pair.
-    pub mip: usize,
-    /// See [`mip`](Self::mip).
-    pub mie: usize,
-    /// See [`mip`](Self::mip).
-    pub vsip: usize,
-    /// See [`mip`](Self::mip).
-    pub vsie: usize,
+mod context;
+pub use context::{Context, CsrState, FloatState, Interrupts, Reservation, Timer};
+
+/// What harts of a machine are like, as far as it decides what code is emitted.
+#[derive(Clone, Default)]
+pub struct Options {
     /// Misaligned loads and stores inside a page are like others.
     pub misaligned: bool,
-    /// Not 0 if the mode may execute `cbo.zero`, `u8`.
-    pub zero_block: usize,
-    /// Reservation of LR: host address or 0, size in bytes, value, `u64` each.
-    pub reservation: usize,
-    /// `mstatus` and `vsstatus` bits that a write of `sstatus` changes.
-    pub status_written: i32,
-    /// See [`TimerLayout`].
-    pub timer: TimerLayout,
-    /// Not 0 if the mode may read `time`, `u8`.
-    pub time_readable: usize,
-    /// What the mode's `time` is ahead of the machine's, `u64`.
-    pub time_delta: usize,
     /// Cycles in a tick of `time`, 1 or more.
     pub cycles_per_tick: u64,
+    /// Fields of the status register that `sstatus` shows besides SD.
+    pub status_shown: u64,
+    /// Fields of it that a write of `sstatus` changes: bits 0..=31.
+    pub status_written: u32,
+    /// FS of `sstatus` can be written.
+    pub float_switchable: bool,
     /// CSRs that are nothing but memory, by number.
     pub plain_csrs: Vec<(u16, PlainCsr)>,
-}
-
-/// What a write of `stimecmp` in VS-mode needs: while nothing is due before the next look at the limit,
-/// neither with the old value nor with the new one, it is noted only.
-#[derive(Clone, Copy, Debug)]
-pub struct TimerLayout {
-    /// `vstimecmp`, `u64`.
-    pub value: usize,
-    /// Values above this are not due; `u64::MAX` in modes that write no `vstimecmp`, `u64`.
-    pub floor: usize,
-    /// Values below this are ever due, `u64`.
-    pub ceiling: usize,
-    /// Writes noted, `u64`.
-    pub writes: usize,
-    /// Those of them that are ever due, `u64`.
-    pub armed: usize,
-    /// Time of the first and of the last of them in cycles, `u64` each.
-    pub first: usize,
-    /// See [`first`](Self::first).
-    pub last: usize,
 }
 
 /// A CSR that HS-mode (and VS-mode, if it has its own) can always access, without any effect.
@@ -148,9 +62,9 @@ pub struct PlainCsr {
 /// Where a CSR is.
 #[derive(Clone, Copy, Debug)]
 pub enum CsrPlace {
-    /// Offset in [`Layout::bank`].
+    /// Offset in the bank at [`CsrState::bank`].
     Bank(usize),
-    /// Offset in the context; HS-mode only.
+    /// Offset in what the [`Context`] is the first field of; HS-mode only.
     Host(usize),
 }
 
@@ -271,7 +185,7 @@ impl Position {
 
 /// Executes one instruction. Called with registers, cycles and instructions of the context up to
 /// date, the whole block charged, and the program counter at the start of the page.
-pub type Helper = unsafe extern "C" fn(context: *mut u8, block: u32, at: Position) -> bool;
+pub type Helper = unsafe extern "C" fn(context: *mut Context, block: u32, at: Position) -> bool;
 
 /// A CSR access: the CSR's number in the low 12 bits, and [`CsrKind`] above.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -342,7 +256,7 @@ pub const CSR_MOVED: u64 = 2;
 
 /// Does a CSR access. Called like a [`Helper`].
 pub type CsrHelper =
-    unsafe extern "C" fn(context: *mut u8, request: CsrRequest, operand: u64) -> CsrAnswer;
+    unsafe extern "C" fn(context: *mut Context, request: CsrRequest, operand: u64) -> CsrAnswer;
 
 /// What the rest of a program does for compiled code.
 #[derive(Clone, Copy, Debug)]

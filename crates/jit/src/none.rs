@@ -1,6 +1,6 @@
 //! Hosts without a compiler: everything is interpreted.
 
-use crate::{Code, Exit, Helpers, Known, Layout, Site, Source};
+use crate::{Code, Context, Exit, Helpers, Known, Options, Site, Source};
 
 /// Never exists on this host.
 pub enum Jit {}
@@ -8,7 +8,7 @@ pub enum Jit {}
 impl Jit {
     /// There is no compiler for this host.
     #[must_use]
-    pub fn new(_: &Layout, _: &Helpers, _: usize) -> Option<Self> {
+    pub fn new(_: Options, _: &Helpers, _: usize) -> Option<Self> {
         None
     }
 
@@ -61,7 +61,7 @@ impl Jit {
     ///
     /// # Safety
     /// None: it cannot be called.
-    pub unsafe fn enter(&self, _: *mut u8, _: Code) -> Exit {
+    pub unsafe fn enter(&self, _: *mut Context, _: Code) -> Exit {
         match *self {}
     }
 }

@@ -217,7 +217,7 @@ impl Hart {
         if self.csr.aia.entered != entered {
             self.csr.aia.entered = entered;
             plat.record(&Event::Virtual(VirtualStep {
-                time: self.cycles,
+                time: self.state.cycles,
                 hart: self.id,
                 mode: self.mode,
                 domain: self.vmid(),

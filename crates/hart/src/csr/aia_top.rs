@@ -37,18 +37,18 @@ impl Candidate {
 impl Hart {
     /// What M-mode would take: pending, enabled, not delegated.
     fn machine_candidates(&self) -> u64 {
-        self.mip & self.csr.mie & !self.mideleg()
+        self.state.interrupts.mip & self.state.interrupts.mie & !self.mideleg()
     }
 
     /// What HS-mode would take.
     fn supervisor_candidates(&self) -> u64 {
-        self.mip & self.csr.mie & self.mideleg() & !self.csr.hideleg
+        self.state.interrupts.mip & self.state.interrupts.mie & self.mideleg() & !self.csr.hideleg
             | self.sip_more() & self.sie_more()
     }
 
     /// Whether VS-mode would take anything.
     fn guest_candidates(&self) -> bool {
-        let delegated = self.mip & self.csr.mie & self.csr.hideleg;
+        let delegated = self.state.interrupts.mip & self.state.interrupts.mie & self.csr.hideleg;
         match self.injected() {
             Some(_) => true,
             None if self.csr.aia.hvictl & hvictl::VTI != 0 => delegated >> VSEI & 1 != 0,
@@ -139,7 +139,7 @@ impl Hart {
         let access = FileAccess {
             hart: self.id,
             mode: self.mode,
-            now: self.cycles,
+            now: self.state.cycles,
             file,
             register: FileRegister::Top,
             op: CsrOp::Read,
@@ -154,7 +154,8 @@ impl Hart {
     pub(super) fn top_vs(&self, plat: &mut dyn Platform) -> u64 {
         let c = &self.csr;
         let control = c.aia.hvictl;
-        let delegated = (self.mip & c.mie & c.hideleg & VS_BITS) >> 1;
+        let delegated =
+            (self.state.interrupts.mip & self.state.interrupts.mie & c.hideleg & VS_BITS) >> 1;
         let external = (delegated >> SEI & 1 != 0).then(|| {
             let vgein = c.hstatus & trapless_isa::csr::hstatus::VGEIN;
             let number = (control & hvictl::IPRIO) as u16;

@@ -101,7 +101,7 @@ impl Hart {
         let access = FileAccess {
             hart: self.id,
             mode: self.mode,
-            now: self.cycles,
+            now: self.state.cycles,
             file,
             register,
             op,

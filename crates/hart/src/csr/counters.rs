@@ -11,14 +11,14 @@ pub(super) const INHIBIT_MASK: u64 = 0b101 | ((1 << HPM_COUNTERS) - 1) << 3;
 impl Hart {
     /// `time` in ticks, as M- and HS-mode see it.
     pub(crate) fn time(&self) -> u64 {
-        self.cycles / self.config.cycles_per_tick
+        self.state.cycles / self.config.cycles_per_tick
     }
 
     pub(super) fn mcycle(&self) -> u64 {
         if self.csr.mcountinhibit & 1 != 0 {
             self.csr.cycle_stopped
         } else {
-            self.cycles.wrapping_add(self.csr.cycle_offset)
+            self.state.cycles.wrapping_add(self.csr.cycle_offset)
         }
     }
 
@@ -28,7 +28,8 @@ impl Hart {
         if self.csr.mcountinhibit & 4 != 0 {
             self.csr.instret_stopped
         } else {
-            self.instret
+            self.state
+                .instret
                 .wrapping_sub(1)
                 .wrapping_add(self.csr.instret_offset)
         }
@@ -36,13 +37,13 @@ impl Hart {
 
     pub(super) fn set_mcycle(&mut self, value: u64) {
         self.csr.cycle_stopped = value;
-        self.csr.cycle_offset = value.wrapping_sub(self.cycles);
+        self.csr.cycle_offset = value.wrapping_sub(self.state.cycles);
     }
 
     /// The written value is what the next instruction reads: the write itself does not count.
     pub(super) fn set_minstret(&mut self, value: u64) {
         self.csr.instret_stopped = value;
-        self.csr.instret_offset = value.wrapping_sub(self.instret);
+        self.csr.instret_offset = value.wrapping_sub(self.state.instret);
     }
 
     pub(super) fn set_mcountinhibit(&mut self, value: u64) {

@@ -40,12 +40,12 @@ impl Hart {
         }
         if self.sstc(c.menvcfg) {
             mip &= !bit(STI);
-            if self.cycles >= self.timer_at[0] {
+            if self.state.cycles >= self.timer_at[0] {
                 mip |= bit(STI);
             }
         }
         if self.config.extensions.h {
-            if self.cycles >= self.timer_at[1] {
+            if self.state.cycles >= self.timer_at[1] {
                 mip |= bit(VSTI);
             }
             if !split {
@@ -76,7 +76,7 @@ impl Hart {
         if !self.lines.split {
             return self.mip_value() & VS_BITS;
         }
-        let timer = u64::from(self.cycles >= self.timer_at[1]) << VSTI;
+        let timer = u64::from(self.state.cycles >= self.timer_at[1]) << VSTI;
         self.lines.level & (bit(VSSI) | bit(VSEI)) | self.guest_only() | timer
     }
 
@@ -92,9 +92,7 @@ impl Hart {
             return u64::MAX;
         }
         // The guest's clock is offset by `htimedelta`, modulo 2^64.
-        let left = c.s[1]
-            .timecmp
-            .saturating_sub(now.wrapping_add(c.htimedelta));
+        let left = self.state.timer.compare[1].saturating_sub(now.wrapping_add(c.htimedelta));
         if left == 0 {
             return 0;
         }
@@ -104,7 +102,7 @@ impl Hart {
 
     /// Next virtual time in cycles at which a supervisor timer comparator changes `mip`.
     pub(crate) fn timer_deadline(&self) -> u64 {
-        let next = |at: u64| if at > self.cycles { at } else { u64::MAX };
+        let next = |at: u64| if at > self.state.cycles { at } else { u64::MAX };
         next(self.timer_at[0]).min(next(self.timer_at[1]))
     }
 
@@ -113,18 +111,18 @@ impl Hart {
         let c = &self.csr;
         let at = |ticks: u64| ticks.saturating_mul(self.config.cycles_per_tick);
         let host = if self.sstc(c.menvcfg) {
-            at(c.s[0].timecmp)
+            at(self.state.timer.compare[0])
         } else {
             u64::MAX
         };
         let guest = self.guest_timer_at(self.time());
         let before = std::mem::replace(&mut self.timer_at, [host, guest]);
         // Only an interrupt that comes or goes needs a look; else it is enough to know when to look.
-        let fired = |at: u64| self.cycles >= at;
+        let fired = |at: u64| self.state.cycles >= at;
         if before.into_iter().chain(self.timer_at).any(fired) {
             self.attention();
-        } else if self.limit != 0 {
-            self.limit = self.next_look();
+        } else if self.state.limit != 0 {
+            self.state.limit = self.next_look();
         }
     }
 
@@ -193,7 +191,7 @@ impl Hart {
                 csr: csr::VSIP,
                 mode: self.mode,
                 vmid: self.vmid(),
-                now: self.cycles,
+                now: self.state.cycles,
                 op: CsrOp::Write((value & mask) >> 1),
             };
             // An architecture without vCPU on this hart has nothing to write: `hvip` has it all.
@@ -207,7 +205,7 @@ impl Hart {
         let mask = self.vs_view();
         self.write_vsie_more(value >> 1);
         if self.lines.split {
-            self.csr.vsie = self.csr.vsie & !mask | value & mask;
+            self.state.interrupts.vsie = self.state.interrupts.vsie & !mask | value & mask;
             self.recheck();
         } else {
             self.write_mie(value, mask);
@@ -222,9 +220,9 @@ impl Hart {
     /// The register that `vsie` shows the VS-level bits of.
     fn vsie_source(&self) -> &u64 {
         if self.lines.split {
-            &self.csr.vsie
+            &self.state.interrupts.vsie
         } else {
-            &self.csr.mie
+            &self.state.interrupts.mie
         }
     }
 
@@ -248,7 +246,7 @@ impl Hart {
 
     pub(super) fn write_mie(&mut self, value: u64, mask: u64) {
         let mask = mask & self.irq_mask();
-        self.csr.mie = self.csr.mie & !mask | value & mask;
+        self.state.interrupts.mie = self.state.interrupts.mie & !mask | value & mask;
         self.recheck();
     }
 }

@@ -42,7 +42,7 @@ impl Hart {
         let operand = if immediate {
             u64::from(inst.rs1)
         } else {
-            self.x[usize::from(inst.rs1 & 63)]
+            self.state.x[usize::from(inst.rs1 & 63)]
         };
         let op = match inst.op {
             Op::Csrrw | Op::Csrrwi if inst.rd == NO_REG => CsrOp::Write(operand),
@@ -53,7 +53,7 @@ impl Hart {
         };
         match self.csr_access(addr, op, plat) {
             Ok(old) => {
-                self.x[usize::from(inst.rd & 63)] = old;
+                self.state.x[usize::from(inst.rd & 63)] = old;
                 Ok(())
             }
             Err(CsrFault::Illegal) => self.illegal(inst),
@@ -148,12 +148,12 @@ impl Hart {
             csr,
             mode: self.mode,
             vmid,
-            now: self.cycles,
+            now: self.state.cycles,
             op,
         };
         let value = plat.csr(&access)?;
         // It lives in the interrupt architecture, as far away as a device.
-        self.cycles += u64::from(self.config.cost.device);
+        self.state.cycles += u64::from(self.config.cost.device);
         self.lines_changed();
         Ok(value)
     }

@@ -113,7 +113,7 @@ pub(crate) fn plain_csrs(config: &HartConfig) -> Vec<(u16, PlainCsr)> {
         table.push(host(csr::SSTATEEN0, offset, CsrWrite::Ignored));
     }
     if extensions.sstc {
-        let offset = GUEST + offset_of!(Bank, timecmp);
+        let offset = offset_of!(Hart, state.timer.compare) + size_of::<u64>();
         table.push(host(csr::VSTIMECMP, offset, CsrWrite::Unknown));
     }
     if config.aia.is_some() {

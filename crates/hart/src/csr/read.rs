@@ -56,12 +56,14 @@ impl Hart {
         let c = &self.csr;
         let e = &self.config.extensions;
         let value = match addr {
-            csr::FFLAGS if e.fd => u64::from(c.fflags),
-            csr::FRM if e.fd => u64::from(c.frm),
-            csr::FCSR if e.fd => u64::from(c.frm) << 5 | u64::from(c.fflags),
+            csr::FFLAGS if e.fd => u64::from(self.state.float.fflags),
+            csr::FRM if e.fd => u64::from(self.state.float.frm),
+            csr::FCSR if e.fd => {
+                u64::from(self.state.float.frm) << 5 | u64::from(self.state.float.fflags)
+            }
 
             csr::SSTATUS => with_sd(c.mstatus & SSTATUS),
-            csr::SIE => c.mie & self.s_view() | self.sie_more(),
+            csr::SIE => self.state.interrupts.mie & self.s_view() | self.sie_more(),
             csr::STVEC => c.s[0].tvec,
             csr::SCOUNTEREN => c.scounteren,
             csr::SENVCFG => c.senvcfg,
@@ -71,14 +73,14 @@ impl Hart {
             csr::SCAUSE => c.s[0].cause,
             csr::STVAL => c.s[0].tval,
             csr::SIP => self.mip_value() & self.s_view() | self.sip_more(),
-            csr::STIMECMP if e.sstc => c.s[0].timecmp,
+            csr::STIMECMP if e.sstc => self.state.timer.compare[0],
             csr::SATP => c.s[0].atp,
 
             csr::MSTATUS => with_sd(c.mstatus),
             csr::MISA => self.misa(),
             csr::MEDELEG => c.medeleg,
             csr::MIDELEG => self.mideleg(),
-            csr::MIE => c.mie,
+            csr::MIE => self.state.interrupts.mie,
             csr::MTVEC => c.mtvec,
             csr::MCOUNTEREN => c.mcounteren,
             csr::MENVCFG => c.menvcfg,
@@ -128,12 +130,12 @@ impl Hart {
             csr::VSCAUSE => c.s[1].cause,
             csr::VSTVAL => c.s[1].tval,
             csr::VSIP => (self.vsip_value() & self.vs_view()) >> 1 | self.vsip_more(),
-            csr::VSTIMECMP if e.sstc => c.s[1].timecmp,
+            csr::VSTIMECMP if e.sstc => self.state.timer.compare[1],
             csr::VSATP => c.s[1].atp,
             csr::HSTATUS => c.hstatus,
             csr::HEDELEG => c.hedeleg,
             csr::HIDELEG => c.hideleg,
-            csr::HIE => c.mie & H_BITS,
+            csr::HIE => self.state.interrupts.mie & H_BITS,
             csr::HTIMEDELTA => c.htimedelta,
             csr::HCOUNTEREN => c.hcounteren,
             csr::HGEIE => c.hgeie,

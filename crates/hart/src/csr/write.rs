@@ -64,8 +64,8 @@ impl Hart {
     pub(super) fn csr_write(&mut self, addr: u16, value: u64, plat: &mut dyn Platform) {
         let index = usize::from(addr & 3);
         match addr {
-            csr::FFLAGS => self.write_fcsr(self.csr.frm, value as u8),
-            csr::FRM => self.write_fcsr(value as u8, self.csr.fflags),
+            csr::FFLAGS => self.write_fcsr(self.state.float.frm, value as u8),
+            csr::FRM => self.write_fcsr(value as u8, self.state.float.fflags),
             csr::FCSR => self.write_fcsr((value >> 5) as u8, value as u8),
 
             csr::SSTATUS => self.write_mstatus(merge(self.csr.mstatus, value, SSTATUS)),
@@ -287,8 +287,8 @@ impl Hart {
     }
 
     fn write_fcsr(&mut self, frm: u8, fflags: u8) {
-        self.csr.frm = frm & 7;
-        self.csr.fflags = fflags & 0x1F;
+        self.state.float.frm = frm & 7;
+        self.state.float.fflags = fflags & 0x1F;
         self.fp_dirty();
     }
 
@@ -318,14 +318,14 @@ impl Hart {
     }
 
     fn write_timecmp(&mut self, bank: usize, value: u64, plat: &mut dyn Platform) {
-        self.csr.s[bank].timecmp = value;
+        self.state.timer.compare[bank] = value;
         self.set_timers();
         let deadline = match self.timer_at[bank] {
-            0 => self.cycles,
+            0 => self.state.cycles,
             at => at,
         };
         plat.record(&Event::TimerSet(TimerSet {
-            time: self.cycles,
+            time: self.state.cycles,
             hart: self.id,
             mode: self.mode,
             guest: self.guest(),

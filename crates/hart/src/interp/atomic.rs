@@ -5,7 +5,9 @@
 
 use trapless_isa::inst::{Inst, Op};
 
-use crate::{Fault, Hart, Reservation, ram};
+use trapless_jit::Reservation;
+
+use crate::{Fault, Hart, ram};
 
 /// Sign-extends a loaded word; doublewords pass.
 fn extend(value: u64, size: u8) -> u64 {
@@ -19,20 +21,20 @@ fn extend(value: u64, size: u8) -> u64 {
 impl Hart {
     pub(super) fn exec_atomic(&mut self, inst: &Inst) -> Result<(), Fault> {
         let size = if inst.raw >> 12 & 7 == 2 { 4 } else { 8 };
-        let va = self.x[usize::from(inst.rs1 & 63)];
-        let operand = self.x[usize::from(inst.rs2 & 63)];
+        let va = self.state.x[usize::from(inst.rs1 & 63)];
+        let operand = self.state.x[usize::from(inst.rs2 & 63)];
         let rd = usize::from(inst.rd & 63);
         match inst.op {
             Op::LrW | Op::LrD => {
                 let host = self.atomic(va, size, false)?;
                 // SAFETY: `atomic` found `size` aligned bytes in RAM.
                 let value = unsafe { ram::load(host, size) };
-                self.reservation = Reservation {
+                self.state.reservation = Reservation {
                     host: host as u64,
                     size: size.into(),
                     value,
                 };
-                self.x[rd] = extend(value, size);
+                self.state.x[rd] = extend(value, size);
             }
             Op::ScW | Op::ScD => {
                 let host = self.atomic(va, size, true)?;
@@ -42,12 +44,12 @@ impl Hart {
                     // SAFETY: `atomic` found `size` aligned bytes in RAM.
                     value: unsafe { ram::load(host, size) },
                 };
-                let held = std::mem::replace(&mut self.reservation, Reservation::NONE) == now;
+                let held = std::mem::replace(&mut self.state.reservation, Reservation::NONE) == now;
                 if held {
                     // SAFETY: as above.
                     unsafe { ram::store(host, size, operand) };
                 }
-                self.x[rd] = u64::from(!held);
+                self.state.x[rd] = u64::from(!held);
             }
             op => {
                 let host = self.atomic(va, size, true)?;
@@ -56,7 +58,7 @@ impl Hart {
                 let new = combine(op, old, extend(operand, size));
                 // SAFETY: as above.
                 unsafe { ram::store(host, size, new) };
-                self.x[rd] = old;
+                self.state.x[rd] = old;
             }
         }
         Ok(())

@@ -19,8 +19,8 @@ fn orc_b(v: u64) -> u64 {
 
 impl Hart {
     pub(super) fn exec_bits(&mut self, inst: &Inst) {
-        let a = self.x[usize::from(inst.rs1 & 63)];
-        let b = self.x[usize::from(inst.rs2 & 63)];
+        let a = self.state.x[usize::from(inst.rs1 & 63)];
+        let b = self.state.x[usize::from(inst.rs2 & 63)];
         let (sa, sb) = (a as i64, b as i64);
         let (wa, wb) = (a as i32, b as i32);
         let shift = inst.imm as u32;
@@ -90,6 +90,6 @@ impl Hart {
             }
             other => unreachable!("{other:?} is executed elsewhere"),
         };
-        self.x[usize::from(inst.rd & 63)] = value;
+        self.state.x[usize::from(inst.rd & 63)] = value;
     }
 }

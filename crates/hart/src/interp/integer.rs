@@ -76,13 +76,13 @@ impl Hart {
         plat: &mut dyn Platform,
         observer: &mut dyn Observer,
     ) -> bool {
-        let mut pc = self.pc;
+        let mut pc = self.state.pc;
         if WATCH {
             self.ahead = insts.iter().map(|i| u64::from(cost.of(i.op))).sum();
         }
         for (i, inst) in insts.iter().enumerate() {
             if WATCH {
-                self.pc = pc;
+                self.state.pc = pc;
                 self.ahead -= u64::from(cost.of(inst.op));
                 if !observer.before(self, pc, inst) {
                     self.uncharge(&insts[i..], cost);
@@ -94,7 +94,7 @@ impl Hart {
             let next = match self.exec_one(inst, pc, plat) {
                 Ok(Flow::Next) => pc.wrapping_add(u64::from(inst.len)),
                 Ok(Flow::Jump(target)) => {
-                    self.pc = target;
+                    self.state.pc = target;
                     if WATCH {
                         observer.after(self, pc, inst);
                     }
@@ -106,12 +106,12 @@ impl Hart {
                 }
             };
             if WATCH {
-                self.pc = next;
+                self.state.pc = next;
                 observer.after(self, pc, inst);
             }
             pc = next;
         }
-        self.pc = pc;
+        self.state.pc = pc;
         true
     }
 
@@ -127,18 +127,18 @@ impl Hart {
         let imm = inst.imm as i64 as u64;
         macro_rules! rs1 {
             () => {
-                self.x[usize::from(inst.rs1 & 63)]
+                self.state.x[usize::from(inst.rs1 & 63)]
             };
         }
         macro_rules! rs2 {
             () => {
-                self.x[usize::from(inst.rs2 & 63)]
+                self.state.x[usize::from(inst.rs2 & 63)]
             };
         }
         macro_rules! rd {
             ($value:expr) => {{
                 let value = $value;
-                self.x[usize::from(inst.rd & 63)] = value;
+                self.state.x[usize::from(inst.rd & 63)] = value;
             }};
         }
         macro_rules! load {

@@ -94,11 +94,11 @@ impl Hart {
         plat: &mut dyn Platform,
         observer: &mut dyn Observer,
     ) -> bool {
-        let slot = (self.pc >> 1) as usize & (JUMPS - 1);
+        let slot = (self.state.pc >> 1) as usize & (JUMPS - 1);
         let jump = &self.jumps.0[slot];
-        let entry = self.tlb.fetch(self.pc);
-        let block = if jump.pc == self.pc
-            && entry.exec == self.pc & !0xFFF
+        let entry = self.tlb.fetch(self.state.pc);
+        let block = if jump.pc == self.state.pc
+            && entry.exec == self.state.pc & !0xFFF
             && jump.addend == entry.addend
             && jump.epoch == code.epoch()
         {
@@ -108,8 +108,8 @@ impl Hart {
                 Ok(Some(index)) => {
                     let block = code.block(index);
                     self.jumps.0[slot] = Jump {
-                        pc: self.pc,
-                        addend: self.tlb.fetch(self.pc).addend,
+                        pc: self.state.pc,
+                        addend: self.tlb.fetch(self.state.pc).addend,
                         epoch: code.epoch(),
                         block,
                     };
@@ -117,13 +117,13 @@ impl Hart {
                 }
                 Ok(None) => return self.single::<WATCH>(code, plat, observer).1,
                 Err(Fault) => {
-                    self.take_exception(self.pc, plat);
+                    self.take_exception(self.state.pc, plat);
                     return true;
                 }
             }
         };
-        self.cycles += u64::from(block.cost);
-        self.instret += u64::from(block.len);
+        self.state.cycles += u64::from(block.cost);
+        self.state.instret += u64::from(block.len);
         self.exec::<WATCH>(code.insts(&block), code.cost(), plat, observer)
     }
 
@@ -141,29 +141,29 @@ impl Hart {
             Ok(Some(index)) => code.block(index),
             Ok(None) => return self.single::<WATCH>(code, plat, observer).1,
             Err(Fault) => {
-                self.take_exception(self.pc, plat);
+                self.take_exception(self.state.pc, plat);
                 return true;
             }
         };
         let insts = code.insts(&block);
         let insts = &insts[..left.min(insts.len())];
-        self.instret += insts.len() as u64;
+        self.state.instret += insts.len() as u64;
         let price = insts.iter().map(|i| u64::from(code.cost().of(i.op)));
-        self.cycles += price.sum::<u64>();
+        self.state.cycles += price.sum::<u64>();
         self.exec::<WATCH>(insts, code.cost(), plat, observer)
     }
 
     /// Index of the block at `pc`; `None` if its first instruction crosses a page or is not in RAM.
     pub(crate) fn lookup(&mut self, code: &mut CodeCache) -> Result<Option<u32>, Fault> {
-        let entry = self.tlb.fetch(self.pc);
-        let pa = if entry.exec == self.pc & !0xFFF {
+        let entry = self.tlb.fetch(self.state.pc);
+        let pa = if entry.exec == self.state.pc & !0xFFF {
             self.ram
-                .physical(self.pc.wrapping_add(entry.addend) as usize)
+                .physical(self.state.pc.wrapping_add(entry.addend) as usize)
         } else {
             let eff = self.effective_fetch();
-            self.translate(self.pc, 2, Access::Exec, &eff)?
+            self.translate(self.state.pc, 2, Access::Exec, &eff)?
         };
-        if !self.ram.contains(pa, 4096 - (pa & 0xFFF)) || !self.fetch_cached(self.pc) {
+        if !self.ram.contains(pa, 4096 - (pa & 0xFFF)) || !self.fetch_cached(self.state.pc) {
             return Ok(None);
         }
         let found = code.find(&self.ram, pa);
@@ -194,19 +194,19 @@ impl Hart {
         plat: &mut dyn Platform,
         observer: &mut dyn Observer,
     ) -> (Option<u32>, bool) {
-        let raw = self.fetch_parcel(self.pc, plat).and_then(|low| {
+        let raw = self.fetch_parcel(self.state.pc, plat).and_then(|low| {
             if low & 3 != 3 {
                 return Ok(low);
             }
-            Ok(low | self.fetch_parcel(self.pc.wrapping_add(2), plat)? << 16)
+            Ok(low | self.fetch_parcel(self.state.pc.wrapping_add(2), plat)? << 16)
         });
         let Ok(raw) = raw else {
-            self.take_exception(self.pc, plat);
+            self.take_exception(self.state.pc, plat);
             return (None, true);
         };
         let inst = code.single(raw);
-        self.cycles += u64::from(code.cost().of(inst.op));
-        self.instret += 1;
+        self.state.cycles += u64::from(code.cost().of(inst.op));
+        self.state.instret += 1;
         let go_on = self.exec::<WATCH>(&[inst], code.cost(), plat, observer);
         (Some(raw), go_on)
     }
@@ -223,7 +223,7 @@ impl Hart {
         let parcel = match self.ram.load(pa, 2) {
             Some(parcel) => Some(parcel),
             None => {
-                let parcel = plat.load(self.id, self.cycles, pa, 2, self.mode).ok();
+                let parcel = plat.load(self.id, self.state.cycles, pa, 2, self.mode).ok();
                 self.lines_changed();
                 parcel
             }
@@ -246,14 +246,14 @@ impl Hart {
         self.uncharge(&rest[1..], cost);
         self.ahead = 0;
         // The trapping instruction costs its time but does not retire.
-        self.instret -= 1;
+        self.state.instret -= 1;
         self.transform_tinst(&rest[0]);
         self.take_exception(pc, plat);
     }
 
     fn uncharge(&mut self, insts: &[Inst], cost: &crate::CostModel) {
-        self.instret -= insts.len() as u64;
-        self.cycles -= insts.iter().map(|i| u64::from(cost.of(i.op))).sum::<u64>();
+        self.state.instret -= insts.len() as u64;
+        self.state.cycles -= insts.iter().map(|i| u64::from(cost.of(i.op))).sum::<u64>();
     }
 
     /// Jump target check: without C, instructions are aligned to 4 bytes.

@@ -39,7 +39,7 @@ impl Hart {
             Op::Sret => return self.sret(inst, plat).map(Flow::Jump),
             Op::Wfi => self.wfi(inst)?,
             Op::WrsNto | Op::WrsSto => {
-                if self.reservation.host != 0 {
+                if self.state.reservation.host != 0 {
                     self.stalled = true;
                     self.attention();
                 }
@@ -85,7 +85,7 @@ impl Hart {
 
     /// The address and ASID or VMID operands of a fence; `x0` stands for all.
     fn fence_operands(&self, inst: &Inst) -> (Option<u64>, Option<u16>) {
-        let value = |r: u8| (r != 0).then(|| self.x[usize::from(r & 63)]);
+        let value = |r: u8| (r != 0).then(|| self.state.x[usize::from(r & 63)]);
         (value(inst.rs1), value(inst.rs2).map(|v| v as u16))
     }
 
@@ -161,7 +161,7 @@ impl Hart {
             Some(CsrFault::Virtual) => return self.virtual_instruction(inst),
             None => {}
         }
-        let address = self.x[usize::from(inst.rs1 & 63)];
+        let address = self.state.x[usize::from(inst.rs1 & 63)];
         let block = address & !(CACHE_BLOCK - 1);
         if inst.op == Op::CboZero {
             let entry = self.tlb.data(block);
@@ -198,7 +198,7 @@ impl Hart {
             Mode::U if self.csr.hstatus & hstatus::HU == 0 => return self.illegal(inst),
             _ => {}
         }
-        let va = self.x[usize::from(inst.rs1 & 63)];
+        let va = self.state.x[usize::from(inst.rs1 & 63)];
         let hlvx = matches!(inst.op, Op::HlvxHu | Op::HlvxWu);
         let eff = self.effective_guest(hlvx);
         let extend: fn(u64) -> u64;
@@ -219,12 +219,12 @@ impl Hart {
                     Op::HsvD => 8,
                     other => unreachable!("{other:?} is executed elsewhere"),
                 };
-                let value = self.x[usize::from(inst.rs2 & 63)];
+                let value = self.state.x[usize::from(inst.rs2 & 63)];
                 return self.store_slow(va, size, value, &eff, plat);
             }
         }
         let value = self.load_slow(va, size, &eff, plat)?;
-        self.x[usize::from(inst.rd & 63)] = extend(value);
+        self.state.x[usize::from(inst.rd & 63)] = extend(value);
         Ok(())
     }
 
@@ -239,7 +239,7 @@ impl Hart {
         if !page_fault || s.tinst != 0 {
             return;
         }
-        let address = self.x[usize::from(inst.rs1 & 63)].wrapping_add(inst.imm as i64 as u64);
+        let address = self.state.x[usize::from(inst.rs1 & 63)].wrapping_add(inst.imm as i64 as u64);
         s.tinst = transformed(inst, s.tval.wrapping_sub(address) as u32 & 0x1F);
     }
 }

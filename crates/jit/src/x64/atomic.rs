@@ -5,7 +5,7 @@ use dynasmrt::{DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::{Inst, Op};
 
 use super::block::BlockCompiler;
-use super::regs::{RCX, RDX};
+use super::regs::{RCX, RDX, at};
 use crate::Position;
 
 impl BlockCompiler<'_> {
@@ -64,7 +64,7 @@ impl BlockCompiler<'_> {
 
     fn load_reserved(&mut self, inst: &Inst, at: Position, word: bool) {
         let size = if word { 4 } else { 8 };
-        let held = self.offsets.reservation;
+        let held = at!(reservation);
         let mut slow = self.slow_path(at);
         self.probe(inst.rs1, 0, size, false, &mut slow);
         if word {
@@ -87,7 +87,7 @@ impl BlockCompiler<'_> {
 
     fn store_conditional(&mut self, inst: &Inst, at: Position, word: bool) {
         let size = if word { 4 } else { 8 };
-        let held = self.offsets.reservation;
+        let held = at!(reservation);
         let mut slow = self.slow_path(at);
         self.probe(inst.rs1, 0, size, true, &mut slow);
         if word {

@@ -6,13 +6,13 @@ use dynasm::dynasm;
 use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
 use trapless_isa::{CostClass, Inst};
 
+use super::Assembler;
 use super::encode::{self, Alu, LOAD_64, STORE_64};
 use super::glue::Glue;
 use super::group::Apart;
 use super::memory::Probe;
-use super::regs::{Place, R14, R15, RAX, RBX, place};
-use super::{Assembler, Offsets};
-use crate::{Known, PlainCsr, Position, Source};
+use super::regs::{Place, R14, R15, RAX, RBX, at, place, x_at};
+use crate::{Known, Options, Position, Source};
 
 /// An instruction that left its fast path.
 pub(super) struct Slow {
@@ -66,9 +66,8 @@ pub(super) struct BlockCompiler<'a> {
     pub base: usize,
     /// The block under way.
     pub source: &'a Source<'a>,
-    pub offsets: &'a Offsets,
+    pub options: &'a Options,
     pub glue: &'a Glue,
-    pub plain_csrs: &'a [(u16, PlainCsr)],
     pub targets: Targets<'a>,
     /// Address of the targets of sites.
     pub slots: usize,
@@ -84,14 +83,13 @@ impl BlockCompiler<'_> {
     pub fn hot(&mut self, next: Option<&Source<'_>>) {
         let source = self.source;
         let (cost, len) = (source.cost as i32, source.insts.len() as i32);
-        let limit = self.offsets.limit;
         let late = self.ops.new_dynamic_label();
         self.cold.late = Some(late);
         let place = (source.page, source.offset);
         if let (None, Some(&entry)) = (source.crossing, self.targets.entries.get(&place)) {
             dynasm!(self.ops; .arch x64; =>entry);
         }
-        encode::alu_memory(&mut self.ops, Alu::Cmp, true, R15, RBX, limit);
+        encode::alu_memory(&mut self.ops, Alu::Cmp, true, R15, RBX, at!(limit));
         dynasm!(self.ops; .arch x64; jae =>late);
         if let Some(bits) = source.crossing {
             self.crossing(bits);
@@ -257,7 +255,7 @@ impl BlockCompiler<'_> {
             Place::Zero => dynasm!(self.ops; .arch x64; xor Rd(scratch), Rd(scratch)),
             Place::Host(host) => return host,
             Place::Memory(x) => {
-                encode::memory(&mut self.ops, LOAD_64, scratch, RBX, Offsets::x(x));
+                encode::memory(&mut self.ops, LOAD_64, scratch, RBX, x_at(x));
             }
         }
         scratch
@@ -291,7 +289,7 @@ impl BlockCompiler<'_> {
             // Slot 32 takes what nobody wants.
             Place::Memory(32) | Place::Zero => {}
             Place::Memory(x) => {
-                encode::memory(&mut self.ops, STORE_64, host, RBX, Offsets::x(x));
+                encode::memory(&mut self.ops, STORE_64, host, RBX, x_at(x));
             }
         }
     }

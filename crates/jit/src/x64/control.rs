@@ -57,7 +57,7 @@ impl BlockCompiler<'_> {
         dynasm!(self.ops; .arch x64; and rcx, -2);
         self.link(inst.rd, link);
         dynasm!(self.ops; .arch x64; mov r13, rcx);
-        glue::lookup(&mut self.ops, self.offsets, self.glue.second_way);
+        glue::lookup(&mut self.ops, self.glue.second_way);
         None
     }
 
@@ -81,7 +81,7 @@ impl BlockCompiler<'_> {
         // the table knows.
         if !(0..LAST_PARCEL).contains(&offset) || self.source.crossing.is_some() {
             encode::alu_value(&mut self.ops, Alu::Add, true, R13, offset);
-            glue::lookup(&mut self.ops, self.offsets, self.glue.second_way);
+            glue::lookup(&mut self.ops, self.glue.second_way);
             return;
         }
         let site = *self.sites as i32;

@@ -6,7 +6,7 @@ use trapless_isa::csr;
 use trapless_isa::inst::{Inst, Op};
 
 use super::block::{BlockCompiler, Slow};
-use super::regs::{RAX, RDX};
+use super::regs::{BIAS, RAX, RDX, at};
 use crate::{
     CSR_DONE, CsrKind, CsrPlace, CsrRequest, CsrWrite, FLOAT_DIRTY, FLOAT_NEAREST, PlainCsr,
     Position,
@@ -20,6 +20,9 @@ const INTERRUPT_FIELDS: i32 = SIE | 1 << 5 | 1 << 8;
 const FS: i32 = 3 << 13;
 /// `sstatus.SUM`.
 const SUM: i32 = 1 << 18;
+
+/// Displacement of `vstimecmp`.
+const VSTIMECMP: i32 = at!(timer.compare) + 8;
 
 /// Destination of a result that nobody wants.
 const NOBODY: u8 = 32;
@@ -54,7 +57,7 @@ impl BlockCompiler<'_> {
             csr::STIMECMP => self.guest_timer(inst, &slow),
             csr::FCSR | csr::FFLAGS | csr::FRM => self.float_control(inst, &slow),
             csr::VSIE => self.guest_enables(inst, &slow),
-            number => match self.plain_csrs.iter().find(|(n, _)| *n == number) {
+            number => match self.options.plain_csrs.iter().find(|(n, _)| *n == number) {
                 Some((_, plain)) => self.plain(inst, plain, &slow),
                 None => false,
             },
@@ -108,20 +111,19 @@ impl BlockCompiler<'_> {
         // rcx: where the register is.
         match plain.place {
             CsrPlace::Bank(offset) => {
-                let bank = self.offsets.bank;
                 dynasm!(self.ops
                     ; .arch x64
-                    ; mov rcx, [rbx + bank]
+                    ; mov rcx, [rbx + at!(csr.bank)]
                     ; test rcx, rcx
                     ; jz =>slow.out
                     ; add rcx, offset as i32
                 );
             }
             CsrPlace::Host(offset) => {
-                let (hs, at) = (self.offsets.hs, self.offsets.at(offset));
+                let at = offset as i32 - BIAS as i32;
                 dynasm!(self.ops
                     ; .arch x64
-                    ; cmp BYTE [rbx + hs], 0
+                    ; cmp BYTE [rbx + at!(csr.hs)], 0
                     ; je =>slow.out
                     ; lea rcx, [rbx + at]
                 );
@@ -172,12 +174,12 @@ impl BlockCompiler<'_> {
 
     /// `sstatus`, unless fields change that have other effects than to enable interrupts, user memory or floating point.
     fn status(&mut self, inst: &Inst, slow: &Slow) {
-        let o = self.offsets;
+        let o = self.options;
         let kind = kind(inst);
         let known = INTERRUPT_FIELDS | SUM | if o.float_switchable { FS } else { 0 };
         dynasm!(self.ops
             ; .arch x64
-            ; mov rcx, [rbx + o.status]
+            ; mov rcx, [rbx + at!(csr.status)]
             ; test rcx, rcx
             ; jz =>slow.out
             ; mov rdx, [rcx]
@@ -192,12 +194,12 @@ impl BlockCompiler<'_> {
             }
             dynasm!(self.ops
                 ; .arch x64
-                ; and eax, o.status_written
+                ; and eax, o.status_written as i32
                 ; test eax, !known
                 ; jnz =>slow.out
                 ; test eax, SUM
                 ; jz >same
-                ; cmp QWORD [rbx + o.twin_tlb], 0
+                ; cmp QWORD [rbx + at!(twin_tlb)], 0
                 ; je =>slow.out
                 ; same:
             );
@@ -209,11 +211,11 @@ impl BlockCompiler<'_> {
                     ; jz >quiet
                     ; test edx, SIE
                     ; jnz >quiet
-                    ; mov rdx, [rbx + o.mip]
-                    ; test rdx, [rbx + o.mie]
+                    ; mov rdx, [rbx + at!(interrupts.mip)]
+                    ; test rdx, [rbx + at!(interrupts.mie)]
                     ; jnz =>slow.out
-                    ; mov rdx, [rbx + o.vsip]
-                    ; test rdx, [rbx + o.vsie]
+                    ; mov rdx, [rbx + at!(interrupts.vsip)]
+                    ; test rdx, [rbx + at!(interrupts.vsie)]
                     ; jnz =>slow.out
                     ; mov rdx, [rcx]
                     ; quiet:
@@ -227,11 +229,11 @@ impl BlockCompiler<'_> {
                 ; .arch x64
                 ; test eax, SUM
                 ; jz >same
-                ; mov rcx, [rbx + o.twin_tlb]
-                ; mov [rbx + o.twin_tlb], rbp
-                ; mov [rbx + o.data_tlb], rcx
+                ; mov rcx, [rbx + at!(twin_tlb)]
+                ; mov [rbx + at!(twin_tlb)], rbp
+                ; mov [rbx + at!(data_tlb)], rcx
                 ; mov rbp, rcx
-                ; inc QWORD [rbx + o.sum_changes]
+                ; inc QWORD [rbx + at!(sum_changes)]
                 ; same:
             );
         }
@@ -239,7 +241,7 @@ impl BlockCompiler<'_> {
             // SD says that FS is dirty.
             dynasm!(self.ops
                 ; .arch x64
-                ; mov rax, QWORD o.status_shown
+                ; mov rax, QWORD o.status_shown as i64
                 ; and rax, rdx
                 ; and edx, FS
                 ; xor ecx, ecx
@@ -255,7 +257,6 @@ impl BlockCompiler<'_> {
     /// The status register at `rcx` has changed in the bits of `eax`: brings the state of floating point up to date.
     /// Changes `rcx`.
     fn float_switched(&mut self) {
-        let o = self.offsets;
         dynasm!(self.ops
             ; .arch x64
             ; test eax, FS
@@ -265,16 +266,16 @@ impl BlockCompiler<'_> {
             ; cmp ecx, FS
             ; mov ecx, 0
             ; jne >off
-            ; mov cl, [rbx + o.float_ready]
+            ; mov cl, [rbx + at!(float.ready)]
             ; off:
-            ; mov [rbx + o.float_state], cl
+            ; mov [rbx + at!(float.state)], cl
             ; same:
         );
     }
 
     /// `fcsr`, `fflags` or `frm`, read, written or, if they are flags, set while the state is dirty already.
     fn float_control(&mut self, inst: &Inst, slow: &Slow) -> bool {
-        let (o, number, kind) = (self.offsets, number(inst), kind(inst));
+        let (number, kind) = (number(inst), kind(inst));
         let known = match kind {
             CsrKind::Read => true,
             CsrKind::Write => number != csr::FRM,
@@ -286,7 +287,7 @@ impl BlockCompiler<'_> {
         }
         dynasm!(self.ops
             ; .arch x64
-            ; cmp BYTE [rbx + o.float_state], 0
+            ; cmp BYTE [rbx + at!(float.state)], 0
             ; je =>slow.out
         );
         if kind == CsrKind::Read {
@@ -295,7 +296,7 @@ impl BlockCompiler<'_> {
                 dynasm!(self.ops; .arch x64; call extern fflags);
             }
             if number != csr::FFLAGS {
-                dynasm!(self.ops; .arch x64; movzx ecx, BYTE [rbx + o.frm]);
+                dynasm!(self.ops; .arch x64; movzx ecx, BYTE [rbx + at!(float.frm)]);
             }
             match number {
                 csr::FRM => dynasm!(self.ops; .arch x64; mov eax, ecx),
@@ -308,7 +309,7 @@ impl BlockCompiler<'_> {
         self.csr_operand(inst, RAX);
         if kind == CsrKind::Set {
             // What is in the host's register stays there.
-            dynasm!(self.ops; .arch x64; and eax, 0x1F; or [rbx + o.fflags], al);
+            dynasm!(self.ops; .arch x64; and eax, 0x1F; or [rbx + at!(float.fflags)], al);
             return true;
         }
         if number == csr::FCSR {
@@ -317,22 +318,22 @@ impl BlockCompiler<'_> {
                 ; mov ecx, eax
                 ; shr ecx, 5
                 ; and ecx, 7
-                ; mov [rbx + o.frm], cl
+                ; mov [rbx + at!(float.frm)], cl
                 ; mov ecx, i32::from(FLOAT_DIRTY | FLOAT_NEAREST)
                 ; mov edx, i32::from(FLOAT_DIRTY)
                 ; cmovnz ecx, edx
-                ; mov [rbx + o.float_state], cl
-                ; mov [rbx + o.float_ready], cl
+                ; mov [rbx + at!(float.state)], cl
+                ; mov [rbx + at!(float.ready)], cl
             );
         }
         dynasm!(self.ops
             ; .arch x64
             ; and eax, 0x1F
-            ; mov [rbx + o.fflags], al
-            ; cmp BYTE [rbx + o.float_used], 0
+            ; mov [rbx + at!(float.fflags)], al
+            ; cmp BYTE [rbx + at!(float.used)], 0
             ; je >unused
-            ; mov BYTE [rbx + o.float_used], 0
-            ; ldmxcsr [rbx + o.float_clean]
+            ; mov BYTE [rbx + at!(float.used)], 0
+            ; ldmxcsr [rbx + at!(float.clean)]
             ; unused:
         );
         true
@@ -340,19 +341,18 @@ impl BlockCompiler<'_> {
 
     /// `vsie`, read in HS-mode.
     fn guest_enables(&mut self, inst: &Inst, slow: &Slow) -> bool {
-        let o = self.offsets;
         if kind(inst) != CsrKind::Read {
             return false;
         }
         dynasm!(self.ops
             ; .arch x64
-            ; cmp BYTE [rbx + o.hs], 0
+            ; cmp BYTE [rbx + at!(csr.hs)], 0
             ; je =>slow.out
-            ; mov rcx, [rbx + o.vsie_from]
+            ; mov rcx, [rbx + at!(csr.vsie_from)]
             ; test rcx, rcx
             ; jz =>slow.out
             ; mov rax, [rcx]
-            ; and rax, [rbx + o.vsie_shown]
+            ; and rax, [rbx + at!(csr.vsie_shown)]
             ; shr rax, 1
         );
         self.put(inst.rd, RAX);
@@ -364,22 +364,22 @@ impl BlockCompiler<'_> {
         if kind(inst) != CsrKind::Read {
             return false;
         }
-        let o = self.offsets;
+        let o = self.options;
         dynasm!(self.ops
             ; .arch x64
-            ; cmp BYTE [rbx + o.time_readable], 0
+            ; cmp BYTE [rbx + at!(csr.time_readable)], 0
             ; je =>slow.out
             ; mov rax, r15
         );
         if o.cycles_per_tick != 1 {
             dynasm!(self.ops
                 ; .arch x64
-                ; mov rcx, QWORD o.cycles_per_tick
+                ; mov rcx, QWORD o.cycles_per_tick as i64
                 ; xor edx, edx
                 ; div rcx
             );
         }
-        dynasm!(self.ops; .arch x64; add rax, [rbx + o.time_delta]);
+        dynasm!(self.ops; .arch x64; add rax, [rbx + at!(csr.time_delta)]);
         self.put(inst.rd, RAX);
         true
     }
@@ -389,24 +389,23 @@ impl BlockCompiler<'_> {
         if kind(inst) != CsrKind::Write {
             return false;
         }
-        let timer = self.offsets.timer;
         self.csr_operand(inst, RAX);
         dynasm!(self.ops
             ; .arch x64
-            ; mov rcx, [rbx + timer.floor]
+            ; mov rcx, [rbx + at!(timer.floor)]
             ; cmp rax, rcx
             ; jbe =>slow.out
-            ; cmp [rbx + timer.value], rcx
+            ; cmp [rbx + VSTIMECMP], rcx
             ; jbe =>slow.out
-            ; mov [rbx + timer.value], rax
-            ; cmp rax, [rbx + timer.ceiling]
-            ; adc QWORD [rbx + timer.armed], 0
-            ; cmp QWORD [rbx + timer.writes], 0
+            ; mov [rbx + VSTIMECMP], rax
+            ; cmp rax, [rbx + at!(timer.ceiling)]
+            ; adc QWORD [rbx + at!(timer.armed)], 0
+            ; cmp QWORD [rbx + at!(timer.writes)], 0
             ; jne >again
-            ; mov [rbx + timer.first], r15
+            ; mov [rbx + at!(timer.first)], r15
             ; again:
-            ; inc QWORD [rbx + timer.writes]
-            ; mov [rbx + timer.last], r15
+            ; inc QWORD [rbx + at!(timer.writes)]
+            ; mov [rbx + at!(timer.last)], r15
         );
         true
     }

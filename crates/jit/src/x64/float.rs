@@ -10,7 +10,7 @@ use dynasmrt::{DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::{Ext, Inst, Op};
 
 use super::block::{BlockCompiler, Slow};
-use super::regs::RAX;
+use super::regs::{RAX, at, f_at};
 use crate::{FLOAT_DIRTY, FLOAT_NEAREST, Position};
 
 /// Rounding modes in instructions.
@@ -28,13 +28,12 @@ impl BlockCompiler<'_> {
 
     /// Makes `mxcsr` what templates expect, once after compiled code is entered.
     pub fn begin_float(&mut self) {
-        let (used, clean) = (self.offsets.float_used, self.offsets.float_clean);
         dynasm!(self.ops
             ; .arch x64
-            ; cmp BYTE [rbx + used], 0
+            ; cmp BYTE [rbx + at!(float.used)], 0
             ; jne >ready
-            ; mov BYTE [rbx + used], 1
-            ; ldmxcsr [rbx + clean]
+            ; mov BYTE [rbx + at!(float.used)], 1
+            ; ldmxcsr [rbx + at!(float.clean)]
             ; ready:
         );
     }
@@ -57,17 +56,11 @@ impl BlockCompiler<'_> {
         done
     }
 
-    /// Slot of floating-point register `f`.
-    fn f(&self, f: u8) -> i32 {
-        self.offsets.f + 8 * i32::from(f)
-    }
-
     /// Leaves the fast path unless the unit is on and dirty.
     fn require_dirty(&mut self, slow: &Slow) {
-        let state = self.offsets.float_state;
         dynasm!(self.ops
             ; .arch x64
-            ; test BYTE [rbx + state], FLOAT_DIRTY as i8
+            ; test BYTE [rbx + at!(float.state)], FLOAT_DIRTY as i8
             ; jz =>slow.out
         );
     }
@@ -77,17 +70,16 @@ impl BlockCompiler<'_> {
         if rounding != rm::DYNAMIC {
             return self.require_dirty(slow);
         }
-        let state = self.offsets.float_state;
         dynasm!(self.ops
             ; .arch x64
-            ; test BYTE [rbx + state], FLOAT_NEAREST as i8
+            ; test BYTE [rbx + at!(float.state)], FLOAT_NEAREST as i8
             ; jz =>slow.out
         );
     }
 
     /// Leaves it unless register `f` holds a boxed single.
     fn require_boxed(&mut self, f: u8, slow: &Slow) {
-        let at = self.f(f);
+        let at = f_at(f);
         dynasm!(self.ops
             ; .arch x64
             ; cmp DWORD [rbx + at + 4], -1
@@ -105,7 +97,7 @@ impl BlockCompiler<'_> {
         };
         self.require_dirty(slow);
         self.probe(inst.rs1, inst.imm, size, store, slow);
-        let register = self.f(if store { inst.rs2 } else { inst.rd });
+        let register = f_at(if store { inst.rs2 } else { inst.rd });
         match inst.op {
             Op::Flw => dynasm!(self.ops
                 ; .arch x64
@@ -122,7 +114,7 @@ impl BlockCompiler<'_> {
 
     /// Moves of bits between registers, and signs.
     fn float_move(&mut self, inst: &Inst, slow: &Slow) -> bool {
-        let (a, b, d) = (self.f(inst.rs1), self.f(inst.rs2), self.f(inst.rd));
+        let (a, b, d) = (f_at(inst.rs1), f_at(inst.rs2), f_at(inst.rd));
         match inst.op {
             Op::FmvXD | Op::FmvXW => {
                 self.require_dirty(slow);
@@ -196,7 +188,7 @@ impl BlockCompiler<'_> {
             self.require_boxed(inst.rs1, slow);
             self.require_boxed(inst.rs2, slow);
         }
-        let (a, b) = (self.f(inst.rs1), self.f(inst.rs2));
+        let (a, b) = (f_at(inst.rs1), f_at(inst.rs2));
         match (equal, single) {
             (true, true) => dynasm!(self.ops
                 ; .arch x64
@@ -235,7 +227,7 @@ impl BlockCompiler<'_> {
     /// Conversions. SSE knows signed integers only: what an unsigned one of that width does not share with
     /// them is left to the slow path before any flag is raised.
     fn float_convert(&mut self, inst: &Inst, slow: &Slow) -> bool {
-        let (a, d) = (self.f(inst.rs1), self.f(inst.rd));
+        let (a, d) = (f_at(inst.rs1), f_at(inst.rd));
         match inst.op {
             Op::FcvtWS | Op::FcvtWD | Op::FcvtLS | Op::FcvtLD | Op::FcvtLuS | Op::FcvtLuD => {
                 if !self.float_to_integer(inst, slow) {
@@ -332,7 +324,7 @@ impl BlockCompiler<'_> {
         if matches!(inst.op, Op::FcvtWS | Op::FcvtLS | Op::FcvtLuS) {
             self.require_boxed(inst.rs1, slow);
         }
-        let a = self.f(inst.rs1);
+        let a = f_at(inst.rs1);
         // Negative numbers, if only by their sign, and what no signed integer holds: their bits are more than
         // those of 2^63.
         if inst.op == Op::FcvtLuS {
@@ -400,10 +392,10 @@ impl BlockCompiler<'_> {
         }
         self.require_nearest(inst.rm, slow);
         let (a, b, c, d) = (
-            self.f(inst.rs1),
-            self.f(inst.rs2),
-            self.f(inst.rs3),
-            self.f(inst.rd),
+            f_at(inst.rs1),
+            f_at(inst.rs2),
+            f_at(inst.rs3),
+            f_at(inst.rd),
         );
         if single {
             self.require_boxed(inst.rs1, slow);

@@ -3,11 +3,11 @@
 use dynasm::dynasm;
 use dynasmrt::{DynasmApi, DynasmLabelApi};
 
+use super::Assembler;
 use super::buffer::Buffer;
 use super::encode::{self, Alu, LOAD_64};
 use super::memory::Probe;
-use super::regs::{PINNED, RBX, RCX, RDX};
-use super::{Assembler, Offsets};
+use super::regs::{PINNED, RBX, RCX, RDX, at, x_at};
 use crate::{Helpers, TLB_ENTRIES};
 
 /// Addresses of common pieces of code.
@@ -52,36 +52,36 @@ pub(super) const CROSSING: i64 = -2;
 const SAVED: [u8; 6] = [3, 5, 12, 13, 14, 15];
 
 /// Writes registers to the context.
-fn spill(ops: &mut Assembler, o: &Offsets) {
+fn spill(ops: &mut Assembler) {
     for (guest, host) in PINNED {
-        dynasm!(ops; .arch x64; mov [rbx + Offsets::x(guest)], Rq(host));
+        dynasm!(ops; .arch x64; mov [rbx + x_at(guest)], Rq(host));
     }
     dynasm!(ops
         ; .arch x64
-        ; mov [rbx + o.pc], r13
-        ; mov [rbx + o.instret], r14
-        ; mov [rbx + o.cycles], r15
-        ; cmp BYTE [rbx + o.float_used], 0
+        ; mov [rbx + at!(pc)], r13
+        ; mov [rbx + at!(instret)], r14
+        ; mov [rbx + at!(cycles)], r15
+        ; cmp BYTE [rbx + at!(float.used)], 0
         ; je >integers
-        ; stmxcsr [rbx + o.float_flags]
+        ; stmxcsr [rbx + at!(float.host_flags)]
         ; integers:
     );
 }
 
 /// Reads them again after the hart may have changed anything.
-fn reload(ops: &mut Assembler, o: &Offsets) {
+fn reload(ops: &mut Assembler) {
     for (guest, host) in PINNED {
-        dynasm!(ops; .arch x64; mov Rq(host), [rbx + Offsets::x(guest)]);
+        dynasm!(ops; .arch x64; mov Rq(host), [rbx + x_at(guest)]);
     }
     dynasm!(ops
         ; .arch x64
-        ; mov r13, [rbx + o.pc]
-        ; mov r14, [rbx + o.instret]
-        ; mov r15, [rbx + o.cycles]
-        ; mov rbp, [rbx + o.data_tlb]
-        ; cmp BYTE [rbx + o.float_used], 0
+        ; mov r13, [rbx + at!(pc)]
+        ; mov r14, [rbx + at!(instret)]
+        ; mov r15, [rbx + at!(cycles)]
+        ; mov rbp, [rbx + at!(data_tlb)]
+        ; cmp BYTE [rbx + at!(float.used)], 0
         ; je >integers
-        ; ldmxcsr [rbx + o.float_clean]
+        ; ldmxcsr [rbx + at!(float.clean)]
         ; integers:
     );
 }
@@ -93,14 +93,14 @@ const FETCH_MASK: i32 = ((TLB_ENTRIES - 1) << 5) as i32;
 const WAY: i32 = (TLB_ENTRIES << 5) as i32;
 
 /// Jumps to the code for the program counter in `r13`, or leaves.
-pub(super) fn lookup(ops: &mut Assembler, o: &Offsets, second_way: u64) {
+pub(super) fn lookup(ops: &mut Assembler, second_way: u64) {
     let second_way = second_way as usize;
     dynasm!(ops
         ; .arch x64
         ; rorx edx, r13d, FETCH_SHIFT
         ; and edx, FETCH_MASK
     );
-    encode::alu_memory(ops, Alu::Add, true, RDX, RBX, o.fetch_tlb);
+    encode::alu_memory(ops, Alu::Add, true, RDX, RBX, at!(fetch_tlb));
     dynasm!(ops
         ; .arch x64
         ; mov rax, r13
@@ -108,12 +108,12 @@ pub(super) fn lookup(ops: &mut Assembler, o: &Offsets, second_way: u64) {
         ; cmp [rdx], rax
         ; jne extern second_way
     );
-    enter_by_table(ops, o);
+    enter_by_table(ops);
 }
 
 /// Enters the code for the program counter in `r13`, whose page is in `rax` and in the fetch TLB's entry at
 /// `rdx`. If there is none, that is the piece at offset 0.
-fn enter_by_table(ops: &mut Assembler, o: &Offsets) {
+fn enter_by_table(ops: &mut Assembler) {
     encode::memory(ops, LOAD_64, RCX, RDX, 16);
     dynasm!(ops
         ; .arch x64
@@ -122,7 +122,7 @@ fn enter_by_table(ops: &mut Assembler, o: &Offsets) {
         ; mov ecx, [rcx + rdx * 2]
         ; mov r13, rax
     );
-    encode::alu_memory(ops, Alu::Add, true, RCX, RBX, o.base);
+    encode::alu_memory(ops, Alu::Add, true, RCX, RBX, at!(base));
     dynasm!(ops; .arch x64; jmp rcx);
 }
 
@@ -203,14 +203,14 @@ const FLAGS: [u8; 64] = {
 };
 
 /// See [`Glue::fflags`].
-fn fflags(ops: &mut Assembler, o: &Offsets, table: i64) {
+fn fflags(ops: &mut Assembler, table: i64) {
     dynasm!(ops
         ; .arch x64
-        ; movzx eax, BYTE [rbx + o.fflags]
-        ; cmp BYTE [rbx + o.float_used], 0
+        ; movzx eax, BYTE [rbx + at!(float.fflags)]
+        ; cmp BYTE [rbx + at!(float.used)], 0
         ; je >unused
-        ; stmxcsr [rbx + o.float_flags]
-        ; mov ecx, [rbx + o.float_flags]
+        ; stmxcsr [rbx + at!(float.host_flags)]
+        ; mov ecx, [rbx + at!(float.host_flags)]
         ; and ecx, FLAGS.len() as i32 - 1
         ; mov rdx, QWORD table
         ; or al, [rdx + rcx]
@@ -225,17 +225,17 @@ pub(super) fn missing(site: i32, offset: i32) -> i32 {
 }
 
 impl Glue {
-    pub fn new(buffer: &mut Buffer, o: &Offsets, helpers: &Helpers) -> Option<Self> {
+    pub fn new(buffer: &mut Buffer, helpers: &Helpers) -> Option<Self> {
         let mut piece = |emit: &dyn Fn(&mut Assembler)| -> Option<u64> {
             let mut ops = Assembler::new(buffer.next());
             emit(&mut ops);
             let code = ops.finalize().ok()?;
             buffer.append(&code).map(|at| at as u64)
         };
-        let bias = o.bias as i32;
+        const BIAS: i32 = super::regs::BIAS as i32;
         // Result in rax.
         let leave_with = |ops: &mut Assembler| {
-            spill(ops, o);
+            spill(ops);
             dynasm!(ops; .arch x64; add rsp, 8);
             for host in SAVED.into_iter().rev() {
                 dynasm!(ops; .arch x64; pop Rq(host));
@@ -253,8 +253,8 @@ impl Glue {
                 dynasm!(ops; .arch x64; push Rq(host));
             }
             // Seven words with the return address: one more aligns the stack.
-            dynasm!(ops; .arch x64; sub rsp, 8; mov rbx, rdi; mov rax, rsi);
-            reload(ops, o);
+            dynasm!(ops; .arch x64; sub rsp, 8; lea rbx, [rdi + BIAS]; mov rax, rsi);
+            reload(ops);
             dynasm!(ops; .arch x64; and r13, -4096; jmp rax);
         })?;
         let to_out = out as usize;
@@ -268,7 +268,7 @@ impl Glue {
                 ; mov rdx, rax
                 ; shr rdx, FETCH_SHIFT
                 ; and edx, FETCH_MASK
-                ; add rdx, [rbx + o.fetch_tlb]
+                ; add rdx, [rbx + at!(fetch_tlb)]
                 ; cmp [rdx], rax
                 ; mov rcx, [rdx + 8]
                 ; je >found
@@ -282,9 +282,9 @@ impl Glue {
             let leave = leave as usize;
             dynasm!(ops; .arch x64; cmp [rdx + WAY], rax; jne extern leave);
             exchange_ways(ops);
-            enter_by_table(ops, o);
+            enter_by_table(ops);
         })?;
-        let lookup_piece = piece(&|ops| lookup(ops, o, second_way))?;
+        let lookup_piece = piece(&|ops| lookup(ops, second_way))?;
         let miss_link = piece(&|ops| {
             dynasm!(ops
                 ; .arch x64
@@ -296,8 +296,8 @@ impl Glue {
             );
         })?;
         let resume = piece(&|ops| {
-            reload(ops, o);
-            lookup(ops, o, second_way);
+            reload(ops);
+            lookup(ops, second_way);
         })?;
         let to_resume = resume as usize;
         let (finish_helper, execute_helper) = (
@@ -305,10 +305,10 @@ impl Glue {
             helpers.execute as *const () as i64,
         );
         let finish = piece(&|ops| {
-            spill(ops, o);
+            spill(ops);
             dynasm!(ops
                 ; .arch x64
-                ; lea rdi, [rbx - bias]
+                ; lea rdi, [rbx - BIAS]
                 ; mov esi, ecx
                 ; mov edx, eax
                 ; mov rax, QWORD finish_helper
@@ -317,11 +317,11 @@ impl Glue {
             );
         })?;
         let execute = piece(&|ops| {
-            spill(ops, o);
+            spill(ops);
             dynasm!(ops
                 ; .arch x64
                 ; sub rsp, 8
-                ; lea rdi, [rbx - bias]
+                ; lea rdi, [rbx - BIAS]
                 ; mov esi, ecx
                 ; mov edx, eax
                 ; mov rax, QWORD execute_helper
@@ -330,7 +330,7 @@ impl Glue {
                 ; test al, al
                 ; jz >trapped
             );
-            reload(ops, o);
+            reload(ops);
             dynasm!(ops
                 ; .arch x64
                 ; ret
@@ -345,20 +345,20 @@ impl Glue {
             *at = piece(&|ops| probe_again(ops, Probe::from_number(number)))?;
         }
         let table = piece(&|ops| dynasm!(ops; .arch x64; .bytes FLAGS))? as i64;
-        let fflags = piece(&|ops| fflags(ops, o, table))?;
+        let fflags = piece(&|ops| fflags(ops, table))?;
         let csr_helper = helpers.csr as *const () as i64;
         let csr = piece(&|ops| {
-            spill(ops, o);
+            spill(ops);
             dynasm!(ops
                 ; .arch x64
                 ; sub rsp, 8
-                ; lea rdi, [rbx - bias]
+                ; lea rdi, [rbx - BIAS]
                 ; mov esi, eax
                 ; mov rax, QWORD csr_helper
                 ; call rax
                 ; add rsp, 8
             );
-            reload(ops, o);
+            reload(ops);
             dynasm!(ops; .arch x64; ret);
         })?;
         Some(Self {

@@ -101,7 +101,7 @@ impl BlockCompiler<'_> {
         );
         encode::memory(&mut self.ops, ADDRESS, RDX, RAX, group.span - 1);
         dynasm!(self.ops; .arch x64; and rdx, -4096);
-        if group.align > 1 && !self.offsets.misaligned {
+        if group.align > 1 && !self.options.misaligned {
             let low_bits = (group.align - 1) as i8;
             dynasm!(self.ops; .arch x64; test al, low_bits; jnz =>apart.out);
         }

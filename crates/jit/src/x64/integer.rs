@@ -4,10 +4,9 @@ use dynasm::dynasm;
 use dynasmrt::{DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::{Inst, Op};
 
-use super::Offsets;
 use super::block::BlockCompiler;
 use super::encode::{self, ADDRESS, ADDRESS_32, Alu, MULTIPLY_32, MULTIPLY_64};
-use super::regs::{Place, RAX, RBX, RCX, RDX, place};
+use super::regs::{Place, RAX, RBX, RCX, RDX, place, x_at};
 
 /// Second operand.
 #[derive(Clone, Copy)]
@@ -21,7 +20,7 @@ fn operand(x: u8) -> Operand {
     match place(x) {
         Place::Zero => Operand::Imm(0),
         Place::Host(host) => Operand::Host(host),
-        Place::Memory(x) => Operand::Memory(Offsets::x(x)),
+        Place::Memory(x) => Operand::Memory(x_at(x)),
     }
 }
 
@@ -171,7 +170,7 @@ impl BlockCompiler<'_> {
         match place(rd) {
             Place::Memory(32) | Place::Zero => {}
             Place::Memory(x) => {
-                encode::store_value(&mut self.ops, RBX, Offsets::x(x), value);
+                encode::store_value(&mut self.ops, RBX, x_at(x), value);
             }
             Place::Host(host) if value == 0 => {
                 dynasm!(self.ops; .arch x64; xor Rd(host), Rd(host));
@@ -188,7 +187,7 @@ impl BlockCompiler<'_> {
             match place(rd) {
                 Place::Host(host) => encode::alu_value(&mut self.ops, Alu::Add, true, host, imm),
                 Place::Memory(x) => {
-                    encode::alu_memory_value(&mut self.ops, Alu::Add, RBX, Offsets::x(x), imm);
+                    encode::alu_memory_value(&mut self.ops, Alu::Add, RBX, x_at(x), imm);
                 }
                 Place::Zero => {}
             }

@@ -9,7 +9,7 @@ use super::encode::{
     self, ADDRESS, LOAD_8, LOAD_16, LOAD_32, LOAD_64, LOAD_S8, LOAD_S16, LOAD_S32, STORE_8,
     STORE_16, STORE_32, STORE_64,
 };
-use super::regs::{Place, RAX, RDX, place};
+use super::regs::{Place, RAX, RDX, at, place};
 use crate::{Position, TLB_ENTRIES};
 
 /// Bytes that `cbo.zero` zeroes.
@@ -69,7 +69,7 @@ impl BlockCompiler<'_> {
         let mut slow = self.slow_path(at);
         self.probe(inst.rs1, inst.imm, size, store, &mut slow);
         if let Some(probe) = &mut slow.probe {
-            probe.aligned = !self.offsets.misaligned;
+            probe.aligned = !self.options.misaligned;
         }
         self.transfer(inst, 0, RAX);
         self.end_probe(slow);
@@ -195,10 +195,9 @@ impl BlockCompiler<'_> {
             return false;
         }
         let mut slow = self.slow_path(at);
-        let permitted = self.offsets.zero_block;
         dynasm!(self.ops
             ; .arch x64
-            ; cmp BYTE [rbx + permitted], 0
+            ; cmp BYTE [rbx + at!(csr.zero_block)], 0
             ; je =>slow.out
         );
         self.fetch(RAX, inst.rs1);

@@ -24,7 +24,7 @@ use std::num::NonZeroU64;
 use dynasmrt::x64::X64Relocation;
 use dynasmrt::{DynasmApi, VecAssembler};
 
-use crate::{Code, Exit, Helpers, Known, Layout, PlainCsr, Site, Source};
+use crate::{Code, Context, Exit, Helpers, Known, Options, Site, Source};
 use buffer::Buffer;
 use glue::Glue;
 
@@ -41,141 +41,18 @@ type Assembler = VecAssembler<X64Relocation>;
 pub struct Jit {
     buffer: Buffer,
     glue: Glue,
-    offsets: Offsets,
-    plain_csrs: Vec<(u16, PlainCsr)>,
+    options: Options,
     /// Sites given out.
     sites: u32,
     /// Bytes of glue at the front of the code.
     glue_size: usize,
 }
 
-/// Offset in the integer registers of what `rbx` points to: three words before them and all but the last registers have
-/// short displacements.
-const X: usize = 128 - 3 * 8;
-
-/// Displacements from `rbx`.
-#[derive(Clone, Copy)]
-struct Offsets {
-    bias: usize,
-    pc: i32,
-    cycles: i32,
-    instret: i32,
-    limit: i32,
-    data_tlb: i32,
-    fetch_tlb: i32,
-    twin_tlb: i32,
-    sum_changes: i32,
-    base: i32,
-    f: i32,
-    float_state: i32,
-    float_ready: i32,
-    frm: i32,
-    fflags: i32,
-    float_used: i32,
-    float_clean: i32,
-    float_flags: i32,
-    bank: i32,
-    hs: i32,
-    status: i32,
-    status_shown: i64,
-    float_switchable: bool,
-    vsie_from: i32,
-    vsie_shown: i32,
-    mip: i32,
-    mie: i32,
-    vsip: i32,
-    vsie: i32,
-    misaligned: bool,
-    zero_block: i32,
-    reservation: i32,
-    status_written: i32,
-    timer: Timer,
-    time_readable: i32,
-    time_delta: i32,
-    cycles_per_tick: i64,
-}
-
-/// Displacements of [`TimerLayout`](crate::TimerLayout).
-#[derive(Clone, Copy)]
-struct Timer {
-    value: i32,
-    floor: i32,
-    ceiling: i32,
-    writes: i32,
-    armed: i32,
-    first: i32,
-    last: i32,
-}
-
-impl Offsets {
-    fn new(layout: &Layout) -> Self {
-        let bias = layout.x + X;
-        let at = |offset: usize| offset as i32 - bias as i32;
-        Self {
-            bias,
-            pc: at(layout.pc),
-            cycles: at(layout.cycles),
-            instret: at(layout.instret),
-            limit: at(layout.limit),
-            data_tlb: at(layout.data_tlb),
-            fetch_tlb: at(layout.fetch_tlb),
-            twin_tlb: at(layout.twin_tlb),
-            sum_changes: at(layout.sum_changes),
-            base: at(layout.base),
-            f: at(layout.f),
-            float_state: at(layout.float_state),
-            float_ready: at(layout.float_ready),
-            frm: at(layout.frm),
-            fflags: at(layout.fflags),
-            float_used: at(layout.float_used),
-            float_clean: at(layout.float_clean),
-            float_flags: at(layout.float_flags),
-            bank: at(layout.bank),
-            hs: at(layout.hs),
-            status: at(layout.status),
-            status_shown: layout.status_shown as i64,
-            float_switchable: layout.float_switchable,
-            vsie_from: at(layout.vsie_from),
-            vsie_shown: at(layout.vsie_shown),
-            mip: at(layout.mip),
-            mie: at(layout.mie),
-            vsip: at(layout.vsip),
-            vsie: at(layout.vsie),
-            misaligned: layout.misaligned,
-            zero_block: at(layout.zero_block),
-            reservation: at(layout.reservation),
-            status_written: layout.status_written,
-            timer: Timer {
-                value: at(layout.timer.value),
-                floor: at(layout.timer.floor),
-                ceiling: at(layout.timer.ceiling),
-                writes: at(layout.timer.writes),
-                armed: at(layout.timer.armed),
-                first: at(layout.timer.first),
-                last: at(layout.timer.last),
-            },
-            time_readable: at(layout.time_readable),
-            time_delta: at(layout.time_delta),
-            cycles_per_tick: layout.cycles_per_tick as i64,
-        }
-    }
-
-    /// Displacement of an offset in the context.
-    fn at(&self, offset: usize) -> i32 {
-        offset as i32 - self.bias as i32
-    }
-
-    /// Slot of integer register `x`.
-    fn x(x: u8) -> i32 {
-        8 * i32::from(x) - X as i32
-    }
-}
-
 impl Jit {
     /// A compiler without code, which will hold up to `capacity` bytes of it, or some kilobytes if that is
     /// less; `None` if this host's processor lacks something or gives no memory.
     #[must_use]
-    pub fn new(layout: &Layout, helpers: &Helpers, capacity: usize) -> Option<Self> {
+    pub fn new(options: Options, helpers: &Helpers, capacity: usize) -> Option<Self> {
         let known = is_x86_feature_detected!("bmi1")
             && is_x86_feature_detected!("fma")
             && is_x86_feature_detected!("bmi2")
@@ -184,15 +61,13 @@ impl Jit {
         if !known {
             return None;
         }
-        let offsets = Offsets::new(layout);
         let mut buffer = Buffer::new(SITES * 8, capacity.clamp(LEAST_CODE, MOST_CODE)).ok()?;
-        let glue = Glue::new(&mut buffer, &offsets, helpers)?;
+        let glue = Glue::new(&mut buffer, helpers)?;
         let glue_size = buffer.used();
         Some(Self {
             buffer,
             glue,
-            offsets,
-            plain_csrs: layout.plain_csrs.clone(),
+            options,
             sites: 0,
             glue_size,
         })
@@ -218,9 +93,8 @@ impl Jit {
             ops,
             base,
             source: sources.first()?,
-            offsets: &self.offsets,
+            options: &self.options,
             glue: &self.glue,
-            plain_csrs: &self.plain_csrs,
             targets,
             slots: self.buffer.data(),
             sites: &mut self.sites,
@@ -303,15 +177,16 @@ impl Jit {
     /// comes next is not known to it.
     ///
     /// # Safety
-    /// `context` must be laid out as the [`Layout`] says, its arrays must be as long as this crate
-    /// says, TLB entries must lead to memory that may be read and written, and `code` must come from
-    /// this compiler since its last reset.
-    pub unsafe fn enter(&self, context: *mut u8, code: Code) -> Exit {
+    /// `context` must be valid for reads and writes, together with what it is the first field of as far as
+    /// [`CsrPlace::Host`](crate::CsrPlace::Host) names places in it. Its pointers must be those that its
+    /// fields describe, valid for writes; TLB entries must lead to memory that may be read and written and to
+    /// tables of code, and `code` and the tables' code must come from this compiler since its last reset.
+    pub unsafe fn enter(&self, context: *mut Context, code: Code) -> Exit {
         // SAFETY: `enter` is a function of this type at the start of the buffer.
-        let enter: unsafe extern "C" fn(*mut u8, u64) -> u64 =
+        let enter: unsafe extern "C" fn(*mut Context, u64) -> u64 =
             unsafe { std::mem::transmute(self.glue.enter as *const u8) };
         // SAFETY: the caller's promises are those of compiled code.
-        let site = unsafe { enter(context.wrapping_add(self.offsets.bias), code.address()) };
+        let site = unsafe { enter(context, code.address()) };
         match u32::try_from(site) {
             Ok(site) => Exit::Jump(Site(site)),
             Err(_) if site == glue::CROSSING as u64 => Exit::Crossing,
@@ -325,63 +200,13 @@ mod tests {
     use trapless_isa::Inst;
 
     use super::*;
-    use crate::{CsrAnswer, CsrRequest, Position, TimerLayout};
+    use crate::{CsrAnswer, CsrRequest, Position};
 
-    /// A context: registers first, the rest behind them.
-    static LAYOUT: Layout = Layout {
-        x: 0,
-        pc: 512,
-        cycles: 520,
-        instret: 528,
-        limit: 536,
-        data_tlb: 544,
-        fetch_tlb: 552,
-        twin_tlb: 568,
-        sum_changes: 1000,
-        base: 560,
-        f: 576,
-        float_state: 832,
-        float_ready: 834,
-        frm: 844,
-        fflags: 845,
-        float_used: 833,
-        float_clean: 836,
-        float_flags: 840,
-        bank: 848,
-        hs: 856,
-        status: 864,
-        status_shown: 0,
-        float_switchable: true,
-        vsie_from: 1008,
-        vsie_shown: 1016,
-        mip: 872,
-        mie: 880,
-        vsip: 888,
-        vsie: 896,
-        misaligned: true,
-        zero_block: 961,
-        reservation: 976,
-        status_written: 0,
-        timer: TimerLayout {
-            value: 904,
-            floor: 912,
-            ceiling: 920,
-            writes: 928,
-            armed: 936,
-            first: 944,
-            last: 952,
-        },
-        time_readable: 960,
-        time_delta: 968,
-        cycles_per_tick: 100,
-        plain_csrs: Vec::new(),
-    };
-
-    unsafe extern "C" fn no_csr(_: *mut u8, _: CsrRequest, _: u64) -> CsrAnswer {
+    unsafe extern "C" fn no_csr(_: *mut Context, _: CsrRequest, _: u64) -> CsrAnswer {
         CsrAnswer { value: 0, done: 0 }
     }
 
-    unsafe extern "C" fn nothing(_: *mut u8, _: u32, _: Position) -> bool {
+    unsafe extern "C" fn nothing(_: *mut Context, _: u32, _: Position) -> bool {
         true
     }
 
@@ -395,7 +220,7 @@ mod tests {
             execute: nothing,
             csr: no_csr,
         };
-        Jit::new(&LAYOUT, &helpers, capacity).expect("a processor with BMI2 and FMA")
+        Jit::new(Options::default(), &helpers, capacity).expect("a processor with BMI2 and FMA")
     }
 
     fn block(words: &[u32]) -> Vec<Inst> {
@@ -419,21 +244,19 @@ mod tests {
         // addi a0, a0, 5; mul t0, a0, a0; j +8
         let insts = block(&[0x0055_0513, 0x02a5_02b3, 0x0080_006f]);
         let code = jit.compile(&[source(&insts)], &|_, _| None).unwrap()[0];
-        let mut context = [0u64; 128];
-        context[10] = 2;
-        context[LAYOUT.pc / 8] = 0x8000_0000;
-        context[LAYOUT.limit / 8] = 1;
-        // SAFETY: the context is laid out as said; without loads and jumps to other pages no array is used.
-        let site = unsafe { jit.enter(context.as_mut_ptr().cast(), code) };
+        let mut context = Context::default();
+        context.x[10] = 2;
+        (context.pc, context.limit) = (0x8000_0000, 1);
+        // SAFETY: without loads, CSRs and jumps to other pages no pointer of the context is used.
+        let site = unsafe { jit.enter(&raw mut context, code) };
         assert!(matches!(site, Exit::Jump(_)));
-        assert_eq!((context[10], context[5]), (7, 49));
-        let at = |offset: usize| context[offset / 8];
-        assert_eq!(at(LAYOUT.pc), 0x8000_0010);
-        assert_eq!((at(LAYOUT.cycles), at(LAYOUT.instret)), (3, 3));
+        assert_eq!((context.x[10], context.x[5]), (7, 49));
+        assert_eq!(context.pc, 0x8000_0010);
+        assert_eq!((context.cycles, context.instret), (3, 3));
         // Now the limit is reached: nothing is executed.
         // SAFETY: as above.
-        let site = unsafe { jit.enter(context.as_mut_ptr().cast(), code) };
-        assert_eq!((site, context[10]), (Exit::Unknown, 7));
+        let site = unsafe { jit.enter(&raw mut context, code) };
+        assert_eq!((site, context.x[10]), (Exit::Unknown, 7));
     }
 
     #[test]

@@ -10,6 +10,10 @@
 //! | `r14` | retired instructions |
 //! | `r15` | virtual time in cycles |
 
+use std::mem::offset_of;
+
+use crate::Context;
+
 pub(super) const RAX: u8 = 0;
 pub(super) const RCX: u8 = 1;
 pub(super) const RDX: u8 = 2;
@@ -52,4 +56,31 @@ pub(super) fn place(x: u8) -> Place {
         Some((_, host)) => Place::Host(*host),
         None => Place::Memory(x),
     }
+}
+
+/// Offset in [`Context`] of what `rbx` points to: `fetch_tlb`, `base` and `limit`, which come before the integer
+/// registers, and all but the last of these have displacements of 8 bits.
+pub(super) const BIAS: usize = offset_of!(Context, fetch_tlb) + 128;
+
+const _: () = {
+    assert!(offset_of!(Context, x) - offset_of!(Context, fetch_tlb) == 3 * 8);
+    assert!(offset_of!(Context, x) + 28 * 8 - BIAS < 128);
+};
+
+/// Displacement from `rbx` of a field of [`Context`].
+macro_rules! at {
+    ($($field:tt)+) => {
+        const { std::mem::offset_of!($crate::Context, $($field)+) as i32 - $crate::x64::regs::BIAS as i32 }
+    };
+}
+pub(super) use at;
+
+/// Displacement of integer register `x` (0..=32).
+pub(super) fn x_at(x: u8) -> i32 {
+    at!(x) + 8 * i32::from(x)
+}
+
+/// Displacement of floating-point register `f` (0..=31).
+pub(super) fn f_at(f: u8) -> i32 {
+    at!(f) + 8 * i32::from(f)
 }

@@ -14,15 +14,15 @@
 //! engine runs, or on when a block gets hot.
 
 use std::mem::offset_of;
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 use std::sync::Arc;
 
 use trapless_isa::Mode;
 use trapless_isa::csr::{envcfg, status};
 use trapless_isa::port::CsrOp;
 use trapless_jit::{
-    CSR_DONE, CSR_MOVED, CSR_REFUSED, Code, CsrAnswer, CsrKind, CsrRequest, Exit, FLOAT_DIRTY,
-    FLOAT_NEAREST, Helpers, Layout, Position, Site, TimerLayout,
+    CSR_DONE, CSR_MOVED, CSR_REFUSED, Code, Context, CsrAnswer, CsrKind, CsrRequest, Exit,
+    FLOAT_DIRTY, FLOAT_NEAREST, Helpers, Options, Position, Site,
 };
 
 use crate::activity::Activity;
@@ -36,143 +36,39 @@ use crate::interp::Flow;
 use crate::noted_timer::NotedTimer;
 use crate::platform::Platform;
 use crate::run::{NoObserver, Stop};
-use crate::state::Bank;
 use crate::{Fault, Hart, HartConfig};
 
-/// `mxcsr`: all exceptions masked, to nearest, no flags.
-const MXCSR_DEFAULT: u32 = 0x1F80;
+const _: () = assert!(offset_of!(Hart, state) == 0, "both have the same address");
 
-// What compiled code uses most is within reach of short displacements from the registers.
-const _: () = {
-    let x = offset_of!(Hart, x);
-    assert!(x - offset_of!(Hart, limit) == 8);
-    assert!(x - offset_of!(Hart, fast.base) <= 24);
-    assert!(x - offset_of!(Hart, fast.fetch_tlb) <= 24);
-};
-
-/// Where a hart like `config` keeps what compiled code uses.
-pub(crate) fn layout(config: &HartConfig) -> Layout {
-    Layout {
-        x: offset_of!(Hart, x),
-        pc: offset_of!(Hart, pc),
-        cycles: offset_of!(Hart, cycles),
-        instret: offset_of!(Hart, instret),
-        limit: offset_of!(Hart, limit),
-        data_tlb: offset_of!(Hart, fast.data_tlb),
-        fetch_tlb: offset_of!(Hart, fast.fetch_tlb),
-        twin_tlb: offset_of!(Hart, fast.twin_tlb),
-        sum_changes: offset_of!(Hart, fast.sum_changes),
-        base: offset_of!(Hart, fast.base),
-        f: offset_of!(Hart, f),
-        float_state: offset_of!(Hart, fast.float_state),
-        float_ready: offset_of!(Hart, fast.float_ready),
-        frm: offset_of!(Hart, csr.frm),
-        fflags: offset_of!(Hart, csr.fflags),
-        float_used: offset_of!(Hart, fast.float_used),
-        float_clean: offset_of!(Hart, fast.float_clean),
-        float_flags: offset_of!(Hart, fast.float_flags),
-        bank: offset_of!(Hart, fast.bank),
-        hs: offset_of!(Hart, fast.hs),
-        status: offset_of!(Hart, fast.status),
-        status_shown: SSTATUS,
-        float_switchable: config.extensions.fd,
-        vsie_from: offset_of!(Hart, fast.vsie_from),
-        vsie_shown: offset_of!(Hart, fast.vsie_shown),
-        mip: offset_of!(Hart, mip),
-        mie: offset_of!(Hart, csr.mie),
-        vsip: offset_of!(Hart, vsip),
-        vsie: offset_of!(Hart, csr.vsie),
+/// What code for harts like `config` depends on.
+pub(crate) fn options(config: &HartConfig) -> Options {
+    Options {
         misaligned: config.misaligned,
-        zero_block: offset_of!(Hart, fast.zero_block),
-        reservation: offset_of!(Hart, reservation),
-        status_written: VSSTATUS as i32,
-        timer: TimerLayout {
-            value: offset_of!(Hart, csr.s) + size_of::<Bank>() + offset_of!(Bank, timecmp),
-            floor: offset_of!(Hart, fast.timer.floor),
-            ceiling: offset_of!(Hart, fast.timer.ceiling),
-            writes: offset_of!(Hart, fast.timer.writes),
-            armed: offset_of!(Hart, fast.timer.armed),
-            first: offset_of!(Hart, fast.timer.first),
-            last: offset_of!(Hart, fast.timer.last),
-        },
-        time_readable: offset_of!(Hart, fast.time_readable),
-        time_delta: offset_of!(Hart, fast.time_delta),
         cycles_per_tick: config.cycles_per_tick,
+        status_shown: SSTATUS,
+        status_written: VSSTATUS as u32,
+        float_switchable: config.extensions.fd,
         plain_csrs: plain_csrs(config),
     }
 }
 
-/// What does the rest.
+/// Callbacks for everything that compiled code does not inline.
 pub(crate) const HELPERS: Helpers = Helpers {
     finish,
     execute,
     csr,
 };
 
-/// What compiled code needs of a hart besides its registers.
-#[repr(C)]
-pub(crate) struct Fast {
-    /// See [`Layout::twin_tlb`] and what follows it.
-    twin_tlb: usize,
-    sum_changes: u64,
-    /// See [`Layout::float_state`] and what follows it.
-    float_state: u8,
-    float_ready: u8,
-    float_used: u8,
-    float_clean: u32,
-    float_flags: u32,
-    /// See [`Layout::bank`] and what follows it.
-    bank: usize,
-    status: usize,
-    vsie_from: usize,
-    vsie_shown: u64,
-    hs: u8,
-    time_readable: u8,
-    zero_block: u8,
-    time_delta: u64,
-    pub(crate) timer: NotedTimer,
-    /// [`Session`] while compiled code runs.
-    session: usize,
+/// What a hart knows of compiled code.
+#[derive(Default)]
+pub(crate) struct Native {
     /// Where the TLB's entries lead, and its version.
     tables: Option<Arc<CodeTables>>,
     version: u32,
-    /// Arrays of the selected TLB contexts.
-    data_tlb: usize,
-    fetch_tlb: usize,
-    /// [`Jit::base`].
-    base: u64,
+    pub(crate) timer: NotedTimer,
 }
 
-impl Fast {
-    pub fn new() -> Self {
-        Self {
-            twin_tlb: 0,
-            sum_changes: 0,
-            float_state: 0,
-            float_ready: 0,
-            float_used: 0,
-            float_clean: MXCSR_DEFAULT,
-            float_flags: 0,
-            bank: 0,
-            status: 0,
-            vsie_from: 0,
-            vsie_shown: 0,
-            hs: 0,
-            time_readable: 0,
-            zero_block: 0,
-            time_delta: 0,
-            timer: NotedTimer::new(),
-            session: 0,
-            tables: None,
-            version: 0,
-            data_tlb: 0,
-            fetch_tlb: 0,
-            base: 0,
-        }
-    }
-}
-
-impl Fast {
+impl Native {
     /// Address of the table of code for a page of RAM.
     pub fn table(&self, page: usize) -> usize {
         let tables = self.tables.as_ref();
@@ -205,7 +101,7 @@ impl Hart {
         let mut site = None;
         loop {
             self.meter.set(Activity::Dispatch);
-            if self.cycles >= self.limit {
+            if self.state.cycles >= self.state.limit {
                 site = None;
                 if let Some(stop) = self.attend(code, plat, until) {
                     return stop;
@@ -226,11 +122,11 @@ impl Hart {
                 }
                 Err(Fault) => {
                     site = None;
-                    self.take_exception(self.pc, plat);
+                    self.take_exception(self.state.pc, plat);
                     continue;
                 }
             };
-            let target = code.compiled_block(index, self.pc as u32 & 0xFFF);
+            let target = code.compiled_block(index, self.state.pc as u32 & 0xFFF);
             self.renew_tables(code);
             let Some(target) = target else {
                 site = None;
@@ -244,7 +140,7 @@ impl Hart {
 
     /// Connects the jump at which compiled code came back, unless it is gone.
     fn link(&self, code: &mut CodeCache, jump: Option<Unlinked>, target: Code) {
-        if let Some(jump) = jump.filter(|jump| jump.version == self.fast.version) {
+        if let Some(jump) = jump.filter(|jump| jump.version == self.native.version) {
             code.link(jump.site, target);
         }
     }
@@ -252,7 +148,7 @@ impl Hart {
     /// Executes an instruction that no block holds, and remembers its code for the next time if it is one
     /// across pages.
     fn crossing(&mut self, code: &mut CodeCache, plat: &mut dyn Platform) {
-        let (pc, page) = (self.pc, self.fetched_page());
+        let (pc, page) = (self.state.pc, self.fetched_page());
         let Some(raw) = self.single::<false>(code, plat, &mut NoObserver).0 else {
             return;
         };
@@ -268,9 +164,9 @@ impl Hart {
     /// Page of RAM that the program counter is in, if the fetch TLB has it.
     #[inline]
     fn fetched_page(&self) -> Option<usize> {
-        let entry = self.tlb.fetch(self.pc);
-        let host = self.pc.wrapping_add(entry.addend) as usize;
-        (entry.exec == self.pc & !0xFFF).then(|| self.ram.page_of(host))
+        let entry = self.tlb.fetch(self.state.pc);
+        let host = self.state.pc.wrapping_add(entry.addend) as usize;
+        (entry.exec == self.state.pc & !0xFFF).then(|| self.ram.page_of(host))
     }
 
     /// Lets all entries of the fetch TLB lead nowhere if tables belong to other pages now.
@@ -280,14 +176,14 @@ impl Hart {
             return;
         };
         let (tables, version) = (&compiled.tables, compiled.tables.version());
-        let known = self.fast.tables.as_ref();
+        let known = self.native.tables.as_ref();
         let same = known.is_some_and(|known| Arc::ptr_eq(known, tables));
-        if same && self.fast.version == version {
+        if same && self.native.version == version {
             return;
         }
-        self.fast.tables = Some(tables.clone());
-        self.fast.version = version;
-        self.fast.base = compiled.jit.base();
+        self.native.tables = Some(tables.clone());
+        self.native.version = version;
+        self.state.base = compiled.jit.base();
         self.tlb.set_all_tables(no_code());
     }
 
@@ -296,8 +192,9 @@ impl Hart {
     fn known(&mut self, code: &CodeCache) -> Option<Code> {
         let compiled = code.compiled()?;
         let page = self.fetched_page()?;
-        let offset = compiled.tables.get(page, self.pc as u32 & 0xFFF)?;
-        self.tlb.set_table(self.pc, compiled.tables.address(page));
+        let offset = compiled.tables.get(page, self.state.pc as u32 & 0xFFF)?;
+        self.tlb
+            .set_table(self.state.pc, compiled.tables.address(page));
         compiled.jit.code(offset)
     }
 
@@ -306,8 +203,8 @@ impl Hart {
         self.meter.set(Activity::Interpreted);
         self.counts.interpreted_blocks += 1;
         let block = code.block(index);
-        self.cycles += u64::from(block.cost);
-        self.instret += u64::from(block.len);
+        self.state.cycles += u64::from(block.cost);
+        self.state.instret += u64::from(block.len);
         self.exec::<false>(code.insts(&block), code.cost(), plat, &mut NoObserver);
     }
 
@@ -321,13 +218,13 @@ impl Hart {
         match self.run_code(code, target, plat) {
             Exit::Jump(site) => Some(Unlinked {
                 site,
-                version: self.fast.version,
+                version: self.native.version,
             }),
             Exit::Unknown => None,
             Exit::Crossing => {
                 // Something else may be there now, which a block can hold.
                 if let (Some(page), Some(compiled)) = (self.fetched_page(), code.compiled()) {
-                    compiled.tables.clear(page, self.pc as u32 & 0xFFF);
+                    compiled.tables.clear(page, self.state.pc as u32 & 0xFFF);
                 }
                 None
             }
@@ -339,7 +236,7 @@ impl Hart {
             return Exit::Unknown;
         };
         let session = Session { code, plat };
-        self.fast.session = &raw const session as usize;
+        self.state.session = (&raw const session).cast();
         self.counts.entries += 1;
         self.prepare();
         // SAFETY: the layout is that of `Hart`; the arrays are those of the TLB, which have the lengths that the
@@ -347,9 +244,9 @@ impl Hart {
         // hart, and have code of this compiler since its last reset only, as has `target`. Helpers get the
         // hart from this pointer, and `session` outlives the call.
         let site = unsafe { compiled.jit.enter((&raw mut *self).cast(), target) };
-        self.fast.session = 0;
+        self.state.session = null();
         self.take_changes();
-        self.fast.float_used = 0;
+        self.state.float.used = 0;
         // SAFETY: compiled code, which used it by the session, has come back.
         self.record_noted_timer(unsafe { &mut *session.plat });
         site
@@ -359,26 +256,26 @@ impl Hart {
     #[inline]
     fn prepare(&mut self) {
         self.meter.set(Activity::Compiled);
-        (self.fast.data_tlb, self.fast.fetch_tlb) = self.tlb.arrays();
-        self.fast.twin_tlb = self.tlb.twin_array();
+        let arrays = self.tlb.arrays();
+        self.state.data_tlb = arrays.data;
+        self.state.twin_tlb = arrays.twin;
+        self.state.fetch_tlb = arrays.fetch;
         let (bank, status) = match self.mode {
             Mode::HS => (&raw mut self.csr.s[0], &raw mut self.csr.mstatus),
             Mode::VS => (&raw mut self.csr.s[1], &raw mut self.csr.vsstatus),
             _ => (null_mut(), null_mut()),
         };
         if self.mode == Mode::HS {
-            let register = self
-                .vsie_register()
-                .map_or(std::ptr::null(), std::ptr::from_ref);
-            self.fast.vsie_from = register as usize;
-            self.fast.vsie_shown = self.vs_view();
+            let register = self.vsie_register();
+            self.state.csr.vsie_from = register.map_or(null(), std::ptr::from_ref);
+            self.state.csr.vsie_shown = self.vs_view();
         }
-        self.fast.bank = bank as usize;
-        self.fast.status = status as usize;
-        self.fast.hs = u8::from(self.mode == Mode::HS && self.plain_csrs_open());
-        self.fast.time_readable = u8::from(self.time_readable());
-        self.fast.zero_block = u8::from(self.cache_block_fault(envcfg::CBZE).is_none());
-        self.fast.time_delta = if self.mode.v() {
+        self.state.csr.bank = bank.cast();
+        self.state.csr.status = status;
+        self.state.csr.hs = u8::from(self.mode == Mode::HS && self.plain_csrs_open());
+        self.state.csr.time_readable = u8::from(self.time_readable());
+        self.state.csr.zero_block = u8::from(self.cache_block_fault(envcfg::CBZE).is_none());
+        self.state.csr.time_delta = if self.mode.v() {
             self.csr.htimedelta
         } else {
             0
@@ -386,26 +283,26 @@ impl Hart {
         self.prepare_timer();
         let dirty = |status: u64| status & status::FS == status::FS;
         let machine = dirty(self.csr.mstatus);
-        self.fast.float_ready = match (machine || !self.mode.v(), self.csr.frm) {
+        self.state.float.ready = match (machine || !self.mode.v(), self.state.float.frm) {
             (true, 0) => FLOAT_DIRTY | FLOAT_NEAREST,
             (true, _) => FLOAT_DIRTY,
             (false, _) => 0,
         };
         let on = machine && (!self.mode.v() || dirty(self.csr.vsstatus));
-        self.fast.float_state = if on { self.fast.float_ready } else { 0 };
+        self.state.float.state = if on { self.state.float.ready } else { 0 };
     }
 
     /// Takes over what compiled code has changed: SUM, and exception flags.
     #[inline]
     fn take_changes(&mut self) {
-        if self.fast.sum_changes != 0 {
-            self.tlb.sum_changed(self.fast.sum_changes);
-            self.fast.sum_changes = 0;
+        if self.state.sum_changes != 0 {
+            self.tlb.sum_changed(self.state.sum_changes);
+            self.state.sum_changes = 0;
         }
-        if self.fast.float_used != 0 {
-            let raised = self.fast.float_flags;
+        if self.state.float.used != 0 {
+            let raised = self.state.float.host_flags;
             let bit = |from: u32, to: u8| if raised >> from & 1 != 0 { to } else { 0 };
-            self.csr.fflags |= bit(0, flag::NV)
+            self.state.float.fflags |= bit(0, flag::NV)
                 | bit(2, flag::DZ)
                 | bit(3, flag::OF)
                 | bit(4, flag::UF)
@@ -418,12 +315,14 @@ impl Hart {
 ///
 /// # Safety
 /// To be called by helpers only, which compiled code calls.
-unsafe fn session<'a>(context: *mut u8) -> (&'a mut Hart, &'a CodeCache, &'a mut dyn Platform) {
+unsafe fn session<'a>(
+    context: *mut Context,
+) -> (&'a mut Hart, &'a CodeCache, &'a mut dyn Platform) {
     // SAFETY: compiled code passes the pointer it got from `enter_compiled`, which uses the hart for
     // nothing else meanwhile.
     let hart = unsafe { &mut *context.cast::<Hart>() };
     // SAFETY: `enter_compiled` put the address of a live session there.
-    let session = unsafe { &*(hart.fast.session as *const Session<'_>) };
+    let session = unsafe { &*hart.state.session.cast::<Session<'_>>() };
     // SAFETY: both outlive the session, and only helpers use the platform while compiled code runs.
     let (code, plat) = unsafe { (&*session.code, &mut *session.plat) };
     hart.take_changes();
@@ -435,14 +334,18 @@ unsafe fn session<'a>(context: *mut u8) -> (&'a mut Hart, &'a CodeCache, &'a mut
 ///
 /// # Safety
 /// To be called by compiled code only.
-unsafe fn step(context: *mut u8, block: u32, at: Position) -> Option<(&'static mut Hart, u64)> {
+unsafe fn step(
+    context: *mut Context,
+    block: u32,
+    at: Position,
+) -> Option<(&'static mut Hart, u64)> {
     // SAFETY: promised by the caller.
     let (hart, code, plat) = unsafe { session(context) };
     hart.meter.set(Activity::Helper);
     hart.counts.helpers += 1;
     let block = code.block(block);
     let rest = &code.any_insts(&block)[at.index()..];
-    let pc = hart.pc.wrapping_add(at.offset());
+    let pc = hart.state.pc.wrapping_add(at.offset());
     let next = match hart.exec_one(&rest[0], pc, plat) {
         Ok(Flow::Next) => Some(pc.wrapping_add(u64::from(rest[0].len))),
         Ok(Flow::Jump(target)) => Some(target),
@@ -459,11 +362,11 @@ unsafe fn step(context: *mut u8, block: u32, at: Position) -> Option<(&'static m
 ///
 /// # Safety
 /// To be called by compiled code only.
-unsafe extern "C" fn finish(context: *mut u8, block: u32, at: Position) -> bool {
+unsafe extern "C" fn finish(context: *mut Context, block: u32, at: Position) -> bool {
     // SAFETY: promised by the caller.
     match unsafe { step(context, block, at) } {
         Some((hart, next)) => {
-            hart.pc = next;
+            hart.state.pc = next;
             true
         }
         None => false,
@@ -474,7 +377,7 @@ unsafe extern "C" fn finish(context: *mut u8, block: u32, at: Position) -> bool 
 ///
 /// # Safety
 /// To be called by compiled code only.
-unsafe extern "C" fn execute(context: *mut u8, block: u32, at: Position) -> bool {
+unsafe extern "C" fn execute(context: *mut Context, block: u32, at: Position) -> bool {
     // SAFETY: promised by the caller.
     unsafe { step(context, block, at) }.is_some()
 }
@@ -483,7 +386,7 @@ unsafe extern "C" fn execute(context: *mut u8, block: u32, at: Position) -> bool
 ///
 /// # Safety
 /// To be called by compiled code only.
-unsafe extern "C" fn csr(context: *mut u8, request: CsrRequest, operand: u64) -> CsrAnswer {
+unsafe extern "C" fn csr(context: *mut Context, request: CsrRequest, operand: u64) -> CsrAnswer {
     // SAFETY: promised by the caller.
     let (hart, _, plat) = unsafe { session(context) };
     hart.meter.set(Activity::Csr);
@@ -497,7 +400,7 @@ unsafe extern "C" fn csr(context: *mut u8, request: CsrRequest, operand: u64) ->
     };
     let value = hart.own_csr(request.number(), op, plat);
     hart.meter.set(Activity::Compiled);
-    let code = hart.fast.fetch_tlb;
+    let code = hart.state.fetch_tlb;
     if op != CsrOp::Read {
         hart.prepare();
     }
@@ -505,7 +408,7 @@ unsafe extern "C" fn csr(context: *mut u8, request: CsrRequest, operand: u64) ->
         value: value.unwrap_or(0),
         done: match value {
             None => CSR_REFUSED,
-            Some(_) if hart.fast.fetch_tlb == code => CSR_DONE,
+            Some(_) if hart.state.fetch_tlb == code => CSR_DONE,
             Some(_) => CSR_MOVED,
         },
     }

@@ -1,0 +1,219 @@
+//! The state of a hart that compiled code reads or writes.
+//!
+//! [`Context`] is the only list of these fields: the compiler takes displacements from it with
+//! `offset_of!`, and the hart embeds it. A field that is added here can be used on both sides at once.
+//!
+//! The compiler's base register points into [`Context::x`], so that `fetch_tlb`, `base`, `limit` and
+//! the registers up to `x28`, which nearly every block uses, are within reach of 8-bit displacements.
+
+use crate::{DataEntry, FetchEntry};
+use std::ptr;
+
+/// Registers and bookkeeping of one hart.
+///
+/// Pointers are null until the owner sets them, which it does before each [`Jit::enter`](crate::Jit::enter)
+/// and at the end of each helper that may have changed what they depend on.
+#[repr(C)]
+pub struct Context {
+    /// What the owner wants its helpers to find; compiled code does not look at it.
+    pub session: *const (),
+    /// CSRs, as far as compiled code knows them.
+    pub csr: CsrState,
+    /// Floating point.
+    pub float: FloatState,
+    /// Pending and enabled interrupts.
+    pub interrupts: Interrupts,
+    /// Timer comparators.
+    pub timer: Timer,
+    /// Reservation of LR.
+    pub reservation: Reservation,
+    /// Array of the data TLB for the other value of SUM in the register behind `sstatus`; null if only the
+    /// owner knows it. Compiled code exchanges the two arrays when it changes SUM.
+    pub twin_tlb: *mut DataEntry,
+    /// Number of those exchanges.
+    pub sum_changes: u64,
+    /// Floating-point registers.
+    pub f: [u64; 32],
+    /// Program counter.
+    pub pc: u64,
+    /// Local virtual time in cycles.
+    pub cycles: u64,
+    /// Instructions retired since reset.
+    pub instret: u64,
+    /// Array of the data TLB: [`TLB_ENTRIES`](crate::TLB_ENTRIES) entries of the first way, then as many of the
+    /// second.
+    pub data_tlb: *mut DataEntry,
+    /// Array of the fetch TLB, likewise.
+    pub fetch_tlb: *mut FetchEntry,
+    /// [`Jit::base`](crate::Jit::base).
+    pub base: u64,
+    /// Blocks begin only while `cycles` is less than this.
+    pub limit: u64,
+    /// Integer registers. Slot 32 takes results meant for `x0`; the rest pads the range of a masked index.
+    pub x: [u64; 64],
+}
+
+// SAFETY: the pointers are used by compiled code only, between a call of `Jit::enter` and its return; its
+// caller has set them since the context came to this thread.
+unsafe impl Send for Context {}
+
+/// CSRs, and what the present mode may do with them.
+#[repr(C)]
+pub struct CsrState {
+    /// Bank of supervisor CSRs that the mode sees; null if it is neither HS nor VS.
+    pub bank: *mut u8,
+    /// Register behind `sstatus`; null if the mode is neither HS nor VS.
+    pub status: *mut u64,
+    /// What a read of `vsie` in HS-mode shows: the register behind it, which holds it one bit to the left. Null
+    /// if `vsie` is more than that.
+    pub vsie_from: *const u64,
+    /// The bits of that register that it shows.
+    pub vsie_shown: u64,
+    /// How far the mode's `time` is ahead of the machine's, in ticks.
+    pub time_delta: u64,
+    /// The mode is HS-mode of a hart with the hypervisor extension, and M-mode withholds none of the CSRs at
+    /// [`CsrPlace::Host`](crate::CsrPlace::Host): 0 or 1.
+    pub hs: u8,
+    /// The mode may read `time`: 0 or 1.
+    pub time_readable: u8,
+    /// The mode may execute `cbo.zero`: 0 or 1.
+    pub zero_block: u8,
+}
+
+/// Floating-point state besides the registers.
+#[repr(C)]
+pub struct FloatState {
+    /// `frm`.
+    pub frm: u8,
+    /// `fflags` without what compiled code has raised since it was entered.
+    pub fflags: u8,
+    /// [`FLOAT_DIRTY`](crate::FLOAT_DIRTY) and [`FLOAT_NEAREST`](crate::FLOAT_NEAREST).
+    pub state: u8,
+    /// What [`state`](Self::state) is while FS of the mode's own status register is dirty.
+    pub ready: u8,
+    /// Compiled code has computed in floating point since it was entered: 0 or 1.
+    pub used: u8,
+    /// `mxcsr` with all exceptions masked, to nearest, and no flags.
+    pub clean: u32,
+    /// `mxcsr` when compiled code was left or a helper called, if [`used`](Self::used).
+    pub host_flags: u32,
+}
+
+/// Pending and enabled interrupts. Compiled code leaves setting SIE to a helper while anything is both.
+#[derive(Default)]
+#[repr(C)]
+pub struct Interrupts {
+    /// `mip` as last derived from its inputs.
+    pub mip: u64,
+    /// `mie`.
+    pub mie: u64,
+    /// The guest's own pending bits at `hip` positions, if they are separate from `mip`; with AIA, what is
+    /// pending and enabled beside `mip`; else 0.
+    pub vsip: u64,
+    /// What enables [`vsip`](Self::vsip): `vsie` at `hip` positions, or with AIA all ones.
+    pub vsie: u64,
+}
+
+impl Interrupts {
+    /// Whether something pending is enabled, whatever the mode: what ends WFI (privileged specification,
+    /// "Wait for Interrupt").
+    #[inline]
+    #[must_use]
+    pub fn enabled_pending(&self) -> bool {
+        self.mip & self.mie | self.vsip & self.vsie != 0
+    }
+}
+
+/// Timer comparators, and writes of `stimecmp` in VS-mode that compiled code has only noted: it may while
+/// neither the old value nor the new one comes due before the hart looks at its limit again.
+#[repr(C)]
+pub struct Timer {
+    /// `stimecmp` and `vstimecmp` in ticks.
+    pub compare: [u64; 2],
+    /// Compare values at or below this may come due soon: `u64::MAX` where writes must not be noted.
+    pub floor: u64,
+    /// Compare values at or above this never fire.
+    pub ceiling: u64,
+    /// Writes noted.
+    pub writes: u64,
+    /// Those of them whose value will fire.
+    pub armed: u64,
+    /// Virtual time of the first of them in cycles.
+    pub first: u64,
+    /// Virtual time of the last of them in cycles.
+    pub last: u64,
+}
+
+/// Reservation of LR.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
+pub struct Reservation {
+    /// Host address; 0 if nothing is reserved.
+    pub host: u64,
+    /// Bytes.
+    pub size: u64,
+    /// What LR saw, zero-extended.
+    pub value: u64,
+}
+
+impl Reservation {
+    /// Nothing is reserved.
+    pub const NONE: Self = Self {
+        host: 0,
+        size: 0,
+        value: 0,
+    };
+}
+
+/// `mxcsr`: all exceptions masked, to nearest, no flags.
+const MXCSR_DEFAULT: u32 = 0x1F80;
+
+impl Default for Context {
+    /// All registers 0, comparators off, nothing known.
+    fn default() -> Self {
+        Self {
+            session: ptr::null(),
+            csr: CsrState {
+                bank: ptr::null_mut(),
+                status: ptr::null_mut(),
+                vsie_from: ptr::null(),
+                vsie_shown: 0,
+                time_delta: 0,
+                hs: 0,
+                time_readable: 0,
+                zero_block: 0,
+            },
+            float: FloatState {
+                frm: 0,
+                fflags: 0,
+                state: 0,
+                ready: 0,
+                used: 0,
+                clean: MXCSR_DEFAULT,
+                host_flags: 0,
+            },
+            interrupts: Interrupts::default(),
+            timer: Timer {
+                compare: [u64::MAX; 2],
+                floor: u64::MAX,
+                ceiling: 0,
+                writes: 0,
+                armed: 0,
+                first: 0,
+                last: 0,
+            },
+            reservation: Reservation::NONE,
+            twin_tlb: ptr::null_mut(),
+            sum_changes: 0,
+            f: [0; 32],
+            pc: 0,
+            cycles: 0,
+            instret: 0,
+            data_tlb: ptr::null_mut(),
+            fetch_tlb: ptr::null_mut(),
+            base: 0,
+            limit: 0,
+            x: [0; 64],
+        }
+    }
+}
