@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::csr::AiaConfig;
+use trapless_isa::inst::{CostClass, Op};
 
 /// Price of each kind of work in cycles. See `crates/machine/src/cost.toml` for default figures and
 /// their sources.
@@ -73,6 +73,28 @@ impl Default for CostModel {
     }
 }
 
+impl CostModel {
+    /// Static price of an operation.
+    pub(crate) fn of(&self, op: Op) -> u32 {
+        match op.class() {
+            CostClass::Simple => self.simple,
+            CostClass::Mul => self.mul,
+            CostClass::Div => self.div,
+            CostClass::Fp => self.fp,
+            CostClass::FpDiv => self.fp_div,
+            CostClass::Load => self.load,
+            CostClass::Store => self.store,
+            CostClass::Amo => self.amo,
+            CostClass::Branch => self.branch,
+            CostClass::Jump => self.jump,
+            CostClass::Csr => self.csr,
+            CostClass::System => self.system,
+            CostClass::Fence => self.fence,
+            CostClass::Cbo => self.cbo,
+        }
+    }
+}
+
 /// Extensions that can be present or absent. The rest of RV64GC with Zicsr, Zifencei, Zicntr and
 /// Zihpm is always there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -129,6 +151,13 @@ impl Default for Extensions {
 
 /// Size in bytes of the blocks of Zicbom and Zicboz.
 pub const CACHE_BLOCK: u64 = trapless_jit::CACHE_BLOCK;
+
+/// Smaia and Ssaia of a hart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct AiaConfig {
+    /// GEILEN: guest interrupt files, 0..=63.
+    pub guests: u8,
+}
 
 /// Configuration of one hart.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -37,6 +37,10 @@ pub struct Inst {
 
 const _: () = assert!(size_of::<Inst>() == 16);
 
+/// Number of an integer register that does not exist: engines put it in the place of a destination `x0`, and keep a
+/// slot for it that nobody reads.
+pub const NO_REG: u8 = 32;
+
 /// Layout of the operands in the instruction word and in assembly text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {

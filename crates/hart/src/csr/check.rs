@@ -4,7 +4,7 @@ use trapless_isa::csr::{self, envcfg, hstatus, stateen0, status};
 use trapless_isa::port::CsrFault;
 use trapless_isa::{Mode, Priv};
 
-use crate::Hart;
+use crate::hart::Hart;
 use crate::platform::Platform;
 use CsrFault::{Illegal, Virtual};
 

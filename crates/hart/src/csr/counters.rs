@@ -2,18 +2,13 @@
 //!
 //! `mhpmcounter3..6` count one of the events of [`HpmEvent`]; the others read zero.
 
-use crate::Hart;
-use crate::state::{HPM_COUNTERS, HPM_EVENTS};
+use crate::csr::registers::{HPM_COUNTERS, HPM_EVENTS};
+use crate::hart::Hart;
 
 /// Bits of `mcountinhibit` that can be set: CY, IR and the implemented counters.
 pub(super) const INHIBIT_MASK: u64 = 0b101 | ((1 << HPM_COUNTERS) - 1) << 3;
 
 impl Hart {
-    /// `time` in ticks, as M- and HS-mode see it.
-    pub(crate) fn time(&self) -> u64 {
-        self.state.cycles / self.config.cycles_per_tick
-    }
-
     pub(super) fn mcycle(&self) -> u64 {
         if self.csr.mcountinhibit & 1 != 0 {
             self.csr.cycle_stopped

@@ -6,7 +6,7 @@ use trapless_isa::csr::envcfg;
 use trapless_isa::csr;
 use trapless_isa::port::{CsrAccess, CsrOp};
 
-use crate::Hart;
+use crate::hart::Hart;
 use crate::platform::Platform;
 
 const fn bit(irq: u64) -> u64 {
@@ -27,31 +27,31 @@ pub(super) const CUSTOM_BITS: u64 = !0xFFFF;
 impl Hart {
     /// Bits of `mip` that are high only because hardware drives them.
     pub(super) fn lines_only(&self) -> u64 {
-        self.lines.level & !self.csr.mip & bit(SEI)
+        self.inputs.lines().level & !self.csr.mip & bit(SEI)
     }
 
     /// Value of `mip` at the hart's present time.
     pub(crate) fn mip_value(&self) -> u64 {
         let c = &self.csr;
-        let split = self.lines.split;
-        let mut mip = c.mip | self.lines.level;
+        let split = self.inputs.lines().split;
+        let mut mip = c.mip | self.inputs.lines().level;
         if split {
             mip = mip & !VS_BITS | c.host_pending;
         }
         if self.sstc(c.menvcfg) {
             mip &= !bit(STI);
-            if self.state.cycles >= self.timer_at[0] {
+            if self.timers.fired(0, self.state.cycles) {
                 mip |= bit(STI);
             }
         }
         if self.config.extensions.h {
-            if self.state.cycles >= self.timer_at[1] {
+            if self.timers.fired(1, self.state.cycles) {
                 mip |= bit(VSTI);
             }
             if !split {
                 mip |= self.guest_only();
             }
-            if self.lines.hgeip & c.hgeie != 0 {
+            if self.inputs.lines().hgeip & c.hgeie != 0 {
                 mip |= bit(SGEI);
             }
         }
@@ -66,18 +66,18 @@ impl Hart {
     fn guest_only(&self) -> u64 {
         let c = &self.csr;
         let vgein = c.hstatus >> 12 & 0x3F;
-        let external = vgein != 0 && self.lines.hgeip >> vgein & 1 != 0;
+        let external = vgein != 0 && self.inputs.lines().hgeip >> vgein & 1 != 0;
         c.hvip | u64::from(external) << VSEI
     }
 
     /// `vsip` at `hip` positions, before `hideleg` (Xtrapless, "Separation of pending bits": the
     /// guest's bits do not depend on V; the host's are latches).
     pub(crate) fn vsip_value(&self) -> u64 {
-        if !self.lines.split {
+        if !self.inputs.lines().split {
             return self.mip_value() & VS_BITS;
         }
-        let timer = u64::from(self.state.cycles >= self.timer_at[1]) << VSTI;
-        self.lines.level & (bit(VSSI) | bit(VSEI)) | self.guest_only() | timer
+        let timer = u64::from(self.timers.fired(1, self.state.cycles)) << VSTI;
+        self.inputs.lines().level & (bit(VSSI) | bit(VSEI)) | self.guest_only() | timer
     }
 
     fn sstc(&self, env: u64) -> bool {
@@ -100,12 +100,6 @@ impl Hart {
             .saturating_mul(self.config.cycles_per_tick)
     }
 
-    /// Next virtual time in cycles at which a supervisor timer comparator changes `mip`.
-    pub(crate) fn timer_deadline(&self) -> u64 {
-        let next = |at: u64| if at > self.state.cycles { at } else { u64::MAX };
-        next(self.timer_at[0]).min(next(self.timer_at[1]))
-    }
-
     /// Works out when the comparators fire, after anything that decides it was written.
     pub(super) fn set_timers(&mut self) {
         let c = &self.csr;
@@ -116,10 +110,8 @@ impl Hart {
             u64::MAX
         };
         let guest = self.guest_timer_at(self.time());
-        let before = std::mem::replace(&mut self.timer_at, [host, guest]);
         // Only an interrupt that comes or goes needs a look; else it is enough to know when to look.
-        let fired = |at: u64| self.state.cycles >= at;
-        if before.into_iter().chain(self.timer_at).any(fired) {
+        if self.timers.set([host, guest], self.state.cycles) {
             self.attention();
         } else if self.state.limit != 0 {
             self.state.limit = self.next_look();
@@ -128,8 +120,11 @@ impl Hart {
 
     /// Local time in cycles at which the hart must look up next if nothing happens before.
     pub(crate) fn next_look(&self) -> u64 {
-        let inputs = self.lines.deadline;
-        self.slice_end.min(inputs).min(self.timer_deadline())
+        let inputs = self.inputs.lines().deadline;
+        self.turn
+            .end
+            .min(inputs)
+            .min(self.timers.deadline(self.state.cycles))
     }
 
     /// `mideleg` as read: VS-level and guest external interrupts are always delegated.
@@ -171,7 +166,7 @@ impl Hart {
 
     /// `hip`: VSSIP is an alias of `hvip`'s. If pending bits are separate, arrivals can be cleared.
     pub(super) fn write_hip(&mut self, value: u64) {
-        if self.lines.split {
+        if self.inputs.lines().split {
             self.csr.host_pending &= value;
             self.attention();
         } else {
@@ -185,7 +180,7 @@ impl Hart {
         let mask = self.vs_view() & bit(VSSI);
         self.write_hvip(value, mask);
         self.write_vsip_more(value >> 1);
-        if self.lines.split && mask != 0 {
+        if self.inputs.lines().split && mask != 0 {
             let access = CsrAccess {
                 hart: self.id,
                 csr: csr::VSIP,
@@ -204,7 +199,7 @@ impl Hart {
     pub(super) fn write_vsie(&mut self, value: u64) {
         let mask = self.vs_view();
         self.write_vsie_more(value >> 1);
-        if self.lines.split {
+        if self.inputs.lines().split {
             self.state.interrupts.vsie = self.state.interrupts.vsie & !mask | value & mask;
             self.recheck();
         } else {
@@ -219,7 +214,7 @@ impl Hart {
 
     /// The register that `vsie` shows the VS-level bits of.
     fn vsie_source(&self) -> &u64 {
-        if self.lines.split {
+        if self.inputs.lines().split {
             &self.state.interrupts.vsie
         } else {
             &self.state.interrupts.mie

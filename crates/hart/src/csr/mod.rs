@@ -9,26 +9,25 @@
 //! | [`aia`] | Smaia and Ssaia |
 //! | [`counters`] | cycle, instret, time, performance counters |
 
-mod aia;
-mod aia_top;
-mod aia_window;
+pub(crate) mod aia;
 mod check;
 pub(crate) mod counters;
 pub(crate) mod interrupts;
 pub(crate) mod plain;
+pub(crate) mod priority;
 pub(crate) mod read;
+pub(crate) mod registers;
+pub(crate) mod timers;
 pub(crate) mod write;
-
-pub(crate) use aia::Aia;
-pub use aia::AiaConfig;
 
 use trapless_isa::inst::{Inst, Op};
 use trapless_isa::port::{CsrAccess, CsrFault, CsrOp};
-use trapless_isa::{Priv, cause::exception, csr};
+use trapless_isa::{Priv, csr};
 
-use crate::block::NO_REG;
+use crate::hart::Hart;
 use crate::platform::Platform;
-use crate::{Fault, Hart, Syndrome};
+use crate::syndrome::Fault;
+use trapless_isa::inst::NO_REG;
 
 impl Hart {
     /// Executes one of the six CSR instructions.
@@ -100,13 +99,9 @@ impl Hart {
             csr::MIP => old & !self.lines_only(),
             _ => old,
         };
-        let new = match op {
-            CsrOp::Read => return Some(old),
-            CsrOp::Write(v) | CsrOp::Swap(v) => v,
-            CsrOp::Set(v) => base | v,
-            CsrOp::Clear(v) => base & !v,
-        };
-        self.csr_write(target, new, plat);
+        if let Some(new) = op.written(base) {
+            self.csr_write(target, new, plat);
+        }
         Some(old)
     }
 
@@ -177,27 +172,5 @@ impl Hart {
             self.csr_write(addr, value, plat);
         }
         known
-    }
-
-    /// Illegal-instruction exception.
-    #[cold]
-    pub(crate) fn illegal<T>(&mut self, inst: &Inst) -> Result<T, Fault> {
-        self.instruction_fault(exception::ILLEGAL, inst)
-    }
-
-    /// Virtual-instruction exception.
-    #[cold]
-    pub(crate) fn virtual_instruction<T>(&mut self, inst: &Inst) -> Result<T, Fault> {
-        self.instruction_fault(exception::VIRTUAL_INSTRUCTION, inst)
-    }
-
-    fn instruction_fault<T>(&mut self, cause: u64, inst: &Inst) -> Result<T, Fault> {
-        self.syndrome = Syndrome {
-            cause,
-            tval: u64::from(inst.raw),
-            insn: inst.raw,
-            ..Syndrome::default()
-        };
-        Err(Fault)
     }
 }

@@ -9,8 +9,9 @@ use trapless_jit::{CsrPlace, CsrWrite, PlainCsr};
 
 use super::interrupts::VS_BITS;
 use super::write::HSTATUS;
-use crate::state::Bank;
-use crate::{Hart, HartConfig};
+use crate::config::HartConfig;
+use crate::csr::registers::Bank;
+use crate::hart::Hart;
 
 /// All bits are written.
 const ALL: CsrWrite = CsrWrite::Bits {

@@ -3,7 +3,7 @@
 use trapless_isa::csr::{self, envcfg, status};
 
 use super::interrupts::{H_BITS, VS_BITS};
-use crate::Hart;
+use crate::hart::Hart;
 
 /// Fields of `mstatus` that `sstatus` shows.
 pub(crate) const SSTATUS: u64 = status::SIE
@@ -149,7 +149,7 @@ impl Hart {
             csr::HVIP => c.hvip & VS_BITS | self.hvip_more(),
             csr::HTINST => c.htinst,
             csr::HGATP => c.hgatp,
-            csr::HGEIP => self.lines.hgeip,
+            csr::HGEIP => self.inputs.lines().hgeip,
             csr::MTINST => c.mtinst,
             csr::MTVAL2 => c.mtval2,
             _ => return None,

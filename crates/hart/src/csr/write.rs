@@ -6,9 +6,9 @@ use trapless_ledger::event::{Event, TimerSet};
 
 use super::interrupts::{CUSTOM_BITS, H_BITS, S_BITS, VS_BITS};
 use super::read::{SSTATUS, with_sd};
-use crate::Hart;
+use crate::hart::Hart;
+use crate::memory::tlb::Scope;
 use crate::platform::Platform;
-use crate::tlb::Scope;
 
 /// Exceptions that M-mode can delegate: all but `ecall` from M.
 const MEDELEG: u64 = 0xB7FF;
@@ -222,7 +222,7 @@ impl Hart {
                 if self.csr.hgatp != old {
                     // Another machine may run on pages that were filled since they held code of
                     // another one; KVM and VMMs rely on fetches that see it without `fence.i`.
-                    self.fence_i = true;
+                    self.turn.fence_i();
                     self.attention();
                 }
                 self.select_contexts();
@@ -264,11 +264,8 @@ impl Hart {
             self.csr.mstatus
         };
         let shown = with_sd(old & SSTATUS);
-        let new = match op {
-            CsrOp::Read => return shown,
-            CsrOp::Write(value) | CsrOp::Swap(value) => value,
-            CsrOp::Set(value) => shown | value,
-            CsrOp::Clear(value) => shown & !value,
+        let Some(new) = op.written(shown) else {
+            return shown;
         };
         let mut changed = (old ^ new) & VSSTATUS;
         if guest {
@@ -320,7 +317,7 @@ impl Hart {
     fn write_timecmp(&mut self, bank: usize, value: u64, plat: &mut dyn Platform) {
         self.state.timer.compare[bank] = value;
         self.set_timers();
-        let deadline = match self.timer_at[bank] {
+        let deadline = match self.timers.at(bank) {
             0 => self.state.cycles,
             at => at,
         };
@@ -331,10 +328,5 @@ impl Hart {
             guest: self.guest(),
             deadline,
         }));
-    }
-
-    /// Bits that a program counter can have.
-    pub(crate) fn pc_mask(&self) -> u64 {
-        if self.config.extensions.c { !1 } else { !3 }
     }
 }

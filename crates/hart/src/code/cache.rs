@@ -1,0 +1,352 @@
+//! Decoded and compiled blocks, shared by the harts and the engines of a machine.
+//!
+//! A block is keyed by the physical address of its first instruction, so that it survives every
+//! change of translation. `fence.i` compares the blocks of pages that harts have written since the last
+//! one ([`CodePages`](crate::memory::code_pages::CodePages)) with memory. If a device may have written anything,
+//! the blocks of a page are compared before any of them runs again.
+
+use trapless_isa::inst::Inst;
+use trapless_jit::{Code, Jit, Site};
+
+use super::block::{Block, Blocks};
+use super::changes::{Change, Changes};
+use super::compiler::Compiled;
+use super::decoder::Decoder;
+use super::statistics::CodeStatistics;
+use crate::config::{CostModel, Extensions};
+use crate::memory::address::PageIndex;
+use crate::memory::ram::Ram;
+use crate::observe::activity::{Activity, Meter};
+
+/// Most instructions in one block.
+pub const MAX_BLOCK: usize = 64;
+/// Instructions across pages that are compiled before the others are left to the interpreter.
+const CROSSINGS: usize = 1 << 16;
+
+/// How much a [`CodeCache`] holds. When there is no room for more, everything is dropped and made again as it
+/// is needed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CodeLimits {
+    /// Decoded instructions, at least [`MAX_BLOCK`]. Dropping them is like a `fence.i`: whoever compares runs
+    /// of programs that patch themselves without one needs the same limit in both.
+    pub instructions: usize,
+    /// Bytes of compiled code. With few of them, blocks that are too long are interpreted.
+    pub compiled: usize,
+}
+
+impl Default for CodeLimits {
+    fn default() -> Self {
+        Self {
+            instructions: 4 << 20,
+            compiled: 48 << 20,
+        }
+    }
+}
+
+/// Cache of decoded and compiled blocks.
+pub struct CodeCache {
+    blocks: Blocks,
+    decoder: Decoder,
+    cost: CostModel,
+    /// Counts the times that any page may have been written.
+    content: u32,
+    epoch: u32,
+    changes: Changes,
+    compiled: Option<Compiled>,
+    limits: CodeLimits,
+    counts: CodeStatistics,
+    meter: Meter,
+}
+
+impl CodeCache {
+    /// An empty cache for a machine with this RAM, whose harts all have these extensions.
+    pub fn new(ram: &Ram, extensions: Extensions, cost: CostModel) -> Self {
+        let pages = (ram.size() / 4096) as usize;
+        Self {
+            blocks: Blocks::new(pages, CodeLimits::default().instructions),
+            decoder: Decoder::new(extensions),
+            cost,
+            content: 0,
+            epoch: 1,
+            changes: Changes::default(),
+            compiled: None,
+            limits: CodeLimits::default(),
+            counts: CodeStatistics::default(),
+            meter: Meter::default(),
+        }
+    }
+
+    /// Sets how much it holds. To be called before `compile` and before any hart runs.
+    pub fn set_limits(&mut self, limits: CodeLimits) {
+        self.limits = CodeLimits {
+            instructions: limits.instructions.max(MAX_BLOCK),
+            ..limits
+        };
+    }
+
+    /// Lets the cache tell `meter` what it does.
+    pub fn set_meter(&mut self, meter: &Meter) {
+        self.meter = meter.clone();
+    }
+
+    /// Price list.
+    pub(crate) fn cost(&self) -> &CostModel {
+        &self.cost
+    }
+
+    /// Lets blocks be compiled after they ran `hot` times by what `jit` makes for so many bytes of code, if it
+    /// makes something. Returns whether it does.
+    pub(crate) fn set_compiler(
+        &mut self,
+        hot: u32,
+        jit: impl FnOnce(usize) -> Option<Jit>,
+    ) -> bool {
+        // Without C, jumps have to be checked for misaligned targets, which compiled code does not do.
+        if self.decoder.compressed() {
+            let (room, pages) = (self.blocks.room(), self.blocks.pages());
+            let jit = jit(self.limits.compiled);
+            self.compiled = jit.map(|jit| Compiled::new(jit, hot, room, pages));
+        }
+        self.compiled.is_some()
+    }
+
+    /// Compiled blocks, if there is a compiler.
+    pub(crate) fn compiled(&self) -> Option<&Compiled> {
+        self.compiled.as_ref()
+    }
+
+    /// Code of block `index`, whose first instruction is at `offset` of its page, if it is worth
+    /// compiling by now. `None` if it is to be interpreted.
+    pub(crate) fn compiled_block(&mut self, index: u32, offset: u32) -> Option<Code> {
+        let compiled = self.compiled.as_mut()?;
+        compiled.block(&self.blocks, index, offset, &self.meter)
+    }
+
+    /// Code of the instruction across pages with these bits, if it is worth compiling by now.
+    pub(crate) fn compiled_crossing(&mut self, raw: u32) -> Option<Code> {
+        self.compiled.as_ref()?;
+        let index = match self.blocks.crossing(raw) {
+            Some(index) => index,
+            None if self.blocks.crossings() == CROSSINGS => return None,
+            None => {
+                let inst = self.decoder.decode(raw);
+                self.blocks.push_crossing(inst, self.cost.of(inst.op))
+            }
+        };
+        self.compiled_block(index, 0xFFE)
+    }
+
+    /// Connects a jump of compiled code with its target.
+    pub(crate) fn link(&mut self, site: Site, target: Code) {
+        if let Some(compiled) = &mut self.compiled {
+            compiled.link(site, target);
+        }
+    }
+
+    /// A hart executed `fence.i`, or a debugger wrote memory.
+    pub fn fence_i(&mut self, ram: &Ram) {
+        match ram.code_pages().take_written() {
+            Some(pages) => {
+                for page in pages {
+                    self.compare_page(ram, page);
+                }
+            }
+            None => {
+                self.content = self.content.wrapping_add(1);
+                self.forget_places();
+            }
+        }
+    }
+
+    /// What is remembered of where blocks are does not hold any more.
+    fn forget_places(&mut self) {
+        self.epoch = self.epoch.wrapping_add(1).max(1);
+        if let Some(compiled) = &mut self.compiled {
+            compiled.forget_places();
+        }
+    }
+
+    /// How many times blocks of some page were dropped.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.count()
+    }
+
+    /// The pages that were dropped since there were `seen` changes; `None` if they are not remembered.
+    pub(crate) fn changed_since(&self, seen: u64) -> Option<&[Change]> {
+        self.changes.since(seen)
+    }
+
+    /// Drops the blocks of a page that differ from memory, and then all its compiled code, which may lead to
+    /// them.
+    fn compare_page(&mut self, ram: &Ram, page: PageIndex) {
+        if !self.blocks.has_table(page) {
+            return;
+        }
+        let before: Vec<(u16, u32)> = self.blocks.of_page(page).collect();
+        let start = ram.address_of(page);
+        let differs = |(offset, index): (u16, u32)| {
+            let block = self.blocks.block(index);
+            (!self.same(ram, start + u64::from(offset), &block)).then_some(offset)
+        };
+        let changed: Vec<u16> = before.iter().copied().filter_map(differs).collect();
+        if changed.len() == before.len() {
+            ram.code_pages().remove(page);
+        }
+        if changed.is_empty() {
+            return;
+        }
+        for offset in changed {
+            self.blocks.drop_at(page, offset);
+        }
+        if let Some(compiled) = &mut self.compiled {
+            compiled.drop_page(page, before.iter().map(|&(_, index)| index));
+        }
+        let offsets = before.into_iter().map(|(offset, _)| offset).collect();
+        self.changes.note(page, offsets);
+    }
+
+    fn reset(&mut self) {
+        if let Some(compiled) = &mut self.compiled {
+            compiled.reset();
+        }
+        self.blocks.clear();
+        self.forget_places();
+    }
+
+    /// Current epoch; a remembered block is good while it stays the same and its page is not among
+    /// [`changed_since`](Self::changed_since).
+    pub(crate) fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// The instructions of a block, or the one across pages that it is.
+    pub(crate) fn any_insts(&self, block: &Block) -> &[Inst] {
+        self.blocks.any_insts(block)
+    }
+
+    /// The instructions of a block that is in one page.
+    #[inline(always)]
+    pub(crate) fn insts(&self, block: &Block) -> &[Inst] {
+        self.blocks.insts(block)
+    }
+
+    /// A block by index.
+    #[inline(always)]
+    pub(crate) fn block(&self, index: u32) -> Block {
+        self.blocks.block(index)
+    }
+
+    /// Decodes an instruction that no block holds.
+    pub(crate) fn single(&mut self, raw: u32) -> Inst {
+        self.decoder.single(raw)
+    }
+
+    /// Index of the block at physical address `pa`, decoded if necessary. `pa` is in RAM and its first
+    /// instruction does not cross the page; `None` if it does.
+    pub(crate) fn find(&mut self, ram: &Ram, pa: u64) -> Option<u32> {
+        let page = ram.page_at(pa);
+        // All of the page at once: its blocks are linked.
+        if self.blocks.outdated(page, self.content) {
+            self.compare_page(ram, page);
+        }
+        if let Some(index) = self.blocks.at(page, pa as u32 & 0xFFF) {
+            return Some(index);
+        }
+        let before = self.meter.enter(Activity::Decode);
+        let index = self.build(ram, pa, page);
+        self.meter.leave(before);
+        index
+    }
+
+    /// Whether memory at `pa` holds what was decoded for a block.
+    fn same(&self, ram: &Ram, pa: u64, block: &Block) -> bool {
+        let mut at = pa;
+        self.blocks.insts(block).iter().all(|inst| {
+            let word = ram.load(at, inst.len).map(|w| w as u32);
+            at += u64::from(inst.len);
+            word == Some(inst.raw)
+        })
+    }
+
+    #[cold]
+    fn build(&mut self, ram: &Ram, pa: u64, page: PageIndex) -> Option<u32> {
+        if pa & 0xFFF == 0xFFE && ram.load(pa, 2)? & 3 == 3 {
+            // Nothing is dropped for an instruction across pages: not every engine looks it up each time.
+            return None;
+        }
+        if self.blocks.instructions() + MAX_BLOCK > self.limits.instructions {
+            self.counts.decoded_resets += 1;
+            self.reset();
+        }
+        let first = self.blocks.instructions();
+        let mut at = pa;
+        let mut cost = 0;
+        let len = loop {
+            let len = self.blocks.instructions() - first;
+            let low = ram.load(at, 2)? as u32;
+            let raw = if low & 3 != 3 {
+                low
+            } else if at & 0xFFF == 0xFFE {
+                break len;
+            } else {
+                ram.load(at, 4)? as u32
+            };
+            let inst = self.decoder.decode(raw);
+            at += u64::from(inst.len);
+            cost += self.cost.of(inst.op);
+            self.blocks.push_inst(inst);
+            if inst.op.ends_block() || len + 1 == MAX_BLOCK || at & 0xFFF == 0 {
+                break len + 1;
+            }
+        };
+        self.counts.blocks_decoded += 1;
+        self.counts.instructions_decoded += len as u64;
+        let offset = pa as u32 & 0xFFF;
+        let index = self.blocks.push(first, cost, page, offset, self.content);
+        if !ram.code_pages().holds_code(page) {
+            ram.code_pages().add(page);
+        }
+        Some(index)
+    }
+
+    /// What this cache did.
+    #[must_use]
+    pub fn statistics(&self) -> CodeStatistics {
+        let mut statistics = self.counts;
+        if let Some(compiled) = self.compiled() {
+            compiled.count(&mut statistics);
+        }
+        statistics
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::HartConfig;
+
+    const RAM: u64 = 0x8000_0000;
+
+    /// An engine that has compiled such an instruction does not look it up, and has to run out of room at the same
+    /// time as one that does.
+    #[test]
+    fn an_instruction_across_pages_needs_no_room() {
+        let ram = Ram::new(RAM, 1 << 20).unwrap();
+        // addi a0, a0, 0
+        for at in (RAM..RAM + 0x3000).step_by(2) {
+            ram.store(at, 2, 0x0513).unwrap();
+        }
+        let config = HartConfig::default();
+        let mut code = CodeCache::new(&ram, config.extensions, config.cost);
+        code.set_limits(CodeLimits {
+            instructions: MAX_BLOCK,
+            ..CodeLimits::default()
+        });
+        let block = code.find(&ram, RAM).unwrap();
+        assert_eq!(code.find(&ram, RAM + 0xFFE), None);
+        assert_eq!(code.find(&ram, RAM), Some(block));
+        assert_eq!(code.counts.decoded_resets, 0);
+        assert!(code.find(&ram, RAM + 0x2000).is_some());
+        assert_eq!(code.counts.decoded_resets, 1, "no room for two blocks");
+    }
+}

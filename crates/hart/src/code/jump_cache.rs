@@ -1,0 +1,89 @@
+//! Remembers blocks by virtual program counter, so that most lookups of the interpreter touch neither the code
+//! cache's tables nor physical addresses.
+
+use trapless_jit::FetchEntry;
+
+use super::block::Block;
+use crate::memory::address::HostAddr;
+
+const JUMPS: usize = 4096;
+/// No program counter: they are even.
+const NOWHERE: u64 = 1;
+
+#[derive(Clone, Copy)]
+struct Jump {
+    pc: u64,
+    /// Of the fetch TLB's entry, which must still be there: that alone decides when a fetch walks
+    /// the page tables.
+    addend: u64,
+    /// Epoch of the code cache.
+    epoch: u32,
+    block: Block,
+}
+
+/// See the module text.
+pub(crate) struct JumpCache(Vec<Jump>);
+
+impl JumpCache {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self(vec![
+            Jump {
+                pc: NOWHERE,
+                addend: 0,
+                epoch: 0,
+                block: Block::EMPTY
+            };
+            JUMPS
+        ])
+    }
+
+    #[inline(always)]
+    fn slot(pc: u64) -> usize {
+        (pc >> 1) as usize & (JUMPS - 1)
+    }
+
+    /// The block at `pc`, if it was found with the same TLB entry in the same epoch.
+    #[inline(always)]
+    pub fn get(&self, pc: u64, entry: &FetchEntry, epoch: u32) -> Option<Block> {
+        let jump = &self.0[Self::slot(pc)];
+        let known = jump.pc == pc
+            && entry.exec == pc & !0xFFF
+            && jump.addend == entry.addend
+            && jump.epoch == epoch;
+        known.then_some(jump.block)
+    }
+
+    /// Remembers the block at `pc`.
+    pub fn set(&mut self, pc: u64, entry: &FetchEntry, epoch: u32, block: Block) {
+        self.0[Self::slot(pc)] = Jump {
+            pc,
+            addend: entry.addend,
+            epoch,
+            block,
+        };
+    }
+
+    /// Forgets the blocks at these offsets of the page at a host address.
+    pub fn forget(&mut self, offsets: &[u16], page: HostAddr) {
+        for place in places(offsets, JUMPS) {
+            let jump = &mut self.0[place];
+            if HostAddr::of(jump.pc, jump.addend).page() == page {
+                jump.pc = NOWHERE;
+            }
+        }
+    }
+
+    /// Forgets all blocks.
+    pub fn forget_all(&mut self) {
+        self.0.iter_mut().for_each(|jump| jump.pc = NOWHERE);
+    }
+}
+
+/// Places, in a cache of `size` entries by program counter / 2, of program counters with these offsets in their page:
+/// pages may be mapped anywhere.
+fn places(offsets: &[u16], size: usize) -> impl Iterator<Item = usize> {
+    const PARCELS: usize = 4096 / 2;
+    let starts = offsets.iter().map(|&offset| usize::from(offset) / 2);
+    starts.flat_map(move |start| (start..size).step_by(PARCELS))
+}

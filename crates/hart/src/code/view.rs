@@ -1,0 +1,98 @@
+//! What one hart remembers of the machine's code, and how it catches up with changes.
+
+use std::sync::Arc;
+
+use super::cache::CodeCache;
+use super::jump_cache::JumpCache;
+use super::tables::{CodeTables, no_code};
+use crate::memory::address::{HostAddr, PageIndex};
+use crate::memory::ram::Ram;
+use crate::memory::tlb::Tlb;
+
+/// See the module text.
+pub(crate) struct CodeView {
+    /// Blocks by virtual program counter.
+    pub jumps: JumpCache,
+    /// [`CodePages::version`](crate::memory::code_pages::CodePages::version) that the TLB is up to date with.
+    stores: u32,
+    /// [`CodeCache::changes`] that the jump cache is up to date with.
+    changes: u64,
+    /// Where entries of the fetch TLB lead, and their version.
+    tables: Option<Arc<CodeTables>>,
+    tables_version: u32,
+}
+
+impl CodeView {
+    /// Nothing is known.
+    pub fn new() -> Self {
+        Self {
+            jumps: JumpCache::new(),
+            stores: 0,
+            changes: 0,
+            tables: None,
+            tables_version: 0,
+        }
+    }
+
+    /// Address of the table of code for a page of RAM.
+    pub fn table(&self, page: PageIndex) -> usize {
+        let tables = self.tables.as_ref();
+        tables.map_or_else(no_code, |tables| tables.address(page))
+    }
+
+    /// [`CodeTables::version`] of what entries of the fetch TLB lead to.
+    pub fn tables_version(&self) -> u32 {
+        self.tables_version
+    }
+
+    /// Lets all entries of the fetch TLB lead nowhere if tables belong to other pages now. Returns the start of
+    /// compiled code then.
+    #[inline]
+    pub fn renew_tables(&mut self, code: &CodeCache, tlb: &mut Tlb) -> Option<u64> {
+        let compiled = code.compiled()?;
+        let (tables, version) = (&compiled.tables, compiled.tables.version());
+        let known = self.tables.as_ref();
+        let same = known.is_some_and(|known| Arc::ptr_eq(known, tables));
+        if same && self.tables_version == version {
+            return None;
+        }
+        self.tables = Some(tables.clone());
+        self.tables_version = version;
+        tlb.set_all_tables(no_code());
+        Some(compiled.jit.base())
+    }
+
+    /// Forgets where the blocks of pages were that have changed since the last look.
+    #[inline]
+    pub fn forget_changed(&mut self, code: &CodeCache, ram: &Ram) {
+        if code.changes() != self.changes {
+            self.forget_pages(code, ram);
+            self.changes = code.changes();
+        }
+    }
+
+    #[cold]
+    fn forget_pages(&mut self, code: &CodeCache, ram: &Ram) {
+        let Some(changes) = code.changed_since(self.changes) else {
+            self.jumps.forget_all();
+            return;
+        };
+        for change in changes {
+            let page = ram.host(ram.address_of(change.page));
+            self.jumps.forget(&change.offsets, page);
+        }
+    }
+
+    /// Lets stores to pages that hold code since the last look take the slow path.
+    #[inline]
+    pub fn note_stores(&mut self, ram: &Ram, tlb: &mut Tlb) {
+        let version = ram.code_pages().version();
+        if version != self.stores {
+            let pages = ram.code_pages().added_since(self.stores);
+            self.stores = version;
+            let holds_code = |page: PageIndex| ram.code_pages().holds_code(page);
+            let code = |host: HostAddr| ram.holds(host) && holds_code(ram.page_of(host));
+            tlb.note_stores(pages.as_deref(), holds_code, code);
+        }
+    }
+}

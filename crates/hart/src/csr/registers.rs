@@ -1,0 +1,146 @@
+//! The architectural state of a hart besides what compiled code uses.
+
+use trapless_isa::csr::status;
+
+use super::aia::registers::Aia;
+use crate::memory::pmp::Pmp;
+
+/// CSRs that exist once for HS-mode and once for VS-mode; indexed by V instead of being swapped.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Bank {
+    pub tvec: u64,
+    pub scratch: u64,
+    pub epc: u64,
+    pub cause: u64,
+    pub tval: u64,
+    /// `satp`, `vsatp`.
+    pub atp: u64,
+}
+
+/// Number of `mhpmcounter`s that count something (3..=6); the others read zero.
+pub(crate) const HPM_COUNTERS: usize = 4;
+
+/// Events that `mhpmevent` can select, in the order of [`Csrs::events`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HpmEvent {
+    /// Traps into M-mode.
+    TrapM = 1,
+    /// Traps into HS-mode from V=0.
+    TrapHs = 2,
+    /// Guest exits: traps from V=1 into HS-mode.
+    GuestExit = 3,
+    /// Traps into VS-mode.
+    TrapVs = 4,
+    /// Guest entries: `sret` and `mret` into V=1.
+    GuestEntry = 5,
+    /// TLB misses.
+    TlbMiss = 6,
+}
+
+/// Highest event number plus one.
+pub(crate) const HPM_EVENTS: usize = 7;
+
+/// Control and status registers, but for those that compiled code uses: they are in
+/// [`Context`](trapless_jit::Context).
+#[derive(Clone)]
+pub(crate) struct Csrs {
+    /// Holds the `sstatus` fields too.
+    pub mstatus: u64,
+    pub vsstatus: u64,
+    /// HS-level bank at 0, VS-level bank at 1.
+    pub s: [Bank; 2],
+    pub medeleg: u64,
+    pub mideleg: u64,
+    pub hedeleg: u64,
+    pub hideleg: u64,
+    /// The bits of `mip` that software keeps: SSIP, STIP (without Sstc), SEIP.
+    pub mip: u64,
+    pub hvip: u64,
+    /// With [`Lines::split`](trapless_isa::port::Lines::split): the bits of `hip` that arrivals at V=0
+    /// set.
+    pub host_pending: u64,
+    pub mtvec: u64,
+    pub mscratch: u64,
+    pub mepc: u64,
+    pub mcause: u64,
+    pub mtval: u64,
+    pub mtval2: u64,
+    pub mtinst: u64,
+    pub hstatus: u64,
+    pub htval: u64,
+    pub htinst: u64,
+    pub hgatp: u64,
+    pub hgeie: u64,
+    pub htimedelta: u64,
+    pub mcounteren: u64,
+    pub hcounteren: u64,
+    pub scounteren: u64,
+    pub mcountinhibit: u64,
+    pub menvcfg: u64,
+    pub henvcfg: u64,
+    pub senvcfg: u64,
+    pub mstateen: [u64; 4],
+    pub hstateen: [u64; 4],
+    pub sstateen: [u64; 4],
+    pub aia: Aia,
+    pub pmp: Pmp,
+    /// What must be added to the free-running count to give `mcycle` and `minstret`.
+    pub cycle_offset: u64,
+    pub instret_offset: u64,
+    /// `mcycle` and `minstret` while `mcountinhibit` stops them.
+    pub cycle_stopped: u64,
+    pub instret_stopped: u64,
+    pub hpm_event: [u64; HPM_COUNTERS],
+    pub hpm_offset: [u64; HPM_COUNTERS],
+    /// Free-running counts behind the hardware performance monitor.
+    pub events: [u64; HPM_EVENTS],
+}
+
+impl Csrs {
+    pub fn new() -> Self {
+        Self {
+            mstatus: status::UXL_64 | status::SXL_64,
+            vsstatus: status::UXL_64,
+            s: [Bank::default(); 2],
+            medeleg: 0,
+            mideleg: 0,
+            hedeleg: 0,
+            hideleg: 0,
+            mip: 0,
+            hvip: 0,
+            host_pending: 0,
+            mtvec: 0,
+            mscratch: 0,
+            mepc: 0,
+            mcause: 0,
+            mtval: 0,
+            mtval2: 0,
+            mtinst: 0,
+            hstatus: trapless_isa::csr::hstatus::VSXL_64,
+            htval: 0,
+            htinst: 0,
+            hgatp: 0,
+            hgeie: 0,
+            htimedelta: 0,
+            mcounteren: 0,
+            hcounteren: 0,
+            scounteren: 0,
+            mcountinhibit: 0,
+            menvcfg: 0,
+            henvcfg: 0,
+            senvcfg: 0,
+            mstateen: [0; 4],
+            hstateen: [0; 4],
+            sstateen: [0; 4],
+            aia: Aia::new(),
+            pmp: Pmp::default(),
+            cycle_offset: 0,
+            instret_offset: 0,
+            cycle_stopped: 0,
+            instret_stopped: 0,
+            hpm_event: [0; HPM_COUNTERS],
+            hpm_offset: [0; HPM_COUNTERS],
+            events: [0; HPM_EVENTS],
+        }
+    }
+}

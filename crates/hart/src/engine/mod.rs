@@ -1,0 +1,8 @@
+//! Execution: the run loop, traps, and two engines with the same results.
+
+pub(crate) mod interp;
+mod native;
+pub(crate) mod noted_timer;
+pub(crate) mod run;
+mod trap;
+pub(crate) mod turn;

@@ -1,0 +1,231 @@
+//! The run loop: blocks until something outside them needs attention.
+
+use trapless_isa::inst::Inst;
+use trapless_ledger::event::{Event, Raise};
+
+use crate::code::CodeCache;
+use crate::csr::interrupts::VS_BITS;
+use crate::hart::Hart;
+use crate::observe::activity::Activity;
+use crate::platform::Platform;
+
+/// Why [`Hart::run`] came back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stop {
+    /// Local time reached the end of the slice.
+    Quantum,
+    /// The hart waits in WFI with nothing pending.
+    Wfi,
+    /// [`Platform::stop_requested`].
+    Requested,
+    /// The observer asked to stop before the instruction at `pc`.
+    Observer,
+}
+
+/// Watches single instructions: logs, debuggers. It must not change the hart.
+pub trait Observer {
+    /// Called before each instruction; `false` stops the run with the instruction not executed.
+    fn before(&mut self, hart: &Hart, pc: u64, inst: &Inst) -> bool {
+        let _ = (hart, pc, inst);
+        true
+    }
+
+    /// Called after each instruction that did not trap.
+    fn after(&mut self, hart: &Hart, pc: u64, inst: &Inst) {
+        let _ = (hart, pc, inst);
+    }
+}
+
+impl Hart {
+    /// Runs until local time reaches `until` (cycles), or something stops it first. Time may pass
+    /// `until` by the length of a block.
+    pub fn run(
+        &mut self,
+        code: &mut CodeCache,
+        plat: &mut dyn Platform,
+        until: u64,
+        observer: Option<&mut dyn Observer>,
+    ) -> Stop {
+        self.inputs.begin(self.id, plat);
+        self.attention();
+        self.catch_up(code);
+        self.watch.meter.set(Activity::Interpreted);
+        // The rest of a block that an observer stopped in comes before anything a block end brings.
+        let left = self.turn.take_cut(self.state.pc);
+        match observer {
+            None => {
+                if left != 0 {
+                    self.resume_block::<false>(code, plat, &mut NoObserver, left);
+                }
+                if code.compiled().is_some() {
+                    return self.run_compiled(code, plat, until);
+                }
+                loop {
+                    if self.state.cycles >= self.state.limit {
+                        if let Some(stop) = self.attend(code, plat, until) {
+                            return stop;
+                        }
+                    }
+                    self.step_block::<false>(code, plat, &mut NoObserver);
+                }
+            }
+            Some(observer) => {
+                if left != 0 && !self.resume_block::<true>(code, plat, observer, left) {
+                    return Stop::Observer;
+                }
+                loop {
+                    if self.state.cycles >= self.state.limit {
+                        if let Some(stop) = self.attend(code, plat, until) {
+                            return stop;
+                        }
+                    }
+                    if !self.step_block::<true>(code, plat, observer) {
+                        return Stop::Observer;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Between blocks: fences, inputs, waits, interrupts; sets the next [`Hart::limit`], which is later
+    /// than now unless the hart stops.
+    #[cold]
+    pub(crate) fn attend(
+        &mut self,
+        code: &mut CodeCache,
+        plat: &mut dyn Platform,
+        until: u64,
+    ) -> Option<Stop> {
+        loop {
+            let before = self.watch.meter.enter(Activity::Trap);
+            let stop = self.attend_once(code, plat, until);
+            self.watch.meter.leave(before);
+            // An interrupt taken has its price, too.
+            if stop.is_some() || self.state.cycles < self.state.limit {
+                return stop;
+            }
+        }
+    }
+
+    fn attend_once(
+        &mut self,
+        code: &mut CodeCache,
+        plat: &mut dyn Platform,
+        until: u64,
+    ) -> Option<Stop> {
+        if self.turn.take_fence_i() {
+            code.fence_i(&self.ram);
+            self.forget_changed_code(code);
+        }
+        if self.turn.take_stall() {
+            // Only the end of the turn, or a timer of its own, can end what it waits for.
+            self.state.cycles = self.state.cycles.max(until.min(self.wake_time()));
+        }
+        self.refresh(plat);
+        // Also if it stops: nobody will tell it again of what is pending now.
+        self.turn.waiting &= !self.state.interrupts.enabled_pending();
+        if plat.stop_requested() {
+            return Some(Stop::Requested);
+        }
+        if self.turn.wait_changed() {
+            self.record_wait(plat, self.turn.waiting);
+        }
+        if self.turn.waiting {
+            return Some(Stop::Wfi);
+        }
+        if self.state.cycles >= until {
+            return Some(Stop::Quantum);
+        }
+        if let Some((irq, to)) = self.pending_interrupt() {
+            let irq = if self.has_aia() {
+                self.aia_choice(to, plat)
+            } else {
+                irq
+            };
+            self.take_interrupt(irq, to, plat);
+            // The new mode may be watched, and may unmask another interrupt.
+            self.refresh(plat);
+        }
+        self.turn.end = until;
+        self.state.limit = self.next_look();
+        None
+    }
+
+    /// Catches up with what other harts, devices and the code cache have changed of code.
+    #[inline]
+    pub(crate) fn catch_up(&mut self, code: &CodeCache) {
+        self.code.note_stores(&self.ram, &mut self.tlb);
+        self.forget_changed_code(code);
+    }
+
+    /// Catches up with what the code cache has dropped.
+    #[inline]
+    fn forget_changed_code(&mut self, code: &CodeCache) {
+        self.renew_tables(code);
+        self.code.forget_changed(code, &self.ram);
+    }
+
+    /// Lets entries of the fetch TLB lead nowhere if tables of code belong to other pages now.
+    #[inline]
+    pub(crate) fn renew_tables(&mut self, code: &CodeCache) {
+        if let Some(base) = self.code.renew_tables(code, &mut self.tlb) {
+            self.state.base = base;
+        }
+    }
+
+    /// Brings `mip` up to date.
+    fn refresh(&mut self, plat: &mut dyn Platform) {
+        if self.inputs.update(self.id, self.state.cycles, plat) {
+            let lines = self.inputs.lines();
+            self.csr.mip |= lines.pulse;
+            if lines.split && !self.mode.v() {
+                self.csr.host_pending |= lines.arrived & VS_BITS;
+            }
+        }
+        let (mip, seen) = (self.mip_value(), self.raised());
+        self.state.interrupts.mip = mip;
+        self.state.interrupts.vsip = if self.inputs.lines().split {
+            self.vsip_value()
+        } else {
+            self.aia_extra()
+        };
+        let mut rising = self.raised() & !seen;
+        while rising != 0 {
+            let irq = rising.trailing_zeros() as u8;
+            rising &= rising - 1;
+            plat.record(&Event::Raise(Raise {
+                time: self.state.cycles,
+                hart: self.id,
+                irq,
+                guest: self.guest(),
+            }));
+        }
+    }
+
+    /// What is pending, with the guest's view of VS-level interrupts.
+    fn raised(&self) -> u64 {
+        if self.inputs.lines().split {
+            self.state.interrupts.mip & !VS_BITS | self.state.interrupts.vsip
+        } else {
+            self.state.interrupts.mip
+        }
+    }
+
+    fn record_wait(&self, plat: &mut dyn Platform, begin: bool) {
+        plat.record(&Event::Wait {
+            time: self.state.cycles,
+            hart: self.id,
+            mode: self.mode,
+            begin,
+        });
+    }
+
+    /// VS-level bits of `mip`, for tests of interrupt architectures.
+    pub fn hip(&self) -> u64 {
+        self.raised() & VS_BITS
+    }
+}
+
+/// Stands in where nobody watches.
+pub(crate) struct NoObserver;
+impl Observer for NoObserver {}

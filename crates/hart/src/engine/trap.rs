@@ -1,0 +1,300 @@
+//! Traps and their returns (sections 3.1.6, 12.1, 18.6 of the privileged specification).
+
+use trapless_isa::cause::{INTERRUPT, exception};
+use trapless_isa::csr::{hstatus, status};
+use trapless_isa::inst::Inst;
+use trapless_isa::{Mode, Priv};
+use trapless_ledger::event::{Event, Return, Trap};
+
+use crate::csr::interrupts::VS_BITS;
+use crate::csr::priority::{RAW, first};
+use crate::csr::registers::HpmEvent;
+use crate::hart::Hart;
+use crate::observe::activity::Activity;
+use crate::platform::Platform;
+use crate::syndrome::{Fault, Syndrome};
+
+impl Hart {
+    /// The interrupt to take now, and the mode that takes it.
+    pub(crate) fn pending_interrupt(&self) -> Option<(u64, Mode)> {
+        if !self.state.interrupts.enabled_pending() {
+            return None;
+        }
+        if self.has_aia() {
+            // Which one it is, `aia_choice` finds out.
+            return self.aia_pending().map(|to| (0, to));
+        }
+        let c = &self.csr;
+        let mut pending = self.state.interrupts.mip & self.state.interrupts.mie;
+        let mideleg = self.mideleg();
+        let m = pending & !mideleg;
+        if m != 0 && (self.mode != Mode::M || c.mstatus & status::MIE != 0) {
+            return first(m).map(|irq| (irq, Mode::M));
+        }
+        if self.mode == Mode::M {
+            return None;
+        }
+        // With separate bits the host takes its own VS-level interrupts at V=0, delegated or not,
+        // and the guest's come from registers of their own.
+        let (mut hideleg, mut guest) = (c.hideleg, pending & mideleg & c.hideleg);
+        if self.inputs.lines().split {
+            hideleg &= !VS_BITS;
+            if self.mode.v() {
+                pending &= !VS_BITS;
+            }
+            guest = self.state.interrupts.vsip & self.state.interrupts.vsie & c.hideleg;
+        }
+        let hs = pending & mideleg & !hideleg;
+        if hs != 0 && (self.mode != Mode::HS || c.mstatus & status::SIE != 0) {
+            return first(hs).map(|irq| (irq, Mode::HS));
+        }
+        let vs_enabled = match self.mode {
+            Mode::VU => true,
+            Mode::VS => c.vsstatus & status::SIE != 0,
+            _ => false,
+        };
+        if guest != 0 && vs_enabled {
+            return first(guest).map(|irq| (irq, Mode::VS));
+        }
+        None
+    }
+
+    /// Takes an interrupt at the current `pc`.
+    pub(crate) fn take_interrupt(&mut self, irq: u64, to: Mode, plat: &mut dyn Platform) {
+        // VS-mode sees its interrupts under their supervisor numbers.
+        let code = if irq & RAW != 0 {
+            irq & !RAW
+        } else if to == Mode::VS && VS_BITS >> irq & 1 != 0 {
+            irq - 1
+        } else {
+            irq
+        };
+        self.syndrome = Syndrome::of(INTERRUPT | code);
+        self.enter(to, self.state.pc, plat);
+    }
+
+    /// Takes the exception described by [`Hart::syndrome`], raised by the instruction at `epc`.
+    pub(crate) fn take_exception(&mut self, epc: u64, plat: &mut dyn Platform) {
+        let bit = 1u64 << (self.syndrome.cause & 63);
+        let to = if self.mode == Mode::M || self.csr.medeleg & bit == 0 {
+            Mode::M
+        } else if self.mode.v() && self.csr.hedeleg & bit != 0 {
+            Mode::VS
+        } else {
+            Mode::HS
+        };
+        self.enter(to, epc, plat);
+    }
+
+    fn enter(&mut self, to: Mode, epc: u64, plat: &mut dyn Platform) {
+        let before = self.watch.meter.enter(Activity::Trap);
+        let s = self.syndrome;
+        let from = self.mode;
+        let is_ecall = matches!(
+            s.cause,
+            exception::ECALL_U | exception::ECALL_S | exception::ECALL_VS | exception::ECALL_M
+        );
+        plat.record(&Event::Trap(Trap {
+            time: self.state.cycles,
+            hart: self.id,
+            from,
+            to,
+            guest: self.guest(),
+            cause: s.cause,
+            epc,
+            tval: s.tval,
+            gpa: s.gpa,
+            insn: s.insn,
+            args: if is_ecall {
+                [
+                    self.state.x[10],
+                    self.state.x[11],
+                    self.state.x[16],
+                    self.state.x[17],
+                ]
+            } else {
+                [0; 4]
+            },
+            htimedelta: self.csr.htimedelta,
+        }));
+        let privilege = from.privilege() as u64;
+        let c = &mut self.csr;
+        let tvec = match to {
+            Mode::M => {
+                c.events[HpmEvent::TrapM as usize] += 1;
+                c.mepc = epc;
+                c.mcause = s.cause;
+                c.mtval = s.tval;
+                c.mtval2 = s.gpa >> 2;
+                c.mtinst = s.tinst;
+                let mut m = c.mstatus
+                    & !(status::MPP | status::MPIE | status::MIE | status::MPV | status::GVA);
+                m |= privilege << 11;
+                m |= (c.mstatus & status::MIE) << 4;
+                if from.v() {
+                    m |= status::MPV;
+                }
+                if s.gva {
+                    m |= status::GVA;
+                }
+                c.mstatus = m;
+                c.mtvec
+            }
+            Mode::VS => {
+                c.events[HpmEvent::TrapVs as usize] += 1;
+                let b = &mut c.s[1];
+                b.epc = epc;
+                b.cause = s.cause;
+                b.tval = s.tval;
+                let tvec = b.tvec;
+                c.vsstatus = pushed(c.vsstatus, from);
+                tvec
+            }
+            _ => {
+                let event = if from.v() {
+                    HpmEvent::GuestExit
+                } else {
+                    HpmEvent::TrapHs
+                };
+                c.events[event as usize] += 1;
+                let b = &mut c.s[0];
+                b.epc = epc;
+                b.cause = s.cause;
+                b.tval = s.tval;
+                let tvec = b.tvec;
+                c.mstatus = pushed(c.mstatus, from);
+                if self.config.extensions.h {
+                    c.htval = s.gpa >> 2;
+                    c.htinst = s.tinst;
+                    let mut h = c.hstatus & !(hstatus::SPV | hstatus::GVA);
+                    if from.v() {
+                        h |= hstatus::SPV;
+                        h = h & !hstatus::SPVP | privilege << 8;
+                    }
+                    if s.gva {
+                        h |= hstatus::GVA;
+                    }
+                    c.hstatus = h;
+                }
+                tvec
+            }
+        };
+        let vectored = tvec & 1 != 0 && s.cause & INTERRUPT != 0;
+        self.state.pc = (tvec & !3)
+            + if vectored {
+                4 * (s.cause & !INTERRUPT)
+            } else {
+                0
+            };
+        self.state.cycles += u64::from(self.config.cost.trap);
+        self.set_mode(to, plat);
+        self.watch.meter.leave(before);
+    }
+
+    /// `mret`.
+    pub(crate) fn mret(&mut self, inst: &Inst, plat: &mut dyn Platform) -> Result<u64, Fault> {
+        if self.mode != Mode::M {
+            return self.illegal(inst);
+        }
+        let m = self.csr.mstatus;
+        let privilege = Priv::from_bits(m >> 11);
+        let to = Mode::new(privilege, m & status::MPV != 0);
+        let mut new = m & !(status::MPP | status::MPV | status::MIE | status::MPIE);
+        new |= (m & status::MPIE) >> 4 | status::MPIE;
+        if to != Mode::M {
+            new &= !status::MPRV;
+        }
+        self.csr.mstatus = new;
+        let target = self.csr.mepc & self.pc_mask();
+        self.leave(to, target, plat);
+        Ok(target)
+    }
+
+    /// `sret` in M-, HS- and VS-mode.
+    pub(crate) fn sret(&mut self, inst: &Inst, plat: &mut dyn Platform) -> Result<u64, Fault> {
+        let c = &mut self.csr;
+        match self.mode {
+            Mode::U => return self.illegal(inst),
+            Mode::VU => return self.virtual_instruction(inst),
+            Mode::HS if c.mstatus & status::TSR != 0 => return self.illegal(inst),
+            Mode::VS if c.hstatus & hstatus::VTSR != 0 => {
+                return self.virtual_instruction(inst);
+            }
+            _ => {}
+        }
+        let (to, target) = if self.mode == Mode::VS {
+            let (new, privilege) = popped(c.vsstatus);
+            c.vsstatus = new;
+            (Mode::new(privilege, true), c.s[1].epc)
+        } else {
+            let (new, privilege) = popped(c.mstatus);
+            c.mstatus = new & !status::MPRV;
+            let v = c.hstatus & hstatus::SPV != 0;
+            c.hstatus &= !hstatus::SPV;
+            (Mode::new(privilege, v), c.s[0].epc)
+        };
+        let target = target & self.pc_mask();
+        self.leave(to, target, plat);
+        Ok(target)
+    }
+
+    fn leave(&mut self, to: Mode, pc: u64, plat: &mut dyn Platform) {
+        self.state.cycles += u64::from(self.config.cost.xret);
+        if to.v() && !self.mode.v() {
+            self.csr.events[HpmEvent::GuestEntry as usize] += 1;
+            if self.has_aia() {
+                self.note_file(plat);
+            }
+        }
+        plat.record(&Event::Return(Return {
+            time: self.state.cycles,
+            hart: self.id,
+            from: self.mode,
+            to,
+            guest: self.guest(),
+            pc,
+        }));
+        self.set_mode(to, plat);
+    }
+
+    /// Changes mode; everything that depends on it follows.
+    pub(crate) fn set_mode(&mut self, mode: Mode, plat: &mut dyn Platform) {
+        if mode.v() && !self.mode.v() {
+            // What arrived meanwhile is pending for the guest as well.
+            self.csr.host_pending = 0;
+        }
+        self.mode = mode;
+        self.select_contexts();
+        self.recheck();
+        self.mode_notice(plat);
+    }
+
+    /// Tells an interrupt architecture that watches V and VMID.
+    pub(crate) fn mode_notice(&mut self, plat: &mut dyn Platform) {
+        if self.inputs.watched() {
+            let vmid = self.vmid();
+            plat.mode_changed(self.id, self.state.cycles, self.mode, vmid);
+            self.lines_changed();
+        }
+    }
+}
+
+/// `sstatus`-like register after a trap from `from`.
+fn pushed(old: u64, from: Mode) -> u64 {
+    let mut new = old & !(status::SPP | status::SPIE | status::SIE);
+    if from.privilege() == Priv::S {
+        new |= status::SPP;
+    }
+    new | (old & status::SIE) << 4
+}
+
+/// `sstatus`-like register after `sret`, and the privilege to return to.
+fn popped(old: u64) -> (u64, Priv) {
+    let privilege = if old & status::SPP != 0 {
+        Priv::S
+    } else {
+        Priv::U
+    };
+    let new = old & !(status::SPP | status::SIE);
+    (new | (old & status::SPIE) >> 4 | status::SPIE, privilege)
+}

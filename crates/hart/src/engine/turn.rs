@@ -1,0 +1,56 @@
+//! What a hart's run loop keeps between blocks.
+
+/// See the module text.
+#[derive(Default)]
+pub(crate) struct Turn {
+    /// `cycles` at which the present slice ends.
+    pub end: u64,
+    /// The hart waits in WFI.
+    pub waiting: bool,
+    wait_reported: bool,
+    /// A `wrs` instruction gives up the rest of the quantum.
+    stalled: bool,
+    fence_i: bool,
+    /// Where an observer stopped inside a block: program counter and instructions left of the block.
+    cut: Option<(u64, usize)>,
+}
+
+impl Turn {
+    /// A `wrs` instruction waits.
+    pub fn stall(&mut self) {
+        self.stalled = true;
+    }
+
+    /// Whether one waited since the last call.
+    pub fn take_stall(&mut self) -> bool {
+        std::mem::take(&mut self.stalled)
+    }
+
+    /// Code may have changed: `fence.i`, or another machine's pages are current.
+    pub fn fence_i(&mut self) {
+        self.fence_i = true;
+    }
+
+    /// Whether it may have since the last call.
+    pub fn take_fence_i(&mut self) -> bool {
+        std::mem::take(&mut self.fence_i)
+    }
+
+    /// Whether the hart waits is to be reported, if that has changed.
+    pub fn wait_changed(&mut self) -> bool {
+        std::mem::replace(&mut self.wait_reported, self.waiting) != self.waiting
+    }
+
+    /// An observer stopped at `pc` with `left` instructions of the block to go.
+    pub fn cut(&mut self, pc: u64, left: usize) {
+        self.cut = Some((pc, left));
+    }
+
+    /// Instructions that are left of a block in which an observer stopped at `pc`.
+    pub fn take_cut(&mut self, pc: u64) -> usize {
+        match self.cut.take() {
+            Some((at, left)) if at == pc => left,
+            _ => 0,
+        }
+    }
+}

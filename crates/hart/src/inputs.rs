@@ -1,0 +1,64 @@
+//! Interrupt inputs of a hart, as last read from the platform.
+
+use trapless_isa::port::Lines;
+
+use crate::platform::Platform;
+
+/// See the module text.
+#[derive(Default)]
+pub(crate) struct Inputs {
+    lines: Lines,
+    stale: bool,
+    watched: bool,
+    sums_timer_sets: bool,
+}
+
+impl Inputs {
+    /// Not read yet.
+    pub fn new() -> Self {
+        Self {
+            stale: true,
+            ..Self::default()
+        }
+    }
+
+    /// A run begins: asks the platform what it wants to know, and whether inputs have changed.
+    pub fn begin(&mut self, hart: usize, plat: &dyn Platform) {
+        self.watched = plat.wants_mode_changes();
+        self.sums_timer_sets = plat.sums_timer_sets();
+        self.stale |= plat.lines_changed(hart);
+    }
+
+    /// The inputs.
+    #[inline]
+    pub fn lines(&self) -> &Lines {
+        &self.lines
+    }
+
+    /// The platform may have changed them.
+    pub fn outdate(&mut self) {
+        self.stale = true;
+    }
+
+    /// Reads them again if they may have changed. Whether it did; `pulse` and `arrived` are for the caller to
+    /// take then.
+    pub fn update(&mut self, hart: usize, now: u64, plat: &mut dyn Platform) -> bool {
+        if !self.stale && now < self.lines.deadline {
+            return false;
+        }
+        self.stale = false;
+        self.lines = plat.lines(hart, now);
+        true
+    }
+
+    /// The interrupt architecture wants to know of mode changes.
+    pub fn watched(&self) -> bool {
+        self.watched
+    }
+
+    /// [`Platform::sums_timer_sets`].
+    #[inline]
+    pub fn sums_timer_sets(&self) -> bool {
+        self.sums_timer_sets
+    }
+}

@@ -1,0 +1,230 @@
+//! Loads, stores and atomics: what happens when the TLB does not hit.
+
+use trapless_isa::cause::exception;
+use trapless_isa::{Mode, Priv};
+
+use super::address::{Access, HostAddr};
+use super::ram;
+use super::translate::{Effective, key};
+use crate::hart::Hart;
+use crate::platform::Platform;
+use crate::syndrome::Fault;
+
+impl Hart {
+    /// Rules for ordinary loads and stores now.
+    pub(crate) fn effective(&mut self) -> Effective {
+        let key = key(&self.csr, self.data_mode);
+        let array = self.tlb.intern(&key);
+        Effective {
+            mode: self.data_mode,
+            hlvx: false,
+            array,
+        }
+    }
+
+    /// Rules for `hlv`, `hlvx` and `hsv`: V=1 with the privilege in `hstatus.SPVP`.
+    pub(crate) fn effective_guest(&mut self, hlvx: bool) -> Effective {
+        let privilege = if self.csr.hstatus & trapless_isa::csr::hstatus::SPVP != 0 {
+            Priv::S
+        } else {
+            Priv::U
+        };
+        let mode = Mode::new(privilege, true);
+        let key = key(&self.csr, mode);
+        let array = self.tlb.intern(&key);
+        Effective { mode, hlvx, array }
+    }
+
+    /// Physical address for an access that does not cross a page.
+    fn physical(
+        &mut self,
+        va: u64,
+        len: u64,
+        access: Access,
+        eff: &Effective,
+    ) -> Result<Place, Fault> {
+        let known = (!eff.hlvx).then(|| self.tlb.lookup(eff.array, va, access));
+        let host = match known.flatten() {
+            Some(host) => {
+                self.watch.counts.slow_hits += 1;
+                if access == Access::Write && self.tlb.noted(eff.array, va) {
+                    let page = self.ram.page_of(host);
+                    if self.ram.code_pages().writable(page) {
+                        self.tlb.unnote(eff.array, va, page);
+                    }
+                }
+                host
+            }
+            None => {
+                let pa = self.translate(va, len, access, eff)?;
+                if !self.ram.contains(pa, len) {
+                    return Ok(Place::Bus(pa));
+                }
+                self.ram.host(pa)
+            }
+        };
+        if access == Access::Write {
+            self.ram.code_pages().written(self.ram.page_of(host));
+        }
+        Ok(Place::Ram(host))
+    }
+
+    /// Load by the slow path.
+    #[cold]
+    pub(crate) fn load_slow(
+        &mut self,
+        va: u64,
+        size: u8,
+        eff: &Effective,
+        plat: &mut dyn Platform,
+    ) -> Result<u64, Fault> {
+        let len = u64::from(size);
+        let misaligned = va & (len - 1) != 0;
+        if misaligned && !self.config.misaligned {
+            return self.fault(exception::LOAD_MISALIGNED, va, eff.mode.v());
+        }
+        if (va & 0xFFF) + len > 0x1000 {
+            let mut value = 0;
+            for i in 0..len {
+                let byte = match self.physical(va.wrapping_add(i), 1, Access::Read, eff)? {
+                    // SAFETY: `physical` found this byte inside RAM.
+                    Place::Ram(host) => unsafe { ram::load(host, 1) },
+                    Place::Bus(_) => {
+                        return self.fault(exception::LOAD_ACCESS, va, eff.mode.v());
+                    }
+                };
+                value |= byte << (8 * i);
+            }
+            return Ok(value);
+        }
+        match self.physical(va, len, Access::Read, eff)? {
+            // SAFETY: `physical` found `size` bytes of one page inside RAM.
+            Place::Ram(host) => Ok(unsafe { ram::load(host, size) }),
+            Place::Bus(pa) => {
+                self.state.cycles += u64::from(self.config.cost.device);
+                let value = if misaligned {
+                    None
+                } else {
+                    plat.load(self.id, self.state.cycles, pa, size, eff.mode)
+                        .ok()
+                };
+                self.lines_changed();
+                match value {
+                    Some(value) => Ok(value),
+                    None => self.fault(exception::LOAD_ACCESS, va, eff.mode.v()),
+                }
+            }
+        }
+    }
+
+    /// Store by the slow path.
+    #[cold]
+    pub(crate) fn store_slow(
+        &mut self,
+        va: u64,
+        size: u8,
+        value: u64,
+        eff: &Effective,
+        plat: &mut dyn Platform,
+    ) -> Result<(), Fault> {
+        let len = u64::from(size);
+        let misaligned = va & (len - 1) != 0;
+        if misaligned && !self.config.misaligned {
+            return self.fault(exception::STORE_MISALIGNED, va, eff.mode.v());
+        }
+        if (va & 0xFFF) + len > 0x1000 {
+            return self.store_across_pages(va, size, value, eff);
+        }
+        match self.physical(va, len, Access::Write, eff)? {
+            Place::Ram(host) => {
+                // SAFETY: `physical` found `size` bytes of one page inside RAM.
+                unsafe { ram::store(host, size, value) };
+                Ok(())
+            }
+            Place::Bus(pa) => {
+                self.state.cycles += u64::from(self.config.cost.device);
+                let done = !misaligned
+                    && plat
+                        .store(self.id, self.state.cycles, pa, size, value, eff.mode)
+                        .is_ok();
+                self.lines_changed();
+                if done {
+                    Ok(())
+                } else {
+                    self.fault(exception::STORE_ACCESS, va, eff.mode.v())
+                }
+            }
+        }
+    }
+
+    /// Both pages are translated before the first byte is written.
+    fn store_across_pages(
+        &mut self,
+        va: u64,
+        size: u8,
+        value: u64,
+        eff: &Effective,
+    ) -> Result<(), Fault> {
+        let mut hosts = [HostAddr::new(0); 8];
+        for i in 0..u64::from(size) {
+            match self.physical(va.wrapping_add(i), 1, Access::Write, eff)? {
+                Place::Ram(host) => hosts[i as usize] = host,
+                Place::Bus(_) => return self.fault(exception::STORE_ACCESS, va, eff.mode.v()),
+            }
+        }
+        for (i, host) in hosts.iter().enumerate().take(usize::from(size)) {
+            // SAFETY: `physical` found this byte inside RAM.
+            unsafe { ram::store(*host, 1, value >> (8 * i)) };
+        }
+        Ok(())
+    }
+
+    /// Host address for LR (`write` = false), SC and AMO: naturally aligned, in RAM.
+    pub(crate) fn atomic(&mut self, va: u64, size: u8, write: bool) -> Result<HostAddr, Fault> {
+        let entry = self.tlb.data(va);
+        let tag = if write { entry.write } else { entry.read };
+        // Misaligned addresses keep low bits that no tag has.
+        if tag == va & (!0xFFF | (u64::from(size) - 1)) {
+            return Ok(HostAddr::of(va, entry.addend));
+        }
+        let eff = self.effective();
+        let virt = eff.mode.v();
+        let (access, misaligned, fault) = if write {
+            (
+                Access::Write,
+                exception::STORE_MISALIGNED,
+                exception::STORE_ACCESS,
+            )
+        } else {
+            (
+                Access::Read,
+                exception::LOAD_MISALIGNED,
+                exception::LOAD_ACCESS,
+            )
+        };
+        if va & (u64::from(size) - 1) != 0 {
+            return self.fault(misaligned, va, virt);
+        }
+        match self.physical(va, u64::from(size), access, &eff)? {
+            Place::Ram(host) => Ok(host),
+            Place::Bus(_) => self.fault(fault, va, virt),
+        }
+    }
+
+    /// Permission check of `cbo.inval`, `cbo.clean` and `cbo.flush`: a load or a store to the block
+    /// must be permitted; failures are reported as those of a store.
+    pub(crate) fn cbo_permitted(&mut self, va: u64, eff: &Effective) -> Result<(), Fault> {
+        if self.physical(va, 1, Access::Read, eff).is_ok() {
+            return Ok(());
+        }
+        self.physical(va, 1, Access::Write, eff).map(|_| ())
+    }
+}
+
+/// Where a physical address leads.
+pub(crate) enum Place {
+    /// Host address in RAM.
+    Ram(HostAddr),
+    /// Physical address outside RAM.
+    Bus(u64),
+}

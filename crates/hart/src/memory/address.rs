@@ -1,0 +1,95 @@
+//! What the host side of memory is counted in: addresses of this process, pages of RAM, kinds of access.
+
+use std::ptr;
+
+/// An address in this process, in the mapping of RAM.
+///
+/// It is a number, not a pointer: TLB entries hold its distance from a virtual address of the guest. The
+/// mapping's provenance is exposed when RAM is made, and [`as_ptr`](Self::as_ptr) picks it up again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct HostAddr(usize);
+
+impl HostAddr {
+    /// An address as a number.
+    #[inline(always)]
+    pub const fn new(address: usize) -> Self {
+        Self(address)
+    }
+
+    /// Where virtual address `va` of the guest is, by the addend of the TLB entry that holds its page.
+    #[inline(always)]
+    pub const fn of(va: u64, addend: u64) -> Self {
+        Self(va.wrapping_add(addend) as usize)
+    }
+
+    /// The addend of a TLB entry that leads from the page of `va` to the page of this address.
+    #[inline]
+    pub const fn addend(self, va: u64) -> u64 {
+        (self.page().0 as u64).wrapping_sub(va & !0xFFF)
+    }
+
+    /// The number.
+    #[inline(always)]
+    pub const fn get(self) -> usize {
+        self.0
+    }
+
+    /// First byte of the page that it is in.
+    #[inline]
+    pub const fn page(self) -> Self {
+        Self(self.0 & !0xFFF)
+    }
+
+    /// The address `bytes` further.
+    #[inline]
+    pub const fn add(self, bytes: usize) -> Self {
+        Self(self.0.wrapping_add(bytes))
+    }
+
+    /// Bytes from `base` to this address, modulo 2^64 if it is before it.
+    #[inline]
+    pub const fn offset_from(self, base: Self) -> usize {
+        self.0.wrapping_sub(base.0)
+    }
+
+    /// A pointer to what is there.
+    #[inline(always)]
+    pub fn as_ptr<T>(self) -> *mut T {
+        ptr::with_exposed_provenance_mut(self.0)
+    }
+}
+
+/// Number of a page of RAM; that at the base is 0.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct PageIndex(u32);
+
+impl PageIndex {
+    /// Page `index`; RAM has less than 2^32 of them.
+    #[inline]
+    pub const fn new(index: usize) -> Self {
+        Self(index as u32)
+    }
+
+    /// The number, for tables by page.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The number, for the compiler.
+    #[inline]
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+}
+
+/// What an access needs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Load.
+    Read,
+    /// Store or AMO.
+    Write,
+    /// Instruction fetch.
+    Exec,
+}

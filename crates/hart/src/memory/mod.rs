@@ -1,0 +1,23 @@
+//! Memory as a hart sees it, from a virtual address to a byte of the host.
+//!
+//! ```text
+//! access ── slow path of loads and stores: TLB again, RAM or bus
+//!  └── translate ── contexts, PMP, fills the TLB
+//!       ├── walk    page tables of one or two stages
+//!       ├── pmp     physical memory protection
+//!       └── tlb     by context; which slots let stores hit a page
+//! ram ── one mapping of the host
+//!  ├── code_pages   pages with code, and which of them were written
+//!  └── prefault     asks the host for memory ahead
+//! ```
+
+pub(crate) mod access;
+pub(crate) mod address;
+pub(crate) mod code_pages;
+pub(crate) mod huge;
+pub(crate) mod pmp;
+mod prefault;
+pub(crate) mod ram;
+pub(crate) mod tlb;
+pub(crate) mod translate;
+mod walk;

@@ -1,0 +1,220 @@
+//! RAM as one host mapping.
+//!
+//! Devices reach the same bytes through `vm-memory`; harts read and write them directly. A machine
+//! runs its harts and devices on one host thread, so that accesses never race.
+
+use std::sync::Arc;
+
+use super::address::{HostAddr, PageIndex};
+use super::code_pages::CodePages;
+use super::prefault::Prefault;
+
+use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
+
+/// RAM cannot be set up.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot map {bytes} bytes of RAM: {reason}; use a smaller --ram")]
+pub struct RamError {
+    /// Size asked for.
+    pub bytes: u64,
+    /// What the host said.
+    pub reason: String,
+}
+
+/// Physical memory of a machine: one region, allocated lazily by the host.
+#[derive(Clone)]
+pub struct Ram {
+    mem: Arc<GuestMemoryMmap<()>>,
+    base: u64,
+    size: u64,
+    host: HostAddr,
+    pages: Arc<CodePages>,
+    prefault: Arc<Prefault>,
+}
+
+impl Ram {
+    /// Maps `size` bytes (a multiple of 4 KiB) at physical address `base`.
+    ///
+    /// # Errors
+    /// [`RamError`] if the host refuses the mapping.
+    pub fn new(base: u64, size: u64) -> Result<Self, RamError> {
+        let fail = |reason: String| RamError {
+            bytes: size,
+            reason,
+        };
+        if size == 0 || size % 4096 != 0 || base % 4096 != 0 {
+            return Err(fail("size must be a positive multiple of 4096".into()));
+        }
+        let bytes = usize::try_from(size).map_err(|e| fail(e.to_string()))?;
+        let mem = GuestMemoryMmap::<()>::from_ranges(&[(GuestAddress(base), bytes)])
+            .map_err(|e| fail(e.to_string()))?;
+        let host = mem
+            .get_host_address(GuestAddress(base))
+            .map_err(|e| fail(e.to_string()))?;
+        #[cfg(target_os = "linux")]
+        // SAFETY: the range is the mapping. Huge pages are a wish: without them all is the same but slower.
+        unsafe {
+            libc::madvise(host.cast(), bytes, libc::MADV_HUGEPAGE);
+        }
+        // Harts reach it by numbers from here on.
+        let host = HostAddr::new(host.expose_provenance());
+        let mem = Arc::new(mem);
+        Ok(Self {
+            prefault: Arc::new(Prefault::new(&mem, base, size)),
+            mem,
+            base,
+            size,
+            host,
+            pages: Arc::new(CodePages::new(bytes / 4096)),
+        })
+    }
+
+    /// The same memory for devices.
+    pub fn guest_memory(&self) -> &Arc<GuestMemoryMmap<()>> {
+        &self.mem
+    }
+
+    /// Physical address of the first byte.
+    pub fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// Size in bytes.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Whether `len` bytes at physical address `addr` are RAM.
+    #[inline]
+    pub fn contains(&self, addr: u64, len: u64) -> bool {
+        let offset = addr.wrapping_sub(self.base);
+        offset < self.size && len <= self.size - offset
+    }
+
+    /// Which pages hold decoded code.
+    #[inline]
+    pub(crate) fn code_pages(&self) -> &CodePages {
+        &self.pages
+    }
+
+    /// A TLB is about to let stores to `page` hit, or to take the slow path that notes them.
+    #[inline]
+    pub(crate) fn will_write(&self, page: PageIndex) {
+        self.prefault.touched(page);
+    }
+
+    /// Page of a host address inside the mapping.
+    #[inline]
+    pub(crate) fn page_of(&self, host: HostAddr) -> PageIndex {
+        PageIndex::new(host.offset_from(self.host) / 4096)
+    }
+
+    /// Page of a physical address inside RAM.
+    #[inline]
+    pub(crate) fn page_at(&self, addr: u64) -> PageIndex {
+        PageIndex::new(((addr - self.base) / 4096) as usize)
+    }
+
+    /// Physical address of a page.
+    #[inline]
+    pub(crate) fn address_of(&self, page: PageIndex) -> u64 {
+        self.base + page.index() as u64 * 4096
+    }
+
+    /// Whether a host address lies in the mapping.
+    #[inline]
+    pub(crate) fn holds(&self, host: HostAddr) -> bool {
+        (host.offset_from(self.host) as u64) < self.size
+    }
+
+    /// Somebody is about to fill `len` bytes of RAM from `addr` on: the host can begin to provide memory. What is
+    /// outside RAM does not count.
+    pub fn expect_writes(&self, addr: u64, len: u64) {
+        self.prefault.expect(addr, len);
+    }
+
+    /// Something other than a hart may have written any of RAM.
+    pub fn written_by_device(&self) {
+        self.pages.anything_written();
+    }
+
+    /// Host address of a physical address; the caller has checked [`contains`](Self::contains).
+    #[inline]
+    pub(crate) fn host(&self, addr: u64) -> HostAddr {
+        debug_assert!(self.contains(addr, 1));
+        self.host.add((addr - self.base) as usize)
+    }
+
+    /// Physical address of a host address inside the mapping.
+    #[inline]
+    pub(crate) fn physical(&self, host: HostAddr) -> u64 {
+        self.base + host.offset_from(self.host) as u64
+    }
+
+    /// Loads `size` (1, 2, 4, 8) bytes, zero-extended; `None` outside RAM.
+    #[inline]
+    pub fn load(&self, addr: u64, size: u8) -> Option<u64> {
+        if !self.contains(addr, u64::from(size)) {
+            return None;
+        }
+        // SAFETY: the range was checked to lie inside the mapping, which lives as long as `self`.
+        Some(unsafe { load(self.host(addr), size) })
+    }
+
+    /// Stores the low `size` (1, 2, 4, 8) bytes; `None` outside RAM.
+    #[inline]
+    pub fn store(&self, addr: u64, size: u8, value: u64) -> Option<()> {
+        if !self.contains(addr, u64::from(size)) {
+            return None;
+        }
+        let host = self.host(addr);
+        self.pages.written(self.page_of(host));
+        // SAFETY: the range was checked to lie inside the mapping, which lives as long as `self`.
+        unsafe { store(host, size, value) };
+        Some(())
+    }
+}
+
+/// Loads `size` bytes at a host address.
+///
+/// # Safety
+/// `host..host + size` must lie inside the mapping of a live [`Ram`].
+#[inline(always)]
+pub(crate) unsafe fn load(host: HostAddr, size: u8) -> u64 {
+    // SAFETY: promised by the caller; unaligned reads carry no alignment requirement.
+    unsafe {
+        match size {
+            1 => u64::from(host.as_ptr::<u8>().read()),
+            2 => u64::from(host.as_ptr::<u16>().read_unaligned()),
+            4 => u64::from(host.as_ptr::<u32>().read_unaligned()),
+            _ => host.as_ptr::<u64>().read_unaligned(),
+        }
+    }
+}
+
+/// Stores `size` bytes at a host address.
+///
+/// # Safety
+/// `host..host + size` must lie inside the mapping of a live [`Ram`].
+#[inline(always)]
+pub(crate) unsafe fn store(host: HostAddr, size: u8, value: u64) {
+    // SAFETY: promised by the caller; unaligned writes carry no alignment requirement.
+    unsafe {
+        match size {
+            1 => host.as_ptr::<u8>().write(value as u8),
+            2 => host.as_ptr::<u16>().write_unaligned(value as u16),
+            4 => host.as_ptr::<u32>().write_unaligned(value as u32),
+            _ => host.as_ptr::<u64>().write_unaligned(value),
+        }
+    }
+}
+
+/// Clears `len` bytes at a host address.
+///
+/// # Safety
+/// `host..host + len` must lie inside the mapping of a live [`Ram`].
+#[inline]
+pub(crate) unsafe fn zero(host: HostAddr, len: usize) {
+    // SAFETY: promised by the caller.
+    unsafe { host.as_ptr::<u8>().write_bytes(0, len) };
+}

@@ -1,0 +1,343 @@
+//! Translation contexts: which are resident, which are selected, and which one is recycled.
+
+use trapless_isa::Mode;
+use trapless_jit::TLB_ENTRIES as ENTRIES;
+
+/// Contexts kept before the least recently used one is recycled.
+pub(super) const CONTEXTS: usize = 16;
+/// Entries of one context: both ways.
+pub(super) const BOTH_WAYS: usize = 2 * ENTRIES;
+/// Filled slots remembered per context; beyond this clearing it touches all.
+const FILLED: usize = 1024;
+/// Ranges with superpages remembered per context; beyond this every address fence drops all of it.
+const SUPERPAGES: usize = 16;
+/// Such a range, unless a superpage is larger: kernels map all of RAM with superpages, far from what they fence.
+const RANGE: u64 = 1 << 30;
+
+/// Bits of [`Key::flags`].
+const SUM: u32 = 1;
+const MXR: u32 = 3 << 1;
+
+/// Identity of a translation context.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Key {
+    /// Effective mode, and SUM, MXR and A/D and PBMT configuration bits as packed by the owner.
+    pub flags: u32,
+    /// `satp` (V=0) or `vsatp` (V=1); 0 for M-mode.
+    pub satp: u64,
+    /// `hgatp` if V=1, else 0.
+    pub hgatp: u64,
+    /// Effective mode.
+    pub mode: Mode,
+}
+
+impl Key {
+    fn asid(&self) -> u16 {
+        (self.satp >> 44) as u16
+    }
+
+    fn vmid(&self) -> u16 {
+        (self.hgatp >> 44) as u16 & 0x3FFF
+    }
+
+    /// The context of fetches: SUM and MXR are about loads and stores.
+    pub fn for_fetches(&self) -> Self {
+        Self {
+            flags: self.flags & !(SUM | MXR),
+            ..*self
+        }
+    }
+
+    /// The same with the other value of SUM.
+    fn twin(&self) -> Self {
+        Self {
+            flags: self.flags ^ SUM,
+            ..*self
+        }
+    }
+
+    fn sum(&self) -> usize {
+        (self.flags & SUM) as usize
+    }
+}
+
+/// Which contexts a fence names.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Scope {
+    /// V=0 contexts, all or one ASID.
+    Host(Option<u16>),
+    /// V=1 contexts of one VMID, all or one ASID.
+    Guest(u16, Option<u16>),
+    /// V=1 contexts, all or one VMID.
+    GStage(Option<u16>),
+    /// Everything (PMP changes).
+    All,
+}
+
+impl Scope {
+    /// Whether a context is one of them.
+    pub(super) fn names(self, key: &Key) -> bool {
+        let v = key.mode.v();
+        match self {
+            Self::Host(asid) => !v && asid.is_none_or(|a| a == key.asid()),
+            Self::Guest(vmid, asid) => {
+                v && key.vmid() == vmid && asid.is_none_or(|a| a == key.asid())
+            }
+            Self::GStage(vmid) => v && vmid.is_none_or(|vmid| vmid == key.vmid()),
+            Self::All => true,
+        }
+    }
+}
+
+/// Where the array of a context is: index of its first entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct TlbArray(usize);
+
+impl TlbArray {
+    fn of_context(context: usize) -> Self {
+        Self(context * BOTH_WAYS)
+    }
+
+    fn context(self) -> usize {
+        self.0 / BOTH_WAYS
+    }
+
+    /// Index of its first entry.
+    #[inline(always)]
+    pub(super) fn start(self) -> usize {
+        self.0
+    }
+
+    /// Index of the entry of the first way that may hold `va`; that of the second way is `ENTRIES` further.
+    #[inline(always)]
+    pub(super) fn slot(self, va: u64) -> usize {
+        self.0 + slot(va)
+    }
+}
+
+/// Number of the entry in a way that may hold `va`.
+#[inline(always)]
+fn slot(va: u64) -> usize {
+    (va >> 12) as usize & (ENTRIES - 1)
+}
+
+/// Slots of an array that may not be empty.
+#[derive(Default)]
+pub(super) struct Filled(Vec<u16>);
+
+impl Filled {
+    /// Their numbers; `None` if that may be all.
+    pub fn slots(&self) -> Option<impl Iterator<Item = usize>> {
+        let slots = self.0.iter().map(|&slot| usize::from(slot));
+        (self.0.len() <= FILLED).then_some(slots)
+    }
+
+    fn add(&mut self, va: u64) {
+        if self.0.len() <= FILLED {
+            self.0.push(slot(va) as u16);
+        }
+    }
+}
+
+struct Context {
+    key: Key,
+    used: u64,
+    /// Virtual ranges (base, mask) in which this context has superpages.
+    superpages: Vec<(u64, u64)>,
+    /// Context that was the same with the other value of SUM.
+    twin: Option<usize>,
+    filled: Filled,
+}
+
+impl Context {
+    fn new(key: Key, used: u64) -> Self {
+        Self {
+            key,
+            used,
+            superpages: Vec::new(),
+            twin: None,
+            filled: Filled::default(),
+        }
+    }
+
+    fn add_superpage(&mut self, va: u64, span: u64) {
+        let mask = !(span.max(RANGE) - 1);
+        let range = (va & mask, mask);
+        let list = &mut self.superpages;
+        if list.len() < SUPERPAGES && !list.contains(&range) {
+            list.push(range);
+        }
+    }
+
+    /// Whether `va` may be in a superpage.
+    fn may_hold_superpage(&self, va: u64) -> bool {
+        let mut ranges = self.superpages.iter();
+        self.superpages.len() >= SUPERPAGES || ranges.any(|(base, mask)| va & mask == *base)
+    }
+}
+
+/// How a context came to have an array.
+pub(super) enum Interned {
+    /// It was resident.
+    Known(TlbArray),
+    /// It has one that nobody has had, behind all others.
+    New(TlbArray),
+    /// It has that of another one, of which these slots remain.
+    Recycled(TlbArray, Filled),
+}
+
+/// The contexts of a TLB.
+pub(super) struct Contexts {
+    list: Vec<Context>,
+    clock: u64,
+    /// Context that each mode used last with SUM clear and set: a guess that is nearly always right.
+    latest: [[usize; 2]; Mode::ALL.len()],
+    /// Selected for fetches.
+    pub fetch: TlbArray,
+    /// Selected for loads and stores.
+    pub data: TlbArray,
+    /// What a change of SUM selects for loads and stores, if it is known.
+    pub twin: Option<TlbArray>,
+}
+
+impl Contexts {
+    pub fn new() -> Self {
+        Self {
+            list: Vec::new(),
+            clock: 0,
+            latest: [[0; 2]; Mode::ALL.len()],
+            fetch: TlbArray(0),
+            data: TlbArray(0),
+            twin: None,
+        }
+    }
+
+    /// Arrays of the contexts, and what is in them.
+    pub fn iter(&self) -> impl Iterator<Item = (TlbArray, &Filled)> {
+        let list = self.list.iter().enumerate();
+        list.map(|(i, context)| (TlbArray::of_context(i), &context.filled))
+    }
+
+    /// Makes a context resident, and the most recently used one.
+    pub fn intern(&mut self, key: &Key) -> Interned {
+        self.clock += 1;
+        let hint = self.latest[key.mode as usize][key.sum()];
+        let known = match self.list.get(hint) {
+            Some(context) if context.key == *key => Some(hint),
+            _ => self.list.iter().position(|c| c.key == *key),
+        };
+        if let Some(i) = known {
+            self.latest[key.mode as usize][key.sum()] = i;
+            self.list[i].used = self.clock;
+            return Interned::Known(TlbArray::of_context(i));
+        }
+        let context = Context::new(*key, self.clock);
+        if self.list.len() < CONTEXTS {
+            self.list.push(context);
+            return Interned::New(TlbArray::of_context(self.list.len() - 1));
+        }
+        let array = self.least_recently_used();
+        let old = std::mem::replace(&mut self.list[array.context()], context);
+        if self.twin == Some(array) {
+            self.twin = None;
+        }
+        Interned::Recycled(array, old.filled)
+    }
+
+    /// Array of the context that is recycled: not a selected one.
+    fn least_recently_used(&self) -> TlbArray {
+        let contexts = self.list.iter().enumerate();
+        contexts
+            .map(|(i, context)| (TlbArray::of_context(i), context.used))
+            .filter(|(array, _)| ![self.fetch, self.data].contains(array))
+            .min_by_key(|(_, used)| *used)
+            .expect("more than two contexts")
+            .0
+    }
+
+    /// The context for loads and stores is another one than at `before`: finds the twin of the new one, `key`.
+    pub fn selected_data(&mut self, before: TlbArray, key: &Key) {
+        let twin = key.twin();
+        let (old, new) = (before.context(), self.data.context());
+        let is_twin = |list: &[Context], i: usize| list.get(i).is_some_and(|c| c.key == twin);
+        if is_twin(&self.list, old) {
+            self.list[old].twin = Some(new);
+            self.list[new].twin = Some(old);
+        }
+        let known = self.list[new].twin;
+        let known = known.filter(|&i| is_twin(&self.list, i));
+        self.twin = known.map(TlbArray::of_context);
+    }
+
+    /// Compiled code has changed SUM so many times.
+    pub fn sum_changed(&mut self, times: u64) {
+        let Some(twin) = &mut self.twin else {
+            return;
+        };
+        if times % 2 != 0 {
+            std::mem::swap(&mut self.data, twin);
+        }
+        // As if each had been selected, the last one last; the first change does not use what it leaves.
+        let arrays = [*twin, self.fetch, self.data];
+        for array in &arrays[usize::from(times == 1)..] {
+            self.clock += 1;
+            self.list[array.context()].used = self.clock;
+        }
+    }
+
+    /// The page of `va` got an entry in `array`, as part of a mapping of `span` bytes.
+    pub fn filled(&mut self, array: TlbArray, va: u64, span: u64) {
+        let context = &mut self.list[array.context()];
+        context.filled.add(va);
+        if span > 4096 {
+            context.add_superpage(va, span);
+        }
+    }
+
+    /// What a fence, of all addresses or that of `va`, drops of the context of `array`. If it is everything, the
+    /// caller empties the slots and hands them to [`emptied`](Self::emptied).
+    pub fn fenced(&mut self, array: TlbArray, scope: Scope, va: Option<u64>) -> Fenced {
+        let context = &mut self.list[array.context()];
+        if !scope.names(&context.key) {
+            return Fenced::Nothing;
+        }
+        match va {
+            Some(va) if !context.may_hold_superpage(va) => Fenced::Page(va),
+            _ => {
+                context.superpages.clear();
+                Fenced::All(std::mem::take(&mut context.filled))
+            }
+        }
+    }
+
+    /// Takes back what [`Fenced::All`] gave out: the slots are empty now.
+    pub fn emptied(&mut self, array: TlbArray, mut filled: Filled) {
+        filled.0.clear();
+        self.list[array.context()].filled = filled;
+    }
+
+    /// Arrays of all contexts.
+    pub fn arrays(&self) -> impl Iterator<Item = TlbArray> + use<> {
+        (0..self.list.len()).map(TlbArray::of_context)
+    }
+}
+
+/// What a fence drops of a context.
+pub(super) enum Fenced {
+    /// It does not name it.
+    Nothing,
+    /// The page of this address.
+    Page(u64),
+    /// Everything: what is in these slots.
+    All(Filled),
+}
+
+#[cfg(test)]
+impl Contexts {
+    /// Contexts in the order in which they would be recycled.
+    pub fn by_age(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.list.len()).collect();
+        order.sort_by_key(|&i| self.list[i].used);
+        order
+    }
+}

@@ -1,0 +1,357 @@
+//! Tagged TLB: an array of two ways per translation context, several contexts resident.
+//!
+//! A context is everything that decides what an address means: effective mode, SUM, MXR, `satp` or
+//! `vsatp`, `hgatp`. A trap, a world switch or a change of V only selects another array; nothing is
+//! flushed. A new entry moves the first way's to the second, where fast paths look last; what is found there
+//! changes places with the first way's. Fences drop the contexts or entries they name. The TLB is not
+//! architecture: it may hold less than a fence allows, never more.
+
+mod contexts;
+#[cfg(test)]
+mod tests;
+mod writers;
+
+use std::ptr;
+
+// Fetches have an array of their own: their misses cost no virtual time, those of data do.
+use trapless_jit::{DataEntry as Entry, FetchEntry, TLB_ENTRIES as ENTRIES};
+
+use super::address::{Access, HostAddr, PageIndex};
+use super::huge;
+use contexts::{BOTH_WAYS, CONTEXTS, Contexts, Fenced, Filled, Interned};
+pub(crate) use contexts::{Key, Scope, TlbArray};
+use writers::Writers;
+
+/// No virtual page has this tag: its low bits are set.
+const INVALID: u64 = u64::MAX;
+const PAGE: u64 = !0xFFF;
+/// In a tag for stores: they are permitted, but take the slow path, which notes that code was written.
+const NOTED: u64 = 1 << 11;
+
+const EMPTY: Entry = Entry {
+    read: INVALID,
+    write: INVALID,
+    addend: 0,
+    pad: 0,
+};
+const EMPTY_FETCH: FetchEntry = FetchEntry {
+    exec: INVALID,
+    addend: 0,
+    table: 0,
+    pad: 0,
+};
+
+/// Where a page is.
+pub(crate) struct Mapping {
+    /// Any host address in it.
+    pub host: HostAddr,
+    /// Its number in RAM.
+    pub page: PageIndex,
+    /// Kinds of access that may hit, in the order of [`Access`].
+    pub permitted: [bool; 3],
+    /// Stores are to be noted.
+    pub noted: bool,
+    /// Size in bytes of the mapping it is part of.
+    pub span: u64,
+    /// Of a page that is executed: [`FetchEntry::table`].
+    pub table: usize,
+}
+
+/// Where compiled code finds the arrays of a TLB.
+pub(crate) struct Arrays {
+    /// That for loads and stores.
+    pub data: *mut Entry,
+    /// That which a change of SUM selects in its place; null if it is not known.
+    pub twin: *mut Entry,
+    /// That for fetches.
+    pub fetch: *mut FetchEntry,
+}
+
+/// See the module text.
+pub(crate) struct Tlb {
+    entries: Vec<Entry>,
+    fetches: Vec<FetchEntry>,
+    contexts: Contexts,
+    /// Slots of the first way with entries that let stores hit, now or before they moved to the second.
+    writers: Writers,
+}
+
+impl Tlb {
+    /// An empty one for RAM of so many pages.
+    pub fn new(pages: usize) -> Self {
+        Self {
+            entries: Vec::new(),
+            fetches: Vec::new(),
+            contexts: Contexts::new(),
+            writers: Writers::new(pages),
+        }
+    }
+
+    /// Entry of the first way that may hold `va` in the context of loads and stores.
+    #[inline(always)]
+    pub fn data(&self, va: u64) -> &Entry {
+        &self.entries[self.contexts.data.slot(va)]
+    }
+
+    /// Entry that may hold `va` in the context of fetches.
+    #[inline(always)]
+    pub fn fetch(&self, va: u64) -> &FetchEntry {
+        self.fetch_in(self.contexts.fetch, va)
+    }
+
+    #[inline(always)]
+    fn fetch_in(&self, array: TlbArray, va: u64) -> &FetchEntry {
+        let slot = array.slot(va);
+        let first = &self.fetches[slot];
+        if first.exec == va & PAGE {
+            first
+        } else {
+            &self.fetches[slot + ENTRIES]
+        }
+    }
+
+    /// Slot of the way that holds data of the page of `va` with a tag that `tag` picks; the second one if
+    /// none does.
+    fn way(&self, array: TlbArray, va: u64, tag: impl Fn(&Entry) -> u64) -> usize {
+        let slot = array.slot(va);
+        let first = tag(&self.entries[slot]) & !NOTED == va & PAGE;
+        if first { slot } else { slot + ENTRIES }
+    }
+
+    /// The arrays of the selected contexts, for compiled code. They are valid until the next call of another
+    /// method that may change entries.
+    #[inline]
+    pub fn arrays(&mut self) -> Arrays {
+        // No slice is borrowed in between: that would end what the first pointer may be used for.
+        let (entries, fetches) = (self.entries.as_mut_ptr(), self.fetches.as_mut_ptr());
+        Arrays {
+            data: entries.wrapping_add(self.contexts.data.start()),
+            twin: match self.contexts.twin {
+                None => ptr::null_mut(),
+                Some(twin) => entries.wrapping_add(twin.start()),
+            },
+            fetch: fetches.wrapping_add(self.contexts.fetch.start()),
+        }
+    }
+
+    /// Compiled code has changed SUM so many times.
+    pub fn sum_changed(&mut self, times: u64) {
+        self.contexts.sum_changed(times);
+    }
+
+    /// Array of the context of fetches, for [`insert`](Self::insert).
+    pub fn fetch_array(&self) -> TlbArray {
+        self.contexts.fetch
+    }
+
+    /// Selects the contexts of fetches and of loads and stores.
+    pub fn select(&mut self, fetch: &Key, data: &Key) {
+        let before = self.contexts.data;
+        self.contexts.fetch = self.intern(fetch);
+        self.contexts.data = if data == fetch {
+            self.contexts.fetch
+        } else {
+            self.intern(data)
+        };
+        self.contexts.selected_data(before, data);
+    }
+
+    /// Array of a context, made if it is not resident.
+    pub fn intern(&mut self, key: &Key) -> TlbArray {
+        match self.contexts.intern(key) {
+            Interned::Known(array) => array,
+            Interned::New(array) => {
+                if self.entries.is_empty() {
+                    self.entries = huge::reserve(CONTEXTS * BOTH_WAYS);
+                    self.fetches = huge::reserve(CONTEXTS * BOTH_WAYS);
+                }
+                let end = array.start() + BOTH_WAYS;
+                self.entries.resize(end, EMPTY);
+                self.fetches.resize(end, EMPTY_FETCH);
+                array
+            }
+            Interned::Recycled(array, filled) => {
+                self.clear(array, &filled);
+                array
+            }
+        }
+    }
+
+    fn clear(&mut self, array: TlbArray, filled: &Filled) {
+        let start = array.start();
+        match filled.slots() {
+            Some(slots) => slots.for_each(|slot| self.clear_slot(start + slot)),
+            None => {
+                self.entries[start..start + BOTH_WAYS].fill(EMPTY);
+                self.fetches[start..start + BOTH_WAYS].fill(EMPTY_FETCH);
+            }
+        }
+    }
+
+    /// Sets where the code of the page of `va` is found, which is in the context of fetches.
+    #[inline]
+    pub fn set_table(&mut self, va: u64, table: usize) {
+        let slot = self.contexts.fetch.slot(va);
+        let first = self.fetches[slot].exec == va & PAGE;
+        self.fetches[if first { slot } else { slot + ENTRIES }].table = table as u64;
+    }
+
+    /// Sets where the code of all pages is found.
+    pub fn set_all_tables(&mut self, table: usize) {
+        for (array, filled) in self.contexts.iter() {
+            let fetches = &mut self.fetches[array.start()..][..BOTH_WAYS];
+            match filled.slots() {
+                Some(slots) => {
+                    for slot in slots {
+                        fetches[slot].table = table as u64;
+                        fetches[slot + ENTRIES].table = table as u64;
+                    }
+                }
+                None => fetches
+                    .iter_mut()
+                    .for_each(|entry| entry.table = table as u64),
+            }
+        }
+    }
+
+    /// Empties both ways of a slot.
+    fn clear_slot(&mut self, slot: usize) {
+        for way in [slot, slot + ENTRIES] {
+            self.entries[way] = EMPTY;
+            self.fetches[way] = EMPTY_FETCH;
+        }
+    }
+
+    /// Looks `va` up in the context at `array`. Data found in the second way moves to the first.
+    #[inline]
+    pub fn lookup(&mut self, array: TlbArray, va: u64, access: Access) -> Option<HostAddr> {
+        let tag = |entry: &Entry| match access {
+            Access::Read => entry.read,
+            _ => entry.write & !NOTED,
+        };
+        let (found, addend) = if access == Access::Exec {
+            let entry = self.fetch_in(array, va);
+            (entry.exec, entry.addend)
+        } else {
+            let (slot, way) = (array.slot(va), self.way(array, va, tag));
+            if way != slot && tag(&self.entries[way]) == va & PAGE {
+                self.entries.swap(slot, way);
+            }
+            let entry = &self.entries[slot];
+            (tag(entry), entry.addend)
+        };
+        (found == va & PAGE).then(|| HostAddr::of(va, addend))
+    }
+
+    /// Lets stores to the page of `va`, which is this page of RAM, hit again.
+    pub fn unnote(&mut self, array: TlbArray, va: u64, page: PageIndex) {
+        let way = self.way(array, va, |e| e.write);
+        let entry = &mut self.entries[way];
+        if entry.write != INVALID {
+            entry.write &= !NOTED;
+            self.add_writer(page, array.slot(va));
+        }
+    }
+
+    /// Stores to a page of RAM may hit by a slot of the first way, or later by that of the second.
+    fn add_writer(&mut self, page: PageIndex, slot: usize) {
+        let entries = &self.entries;
+        let live = |slot: usize| {
+            let writes = |slot: usize| entries.get(slot).is_some_and(|e| e.write & NOTED == 0);
+            writes(slot) || writes(slot + ENTRIES)
+        };
+        self.writers.add(page, slot, live);
+    }
+
+    /// Whether the entry for `va`, which permits stores, has them noted.
+    pub fn noted(&self, array: TlbArray, va: u64) -> bool {
+        self.entries[self.way(array, va, |e| e.write)].write & NOTED != 0
+    }
+
+    /// Installs a translation of the page of `va` for fetches (`Exec`) or for loads and stores.
+    pub fn insert(&mut self, array: TlbArray, va: u64, access: Access, mapping: &Mapping) {
+        let page = va & PAGE;
+        let tag = |ok: bool| if ok { page } else { INVALID };
+        let addend = mapping.host.addend(va);
+        let slot = array.slot(va);
+        let [read, write, exec] = mapping.permitted.map(tag);
+        // A page is in one way only: one that is there already is replaced.
+        if access == Access::Exec {
+            let old = self.fetches[slot];
+            if old.exec != page && old.exec != INVALID {
+                self.fetches[slot + ENTRIES] = old;
+            }
+            self.fetches[slot] = FetchEntry {
+                exec,
+                addend,
+                table: mapping.table as u64,
+                pad: 0,
+            };
+        } else {
+            let old = self.entries[slot];
+            let of_page = |tag: u64| tag & PAGE == page;
+            let valid = old.read & old.write != INVALID;
+            if valid && !of_page(old.read) && !of_page(old.write) {
+                self.entries[slot + ENTRIES] = old;
+            }
+            self.entries[slot] = Entry {
+                read,
+                write: write | if mapping.noted { NOTED } else { 0 },
+                addend,
+                pad: 0,
+            };
+            if mapping.permitted[1] && !mapping.noted {
+                self.add_writer(mapping.page, slot);
+            }
+        }
+        self.contexts.filled(array, va, mapping.span);
+    }
+
+    /// Lets stores to pages of RAM that hold code now take the slow path: to `pages`, or to all that do. `code`
+    /// tells of a page's number, and of a host address, whether it does.
+    pub fn note_stores(
+        &mut self,
+        pages: Option<&[PageIndex]>,
+        holds_code: impl Fn(PageIndex) -> bool,
+        code: impl Fn(HostAddr) -> bool,
+    ) {
+        let note = |entry: &mut Entry| {
+            if entry.write & NOTED == 0 && code(HostAddr::of(entry.write, entry.addend)) {
+                entry.write |= NOTED;
+            }
+        };
+        for &page in pages.unwrap_or_default() {
+            if !holds_code(page) {
+                // Not any more: entries for it stay as they are, and so does what is known of them.
+                continue;
+            }
+            let Some(slots) = self.writers.of(page) else {
+                self.entries.iter_mut().for_each(note);
+                self.writers.clear(page);
+                continue;
+            };
+            for slot in slots {
+                note(&mut self.entries[slot]);
+                note(&mut self.entries[slot + ENTRIES]);
+            }
+            self.writers.clear(page);
+        }
+        if pages.is_none() {
+            self.entries.iter_mut().for_each(note);
+        }
+    }
+
+    /// Drops what a fence names: whole contexts, or the page of `va` in them.
+    pub fn flush(&mut self, scope: Scope, va: Option<u64>) {
+        for array in self.contexts.arrays() {
+            match self.contexts.fenced(array, scope, va) {
+                Fenced::Nothing => {}
+                Fenced::Page(va) => self.clear_slot(array.slot(va)),
+                Fenced::All(filled) => {
+                    self.clear(array, &filled);
+                    self.contexts.emptied(array, filled);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Address translation: the contexts of the TLB, and what happens when it misses.
+
+use trapless_isa::csr::status;
+use trapless_isa::{Mode, Priv, cause::exception};
+
+use super::address::Access;
+use super::pmp::Verdict;
+use super::tlb::{Key, Mapping, TlbArray};
+use super::walk::{Leaf, Refused, Request, Walker};
+use crate::csr::registers::{Csrs, HpmEvent};
+use crate::hart::Hart;
+use crate::observe::activity::Activity;
+use crate::syndrome::{Fault, Syndrome};
+
+/// How an explicit access is made: mode and flags that may differ from the hart's current ones.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Effective {
+    /// Effective mode.
+    pub mode: Mode,
+    /// `hlvx`: execute permission stands in for read permission.
+    pub hlvx: bool,
+    /// Array of the TLB context.
+    pub array: TlbArray,
+}
+
+const fn pick(access: Access, table: [u64; 3]) -> u64 {
+    table[access as usize]
+}
+
+const PAGE_FAULT: [u64; 3] = [
+    exception::LOAD_PAGE,
+    exception::STORE_PAGE,
+    exception::FETCH_PAGE,
+];
+const GUEST_PAGE_FAULT: [u64; 3] = [
+    exception::LOAD_GUEST_PAGE,
+    exception::STORE_GUEST_PAGE,
+    exception::FETCH_GUEST_PAGE,
+];
+const ACCESS_FAULT: [u64; 3] = [
+    exception::LOAD_ACCESS,
+    exception::STORE_ACCESS,
+    exception::FETCH_ACCESS,
+];
+
+/// Identity of the TLB context of `mode`.
+pub(crate) fn key(c: &Csrs, mode: Mode) -> Key {
+    let adue_pbmt = |env: u64| (env >> 61 & 3) as u32;
+    let bit = |v: u64, mask: u64, to: u32| u32::from(v & mask != 0) << to;
+    // It means something in HS- and VS-mode only.
+    let sum = if mode.privilege() == Priv::S {
+        status::SUM
+    } else {
+        0
+    };
+    match mode {
+        Mode::M => Key {
+            flags: 0,
+            satp: 0,
+            hgatp: 0,
+            mode,
+        },
+        Mode::HS | Mode::U => Key {
+            flags: bit(c.mstatus & sum, status::SUM, 0)
+                | bit(c.mstatus, status::MXR, 1)
+                | adue_pbmt(c.menvcfg) << 4,
+            satp: c.s[0].atp,
+            hgatp: 0,
+            mode,
+        },
+        Mode::VS | Mode::VU => Key {
+            flags: bit(c.vsstatus & sum, status::SUM, 0)
+                | bit(c.vsstatus, status::MXR, 1)
+                | bit(c.mstatus, status::MXR, 2)
+                | adue_pbmt(c.menvcfg) << 4
+                | adue_pbmt(c.henvcfg) << 6,
+            satp: c.s[1].atp,
+            hgatp: c.hgatp,
+            mode,
+        },
+    }
+}
+
+impl Hart {
+    /// Mode of explicit loads and stores: the current one unless MPRV says otherwise.
+    fn explicit_mode(&self) -> Mode {
+        let s = self.csr.mstatus;
+        if s & status::MPRV != 0 && self.mode == Mode::M {
+            Mode::new(Priv::from_bits(s >> 11), s & status::MPV != 0)
+        } else {
+            self.mode
+        }
+    }
+
+    /// Selects the TLB contexts after anything that [`key`] looks at has changed.
+    pub(crate) fn select_contexts(&mut self) {
+        let own = key(&self.csr, self.mode);
+        let data_mode = self.explicit_mode();
+        if data_mode == self.mode {
+            self.tlb.select(&own.for_fetches(), &own);
+        } else {
+            let data = key(&self.csr, data_mode);
+            self.tlb.select(&own.for_fetches(), &data);
+        }
+        self.data_mode = data_mode;
+    }
+
+    /// Translates `va` for one access of `len` bytes inside a page and fills the TLB if it is RAM.
+    ///
+    /// Errors leave the syndrome in [`Hart::syndrome`].
+    #[cold]
+    pub(crate) fn translate(
+        &mut self,
+        va: u64,
+        len: u64,
+        access: Access,
+        eff: &Effective,
+    ) -> Result<u64, Fault> {
+        self.watch.counts.miss(access);
+        let before = self.watch.meter.enter(Activity::Walk);
+        let result = self.translate_page(va, len, access, eff);
+        self.watch.meter.leave(before);
+        result
+    }
+
+    fn translate_page(
+        &mut self,
+        va: u64,
+        len: u64,
+        access: Access,
+        eff: &Effective,
+    ) -> Result<u64, Fault> {
+        let request = Request {
+            va,
+            access,
+            mode: eff.mode,
+            hlvx: eff.hlvx,
+        };
+        let leaf = match self.walk(&request) {
+            Ok(leaf) => leaf,
+            Err(refused) => return self.refuse(&request, &refused),
+        };
+        let pa = leaf.addr;
+        let (verdict, pmp_rwx) = self.protection(pa, len, eff.mode == Mode::M);
+        if !pmp_rwx[access as usize] {
+            return self.refuse(&request, &Refused::Access);
+        }
+        if !eff.hlvx && verdict != Verdict::Mixed && self.ram.contains(pa & !0xFFF, 4096) {
+            let permitted = std::array::from_fn(|i| leaf.rwx[i] && pmp_rwx[i]);
+            self.fill(&request, &leaf, permitted, eff.array);
+        }
+        Ok(pa)
+    }
+
+    /// Walks the page tables, which costs virtual time if it is not for a fetch: how often an engine fetches is
+    /// not visible there.
+    fn walk(&mut self, request: &Request) -> Result<Leaf, Refused> {
+        let svnapot = self.config.extensions.svnapot;
+        let mut walker = Walker::new(&self.csr, &self.ram, svnapot, false);
+        let result = walker.translate(request);
+        let steps = walker.steps;
+        if request.access != Access::Exec {
+            self.csr.events[HpmEvent::TlbMiss as usize] += 1;
+            self.state.cycles += steps * u64::from(self.config.cost.walk_step);
+        }
+        result
+    }
+
+    /// What PMP lets `len` bytes at `pa` be used for, and whether that goes for all of their page.
+    fn protection(&self, pa: u64, len: u64, machine: bool) -> (Verdict, [bool; 3]) {
+        let pmp = &self.csr.pmp;
+        let verdict = pmp.check(pa & !0xFFF, 4096, machine);
+        let kinds = [Access::Read, Access::Write, Access::Exec];
+        let rwx = match verdict {
+            Verdict::Uniform(rwx) => rwx,
+            Verdict::Mixed => kinds.map(|access| pmp.permits(pa, len, machine, access)),
+        };
+        (verdict, rwx)
+    }
+
+    /// Puts a page of RAM in the TLB.
+    fn fill(&mut self, request: &Request, leaf: &Leaf, permitted: [bool; 3], array: TlbArray) {
+        let access = request.access;
+        let host = self.ram.host(leaf.addr);
+        let page = self.ram.page_of(host);
+        let write = permitted[Access::Write as usize] && access != Access::Exec;
+        let noted = write && !self.ram.code_pages().writable(page);
+        if access == Access::Write {
+            self.ram.will_write(page);
+        }
+        let mapping = Mapping {
+            host,
+            page,
+            permitted,
+            noted,
+            span: leaf.span,
+            table: match access {
+                Access::Exec => self.code.table(page),
+                _ => 0,
+            },
+        };
+        self.tlb.insert(array, request.va, access, &mapping);
+    }
+
+    fn refuse<T>(&mut self, request: &Request, refused: &Refused) -> Result<T, Fault> {
+        let (va, access, virt) = (request.va, request.access, request.mode.v());
+        match *refused {
+            Refused::Page => self.fault(pick(access, PAGE_FAULT), va, virt),
+            Refused::Access => self.fault(pick(access, ACCESS_FAULT), va, virt),
+            Refused::Guest { gpa, tinst } => self.raise(Syndrome {
+                cause: pick(access, GUEST_PAGE_FAULT),
+                tval: va,
+                gva: true,
+                gpa,
+                tinst,
+                insn: 0,
+            }),
+        }
+    }
+
+    /// Physical address that the current mode's `va` reaches, whatever its permissions; for
+    /// debuggers. Leaves no trace: no TLB entry, no accessed bit, no virtual time. `None` if it does
+    /// not translate.
+    pub fn debug_translate(&self, va: u64) -> Option<u64> {
+        let request = Request {
+            va,
+            access: Access::Read,
+            mode: self.data_mode,
+            hlvx: false,
+        };
+        let svnapot = self.config.extensions.svnapot;
+        let leaf = Walker::new(&self.csr, &self.ram, svnapot, true).translate(&request);
+        leaf.ok().map(|leaf| leaf.addr)
+    }
+}

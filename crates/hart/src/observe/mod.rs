@@ -1,0 +1,12 @@
+//! What others see of a hart: profiles, statistics, comparisons, what an instruction will access.
+
+pub(crate) mod activity;
+mod memory_access;
+mod snapshot;
+pub(crate) mod statistics;
+pub(crate) mod watch;
+
+pub use activity::{Activity, Meter};
+pub use memory_access::MemoryAccess;
+pub use snapshot::Snapshot;
+pub use statistics::HartStatistics;

@@ -1,0 +1,54 @@
+//! What an exception tells the handler.
+
+use trapless_isa::Inst;
+
+/// An instruction raised an exception; [`Hart::syndrome`](crate::Hart) tells which.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fault;
+
+/// What an exception will write to the trap CSRs.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Syndrome {
+    /// `xcause`.
+    pub cause: u64,
+    /// `xtval`.
+    pub tval: u64,
+    /// `tval` is a guest virtual address.
+    pub gva: bool,
+    /// Guest physical address of a guest-page fault.
+    pub gpa: u64,
+    /// `htinst`/`mtinst`.
+    pub tinst: u64,
+    /// Instruction bits for the ledger.
+    pub insn: u32,
+}
+
+impl Syndrome {
+    /// With nothing but a cause.
+    pub fn of(cause: u64) -> Self {
+        Self {
+            cause,
+            ..Self::default()
+        }
+    }
+
+    /// With an address in `xtval`.
+    pub fn at(cause: u64, tval: u64, gva: bool) -> Self {
+        Self {
+            cause,
+            tval,
+            gva,
+            ..Self::default()
+        }
+    }
+
+    /// With an instruction in `xtval`.
+    pub fn instruction(cause: u64, inst: &Inst) -> Self {
+        Self {
+            cause,
+            tval: u64::from(inst.raw),
+            insn: inst.raw,
+            ..Self::default()
+        }
+    }
+}
