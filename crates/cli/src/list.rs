@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use serde_json::json;
 use trapless_images::Experiment;
-use trapless_ledger::file::LedgerFile;
+use trapless_ledger::document::LedgerFile;
 use trapless_machine::{MachineConfig, presets};
 
 use crate::args::{ImagesArgs, ReportArgs};

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use trapless_images::{Experiment, Images};
 use trapless_ledger::Ledger;
-use trapless_ledger::file::{Measurement, RunInfo, Work};
+use trapless_ledger::document::{Measurement, RunInfo, Work};
 use trapless_machine::{Content, Machine, MachineConfig, Outcome, Payload, Peripherals};
 
 use crate::args::{EngineName, WorkloadArgs};

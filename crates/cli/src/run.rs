@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use trapless_ledger::file::{HostInfo, LedgerFile};
+use trapless_ledger::document::{HostInfo, LedgerFile};
 use trapless_machine::{Limits, Machine, Outcome};
 
 use crate::args::{CompareArgs, ObserveArgs, RunArgs, WorkloadArgs};

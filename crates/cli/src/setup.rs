@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use trapless_images::experiment::Value;
 use trapless_images::{Images, Progress};
 use trapless_ledger::Config;
-use trapless_ledger::file::{Clock, Cost, RunInfo};
+use trapless_ledger::document::{Clock, Cost, RunInfo};
 use trapless_machine::cost::CostTable;
 use trapless_machine::preset::Interrupts;
 use trapless_machine::{Content, Engine, MachineConfig};

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use trapless_ledger::file::{LedgerFile, Section};
+use trapless_ledger::document::{LedgerFile, Section};
 
 /// What the program does; the same figures stand in its source.
 const EXITS: u64 = 100;

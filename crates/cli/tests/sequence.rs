@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use trapless_ledger::file::LedgerFile;
+use trapless_ledger::document::LedgerFile;
 
 /// Runs workload `sequence` on two harts and returns its ledger.
 fn sequence(name: &str, vcpus: u32, parameters: &[&str]) -> LedgerFile {

@@ -5,10 +5,10 @@
 use trapless_isa::Mode;
 use trapless_isa::xtrapless::kind;
 
-use crate::book::Ledger;
 use crate::class::{Class, HostTotals, Place};
-use crate::delivery::{Answered, vhart_place};
 use crate::event::{StepKind, VirtualStep};
+use crate::hart::vhart_place;
+use crate::ledger::{Answered, Ledger};
 use crate::vcpu::NEVER;
 use crate::vhart::Pending;
 

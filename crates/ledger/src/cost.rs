@@ -6,10 +6,10 @@ use trapless_isa::Mode;
 use trapless_isa::cause::{INTERRUPT, exception, interrupt};
 use trapless_isa::xtrapless::limits;
 
-use crate::book::{Ledger, OpenExit};
 use crate::class::Class;
-use crate::delivery::place_of;
 use crate::event::Trap;
+use crate::hart::{Call, Charged, OpenExit, place_of};
+use crate::ledger::Ledger;
 use crate::reason::Reason;
 
 /// Number of `ioctl` in Linux's system-call table (asm-generic).
@@ -20,25 +20,6 @@ const KVM_INTERRUPT: u32 = 0x4004_ae86;
 const KVM_IRQ_LINE: u32 = 0x4008_ae61;
 /// `KVM_SIGNAL_MSI`.
 const KVM_SIGNAL_MSI: u32 = 0x4020_aea5;
-
-/// A system call that the host serves for U-mode on a hart.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Call {
-    /// By its number it signals a device interrupt.
-    signals: bool,
-    /// It has been counted for a class.
-    counted: bool,
-    /// Traps taken within it.
-    depth: u32,
-}
-
-/// What an exit whose class is not known yet has led to.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Charged {
-    pub firmware_traps: u64,
-    pub host_traps: u64,
-    pub syscalls: u64,
-}
 
 impl Ledger {
     /// A system call begins.
@@ -158,7 +139,7 @@ impl Ledger {
         firmware_traps: u64,
     ) -> (Option<Class>, Charged) {
         let class = Class::of_reason(reason, &self.config.guest_devices)
-            .or_else(|| self.file_csr_class(reason, vcpu));
+            .or_else(|| self.vcpus.get(vcpu).files.csr_class(reason));
         if let Some(class) = class {
             let totals = self.class(class);
             totals.exits += 1;

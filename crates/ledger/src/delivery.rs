@@ -4,84 +4,15 @@
 
 use trapless_isa::cause::interrupt;
 
-use crate::book::{Hart, Ledger, OpenExit};
-use crate::class::{Class, ClassTotals, Place, State};
-use crate::config::Config;
-use crate::event::{Guest, Trap};
+use crate::class::{Class, Place};
+use crate::event::Trap;
+use crate::hart::{OpenExit, place_of};
+use crate::ledger::{Answered, Ledger};
 use crate::reason::Reason;
-use crate::vcpu::{NEVER, Vcpu};
-use crate::vhart::{Pending, Vhart, Vharts};
-
-/// A guest interrupt whose way has been followed to the end.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Answered {
-    /// Class.
-    pub class: Class,
-    /// What the vCPU was doing at the arrival.
-    pub state: State,
-    /// If scheduled off and known: `stopped`, `preempted` or `halted`.
-    pub left: Option<&'static str>,
-    /// When it was sent; timer: when its deadline was programmed.
-    pub sent: u64,
-    /// When it arrived; timer: its deadline, or `sent` if that is later.
-    pub arrived: u64,
-    /// When the guest's handler was entered.
-    pub taken: u64,
-    /// Hart on which it was taken.
-    pub hart: usize,
-}
-
-/// Where a vCPU is: by the slots if one of its harts has them, else by what the harts did.
-pub(crate) fn place_of(harts: &[Hart], vharts: &Vharts, index: usize, vcpu: &Vcpu) -> Place {
-    match vcpu.slot {
-        Some(slot) => vhart_place(harts, vharts.get(slot)),
-        None => {
-            let hart = vcpu.hart.filter(|h| harts[*h].loaded == Some(index));
-            place_on(harts, hart, Place::Off)
-        }
-    }
-}
-
-pub(crate) fn vhart_place(harts: &[Hart], vhart: &Vhart) -> Place {
-    place_on(harts, vhart.hart, vhart.left)
-}
-
-fn place_on(harts: &[Hart], hart: Option<usize>, off: Place) -> Place {
-    match hart.and_then(|h| harts.get(h)) {
-        Some(hart) if hart.mode.v() => Place::Running,
-        Some(_) => Place::Paused,
-        None => off,
-    }
-}
+use crate::vcpu::NEVER;
+use crate::vhart::Pending;
 
 impl Ledger {
-    pub(crate) fn class(&mut self, class: Class) -> &mut ClassTotals {
-        &mut self.phases[self.current].totals.classes[class as usize]
-    }
-
-    pub(crate) fn arrival(&mut self, class: Class, place: Place) {
-        self.class(class).arrived[place as usize] += 1;
-    }
-
-    /// The deadline of the vCPU on `hart` may have passed: it arrives in the state that the hart was
-    /// in until `now`.
-    pub(crate) fn timer_arrival(&mut self, hart: usize, now: u64) {
-        let state = &self.harts[hart];
-        if let Some(index) = state.loaded {
-            let vcpu = self.vcpus.get_mut(index);
-            if vcpu.timer_open && vcpu.timer_due <= now {
-                let place = if state.mode.v() {
-                    Place::Running
-                } else {
-                    Place::Paused
-                };
-                vcpu.timer_open = false;
-                vcpu.timer_place = place;
-                self.arrival(Class::Timer, place);
-            }
-        }
-    }
-
     /// The guest programs its timer; `deadline` [`NEVER`] stops it.
     pub(crate) fn timer_programmed(&mut self, vcpu: usize, now: u64, deadline: u64, by_sbi: bool) {
         let vcpu = self.vcpus.get_mut(vcpu);
@@ -200,15 +131,6 @@ impl Ledger {
         });
     }
 
-    /// The vCPU on no hart any more, as far as the hart without slots tells: the host waits, or runs
-    /// a program.
-    pub(crate) fn host_moved_on(&mut self, hart: usize) {
-        let state = &mut self.harts[hart];
-        if state.slot.is_none() {
-            state.loaded = None;
-        }
-    }
-
     /// `index` is on `hart` now. `closed` is the exit that this entry ends.
     pub(crate) fn guest_enters(
         &mut self,
@@ -290,20 +212,5 @@ impl Ledger {
             vcpu.timer_place = place;
             self.arrival(Class::Timer, place);
         }
-    }
-
-    /// The interrupt that the last event has answered, once.
-    pub fn take_answered(&mut self) -> Option<Answered> {
-        self.answered.take()
-    }
-
-    /// Every vCPU seen with its number in its VM, if known.
-    pub fn vcpu_numbers(&self) -> impl Iterator<Item = (Guest, Option<u64>)> + '_ {
-        self.vcpus.iter().map(|v| (v.guest, v.vhart))
-    }
-
-    /// What the ledger knows of the machine.
-    pub fn config(&self) -> &Config {
-        &self.config
     }
 }

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use trapless_isa::Mode;
 use trapless_isa::cause::{INTERRUPT, interrupt};
 
-use crate::book::Ledger;
 use crate::class::Class;
-use crate::file::{
+use crate::document::{
     DeviceCount, DirectFirmware, Exit, Firmware, GuestInterrupts, HartInfo, HostInfo, LedgerFile,
     Phase, ReturnCount, RunInfo, SCHEMA, Section, TrapCount, VcpuInfo,
 };
-use crate::files::GuestFiles;
+use crate::interrupt_files::GuestFiles;
+use crate::ledger::Ledger;
 use crate::reason::{Reason, cause_index, cause_name, cause_of};
 use crate::totals::{HartTotals, IDLE, Totals};
 
@@ -27,7 +27,7 @@ fn slot_name(slot: usize) -> &'static str {
 impl Ledger {
     /// The ledger as a file, as of the last [`finish`](Self::finish).
     pub fn to_file(&mut self, run: RunInfo, host: Option<HostInfo>) -> LedgerFile {
-        let phase = |p: &crate::book::Phase| Phase {
+        let phase = |p: &crate::ledger::Phase| Phase {
             name: p.name.clone(),
             from: p.from,
             totals: self.section(&p.totals),

@@ -12,44 +12,44 @@
 //! | [`event`] | what the machine reports |
 //! | [`config`] | device windows and clock, to name what is seen |
 //! | [`reason`] | why a guest left V=1 |
-//! | [`book`] | [`Ledger`]: rules of attribution |
-//! | [`class`] | interrupt classes, notifications, slots: what is counted |
-//! | `delivery`, `controller`, `cost` | rules by which interrupts are counted per class |
-//! | [`files`] | interrupt files (AIA) |
-//! | [`chain`] | reason chains |
-//! | [`vcpu`] | identity, deadlines and IPIs of vCPUs |
-//! | [`vhart`] | vharts of interrupt domains: where they are, what is pending |
-//! | [`totals`], [`histogram`] | the counters |
-//! | [`mod@file`], [`export`] | the JSON form |
+//! | [`class`] | interrupt classes, states of vCPUs |
+//! | `ledger` | [`Ledger`]: phases, virtual time, what is known of harts and vCPUs |
+//! | `attribution` | rules: which trap is an exit, why, and what is charged to it |
+//! | `delivery`, `controller`, `cost` | rules: interrupts by class, from sent to taken, and their cost |
+//! | [`interrupt_files`] | the same for interrupt files (AIA) |
+//! | `hart`, `vcpu`, `vhart`, `chain` | what the rules remember |
+//! | `totals`, [`histogram`] | the counters of a phase |
+//! | [`document`], `export` | the JSON form |
 //! | [`stream`], [`replay`] | all events, to a file and back |
 //! | [`step`] | names of the steps of virtual interrupts |
 
-pub mod book;
-pub mod chain;
+mod attribution;
+mod chain;
 pub mod class;
 pub mod config;
 mod controller;
 mod cost;
 mod delivery;
+pub mod document;
 pub mod event;
-pub mod export;
-pub mod file;
-pub mod files;
+mod export;
+mod hart;
 pub mod histogram;
+pub mod interrupt_files;
+mod ledger;
 pub mod reason;
 pub mod replay;
 mod sink;
 pub mod step;
 pub mod stream;
-pub mod totals;
-pub mod vcpu;
-pub mod vhart;
+mod totals;
+mod vcpu;
+mod vhart;
 
-pub use book::Ledger;
 pub use class::{Class, InterruptClass, State};
 pub use config::{Config, DeviceMap, DeviceWindow};
-pub use delivery::Answered;
-pub use file::{HostInfo, LedgerFile, RunInfo, Section};
+pub use document::{HostInfo, LedgerFile, RunInfo, Section};
 pub use histogram::{Histogram, Latency};
+pub use ledger::{Answered, Ledger};
 pub use reason::Reason;
 pub use stream::EventStream;

@@ -3,8 +3,8 @@
 use trapless_isa::Mode;
 
 use crate::class::{ClassTotals, HostTotals};
-use crate::files::GuestFiles;
 use crate::histogram::Histogram;
+use crate::interrupt_files::GuestFiles;
 use crate::reason::{CAUSES, table_len};
 
 /// Index of idle time in [`HartTotals::cycles`]; lower indices are [`Mode`]s.

@@ -1,17 +1,20 @@
 //! What the ledger remembers of each vCPU: identity, programmed deadline, unanswered IPI.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
-use trapless_isa::sbi::eid;
+use trapless_isa::{csr, sbi::eid};
 
-use crate::class::Place;
+use crate::class::{Class, Place};
 use crate::event::{Guest, Trap};
-use crate::files::FileState;
+use crate::reason::Reason;
 use crate::totals::IRQS;
 use crate::vhart::Pending;
 
 /// vCPUs told apart. A host that keeps inventing identities gets the rest counted as one.
 const VCPUS: usize = 1024;
+
+/// Identities of an interrupt file that are followed.
+const IDENTITIES: usize = 2048;
 
 /// No time.
 pub const NEVER: u64 = u64::MAX;
@@ -44,6 +47,45 @@ impl Signals {
             self.fd = Some(self.last_fd);
         }
         Some(call)
+    }
+}
+
+/// What a vCPU's own interrupt file is followed by.
+#[derive(Clone, Debug, Default)]
+pub struct FileState {
+    /// Hart and number of the file that it was last entered with.
+    pub file: Option<(usize, u8)>,
+    /// What is pending in it.
+    pub messages: BTreeMap<u16, (Class, Pending)>,
+    /// External interrupts taken so far.
+    pub traps: u64,
+    /// When the last one was taken.
+    pub last_trap: u64,
+    /// The last one has not been followed by a claim yet.
+    pub unclaimed: bool,
+    /// Class of what it claimed last.
+    pub last: Option<Class>,
+    /// The unanswered IPI was sent by a store that made an exit.
+    pub stored: bool,
+}
+
+impl FileState {
+    /// Class of an exit at a CSR that stands for the vCPU's interrupt file: that of the interrupt it
+    /// handles.
+    pub fn csr_class(&self, reason: Reason) -> Option<Class> {
+        match reason {
+            Reason::Csr(csr::STOPEI | csr::SIREG | csr::SISELECT) => {
+                Some(self.last.unwrap_or(Class::Device))
+            }
+            _ => None,
+        }
+    }
+
+    /// Follows a message that is pending now, up to a bound.
+    pub fn note(&mut self, identity: u16, class: Class, pending: Pending) {
+        if self.messages.len() < IDENTITIES {
+            self.messages.insert(identity, (class, pending));
+        }
     }
 }
 

@@ -5,10 +5,10 @@ mod json_schema;
 use serde_json::Value;
 use trapless_isa::Mode::{self, HS, M, U, VS, VU};
 use trapless_isa::cause::INTERRUPT;
+use trapless_ledger::document::{Cost, HostInfo, Measurement, Work};
 use trapless_ledger::event::{
     DeviceAccess, Event, Guest, Raise, Return, Sink, StepKind, TimerSet, Trap, VirtualStep,
 };
-use trapless_ledger::file::{Cost, HostInfo, Measurement, Work};
 use trapless_ledger::{Config, Ledger, LedgerFile, RunInfo};
 
 fn check(value: &Value) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! Interrupts by class: where they arrived, what they cost, how long they took.
 
 use trapless_ledger::class::{Class, InterruptClass, KINDS, Notifications, Slots};
-use trapless_ledger::files::GuestFiles;
+use trapless_ledger::interrupt_files::GuestFiles;
 use trapless_ledger::{Latency, Section, State};
 
 use crate::compare::{Column, Comparison, Row};

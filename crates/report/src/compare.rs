@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use trapless_ledger::file::{Clock, Exit};
+use trapless_ledger::document::{Clock, Exit};
 use trapless_ledger::{Latency, LedgerFile, Section};
 
 use crate::number::{self, Space};
@@ -329,7 +329,7 @@ impl Column<'_> {
     /// Cycles of all harts by mode, in the order VU, VS, U, HS, M, idle.
     pub fn time(&self) -> [(&'static str, u64); 6] {
         MODES.map(|mode| {
-            let of = |h: &trapless_ledger::file::HartInfo| h.cycles.get(mode).copied().unwrap_or(0);
+            let of = |h: &trapless_ledger::document::HartInfo| h.cycles.get(mode).copied().unwrap_or(0);
             (mode, self.section.harts.iter().map(of).sum())
         })
     }

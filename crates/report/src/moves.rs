@@ -83,7 +83,7 @@ pub fn markdown(ledgers: &[LedgerFile]) -> Option<String> {
 mod tests {
     use super::*;
     use trapless_ledger::Section;
-    use trapless_ledger::file::{Measurement, RunInfo};
+    use trapless_ledger::document::{Measurement, RunInfo};
 
     fn ledger(machine: &str, moving: u64, exits: u64, ipis: f64, hfences: u64) -> LedgerFile {
         let measurement = |name: &str, value| Measurement {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use trapless_ledger::LedgerFile;
-use trapless_ledger::file::Section;
+use trapless_ledger::document::Section;
 
 use crate::number::{self, Space};
 
@@ -212,7 +212,7 @@ pub(crate) fn names(ledgers: &[LedgerFile], without: &[&str]) -> Vec<String> {
 mod tests {
     use super::*;
     use trapless_ledger::class::InterruptClass;
-    use trapless_ledger::file::{Exit, Measurement, Phase, RunInfo};
+    use trapless_ledger::document::{Exit, Measurement, Phase, RunInfo};
 
     fn ledger(machine: &str, vcpus: u64, kvm: &str, wfi: u64, mmio: u64) -> LedgerFile {
         let mut ledger = LedgerFile {

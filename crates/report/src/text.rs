@@ -114,7 +114,7 @@ fn sum(rows: &[ExitRow], label: String) -> ExitRow {
         exits
             .iter_mut()
             .zip(&row.exits)
-            .for_each(|(a, b): (&mut trapless_ledger::file::Exit, _)| a.add(b));
+            .for_each(|(a, b): (&mut trapless_ledger::document::Exit, _)| a.add(b));
     }
     ExitRow {
         key: String::new(),

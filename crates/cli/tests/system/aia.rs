@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use trapless_ledger::file::{LedgerFile, Section};
+use trapless_ledger::document::{LedgerFile, Section};
 
 use crate::runs::trapless;
 

@@ -5,7 +5,7 @@
 //! `sendfile` call, which the log shows: what came before the call is in the table, what came after it is
 //! not. An interrupt *during* the call (0.1 ms) can be on either side; all others are told exactly.
 
-use trapless_ledger::file::{Section, TrapCount};
+use trapless_ledger::document::{Section, TrapCount};
 
 use crate::console::{Interrupts, Row};
 use crate::log::{Event, Kind};
@@ -90,7 +90,7 @@ fn processors(run: &Run, side: Side) -> Vec<Processor<'_>> {
                 .collect()
         }
         Side::Guest => {
-            let vcpu = |v: &trapless_ledger::file::VcpuInfo| v.vhart.expect("vCPUs are told apart");
+            let vcpu = |v: &trapless_ledger::document::VcpuInfo| v.vhart.expect("vCPUs are told apart");
             let mut vcpus: Vec<_> = run.ledger.vcpus.iter().collect();
             vcpus.sort_by_key(|v| vcpu(v));
             let list = vcpus

@@ -84,7 +84,7 @@ fn reasons_add_up_to_kvms_exits() {
         let all = sum(&COUNTED) + sum(&SBI) + sum(&INTERRUPTS) + exits(run, "page_fault");
         assert_eq!(all, run.console.kvm()["exits"], "{}", run.name());
         // The same from the table of traps, which knows nothing of reasons.
-        let traps = |what: &dyn Fn(&trapless_ledger::file::TrapCount) -> bool| -> u64 {
+        let traps = |what: &dyn Fn(&trapless_ledger::document::TrapCount) -> bool| -> u64 {
             let out = run.ledger.total.traps.iter();
             out.filter(|t| t.from.starts_with('V') && t.to == "HS" && what(t))
                 .map(|t| t.count)

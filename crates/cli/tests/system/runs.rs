@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, OnceLock};
 
-use trapless_ledger::file::LedgerFile;
+use trapless_ledger::document::LedgerFile;
 
 use crate::console::Console;
 use crate::log::Log;

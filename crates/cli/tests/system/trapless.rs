@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use trapless_ledger::InterruptClass;
-use trapless_ledger::file::Section;
+use trapless_ledger::document::Section;
 
 use crate::log::Kind;
 use crate::runs::{Run, Variant, Watched, run, varied};

@@ -73,7 +73,7 @@ pub fn page(ledgers: &[LedgerFile]) -> String {
          stated cost model.</footer>\n",
         ledgers.len(),
         if ledgers.len() == 1 { "" } else { "s" },
-        esc(trapless_ledger::file::SCHEMA)
+        esc(trapless_ledger::document::SCHEMA)
     ));
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\

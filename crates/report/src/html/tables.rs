@@ -49,7 +49,7 @@ pub fn exits(comparison: &Comparison, rows: &[ExitRow]) -> String {
         groups.push((c.name.clone(), shown));
         head.extend(figures.iter().take(shown).map(|f| (*f).to_string()));
     }
-    let line = |class, label: &str, exits: &[trapless_ledger::file::Exit]| {
+    let line = |class, label: &str, exits: &[trapless_ledger::document::Exit]| {
         let mut cells = vec![label.to_string()];
         for (c, e) in comparison.columns.iter().zip(exits) {
             let busy: u64 = e
@@ -79,7 +79,7 @@ pub fn exits(comparison: &Comparison, rows: &[ExitRow]) -> String {
         total
             .iter_mut()
             .zip(&row.exits)
-            .for_each(|(t, e): (&mut trapless_ledger::file::Exit, _)| t.add(e));
+            .for_each(|(t, e): (&mut trapless_ledger::document::Exit, _)| t.add(e));
     }
     lines.push(line("sum", "all exits", &total));
     let caption = if shown == 3 {
@@ -268,7 +268,7 @@ pub fn provenance(comparison: &Comparison) -> String {
     let packages = map(|run| run.packages.clone());
     let costs = map(|run| {
         let figure =
-            |c: &trapless_ledger::file::Cost| (c.name.clone(), format!("{} cycles", c.cycles));
+            |c: &trapless_ledger::document::Cost| (c.name.clone(), format!("{} cycles", c.cycles));
         run.cost_model.iter().map(figure).collect()
     });
     let mut out = String::from("<h3>Configuration</h3>");

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::class::{InterruptClass, Notifications, Slots};
-use crate::files::GuestFiles;
 use crate::histogram::Latency;
+use crate::interrupt_files::GuestFiles;
 
 /// Name and version of the format. The number grows when a reader of the old one would be misled.
 pub const SCHEMA: &str = "trapless-ledger/2";

@@ -1,271 +1,22 @@
-//! The ledger itself: turns the stream of events into totals.
+//! Rules by which traps become exits with a reason, and what follows is charged to them.
 //!
-//! The rules of attribution are written down in `docs/ledger.md`; each has a test in `tests/`.
-
-use std::collections::HashMap;
+//! `docs/ledger.md`, sections "Reasons of exits" and "What is charged to an exit", states them;
+//! `tests/attribution.rs` tests each.
 
 use trapless_isa::cause::{INTERRUPT, exception, interrupt};
 use trapless_isa::sbi::eid;
 use trapless_isa::{Mode, Priv};
 
-use crate::chain::{Chains, Steps, leads_to};
+use crate::chain::{Steps, leads_to};
 use crate::class::{Class, Place};
-use crate::config::Config;
-use crate::cost::{Call, Charged};
-use crate::delivery::Answered;
-use crate::event::{DeviceAccess, Event, Guest, Raise, Return, Sink, TimerSet, TimerSets, Trap};
+use crate::event::{DeviceAccess, Event, Raise, Return, Sink, TimerSet, TimerSets, Trap};
+use crate::hart::{Direct, OpenExit};
+use crate::ledger::{Ledger, count_direct};
 use crate::reason::{Reason, cause_index};
-use crate::totals::{HartTotals, IDLE, IRQS, Totals};
-use crate::vcpu::{NEVER, Vcpus};
-use crate::vhart::Vharts;
-
-/// Phases kept apart; marks beyond that are counted in the last one.
-const PHASES: usize = 64;
-
-/// An exit that has not been followed by a guest entry yet.
-#[derive(Clone, Debug)]
-pub(crate) struct OpenExit {
-    pub reason: usize,
-    steps: Steps,
-    /// Interrupt class by the reason alone.
-    pub class: Option<Class>,
-    /// What it has led to, for exits whose class only the next entry tells.
-    pub charged: Charged,
-}
-
-/// M-mode traps taken straight from V=1 whose consequence is not known yet.
-#[derive(Clone, Debug)]
-struct Direct {
-    first: Trap,
-    traps: u64,
-    cycles: u64,
-    steps: Steps,
-    /// Where the guest was resumed; `None` while M-mode runs.
-    resumed: Option<u64>,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct Hart {
-    pub mode: Mode,
-    waiting: bool,
-    since: u64,
-    guest: Guest,
-    vcpu: Option<usize>,
-    pub exit: Option<OpenExit>,
-    direct: Option<Direct>,
-    /// Interrupts raised here and neither taken nor handed to a vCPU; [`NEVER`] if none.
-    pub raised: [u64; IRQS],
-    /// vCPU that is running or paused here.
-    pub loaded: Option<usize>,
-    /// Vhart in the slot.
-    pub slot: Option<usize>,
-    /// System call that the host serves.
-    pub call: Option<Call>,
-    /// Time and class of the last post, to which the steps of its lookup belong.
-    pub posted: Option<(u64, Class)>,
-    /// Source that a guest completed last here, of which a resample notification tells.
-    pub completed: u16,
-    /// Guest interrupt file that guests are entered with; `None`: no AIA.
-    pub file: Option<u8>,
-    /// Identity of the host's IPI that has not been claimed yet.
-    pub host_ipi: Option<u16>,
-}
-
-impl Hart {
-    fn new(since: u64) -> Self {
-        Self {
-            mode: Mode::M,
-            waiting: false,
-            since,
-            guest: Guest::default(),
-            vcpu: None,
-            exit: None,
-            direct: None,
-            raised: [NEVER; IRQS],
-            loaded: None,
-            slot: None,
-            call: None,
-            posted: None,
-            completed: 0,
-            file: None,
-            host_ipi: None,
-        }
-    }
-}
-
-/// One phase with its totals.
-#[derive(Clone, Debug)]
-pub(crate) struct Phase {
-    pub name: String,
-    pub from: u64,
-    pub totals: Totals,
-}
-
-/// Exact totals of a run, kept from its events.
-///
-/// ```
-/// use trapless_ledger::{Config, Ledger, event::{Event, Sink, Trap}};
-/// use trapless_isa::Mode;
-///
-/// let mut ledger = Ledger::new(Config::new(1));
-/// ledger.record(&Event::Wait { time: 500, hart: 0, mode: Mode::M, begin: true });
-/// ledger.finish(2_000);
-/// let section = ledger.total_section();
-/// assert_eq!(section.harts[0].cycles["idle"], 1_500);
-/// ```
-#[derive(Debug)]
-pub struct Ledger {
-    pub(crate) config: Config,
-    pub(crate) chains: Chains,
-    pub(crate) vcpus: Vcpus,
-    pub(crate) vharts: Vharts,
-    pub(crate) phases: Vec<Phase>,
-    /// Phase being counted.
-    pub(crate) current: usize,
-    /// When it began, or was begun again.
-    current_since: u64,
-    pub(crate) harts: Vec<Hart>,
-    /// See [`take_answered`](Self::take_answered).
-    pub(crate) answered: Option<Answered>,
-    /// vCPUs by hart and number of their interrupt files.
-    pub(crate) file_owners: HashMap<(usize, u8), usize>,
-}
+use crate::totals::IRQS;
+use crate::vcpu::NEVER;
 
 impl Ledger {
-    /// An empty ledger of a machine that starts at time 0 with every hart in M-mode.
-    ///
-    /// Counting begins in a phase named `start`.
-    pub fn new(config: Config) -> Self {
-        let mut ledger = Self {
-            harts: vec![Hart::new(0); config.harts],
-            chains: Chains::default(),
-            vcpus: Vcpus::default(),
-            vharts: Vharts::default(),
-            phases: Vec::new(),
-            current: 0,
-            current_since: 0,
-            answered: None,
-            file_owners: HashMap::new(),
-            config,
-        };
-        ledger.add_phase("start", 0);
-        ledger
-    }
-
-    fn add_phase(&mut self, name: &str, from: u64) {
-        let config = &self.config;
-        let totals = Totals::new(
-            self.harts.len(),
-            config.guest_devices.len(),
-            config.devices.len(),
-        );
-        self.phases.push(Phase {
-            name: name.to_string(),
-            from,
-            totals,
-        });
-    }
-
-    /// Ends the current phase at `time` and begins, or continues, phase `name`.
-    ///
-    /// A name seen before continues that phase, so that a loop in a workload adds up. Beyond 64
-    /// names everything goes to the last phase: the guest chooses when to mark, not how much memory
-    /// that takes. A hart that has run past `time` (by less than a quantum) keeps what it counted.
-    pub fn mark(&mut self, name: &str, time: u64) {
-        self.charge_all(time);
-        self.current_since = time;
-        match self.phases.iter().position(|p| p.name == name) {
-            Some(index) => self.current = index,
-            None => {
-                if self.phases.len() < PHASES {
-                    self.add_phase(name, time);
-                }
-                self.current = self.phases.len() - 1;
-            }
-        }
-    }
-
-    /// Brings all times up to `time`, the end of the run. May be called again later.
-    pub fn finish(&mut self, time: u64) {
-        self.charge_all(time);
-        self.current_since = self.current_since.max(time);
-    }
-
-    fn charge_all(&mut self, time: u64) {
-        for hart in 0..self.harts.len() {
-            self.charge(hart, time);
-        }
-        self.phases[self.current].totals.cycles += time.saturating_sub(self.current_since);
-    }
-
-    /// Totals of all phases, with the chains of exits still open counted as they are.
-    pub(crate) fn total(&mut self) -> Totals {
-        let mut total = self.phases[0].totals.clone();
-        self.phases[1..].iter().for_each(|p| total.merge(&p.totals));
-        for hart in &self.harts {
-            if let Some(open) = &hart.exit {
-                total.count_chain(self.chains.number(open.reason, &open.steps));
-            }
-            if let Some(direct) = &hart.direct {
-                count_direct(&mut total, direct);
-            }
-        }
-        total
-    }
-
-    /// Charges the time since the last event of `hart` to its mode.
-    fn charge(&mut self, hart: usize, now: u64) {
-        let state = &mut self.harts[hart];
-        let elapsed = now.saturating_sub(state.since);
-        state.since = state.since.max(now);
-        let slot = if state.waiting {
-            IDLE
-        } else {
-            state.mode as usize
-        };
-        let totals = &mut self.phases[self.current].totals;
-        totals.harts[hart].cycles[slot] += elapsed;
-        if let Some(direct) = state.direct.as_mut().filter(|d| d.resumed.is_none()) {
-            direct.cycles += elapsed;
-        } else if let Some(open) = &state.exit {
-            totals.exits[open.reason].cycles[slot] += elapsed;
-        }
-    }
-
-    /// Makes sure that `hart` exists.
-    fn grow(&mut self, hart: usize, now: u64) {
-        while self.harts.len() <= hart {
-            self.harts.push(Hart::new(now));
-        }
-        for phase in &mut self.phases {
-            if phase.totals.harts.len() <= hart {
-                phase.totals.harts.resize(hart + 1, HartTotals::default());
-            }
-        }
-    }
-
-    /// Brings `hart` up to `now`, with the mode it was in.
-    pub(crate) fn at(&mut self, hart: usize, now: u64) {
-        if hart >= self.harts.len() {
-            self.grow(hart, now);
-        }
-        self.charge(hart, now);
-        self.timer_arrival(hart, now);
-    }
-
-    fn vcpu_of(&mut self, hart: usize, guest: Guest) -> usize {
-        let state = &mut self.harts[hart];
-        match state.vcpu {
-            Some(index) if state.guest == guest => index,
-            _ => {
-                let index = self.vcpus.find(guest);
-                state.guest = guest;
-                state.vcpu = Some(index);
-                index
-            }
-        }
-    }
-
     fn trap(&mut self, t: &Trap) {
         self.at(t.hart, t.time);
         self.harts[t.hart].waiting = false;
@@ -609,12 +360,6 @@ fn vs_irq(code: u64) -> u64 {
         interrupt::SEI => interrupt::VSEI,
         other => other,
     }
-}
-
-fn count_direct(totals: &mut Totals, direct: &Direct) {
-    let entry = &mut totals.direct_firmware[usize::from(cause_index(direct.first.cause))];
-    entry.0 += direct.traps;
-    entry.1 += direct.cycles;
 }
 
 impl Sink for Ledger {

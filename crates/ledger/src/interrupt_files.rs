@@ -1,22 +1,16 @@
 //! Rules for interrupt files (AIA): whose they are, and what messages to them mean.
 //!
-//! `docs/ledger.md`, section "Interrupt files", states them; `tests/files.rs` tests each.
-
-use std::collections::BTreeMap;
+//! `docs/ledger.md`, section "Interrupt files", states them; `tests/interrupt_files.rs` tests each.
 
 use serde::{Deserialize, Serialize};
-use trapless_isa::csr;
 
-use crate::book::Ledger;
 use crate::class::{Class, Place};
-use crate::delivery::{Answered, place_of};
 use crate::event::{Trap, VirtualStep};
-use crate::reason::Reason;
+use crate::hart::place_of;
+use crate::ledger::{Answered, Ledger};
 use crate::vcpu::{NEVER, Vcpu};
 use crate::vhart::Pending;
 
-/// Identities that are followed for each vCPU.
-const IDENTITIES: usize = 2048;
 /// Files that are followed.
 const FILES: usize = 64 * 64;
 /// Distance of the files of a guest's vCPUs in its physical address space.
@@ -49,24 +43,6 @@ impl GuestFiles {
         self.host_messages += other.host_messages;
         self.wakeups += other.wakeups;
     }
-}
-
-/// What a vCPU's own interrupt file is followed by.
-#[derive(Clone, Debug, Default)]
-pub struct FileState {
-    /// Hart and number of the file that it was last entered with.
-    pub file: Option<(usize, u8)>,
-    /// What is pending in it.
-    messages: BTreeMap<u16, (Class, Pending)>,
-    /// External interrupts taken so far.
-    traps: u64,
-    last_trap: u64,
-    /// The last one has not been followed by a claim yet.
-    unclaimed: bool,
-    /// Class of what it claimed last.
-    last: Option<Class>,
-    /// The unanswered IPI was sent by a store that made an exit.
-    pub stored: bool,
 }
 
 impl Ledger {
@@ -267,25 +243,6 @@ impl Ledger {
                 class.arrived[vcpu.ipi_place as usize] += 1;
             });
         class.arrived[Place::Unknown as usize] += unknown;
-    }
-
-    /// Class of an exit at a CSR that stands for the vCPU's interrupt file: that of the interrupt it handles.
-    pub(crate) fn file_csr_class(&mut self, reason: Reason, vcpu: usize) -> Option<Class> {
-        match reason {
-            Reason::Csr(csr::STOPEI | csr::SIREG | csr::SISELECT) => {
-                let last = self.vcpus.get_mut(vcpu).files.last;
-                Some(last.unwrap_or(Class::Device))
-            }
-            _ => None,
-        }
-    }
-}
-
-impl FileState {
-    fn note(&mut self, identity: u16, class: Class, pending: Pending) {
-        if self.messages.len() < IDENTITIES {
-            self.messages.insert(identity, (class, pending));
-        }
     }
 }
 

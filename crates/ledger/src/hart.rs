@@ -1,0 +1,122 @@
+//! What the ledger remembers of each hart: its mode, the exit that the host handles, the vCPU on it.
+
+use crate::chain::Steps;
+use crate::class::{Class, Place};
+use crate::event::{Guest, Trap};
+use crate::totals::IRQS;
+use crate::vcpu::{NEVER, Vcpu};
+use crate::vhart::{Vhart, Vharts};
+use trapless_isa::Mode;
+
+/// A system call that the host serves for U-mode on a hart.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call {
+    /// By its number it signals a device interrupt.
+    pub signals: bool,
+    /// It has been counted for a class.
+    pub counted: bool,
+    /// Traps taken within it.
+    pub depth: u32,
+}
+
+/// What an exit whose class is not known yet has led to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Charged {
+    pub firmware_traps: u64,
+    pub host_traps: u64,
+    pub syscalls: u64,
+}
+
+/// An exit that has not been followed by a guest entry yet.
+#[derive(Clone, Debug)]
+pub(crate) struct OpenExit {
+    pub reason: usize,
+    pub steps: Steps,
+    /// Interrupt class by the reason alone.
+    pub class: Option<Class>,
+    /// What it has led to, for exits whose class only the next entry tells.
+    pub charged: Charged,
+}
+
+/// M-mode traps taken straight from V=1 whose consequence is not known yet.
+#[derive(Clone, Debug)]
+pub(crate) struct Direct {
+    pub first: Trap,
+    pub traps: u64,
+    pub cycles: u64,
+    pub steps: Steps,
+    /// Where the guest was resumed; `None` while M-mode runs.
+    pub resumed: Option<u64>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Hart {
+    pub mode: Mode,
+    pub waiting: bool,
+    pub since: u64,
+    pub guest: Guest,
+    pub vcpu: Option<usize>,
+    pub exit: Option<OpenExit>,
+    pub direct: Option<Direct>,
+    /// Interrupts raised here and neither taken nor handed to a vCPU; [`NEVER`] if none.
+    pub raised: [u64; IRQS],
+    /// vCPU that is running or paused here.
+    pub loaded: Option<usize>,
+    /// Vhart in the slot.
+    pub slot: Option<usize>,
+    /// System call that the host serves.
+    pub call: Option<Call>,
+    /// Time and class of the last post, to which the steps of its lookup belong.
+    pub posted: Option<(u64, Class)>,
+    /// Source that a guest completed last here, of which a resample notification tells.
+    pub completed: u16,
+    /// Guest interrupt file that guests are entered with; `None`: no AIA.
+    pub file: Option<u8>,
+    /// Identity of the host's IPI that has not been claimed yet.
+    pub host_ipi: Option<u16>,
+}
+
+impl Hart {
+    pub fn new(since: u64) -> Self {
+        Self {
+            mode: Mode::M,
+            waiting: false,
+            since,
+            guest: Guest::default(),
+            vcpu: None,
+            exit: None,
+            direct: None,
+            raised: [NEVER; IRQS],
+            loaded: None,
+            slot: None,
+            call: None,
+            posted: None,
+            completed: 0,
+            file: None,
+            host_ipi: None,
+        }
+    }
+}
+
+/// Where a vCPU is: by the slots if one of its harts has them, else by what the harts did.
+pub(crate) fn place_of(harts: &[Hart], vharts: &Vharts, index: usize, vcpu: &Vcpu) -> Place {
+    match vcpu.slot {
+        Some(slot) => vhart_place(harts, vharts.get(slot)),
+        None => {
+            let hart = vcpu.hart.filter(|h| harts[*h].loaded == Some(index));
+            place_on(harts, hart, Place::Off)
+        }
+    }
+}
+
+pub(crate) fn vhart_place(harts: &[Hart], vhart: &Vhart) -> Place {
+    place_on(harts, vhart.hart, vhart.left)
+}
+
+fn place_on(harts: &[Hart], hart: Option<usize>, off: Place) -> Place {
+    match hart.and_then(|h| harts.get(h)) {
+        Some(hart) if hart.mode.v() => Place::Running,
+        Some(_) => Place::Paused,
+        None => off,
+    }
+}

@@ -1,0 +1,270 @@
+//! The ledger's state: phases and their totals, virtual time, and what is known of harts and vCPUs.
+//!
+//! Rules that turn events into counts are in `attribution`, `delivery`, `cost`, `interrupt_files` and
+//! `controller`, written down in `docs/ledger.md`; each has a test in `tests/`.
+
+use std::collections::HashMap;
+
+use crate::chain::Chains;
+use crate::class::{Class, ClassTotals, Place, State};
+use crate::config::Config;
+use crate::event::Guest;
+use crate::hart::{Direct, Hart};
+use crate::reason::cause_index;
+use crate::totals::{HartTotals, IDLE, Totals};
+use crate::vcpu::Vcpus;
+use crate::vhart::Vharts;
+
+/// Phases kept apart; marks beyond that are counted in the last one.
+const PHASES: usize = 64;
+
+/// A guest interrupt whose way has been followed to the end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Answered {
+    /// Class.
+    pub class: Class,
+    /// What the vCPU was doing at the arrival.
+    pub state: State,
+    /// If scheduled off and known: `stopped`, `preempted` or `halted`.
+    pub left: Option<&'static str>,
+    /// When it was sent; timer: when its deadline was programmed.
+    pub sent: u64,
+    /// When it arrived; timer: its deadline, or `sent` if that is later.
+    pub arrived: u64,
+    /// When the guest's handler was entered.
+    pub taken: u64,
+    /// Hart on which it was taken.
+    pub hart: usize,
+}
+
+/// One phase with its totals.
+#[derive(Clone, Debug)]
+pub(crate) struct Phase {
+    pub name: String,
+    pub from: u64,
+    pub totals: Totals,
+}
+
+/// Exact totals of a run, kept from its events.
+///
+/// ```
+/// use trapless_ledger::{Config, Ledger, event::{Event, Sink, Trap}};
+/// use trapless_isa::Mode;
+///
+/// let mut ledger = Ledger::new(Config::new(1));
+/// ledger.record(&Event::Wait { time: 500, hart: 0, mode: Mode::M, begin: true });
+/// ledger.finish(2_000);
+/// let section = ledger.total_section();
+/// assert_eq!(section.harts[0].cycles["idle"], 1_500);
+/// ```
+#[derive(Debug)]
+pub struct Ledger {
+    pub(crate) config: Config,
+    pub(crate) chains: Chains,
+    pub(crate) vcpus: Vcpus,
+    pub(crate) vharts: Vharts,
+    pub(crate) phases: Vec<Phase>,
+    /// Phase being counted.
+    pub(crate) current: usize,
+    /// When it began, or was begun again.
+    current_since: u64,
+    pub(crate) harts: Vec<Hart>,
+    /// See [`take_answered`](Self::take_answered).
+    pub(crate) answered: Option<Answered>,
+    /// vCPUs by hart and number of their interrupt files.
+    pub(crate) file_owners: HashMap<(usize, u8), usize>,
+}
+
+impl Ledger {
+    /// An empty ledger of a machine that starts at time 0 with every hart in M-mode.
+    ///
+    /// Counting begins in a phase named `start`.
+    pub fn new(config: Config) -> Self {
+        let mut ledger = Self {
+            harts: vec![Hart::new(0); config.harts],
+            chains: Chains::default(),
+            vcpus: Vcpus::default(),
+            vharts: Vharts::default(),
+            phases: Vec::new(),
+            current: 0,
+            current_since: 0,
+            answered: None,
+            file_owners: HashMap::new(),
+            config,
+        };
+        ledger.add_phase("start", 0);
+        ledger
+    }
+
+    fn add_phase(&mut self, name: &str, from: u64) {
+        let config = &self.config;
+        let totals = Totals::new(
+            self.harts.len(),
+            config.guest_devices.len(),
+            config.devices.len(),
+        );
+        self.phases.push(Phase {
+            name: name.to_string(),
+            from,
+            totals,
+        });
+    }
+
+    /// Ends the current phase at `time` and begins, or continues, phase `name`.
+    ///
+    /// A name seen before continues that phase, so that a loop in a workload adds up. Beyond 64
+    /// names everything goes to the last phase: the guest chooses when to mark, not how much memory
+    /// that takes. A hart that has run past `time` (by less than a quantum) keeps what it counted.
+    pub fn mark(&mut self, name: &str, time: u64) {
+        self.charge_all(time);
+        self.current_since = time;
+        match self.phases.iter().position(|p| p.name == name) {
+            Some(index) => self.current = index,
+            None => {
+                if self.phases.len() < PHASES {
+                    self.add_phase(name, time);
+                }
+                self.current = self.phases.len() - 1;
+            }
+        }
+    }
+
+    /// Brings all times up to `time`, the end of the run. May be called again later.
+    pub fn finish(&mut self, time: u64) {
+        self.charge_all(time);
+        self.current_since = self.current_since.max(time);
+    }
+
+    fn charge_all(&mut self, time: u64) {
+        for hart in 0..self.harts.len() {
+            self.charge(hart, time);
+        }
+        self.phases[self.current].totals.cycles += time.saturating_sub(self.current_since);
+    }
+
+    /// Totals of all phases, with the chains of exits still open counted as they are.
+    pub(crate) fn total(&mut self) -> Totals {
+        let mut total = self.phases[0].totals.clone();
+        self.phases[1..].iter().for_each(|p| total.merge(&p.totals));
+        for hart in &self.harts {
+            if let Some(open) = &hart.exit {
+                total.count_chain(self.chains.number(open.reason, &open.steps));
+            }
+            if let Some(direct) = &hart.direct {
+                count_direct(&mut total, direct);
+            }
+        }
+        total
+    }
+
+    /// Charges the time since the last event of `hart` to its mode.
+    fn charge(&mut self, hart: usize, now: u64) {
+        let state = &mut self.harts[hart];
+        let elapsed = now.saturating_sub(state.since);
+        state.since = state.since.max(now);
+        let slot = if state.waiting {
+            IDLE
+        } else {
+            state.mode as usize
+        };
+        let totals = &mut self.phases[self.current].totals;
+        totals.harts[hart].cycles[slot] += elapsed;
+        if let Some(direct) = state.direct.as_mut().filter(|d| d.resumed.is_none()) {
+            direct.cycles += elapsed;
+        } else if let Some(open) = &state.exit {
+            totals.exits[open.reason].cycles[slot] += elapsed;
+        }
+    }
+
+    /// Makes sure that `hart` exists.
+    pub(crate) fn grow(&mut self, hart: usize, now: u64) {
+        while self.harts.len() <= hart {
+            self.harts.push(Hart::new(now));
+        }
+        for phase in &mut self.phases {
+            if phase.totals.harts.len() <= hart {
+                phase.totals.harts.resize(hart + 1, HartTotals::default());
+            }
+        }
+    }
+
+    /// Brings `hart` up to `now`, with the mode it was in.
+    pub(crate) fn at(&mut self, hart: usize, now: u64) {
+        if hart >= self.harts.len() {
+            self.grow(hart, now);
+        }
+        self.charge(hart, now);
+        self.timer_arrival(hart, now);
+    }
+
+    pub(crate) fn vcpu_of(&mut self, hart: usize, guest: Guest) -> usize {
+        let state = &mut self.harts[hart];
+        match state.vcpu {
+            Some(index) if state.guest == guest => index,
+            _ => {
+                let index = self.vcpus.find(guest);
+                state.guest = guest;
+                state.vcpu = Some(index);
+                index
+            }
+        }
+    }
+
+    pub(crate) fn class(&mut self, class: Class) -> &mut ClassTotals {
+        &mut self.phases[self.current].totals.classes[class as usize]
+    }
+
+    pub(crate) fn arrival(&mut self, class: Class, place: Place) {
+        self.class(class).arrived[place as usize] += 1;
+    }
+
+    /// The deadline of the vCPU on `hart` may have passed: it arrives in the state that the hart was
+    /// in until `now`.
+    pub(crate) fn timer_arrival(&mut self, hart: usize, now: u64) {
+        let state = &self.harts[hart];
+        if let Some(index) = state.loaded {
+            let vcpu = self.vcpus.get_mut(index);
+            if vcpu.timer_open && vcpu.timer_due <= now {
+                let place = if state.mode.v() {
+                    Place::Running
+                } else {
+                    Place::Paused
+                };
+                vcpu.timer_open = false;
+                vcpu.timer_place = place;
+                self.arrival(Class::Timer, place);
+            }
+        }
+    }
+
+    /// The vCPU on no hart any more, as far as the hart without slots tells: the host waits, or runs
+    /// a program.
+    pub(crate) fn host_moved_on(&mut self, hart: usize) {
+        let state = &mut self.harts[hart];
+        if state.slot.is_none() {
+            state.loaded = None;
+        }
+    }
+
+    /// The interrupt that the last event has answered, once.
+    pub fn take_answered(&mut self) -> Option<Answered> {
+        self.answered.take()
+    }
+
+    /// Every vCPU seen with its number in its VM, if known.
+    pub fn vcpu_numbers(&self) -> impl Iterator<Item = (Guest, Option<u64>)> + '_ {
+        self.vcpus.iter().map(|v| (v.guest, v.vhart))
+    }
+
+    /// What the ledger knows of the machine.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+}
+
+/// Counts M-mode traps that led to no exit.
+pub(crate) fn count_direct(totals: &mut Totals, direct: &Direct) {
+    let entry = &mut totals.direct_firmware[usize::from(cause_index(direct.first.cause))];
+    entry.0 += direct.traps;
+    entry.1 += direct.cycles;
+}
