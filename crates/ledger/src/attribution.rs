@@ -70,12 +70,12 @@ impl Ledger {
         let firmware_traps = direct.map_or(0, |d| d.traps);
         let (class, charged) = self.charge_exit(why, index, reason, firmware_traps);
         let totals = &mut self.phases[self.current].totals;
-        totals.harts[trap.hart].guest_exits += 1;
+        totals.harts[trap.hart].counts.guest_exits += 1;
         let entry = &mut totals.exits[reason.index()];
-        entry.exits += 1;
+        entry.counts.exits += 1;
         let mut steps = Steps::default();
         if let Some(direct) = direct {
-            entry.firmware_traps += direct.traps;
+            entry.counts.firmware_traps += direct.traps;
             entry.cycles[Mode::M as usize] += direct.cycles;
             steps.append(&direct.steps);
         }
@@ -97,7 +97,7 @@ impl Ledger {
         let [a0, _, _, extension] = t.args;
         match reason {
             Reason::TimerSet => {
-                totals.timer_set_with_exit += 1;
+                totals.guest_interrupts.timer_set_with_exit += 1;
                 let deadline = match a0 {
                     u64::MAX => NEVER,
                     ticks => {
@@ -108,14 +108,13 @@ impl Ledger {
                 self.timer_programmed(vcpu, t.time, deadline, true);
             }
             Reason::IpiSend => {
-                totals.ipi_sends += 1;
+                totals.guest_interrupts.ipi_sends += 1;
                 if extension == eid::LEGACY_SEND_IPI {
                     // The mask lies in guest memory.
-                    totals.ipi_targets += 1;
-                    totals.ipi_unmatched += 1;
-                    let class = self.class(Class::Ipi);
-                    class.sent += 1;
-                    class.arrived[Place::Unknown as usize] += 1;
+                    totals.guest_interrupts.ipi_targets += 1;
+                    totals.guest_interrupts.ipi_unmatched += 1;
+                    self.class(Class::Ipi).sent += 1;
+                    self.arrival(Class::Ipi, Place::Unknown);
                     return;
                 }
                 self.ipi_sent(t, vcpu);
@@ -169,7 +168,7 @@ impl Ledger {
         if code == interrupt::VSTI {
             vcpu.timer_noticed = true;
             if vcpu.timer_taken || vcpu.timer_due > t.time {
-                totals.timer_unmatched += 1;
+                totals.guest_interrupts.timer_unmatched += 1;
             } else {
                 vcpu.timer_taken = true;
                 let waited = t.time - vcpu.timer_due;
@@ -211,11 +210,11 @@ impl Ledger {
             d.traps += 1;
             d.steps.push(t);
         } else if let Some(open) = &mut state.exit {
-            totals.exits[open.reason].firmware_traps += 1;
+            totals.exits[open.reason].counts.firmware_traps += 1;
             open.steps.push(t);
             self.charge_firmware(t.hart);
         } else {
-            totals.host_firmware += 1;
+            totals.firmware.host += 1;
             self.charge_firmware(t.hart);
         }
     }
@@ -224,8 +223,8 @@ impl Ledger {
     fn host_trap(&mut self, t: &Trap) {
         if let Some(open) = &mut self.harts[t.hart].exit {
             let entry = &mut self.phases[self.current].totals.exits[open.reason];
-            entry.host_traps += 1;
-            entry.syscalls += u64::from(t.cause == exception::ECALL_U);
+            entry.counts.host_traps += 1;
+            entry.counts.syscalls += u64::from(t.cause == exception::ECALL_U);
             open.steps.push(t);
         }
         self.charge_host(t);
@@ -272,7 +271,7 @@ impl Ledger {
         self.guest_enters(index, r.hart, r.time, closed.as_ref());
         let state = &mut self.harts[r.hart];
         let totals = &mut self.phases[self.current].totals;
-        totals.harts[r.hart].guest_entries += 1;
+        totals.harts[r.hart].counts.guest_entries += 1;
         if let Some(open) = closed {
             totals.count_chain(self.chains.number(open.reason, &open.steps));
         }
@@ -310,7 +309,10 @@ impl Ledger {
     fn timer_set(&mut self, t: &TimerSet) {
         self.at(t.hart, t.time);
         if t.mode.v() {
-            self.phases[self.current].totals.timer_set_without_exit += 1;
+            self.phases[self.current]
+                .totals
+                .guest_interrupts
+                .timer_set_without_exit += 1;
             let index = self.vcpu_of(t.hart, t.guest);
             self.timer_programmed(index, t.time, t.deadline, false);
         }
@@ -320,7 +322,10 @@ impl Ledger {
         let last = &sets.last;
         self.at(last.hart, sets.first);
         self.at(last.hart, last.time);
-        self.phases[self.current].totals.timer_set_without_exit += sets.writes;
+        self.phases[self.current]
+            .totals
+            .guest_interrupts
+            .timer_set_without_exit += sets.writes;
         let index = self.vcpu_of(last.hart, last.guest);
         // All but the last deadline are superseded at once; the one before the first is as usual.
         let others = sets.armed - u64::from(last.deadline != NEVER);

@@ -5,10 +5,10 @@
 use trapless_isa::Mode;
 use trapless_isa::xtrapless::kind;
 
-use crate::class::{Class, HostTotals, Place};
+use crate::class::{Class, Left, Place};
 use crate::event::{StepKind, VirtualStep};
 use crate::hart::vhart_place;
-use crate::ledger::{Answered, Ledger};
+use crate::ledger::Ledger;
 use crate::vcpu::NEVER;
 use crate::vhart::Pending;
 
@@ -72,38 +72,43 @@ impl Ledger {
                     vhart
                 };
                 self.vharts.notify(s.domain, id, kind, s.time);
-                self.host().queue(kind);
+                self.totals().queue(kind).counts.queued += 1;
                 self.posted(s)
             }
             StepKind::Silent { .. } => {
-                self.host().silent += 1;
+                self.totals().notifications.silent += 1;
                 self.posted(s)
             }
             StepKind::Hit { .. } => self.posted(s),
             StepKind::Attached { vhart: id } => {
                 let target = vhart(self, id);
                 self.attached(s, target);
-                self.host().slot_memory_words += words;
+                self.totals().slots.memory_words += words;
                 return;
             }
             StepKind::Detached { state, .. } => {
-                self.host().detach(state);
-                self.host().slot_memory_words += words;
+                if let Some(left) = Left::of(state) {
+                    self.totals().detached[left as usize] += 1;
+                }
+                self.totals().slots.memory_words += words;
                 self.detached(s.hart, Place::left_in(state));
                 return;
             }
             StepKind::HartIpi { .. } => {
-                self.host().ipis += 1;
+                self.totals().counts.host_ipis += 1;
                 return;
             }
             StepKind::Fetched { id, kind } => {
                 let queued = self.vharts.fetch(s.domain, id, kind);
-                let waited = queued.map(|time| s.time.saturating_sub(time));
-                self.host().fetch(kind, waited);
+                let queue = self.totals().queue(kind);
+                queue.counts.fetched += 1;
+                if let Some(time) = queued {
+                    queue.latency.record(s.time.saturating_sub(time));
+                }
                 None
             }
             StepKind::Overflow { .. } => {
-                self.host().overflows += 1;
+                self.totals().notifications.overflows += 1;
                 None
             }
         };
@@ -112,12 +117,8 @@ impl Ledger {
                 self.class(class).memory_words += words;
                 self.harts[s.hart].posted = Some((s.time, class));
             }
-            None => self.host().memory_words += words,
+            None => self.totals().notifications.memory_words += words,
         }
-    }
-
-    fn host(&mut self) -> &mut HostTotals {
-        &mut self.phases[self.current].totals.host
     }
 
     /// Class of the post whose lookup this is; `None` for an evaluation without a post.
@@ -192,23 +193,11 @@ impl Ledger {
         } else {
             s.time
         };
-        let waited = taken.saturating_sub(pending.time);
-        let totals = &mut self.phases[self.current].totals;
-        totals.classes[Class::Device as usize].latency[pending.place as usize].record(waited);
-        totals.device_latency.record(waited);
-        self.answered = Some(Answered {
-            class: Class::Device,
-            state: pending.place.state(),
-            left: pending.place.left(),
-            sent: pending.time,
-            arrived: pending.time,
-            taken,
-            hart: s.hart,
-        });
+        self.answer(Class::Device, pending, taken, s.hart);
     }
 
     fn attached(&mut self, s: &VirtualStep, target: Option<usize>) {
-        self.host().attached += 1;
+        self.totals().slots.attached += 1;
         self.detached(s.hart, Place::Off);
         self.harts[s.hart].slot = target;
         if let Some(target) = target {

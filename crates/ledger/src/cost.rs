@@ -115,7 +115,7 @@ impl Ledger {
             match t.cause & !INTERRUPT {
                 limits::NOTIFY_IRQ => {
                     let totals = &mut self.phases[self.current].totals;
-                    totals.host.host_interrupts += 1;
+                    totals.notifications.host_interrupts += 1;
                 }
                 interrupt::SGEI => {
                     self.phases[self.current].totals.files.wakeups += 1;

@@ -34,7 +34,7 @@ impl Ledger {
             .vcpus
             .for_targets(trap.guest.vmid, a0, a1, |index, vcpu| {
                 // Not the number of bits: vCPUs of an old VM can share number and VMID with new ones.
-                class.sent += 1;
+                class.counts.sent += 1;
                 if vcpu.ipi_sent != NEVER {
                     coalesced += 1;
                     return;
@@ -48,12 +48,12 @@ impl Ledger {
                 };
                 class.arrived[vcpu.ipi_place as usize] += 1;
             });
-        class.sent += unknown;
-        class.coalesced += coalesced;
+        class.counts.sent += unknown;
+        class.counts.coalesced += coalesced;
         class.arrived[Place::Unknown as usize] += unknown;
-        totals.ipi_targets += named;
-        totals.ipi_unmatched += unknown;
-        totals.ipi_coalesced += coalesced;
+        totals.guest_interrupts.ipi_targets += named;
+        totals.guest_interrupts.ipi_unmatched += unknown;
+        totals.guest_interrupts.ipi_coalesced += coalesced;
     }
 
     /// A trap to VS-mode with interrupt `code` (VS-level numbering).
@@ -90,23 +90,7 @@ impl Ledger {
             _ => posted,
         };
         let Some(p) = pending else { return };
-        // Harts run ahead of each other by up to a quantum: never below zero.
-        let waited = t.time.saturating_sub(p.time);
-        let totals = &mut self.phases[self.current].totals;
-        totals.classes[class as usize].latency[p.place as usize].record(waited);
-        match class {
-            Class::Ipi => totals.ipi_latency.record(waited),
-            _ => totals.device_latency.record(waited),
-        }
-        self.answered = Some(Answered {
-            class,
-            state: p.place.state(),
-            left: p.place.left(),
-            sent: p.time,
-            arrived: p.time,
-            taken: t.time,
-            hart: t.hart,
-        });
+        self.answer(class, p, t.time, t.hart);
     }
 
     /// The guest takes the interrupt of its deadline after `waited` cycles.
@@ -119,7 +103,7 @@ impl Ledger {
         }
         let vcpu = self.vcpus.get_mut(index);
         let (place, sent, arrived) = (vcpu.timer_place, vcpu.timer_set_at, vcpu.timer_due);
-        self.class(Class::Timer).latency[place as usize].record(waited);
+        self.totals().classes[Class::Timer as usize].latency[place as usize].record(waited);
         self.answered = Some(Answered {
             class: Class::Timer,
             state: place.state(),

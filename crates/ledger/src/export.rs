@@ -5,15 +5,19 @@ use std::collections::BTreeMap;
 use trapless_isa::Mode;
 use trapless_isa::cause::{INTERRUPT, interrupt};
 
-use crate::class::Class;
+use crate::class::{Class, Left, NotificationKind, Place, State};
 use crate::document::{
-    DeviceCount, DirectFirmware, Exit, Firmware, GuestInterrupts, HartInfo, HostInfo, LedgerFile,
-    Phase, ReturnCount, RunInfo, SCHEMA, Section, TrapCount, VcpuInfo,
+    DeviceCount, Exit, Firmware, FirmwareCounts, GuestFileCounts, GuestInterrupts, HartInfo,
+    HostInfo, InterruptClass, LedgerFile, LeftArrivals, NotificationCounts, NotificationQueue,
+    Notifications, Phase, ReturnCount, RunInfo, SCHEMA, Section, SectionCounts, Slots, TrapCount,
+    VcpuInfo,
 };
-use crate::interrupt_files::GuestFiles;
+use crate::histogram::{Histogram, Latency};
+
 use crate::ledger::Ledger;
-use crate::reason::{Reason, cause_index, cause_name, cause_of};
-use crate::totals::{HartTotals, IDLE, Totals};
+use crate::reason::{Reason, cause_index, cause_name, cause_of, short_cause};
+use crate::reason_key::ReasonKey;
+use crate::totals::{ClassTotals, HartTotals, IDLE, Totals};
 
 /// Names of the time slots: [`Mode`]s, then idle.
 fn slot_name(slot: usize) -> &'static str {
@@ -60,32 +64,37 @@ impl Ledger {
 
     fn section(&self, totals: &Totals) -> Section {
         let sum = |f: fn(&HartTotals) -> u64| totals.harts.iter().map(f).sum();
+        let counts = SectionCounts {
+            guest_entries: sum(|h| h.counts.guest_entries),
+            guest_exits: sum(|h| h.counts.guest_exits),
+            ..totals.counts
+        };
         Section {
-            cycles: totals.cycles,
-            guest_entries: sum(|h| h.guest_entries),
-            guest_exits: sum(|h| h.guest_exits),
             exits: self.exits(totals),
-            firmware: self.firmware(totals),
+            firmware: firmware(totals),
             chains: self.chain_counts(totals),
             guest_interrupts: guest_interrupts(totals),
             interrupts: Class::ALL
-                .map(|c| (c.name().to_string(), totals.classes[c as usize].summary()))
+                .map(|class| (class, interrupt_class(&totals.classes[class as usize])))
                 .into(),
-            notifications: totals
-                .host
-                .notifications(totals.exits[Reason::Notification.index()].exits),
-            slots: totals.host.slots(),
-            host_ipis: totals.host.ipis,
-            guest_files: (totals.files != GuestFiles::default()).then_some(totals.files),
+            notifications: notifications(totals),
+            slots: Slots {
+                detached: Left::ALL
+                    .map(|left| (left, totals.detached[left as usize]))
+                    .into(),
+                ..totals.slots.into()
+            },
+            guest_files: (totals.files != GuestFileCounts::default()).then(|| totals.files.into()),
             latency: latency(totals),
             traps: traps(totals),
             returns: returns(totals),
             harts: harts(totals),
             devices: self.device_counts(totals),
+            ..counts.into()
         }
     }
 
-    fn exits(&self, totals: &Totals) -> BTreeMap<String, Exit> {
+    fn exits(&self, totals: &Totals) -> BTreeMap<ReasonKey, Exit> {
         let nonzero = totals
             .exits
             .iter()
@@ -94,51 +103,15 @@ impl Ledger {
         let entry = nonzero.map(|(index, e)| {
             let modes = [Mode::HS as usize, Mode::U as usize, Mode::M as usize, IDLE];
             let exit = Exit {
-                exits: e.exits,
-                firmware_traps: e.firmware_traps,
-                host_traps: e.host_traps,
-                syscalls: e.syscalls,
                 cycles: modes
                     .map(|m| (slot_name(m).to_string(), e.cycles[m]))
                     .into(),
+                ..e.counts.into()
             };
-            (
-                Reason::from_index(index).key(&self.config.guest_devices),
-                exit,
-            )
+            let reason = Reason::from_index(index);
+            (reason.key(&self.config.guest_devices), exit)
         });
         entry.collect()
-    }
-
-    fn firmware(&self, totals: &Totals) -> Firmware {
-        let mut from = BTreeMap::new();
-        for (mode, to, _, n) in totals.harts.iter().flat_map(HartTotals::traps) {
-            if to == Mode::M {
-                *from.entry(mode.name().to_string()).or_default() += n;
-            }
-        }
-        let direct = totals
-            .direct_firmware
-            .iter()
-            .enumerate()
-            .filter(|(_, d)| d.0 != 0);
-        Firmware {
-            total: from.values().sum(),
-            from,
-            charged_to_exits: totals.exits.iter().map(|e| e.firmware_traps).sum(),
-            direct: direct
-                .map(|(c, d)| {
-                    (
-                        cause_name(c as u8),
-                        DirectFirmware {
-                            traps: d.0,
-                            cycles: d.1,
-                        },
-                    )
-                })
-                .collect(),
-            host: totals.host_firmware,
-        }
     }
 
     fn chain_counts(&self, totals: &Totals) -> BTreeMap<String, u64> {
@@ -171,6 +144,29 @@ impl Ledger {
     }
 }
 
+fn firmware(totals: &Totals) -> Firmware {
+    let mut from: BTreeMap<String, u64> = BTreeMap::new();
+    for (mode, to, _, n) in totals.harts.iter().flat_map(HartTotals::traps) {
+        if to == Mode::M {
+            *from.entry(mode.name().to_string()).or_default() += n;
+        }
+    }
+    let counts = FirmwareCounts {
+        total: from.values().sum(),
+        charged_to_exits: totals.exits.iter().map(|e| e.counts.firmware_traps).sum(),
+        ..totals.firmware
+    };
+    let direct = totals.direct_firmware.iter().enumerate();
+    let direct = direct.filter(|(_, d)| d.traps != 0);
+    Firmware {
+        from,
+        direct: direct
+            .map(|(cause, d)| (cause_name(cause as u8), (*d).into()))
+            .collect(),
+        ..counts.into()
+    }
+}
+
 fn guest_interrupts(totals: &Totals) -> GuestInterrupts {
     let mut taken = BTreeMap::new();
     for (_, to, cause, n) in totals.harts.iter().flat_map(HartTotals::traps) {
@@ -186,39 +182,80 @@ fn guest_interrupts(totals: &Totals) -> GuestInterrupts {
     }
     GuestInterrupts {
         taken,
-        timer_set_with_exit: totals.timer_set_with_exit,
-        timer_set_without_exit: totals.timer_set_without_exit,
-        timer_unmatched: totals.timer_unmatched,
-        ipi_sends: totals.ipi_sends,
-        ipi_targets: totals.ipi_targets,
-        ipi_coalesced: totals.ipi_coalesced,
-        ipi_unmatched: totals.ipi_unmatched,
+        ..totals.guest_interrupts.into()
     }
 }
 
-/// Keys: `guest_timer`, `guest_ipi` and `guest_device` from cause to effect; `raised.X` from pending to taken.
-fn latency(totals: &Totals) -> BTreeMap<String, crate::histogram::Latency> {
-    let mut map = BTreeMap::new();
-    if totals.timer_latency.count() != 0 {
-        map.insert("guest_timer".to_string(), totals.timer_latency.summary());
+fn interrupt_class(totals: &ClassTotals) -> InterruptClass {
+    let arrived = State::ALL.map(|state| {
+        let places = Place::of(state).iter();
+        (state, places.map(|p| totals.arrived[*p as usize]).sum())
+    });
+    let measured = State::ALL.into_iter().filter_map(|state| {
+        let mut all = Histogram::default();
+        let places = Place::of(state).iter();
+        places.for_each(|p| all.add(&totals.latency[*p as usize]));
+        Some((state, summary(&all)?))
+    });
+    let left = Left::ALL.into_iter().filter_map(|left| {
+        let place = Place::of_left(left) as usize;
+        let arrivals = LeftArrivals {
+            arrived: totals.arrived[place],
+            latency: summary(&totals.latency[place]),
+        };
+        (arrivals != LeftArrivals::default()).then_some((left, arrivals))
+    });
+    InterruptClass {
+        arrived: arrived.into(),
+        left: left.collect(),
+        latency: measured.collect(),
+        ..totals.counts.into()
     }
-    if totals.ipi_latency.count() != 0 {
-        map.insert("guest_ipi".to_string(), totals.ipi_latency.summary());
+}
+
+fn notifications(totals: &Totals) -> Notifications {
+    let kinds = NotificationKind::ALL.into_iter().filter_map(|kind| {
+        let queue = &totals.queues[kind as usize];
+        let used = queue.counts.queued + queue.counts.fetched != 0;
+        used.then(|| {
+            let latency = summary(&queue.latency);
+            let counts = queue.counts.into();
+            (kind, NotificationQueue { latency, ..counts })
+        })
+    });
+    let counts = NotificationCounts {
+        exits: totals.exits[Reason::Notification.index()].counts.exits,
+        ..totals.notifications
+    };
+    Notifications {
+        kinds: kinds.collect(),
+        ..counts.into()
     }
-    if totals.device_latency.count() != 0 {
-        map.insert("guest_device".to_string(), totals.device_latency.summary());
-    }
+}
+
+fn summary(histogram: &Histogram) -> Option<Latency> {
+    (histogram.count() != 0).then(|| histogram.summary())
+}
+
+/// Keys: `guest_timer`, `guest_ipi` and `guest_device` from cause to effect; `raised.X` from pending
+/// to taken.
+fn latency(totals: &Totals) -> BTreeMap<String, Latency> {
+    let mut all = vec![
+        ("guest_timer".to_string(), &totals.timer_latency),
+        ("guest_ipi".to_string(), &totals.ipi_latency),
+        ("guest_device".to_string(), &totals.device_latency),
+    ];
     for (irq, histogram) in totals.raised_to_taken.iter().enumerate() {
-        if histogram.count() != 0 {
-            let cause = cause_index(INTERRUPT | irq as u64);
-            let name = match irq as u64 {
-                interrupt::VSEI => "guest_external".to_string(),
-                _ => format!("raised.{}", crate::reason::short_cause(cause)),
-            };
-            map.insert(name, histogram.summary());
-        }
+        let name = match irq as u64 {
+            interrupt::VSEI => "guest_external".to_string(),
+            irq => format!("raised.{}", short_cause(cause_index(INTERRUPT | irq))),
+        };
+        all.push((name, histogram));
     }
-    map
+    let measured = all.into_iter();
+    measured
+        .filter_map(|(name, histogram)| Some((name, summary(histogram)?)))
+        .collect()
 }
 
 fn traps(totals: &Totals) -> Vec<TrapCount> {
@@ -263,14 +300,13 @@ fn returns(totals: &Totals) -> Vec<ReturnCount> {
 fn harts(totals: &Totals) -> Vec<HartInfo> {
     let info = |(hart, h): (usize, &HartTotals)| HartInfo {
         hart,
-        guest_entries: h.guest_entries,
-        guest_exits: h.guest_exits,
         cycles: h
             .cycles
             .iter()
             .enumerate()
             .map(|(s, n)| (slot_name(s).to_string(), *n))
             .collect(),
+        ..h.counts.into()
     };
     totals.harts.iter().enumerate().map(info).collect()
 }

@@ -1,6 +1,9 @@
 //! Latency histogram with a bounded relative error.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::counters::Merge;
 
 /// Bits of resolution below the leading one.
 const SUB_BITS: u32 = 5;
@@ -65,7 +68,7 @@ impl Histogram {
     }
 
     /// Adds all values of `other`.
-    pub fn merge(&mut self, other: &Self) {
+    pub fn add(&mut self, other: &Self) {
         if other.count == 0 {
             return;
         }
@@ -122,8 +125,15 @@ impl Histogram {
     }
 }
 
+impl Merge for Histogram {
+    fn merge(&mut self, other: &Self) {
+        self.add(other);
+    }
+}
+
 /// A histogram in a ledger. All values in cycles of virtual time.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub struct Latency {
     /// Number of values.
     pub count: u64,
@@ -210,7 +220,7 @@ mod tests {
             b.record(v);
             all.record(v);
         }
-        a.merge(&b);
+        a.add(&b);
         assert_eq!(a.summary(), all.summary());
         assert_eq!(Histogram::default().summary(), Latency::default());
     }

@@ -2,12 +2,11 @@
 //!
 //! `docs/ledger.md`, section "Interrupt files", states them; `tests/interrupt_files.rs` tests each.
 
-use serde::{Deserialize, Serialize};
-
 use crate::class::{Class, Place};
+use crate::document::GuestFileCounts;
 use crate::event::{Trap, VirtualStep};
 use crate::hart::place_of;
-use crate::ledger::{Answered, Ledger};
+use crate::ledger::Ledger;
 use crate::vcpu::{NEVER, Vcpu};
 use crate::vhart::Pending;
 
@@ -16,37 +15,8 @@ const FILES: usize = 64 * 64;
 /// Distance of the files of a guest's vCPUs in its physical address space.
 const GUEST_STRIDE: u64 = 0x1000;
 
-/// What happened to guest interrupt files.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct GuestFiles {
-    /// A vCPU without a file was entered with one.
-    pub assigned: u64,
-    /// A vCPU was entered with another file than before, on another hart.
-    pub moved: u64,
-    /// A vCPU was entered without the file that it had before: there was none left.
-    pub evicted: u64,
-    /// Messages that guests stored, without an exit.
-    pub direct_messages: u64,
-    /// Messages that the host stored to guest files.
-    pub host_messages: u64,
-    /// Guest external interrupts (SGEI) that the host took at V=0: vCPUs that waited are woken.
-    pub wakeups: u64,
-}
-
-impl GuestFiles {
-    pub(crate) fn merge(&mut self, other: &Self) {
-        self.assigned += other.assigned;
-        self.moved += other.moved;
-        self.evicted += other.evicted;
-        self.direct_messages += other.direct_messages;
-        self.host_messages += other.host_messages;
-        self.wakeups += other.wakeups;
-    }
-}
-
 impl Ledger {
-    fn files(&mut self) -> &mut GuestFiles {
+    fn files(&mut self) -> &mut GuestFileCounts {
         &mut self.phases[self.current].totals.files
     }
 
@@ -89,7 +59,7 @@ impl Ledger {
     ) {
         if file == 0 {
             if !s.mode.v() {
-                self.phases[self.current].totals.host.ipis += 1;
+                self.phases[self.current].totals.counts.host_ipis += 1;
                 if let Some(hart) = self.harts.get_mut(on) {
                     hart.host_ipi = Some(identity);
                 }
@@ -180,22 +150,7 @@ impl Ledger {
         } else {
             s.time
         };
-        let waited = taken.saturating_sub(pending.time);
-        let totals = &mut self.phases[self.current].totals;
-        totals.classes[class as usize].latency[pending.place as usize].record(waited);
-        match class {
-            Class::Ipi => totals.ipi_latency.record(waited),
-            _ => totals.device_latency.record(waited),
-        }
-        self.answered = Some(Answered {
-            class,
-            state: pending.place.state(),
-            left: pending.place.left(),
-            sent: pending.time,
-            arrived: pending.time,
-            taken,
-            hart: s.hart,
-        });
+        self.answer(class, pending, taken, s.hart);
     }
 
     /// vCPU `index` takes an external interrupt at `time`. Its class, if the claim does not tell it.
@@ -225,12 +180,12 @@ impl Ledger {
         let number = trap.gpa.wrapping_sub(base) / GUEST_STRIDE;
         let (harts, vharts) = (&self.harts, &self.vharts);
         let class = &mut self.phases[self.current].totals.classes[Class::Ipi as usize];
-        class.sent += 1;
+        class.counts.sent += 1;
         let (_, unknown) = self
             .vcpus
             .for_targets(trap.guest.vmid, 1, number, |index, vcpu| {
                 if vcpu.ipi_sent != NEVER {
-                    class.coalesced += 1;
+                    class.counts.coalesced += 1;
                     return;
                 }
                 vcpu.ipi_sent = trap.time;

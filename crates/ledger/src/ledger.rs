@@ -6,14 +6,16 @@
 use std::collections::HashMap;
 
 use crate::chain::Chains;
-use crate::class::{Class, ClassTotals, Place, State};
+use crate::class::{Class, Left, Place, State};
 use crate::config::Config;
+use crate::counters::Merge;
+use crate::document::InterruptCounts;
 use crate::event::Guest;
 use crate::hart::{Direct, Hart};
 use crate::reason::cause_index;
 use crate::totals::{HartTotals, IDLE, Totals};
 use crate::vcpu::Vcpus;
-use crate::vhart::Vharts;
+use crate::vhart::{Pending, Vharts};
 
 /// Phases kept apart; marks beyond that are counted in the last one.
 const PHASES: usize = 64;
@@ -25,8 +27,8 @@ pub struct Answered {
     pub class: Class,
     /// What the vCPU was doing at the arrival.
     pub state: State,
-    /// If scheduled off and known: `stopped`, `preempted` or `halted`.
-    pub left: Option<&'static str>,
+    /// How a vCPU that is scheduled off was left, if known.
+    pub left: Option<Left>,
     /// When it was sent; timer: when its deadline was programmed.
     pub sent: u64,
     /// When it arrived; timer: its deadline, or `sent` if that is later.
@@ -139,7 +141,7 @@ impl Ledger {
         for hart in 0..self.harts.len() {
             self.charge(hart, time);
         }
-        self.phases[self.current].totals.cycles += time.saturating_sub(self.current_since);
+        self.phases[self.current].totals.counts.cycles += time.saturating_sub(self.current_since);
     }
 
     /// Totals of all phases, with the chains of exits still open counted as they are.
@@ -210,12 +212,19 @@ impl Ledger {
         }
     }
 
-    pub(crate) fn class(&mut self, class: Class) -> &mut ClassTotals {
-        &mut self.phases[self.current].totals.classes[class as usize]
+    /// Totals of the current phase.
+    pub(crate) fn totals(&mut self) -> &mut Totals {
+        &mut self.phases[self.current].totals
     }
 
+    /// Counters of a class in the current phase.
+    pub(crate) fn class(&mut self, class: Class) -> &mut InterruptCounts {
+        &mut self.totals().classes[class as usize].counts
+    }
+
+    /// An interrupt arrived at a vCPU that was there.
     pub(crate) fn arrival(&mut self, class: Class, place: Place) {
-        self.class(class).arrived[place as usize] += 1;
+        self.totals().classes[class as usize].arrived[place as usize] += 1;
     }
 
     /// The deadline of the vCPU on `hart` may have passed: it arrives in the state that the hart was
@@ -235,6 +244,29 @@ impl Ledger {
                 self.arrival(Class::Timer, place);
             }
         }
+    }
+
+    /// The guest took, at `taken` on `hart`, the interrupt that was pending.
+    pub(crate) fn answer(&mut self, class: Class, pending: Pending, taken: u64, hart: usize) {
+        // Harts run ahead of each other by up to a quantum: never below zero.
+        let waited = taken.saturating_sub(pending.time);
+        let totals = self.totals();
+        totals.classes[class as usize].latency[pending.place as usize].record(waited);
+        match class {
+            Class::Timer => &mut totals.timer_latency,
+            Class::Ipi => &mut totals.ipi_latency,
+            Class::Device => &mut totals.device_latency,
+        }
+        .record(waited);
+        self.answered = Some(Answered {
+            class,
+            state: pending.place.state(),
+            left: pending.place.left(),
+            sent: pending.time,
+            arrived: pending.time,
+            taken,
+            hart,
+        });
     }
 
     /// The vCPU on no hart any more, as far as the hart without slots tells: the host waits, or runs
@@ -265,6 +297,6 @@ impl Ledger {
 /// Counts M-mode traps that led to no exit.
 pub(crate) fn count_direct(totals: &mut Totals, direct: &Direct) {
     let entry = &mut totals.direct_firmware[usize::from(cause_index(direct.first.cause))];
-    entry.0 += direct.traps;
-    entry.1 += direct.cycles;
+    entry.traps += direct.traps;
+    entry.cycles += direct.cycles;
 }

@@ -11,14 +11,14 @@
 //! |---|---|
 //! | [`event`] | what the machine reports |
 //! | [`config`] | device windows and clock, to name what is seen |
-//! | [`reason`] | why a guest left V=1 |
+//! | [`reason`], [`reason_key`] | why a guest left V=1, and its name in ledgers |
 //! | [`class`] | interrupt classes, states of vCPUs |
 //! | `ledger` | [`Ledger`]: phases, virtual time, what is known of harts and vCPUs |
 //! | `attribution` | rules: which trap is an exit, why, and what is charged to it |
 //! | `delivery`, `controller`, `cost` | rules: interrupts by class, from sent to taken, and their cost |
-//! | [`interrupt_files`] | the same for interrupt files (AIA) |
+//! | `interrupt_files` | the same for interrupt files (AIA) |
 //! | `hart`, `vcpu`, `vhart`, `chain` | what the rules remember |
-//! | `totals`, [`histogram`] | the counters of a phase |
+//! | [`counters`], `totals`, [`histogram`] | how a counter is declared; the counters of a phase |
 //! | [`document`], `export` | the JSON form |
 //! | [`stream`], [`replay`] | all events, to a file and back |
 //! | [`step`] | names of the steps of virtual interrupts |
@@ -29,15 +29,18 @@ pub mod class;
 pub mod config;
 mod controller;
 mod cost;
+pub mod counters;
 mod delivery;
 pub mod document;
 pub mod event;
 mod export;
 mod hart;
 pub mod histogram;
-pub mod interrupt_files;
+mod interrupt_files;
 mod ledger;
+mod names;
 pub mod reason;
+pub mod reason_key;
 pub mod replay;
 mod sink;
 pub mod step;
@@ -46,10 +49,11 @@ mod totals;
 mod vcpu;
 mod vhart;
 
-pub use class::{Class, InterruptClass, State};
+pub use class::{Class, Left, State};
 pub use config::{Config, DeviceMap, DeviceWindow};
-pub use document::{HostInfo, LedgerFile, RunInfo, Section};
+pub use document::{HostInfo, InterruptClass, LedgerFile, RunInfo, Section};
 pub use histogram::{Histogram, Latency};
 pub use ledger::{Answered, Ledger};
 pub use reason::Reason;
+pub use reason_key::{ExitReason, ReasonKey};
 pub use stream::EventStream;

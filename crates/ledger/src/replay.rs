@@ -2,9 +2,8 @@
 
 use serde_json::Value;
 use trapless_isa::Mode;
-use trapless_isa::xtrapless::state;
 
-use crate::class::KINDS;
+use crate::class::{Left, NotificationKind};
 use crate::event::{
     DeviceAccess, Event, Guest, Raise, Return, StepKind, TimerSet, Trap, VirtualStep,
 };
@@ -79,8 +78,8 @@ impl Fields<'_> {
 
     fn kind(&self) -> Found<u8> {
         let text = self.text("kind")?;
-        let found = KINDS.iter().position(|k| *k == text);
-        found.map(|n| n as u8).ok_or("kind")
+        let found = NotificationKind::from_name(text);
+        found.map(|kind| kind as u8).ok_or("kind")
     }
 }
 
@@ -201,12 +200,7 @@ fn step(f: &Fields) -> Found<StepKind> {
         "attached" => StepKind::Attached { vhart: vhart()? },
         "detached" => StepKind::Detached {
             vhart: vhart()?,
-            state: match f.text("state")? {
-                "stopped" => state::STOPPED as u8,
-                "preempted" => state::PREEMPTED as u8,
-                "halted" => state::HALTED as u8,
-                _ => 3,
-            },
+            state: Left::from_name(f.text("state")?).map_or(3, Left::state),
         },
         "hart_ipi" => StepKind::HartIpi { to: f.hart("to")? },
         "fetched" => StepKind::Fetched {

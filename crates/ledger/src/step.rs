@@ -2,9 +2,7 @@
 
 use std::fmt;
 
-use trapless_isa::xtrapless;
-
-use crate::class::kind_name;
+use crate::class::{Left, NotificationKind};
 use crate::event::StepKind;
 
 /// Value of a field.
@@ -30,12 +28,7 @@ impl fmt::Display for Field {
 
 /// Name of a state that a vhart is left in (`hifmap.STATE`).
 pub fn state_name(state: u8) -> &'static str {
-    match u64::from(state) {
-        xtrapless::state::STOPPED => "stopped",
-        xtrapless::state::PREEMPTED => "preempted",
-        xtrapless::state::HALTED => "halted",
-        _ => "other",
-    }
+    Left::of(state).map_or("other", Left::name)
 }
 
 /// Name of a step, for instance `post_soft`.
@@ -64,7 +57,7 @@ pub fn name(kind: &StepKind) -> &'static str {
 pub fn fields(kind: &StepKind) -> Vec<(&'static str, Field)> {
     let id = |n: u16| Field::Number(n.into());
     let hart = |n: usize| Field::Number(n as u64);
-    let notification = |n: u8| Field::Name(kind_name(n));
+    let notification = |n: u8| Field::Name(NotificationKind::of(n).name());
     match *kind {
         StepKind::PostSoft { vhart, merged } => {
             vec![("vhart", id(vhart)), ("merged", Field::Flag(merged))]

@@ -261,7 +261,7 @@ fn exits_are_named_by_device_fault_instruction_and_call() {
         act(&mut s, [load, store, virtual_insn]);
         let section = s.done();
         let key = key.to_lowercase();
-        let found: Vec<&String> = section.exits.keys().collect();
+        let found: Vec<&str> = section.exits.keys().map(|key| key.as_str()).collect();
         assert_eq!(found, [&key]);
     }
 }

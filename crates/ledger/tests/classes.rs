@@ -7,7 +7,7 @@ use trapless_isa::Mode::{HS, M, U, VS};
 use trapless_isa::cause::{exception, interrupt};
 use trapless_isa::sbi::eid;
 use trapless_ledger::event::StepKind::{self, *};
-use trapless_ledger::{InterruptClass, Section, State};
+use trapless_ledger::{InterruptClass, Left, Section, State};
 
 const SEI: u64 = interrupt::SEI;
 const SSI: u64 = interrupt::SSI;
@@ -374,7 +374,7 @@ fn a_vcpu_that_is_scheduled_off_was_left_preempted_halted_or_stopped() {
         let answered = s.ledger.take_answered().unwrap();
         assert_eq!(
             (answered.state, answered.left),
-            (State::ScheduledOff, Some(name))
+            (State::ScheduledOff, Left::from_name(name))
         );
     }
     // Nothing tells of a vhart that was never on a hart.
@@ -385,7 +385,7 @@ fn a_vcpu_that_is_scheduled_off_was_left_preempted_halted_or_stopped() {
     let names: Vec<_> = ipi
         .left
         .iter()
-        .map(|(n, l)| (n.as_str(), l.arrived))
+        .map(|(n, l)| (n.name(), l.arrived))
         .collect();
     assert_eq!(names, [("halted", 1), ("preempted", 1), ("stopped", 1)]);
     assert_eq!(latency(ipi, State::ScheduledOff), (3, 30));

@@ -9,11 +9,25 @@ use trapless_ledger::document::{Cost, HostInfo, Measurement, Work};
 use trapless_ledger::event::{
     DeviceAccess, Event, Guest, Raise, Return, Sink, StepKind, TimerSet, Trap, VirtualStep,
 };
-use trapless_ledger::{Config, Ledger, LedgerFile, RunInfo};
+use trapless_ledger::{Class, Config, Ledger, LedgerFile, RunInfo};
+
+/// The committed schema.
+const COMMITTED: &str = include_str!("../../../docs/ledger.schema.json");
 
 fn check(value: &Value) -> Vec<String> {
-    let schema = serde_json::from_str(include_str!("../../../docs/ledger.schema.json")).unwrap();
-    json_schema::violations(&schema, value)
+    json_schema::violations(&serde_json::from_str(COMMITTED).unwrap(), value)
+}
+
+/// Readers find every field of a ledger in the schema, with the meaning that the code gives it.
+#[test]
+fn the_committed_schema_is_that_of_the_types() {
+    let derived: Value = serde_json::from_str(&trapless_ledger::document::schema_json()).unwrap();
+    let committed: Value = serde_json::from_str(COMMITTED).unwrap();
+    assert!(
+        derived == committed,
+        "docs/ledger.schema.json is out of date; write it with\n\
+         cargo run -p trapless-ledger --example schema > docs/ledger.schema.json"
+    );
 }
 
 /// A ledger of events drawn at random: every shape of the file occurs, and none makes it panic.
@@ -224,7 +238,7 @@ fn random_events_keep_the_sums() {
         // Only a deadline that has not passed yet is none of these.
         let armed = class.sent - gone;
         assert!(
-            armed == 0 || name == "timer" && armed < 20,
+            armed == 0 || *name == Class::Timer && armed < 20,
             "{name} {armed}"
         );
     }

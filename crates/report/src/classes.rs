@@ -1,8 +1,8 @@
 //! Interrupts by class: where they arrived, what they cost, how long they took.
 
-use trapless_ledger::class::{Class, InterruptClass, KINDS, Notifications, Slots};
-use trapless_ledger::interrupt_files::GuestFiles;
-use trapless_ledger::{Latency, Section, State};
+use trapless_ledger::class::NotificationKind;
+use trapless_ledger::document::{GuestFiles, Notifications, Slots};
+use trapless_ledger::{Class, InterruptClass, Latency, Left, Section, State};
 
 use crate::compare::{Column, Comparison, Row};
 use crate::number::{self, Space};
@@ -49,17 +49,17 @@ const ROWS: [(&str, bool, Count); 21] = [
 ];
 
 /// How a vCPU that is scheduled off was left.
-const LEFT: [(&str, &str); 3] = [
-    ("halted", "    halted"),
-    ("preempted", "    preempted"),
-    ("stopped", "    KVM_RUN returned"),
+const LEFT: [(Left, &str); 3] = [
+    (Left::Halted, "    halted"),
+    (Left::Preempted, "    preempted"),
+    (Left::Stopped, "    KVM_RUN returned"),
 ];
 
 const TITLES: [&str; 3] = ["Timer interrupts", "IPIs", "Device interrupts"];
 
 /// Figures of a class; `None` in a ledger of version 1.
 fn figures(section: &Section, class: Class) -> Option<&InterruptClass> {
-    section.interrupts.get(class.name())
+    section.interrupts.get(&class)
 }
 
 /// A figure of notifications.
@@ -71,9 +71,9 @@ const NOTIFICATION_ROWS: [(&str, NotificationCount); 9] = [
     ("exits", |n, _| n.exits),
     ("taken by the host at V=0", |n, _| n.host_interrupts),
     ("vCPUs loaded", |_, s| s.attached),
-    ("vCPUs put: preempted", |_, s| detached(s, "preempted")),
-    ("vCPUs put: halted", |_, s| detached(s, "halted")),
-    ("vCPUs put: stopped", |_, s| detached(s, "stopped")),
+    ("vCPUs put: preempted", |_, s| detached(s, Left::Preempted)),
+    ("vCPUs put: halted", |_, s| detached(s, Left::Halted)),
+    ("vCPUs put: stopped", |_, s| detached(s, Left::Stopped)),
     ("memory words of the controller", |n, s| {
         n.memory_words + s.memory_words
     }),
@@ -93,8 +93,8 @@ const FILE_ROWS: [(&str, FileCount); 6] = [
     ("vCPUs that lost their file", |f| f.evicted),
 ];
 
-fn detached(slots: &Slots, state: &str) -> u64 {
-    slots.detached.get(state).copied().unwrap_or(0)
+fn detached(slots: &Slots, left: Left) -> u64 {
+    slots.detached.get(&left).copied().unwrap_or(0)
 }
 
 impl Column<'_> {
@@ -140,8 +140,8 @@ impl Comparison<'_> {
 
     fn class_rows(&self, class: Class, space: Space) -> Vec<Row> {
         let mut rows = Vec::new();
-        let left_rows = LEFT.map(|(name, label)| {
-            let arrived = move |f: &InterruptClass| f.left.get(name).map_or(0, |l| l.arrived);
+        let left_rows = LEFT.map(|(left, label)| {
+            let arrived = move |f: &InterruptClass| f.left.get(&left).map_or(0, |l| l.arrived);
             (label, arrived)
         });
         for (label, always, count) in ROWS {
@@ -174,7 +174,7 @@ impl Comparison<'_> {
         for state in State::ALL {
             let latency = |c: &Column| {
                 let figures = figures(c.section, class)?;
-                figures.latency.get(state.name()).cloned()
+                figures.latency.get(&state).cloned()
             };
             if self.columns.iter().any(|c| latency(c).is_some()) {
                 let label = format!(
@@ -184,10 +184,10 @@ impl Comparison<'_> {
                 rows.push(self.row(&label, |c| c.p50_p99(latency(c).as_ref(), space)));
             }
         }
-        for (name, label) in LEFT {
+        for (left, label) in LEFT {
             let latency = |c: &Column| {
                 let figures = figures(c.section, class)?;
-                figures.left.get(name)?.latency.clone()
+                figures.left.get(&left)?.latency.clone()
             };
             if self.columns.iter().any(|c| latency(c).is_some()) {
                 let label = format!("latency in µs, {}: p50 / p99", label.trim());
@@ -199,8 +199,8 @@ impl Comparison<'_> {
 
     fn notification_rows(&self, space: Space) -> Vec<Row> {
         let mut rows = Vec::new();
-        for kind in KINDS {
-            let of = |c: &Column| c.section.notifications.kinds.get(kind).cloned();
+        for kind in NotificationKind::ALL {
+            let of = |c: &Column| c.section.notifications.kinds.get(&kind).cloned();
             if self.columns.iter().all(|c| of(c).is_none()) {
                 continue;
             }

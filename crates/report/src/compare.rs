@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use trapless_ledger::document::{Clock, Exit};
-use trapless_ledger::{Latency, LedgerFile, Section};
+use trapless_ledger::reason::{Access, Reason};
+use trapless_ledger::{ExitReason, Latency, LedgerFile, Section};
 
 use crate::number::{self, Space};
 
@@ -39,9 +40,7 @@ pub struct Finding {
 
 /// A kind of exit over all columns.
 pub struct ExitRow {
-    /// Key as in the ledger; reads and writes of a device are merged (`mmio.uart`).
-    pub key: String,
-    /// For people.
+    /// For people; reads and writes of a device are one kind.
     pub label: String,
     /// One per column.
     pub exits: Vec<Exit>,
@@ -80,20 +79,19 @@ impl<'a> Comparison<'a> {
 
     /// Every kind of exit, the most frequent first.
     pub fn exit_rows(&self) -> Vec<ExitRow> {
-        let mut rows: BTreeMap<String, Vec<Exit>> = BTreeMap::new();
+        let mut rows: BTreeMap<String, ExitRow> = BTreeMap::new();
         for (i, column) in self.columns.iter().enumerate() {
             for (key, exit) in &column.section.exits {
-                let row = rows.entry(row_key(key)).or_default();
-                row.resize(self.columns.len(), Exit::default());
-                row[i].add(exit);
+                let row = rows
+                    .entry(row_key(key.reason()))
+                    .or_insert_with(|| ExitRow {
+                        label: label(key.reason()),
+                        exits: vec![Exit::default(); self.columns.len()],
+                    });
+                row.exits[i].add(exit);
             }
         }
-        let rows = rows.into_iter().map(|(key, exits)| ExitRow {
-            label: label(&key),
-            key,
-            exits,
-        });
-        let mut rows: Vec<ExitRow> = rows.collect();
+        let mut rows: Vec<ExitRow> = rows.into_values().collect();
         rows.sort_by_key(|r| std::cmp::Reverse(r.exits.iter().map(|e| e.exits).max()));
         rows
     }
@@ -138,10 +136,13 @@ impl<'a> Comparison<'a> {
 
     /// What each kind of interrupt work cost in exits. Work that nobody did is left out.
     pub fn findings(&self) -> Vec<Finding> {
-        let costs = QUESTIONS.iter().filter_map(|(what, classes, done)| {
-            let exits: Vec<Exit> = self.columns.iter().map(|c| c.exits_of(classes)).collect();
-            let any = self.columns.iter().any(|c| done(c.section) != 0);
-            any.then_some(Finding { what, exits })
+        let costs = QUESTIONS.iter().filter_map(|question| {
+            let any = |c: &Column| (question.done)(c.section) != 0;
+            let exits = |c: &Column| c.section.exits_with(question.reasons);
+            self.columns.iter().any(any).then(|| Finding {
+                what: question.what,
+                exits: self.columns.iter().map(exits).collect(),
+            })
         });
         costs.collect()
     }
@@ -233,58 +234,75 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// What it is, the classes of exits that doing it can cause, and how often it was done.
-type Question = (&'static str, &'static [&'static str], Count);
+/// Work of the host for a guest.
+struct Question {
+    /// What it is.
+    what: &'static str,
+    /// Reasons of exits that doing it can cause.
+    reasons: fn(&ExitReason) -> bool,
+    /// How often it was done.
+    done: Count,
+}
 
 /// A figure of a section.
 type Count = fn(&Section) -> u64;
 
 const QUESTIONS: &[Question] = &[
-    ("Programming the guest's timer", &["timer_set"], |s| {
-        s.guest_interrupts.timer_set_with_exit + s.guest_interrupts.timer_set_without_exit
-    }),
-    (
-        "Timer interrupt while the guest runs",
-        &["timer_fire"],
-        |s| s.exits_of("timer_fire").exits,
-    ),
-    ("Sending an IPI", SEND, |s| {
-        s.guest_interrupts.ipi_sends + sum_of(s, SEND).exits
-    }),
-    (
-        "Software interrupts of the host (kicks of vCPUs, its own IPIs)",
-        &["ipi_receive"],
-        |s| taken(s, "software"),
-    ),
-    ("Remote fences", &["remote_fence"], |s| {
-        s.exits_of("remote_fence").exits
-    }),
-    ("Claiming and completing device interrupts", CLAIM, |s| {
-        sum_of(s, CLAIM).exits
-    }),
-    ("Halting until an interrupt (WFI)", &["wfi"], |s| {
-        s.exits_of("wfi").exits
-    }),
+    Question {
+        what: "Programming the guest's timer",
+        reasons: |r| *r == ExitReason::Fixed(Reason::TimerSet),
+        done: |s| {
+            s.guest_interrupts.timer_set_with_exit + s.guest_interrupts.timer_set_without_exit
+        },
+    },
+    Question {
+        what: "Timer interrupt while the guest runs",
+        reasons: |r| *r == ExitReason::Fixed(Reason::TimerFire),
+        done: |s| s.exits_of("timer_fire").exits,
+    },
+    Question {
+        what: "Sending an IPI",
+        reasons: sends_ipi,
+        done: |s| s.guest_interrupts.ipi_sends + s.exits_with(sends_ipi).exits,
+    },
+    Question {
+        what: "Software interrupts of the host (kicks of vCPUs, its own IPIs)",
+        reasons: |r| *r == ExitReason::Fixed(Reason::IpiReceive),
+        done: |s| taken(s, "software"),
+    },
+    Question {
+        what: "Remote fences",
+        reasons: |r| *r == ExitReason::Fixed(Reason::RemoteFence),
+        done: |s| s.exits_of("remote_fence").exits,
+    },
+    Question {
+        what: "Claiming and completing device interrupts",
+        reasons: claims,
+        done: |s| s.exits_with(claims).exits,
+    },
+    Question {
+        what: "Halting until an interrupt (WFI)",
+        reasons: |r| *r == ExitReason::Fixed(Reason::Wfi),
+        done: |s| s.exits_of("wfi").exits,
+    },
 ];
 
-const SEND: &[&str] = &["ipi_send", "mmio.imsic.write"];
+/// By SBI call, or by a store to an interrupt file.
+fn sends_ipi(reason: &ExitReason) -> bool {
+    match reason {
+        ExitReason::Fixed(reason) => *reason == Reason::IpiSend,
+        ExitReason::Mmio { device, write } => device == "imsic" && *write,
+        _ => false,
+    }
+}
 
 /// At a PLIC; at an APLIC and at interrupt files that are not a hart's.
-const CLAIM: &[&str] = &[
-    "mmio.plic.read",
-    "mmio.plic.write",
-    "mmio.aplic.read",
-    "mmio.aplic.write",
-    "csr.stopei",
-    "csr.sireg",
-];
-
-fn sum_of(section: &Section, classes: &[&str]) -> Exit {
-    let mut sum = Exit::default();
-    classes
-        .iter()
-        .for_each(|class| sum.add(&section.exits_of(class)));
-    sum
+fn claims(reason: &ExitReason) -> bool {
+    match reason {
+        ExitReason::Mmio { device, .. } => matches!(device.as_str(), "plic" | "aplic"),
+        ExitReason::Csr(name) => matches!(name.as_str(), "stopei" | "sireg"),
+        _ => false,
+    }
 }
 
 fn taken(section: &Section, kind: &str) -> u64 {
@@ -297,11 +315,6 @@ fn taken(section: &Section, kind: &str) -> u64 {
 }
 
 impl Column<'_> {
-    /// Exits of all these classes or keys.
-    pub fn exits_of(&self, classes: &[&str]) -> Exit {
-        sum_of(self.section, classes)
-    }
-
     /// A count per 1 000 units of work; 0 if there was none.
     pub fn per_thousand(&self, n: u64) -> f64 {
         if self.work == 0 {
@@ -329,7 +342,8 @@ impl Column<'_> {
     /// Cycles of all harts by mode, in the order VU, VS, U, HS, M, idle.
     pub fn time(&self) -> [(&'static str, u64); 6] {
         MODES.map(|mode| {
-            let of = |h: &trapless_ledger::document::HartInfo| h.cycles.get(mode).copied().unwrap_or(0);
+            let of =
+                |h: &trapless_ledger::document::HartInfo| h.cycles.get(mode).copied().unwrap_or(0);
             (mode, self.section.harts.iter().map(of).sum())
         })
     }
@@ -365,38 +379,46 @@ fn names(ledgers: &[LedgerFile]) -> Vec<String> {
         .collect()
 }
 
-fn row_key(key: &str) -> String {
-    match key.strip_prefix("mmio.") {
-        Some(rest) => format!(
-            "mmio.{}",
-            rest.rsplit_once('.').map_or(rest, |(device, _)| device)
-        ),
-        None => key.to_string(),
+/// What tells rows apart, and orders those with equal counts.
+fn row_key(reason: &ExitReason) -> String {
+    match reason {
+        ExitReason::Mmio { device, .. } => format!("mmio.{device}"),
+        other => other.to_string(),
     }
 }
 
 /// A reason for people.
-pub fn label(key: &str) -> String {
-    let (class, rest) = key.split_once('.').unwrap_or((key, ""));
-    match class {
-        "timer_set" => "set timer (SBI call)".to_string(),
-        "timer_fire" => "guest timer fires in the host".to_string(),
-        "host_timer" => "host timer".to_string(),
-        "ipi_send" => "send IPI (SBI call)".to_string(),
-        "ipi_receive" => "host software interrupt".to_string(),
-        "remote_fence" => "remote fence (SBI call)".to_string(),
-        "external_interrupt" => "host external interrupt".to_string(),
-        "guest_external" => "guest external interrupt".to_string(),
-        "notification" => "notification interrupt".to_string(),
-        "vs_level" => format!("VS-level interrupt, {rest}"),
-        "wfi" => "WFI".to_string(),
-        "wrs" => "WRS".to_string(),
-        "mmio" => format!("MMIO {rest}"),
-        "page_fault" => format!("guest-page fault, {rest}"),
-        "sbi_other" => format!("SBI {}", rest.to_uppercase()),
-        "csr" => format!("CSR {rest}"),
-        _ => rest.replace('_', " "),
+pub fn label(reason: &ExitReason) -> String {
+    match reason {
+        ExitReason::Fixed(reason) => fixed_label(*reason),
+        ExitReason::Mmio { device, .. } => format!("MMIO {device}"),
+        ExitReason::SbiOther(extension) => format!("SBI {}", extension.to_uppercase()),
+        ExitReason::Csr(name) => format!("CSR {name}"),
+        ExitReason::Other(cause) => cause.replace('_', " "),
     }
+}
+
+fn fixed_label(reason: Reason) -> String {
+    let text = match reason {
+        Reason::TimerSet => "set timer (SBI call)",
+        Reason::TimerFire => "guest timer fires in the host",
+        Reason::HostTimer => "host timer",
+        Reason::IpiSend => "send IPI (SBI call)",
+        Reason::IpiReceive => "host software interrupt",
+        Reason::RemoteFence => "remote fence (SBI call)",
+        Reason::ExternalInterrupt => "host external interrupt",
+        Reason::GuestExternal => "guest external interrupt",
+        Reason::Notification => "notification interrupt",
+        Reason::Wfi => "WFI",
+        Reason::Wrs => "WRS",
+        Reason::PageFault(Access::Fetch) => "guest-page fault, fetch",
+        Reason::PageFault(Access::Load) => "guest-page fault, load",
+        Reason::PageFault(Access::Store) => "guest-page fault, store",
+        Reason::VsLevel(2) => "VS-level interrupt, software",
+        Reason::VsLevel(6) => "VS-level interrupt, timer",
+        _ => "VS-level interrupt, external",
+    };
+    text.to_string()
 }
 
 /// A label and one cell per column.

@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use trapless_ledger::LedgerFile;
 use trapless_ledger::document::Section;
+use trapless_ledger::{Class, LedgerFile};
 
 use crate::number::{self, Space};
 
@@ -24,11 +24,8 @@ impl Part<'_> {
 
     /// Exits that the ledger charges to the class of interrupts that phase `name` makes.
     fn charged(&self, name: &str) -> u64 {
-        let class = match name {
-            "timer" | "ipi" => name,
-            _ => "device",
-        };
-        let counts = self.section.interrupts.get(class);
+        let class = Class::from_name(name).unwrap_or(Class::Device);
+        let counts = self.section.interrupts.get(&class);
         counts.map_or(0, |counts| counts.exits)
     }
 
@@ -211,7 +208,7 @@ pub(crate) fn names(ledgers: &[LedgerFile], without: &[&str]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trapless_ledger::class::InterruptClass;
+    use trapless_ledger::InterruptClass;
     use trapless_ledger::document::{Exit, Measurement, Phase, RunInfo};
 
     fn ledger(machine: &str, vcpus: u64, kvm: &str, wfi: u64, mmio: u64) -> LedgerFile {
@@ -246,13 +243,13 @@ mod tests {
             exits: mmio.saturating_sub(100),
             ..InterruptClass::default()
         };
-        totals.interrupts.insert("device".into(), device);
+        totals.interrupts.insert(Class::Device, device);
         for (key, exits) in [("wfi", wfi), ("mmio.aplic.write", mmio), ("host_timer", 1)] {
             let exit = Exit {
                 exits,
                 ..Exit::default()
             };
-            totals.exits.insert(key.into(), exit);
+            totals.exits.insert(key.parse().unwrap(), exit);
         }
         ledger.phases.push(Phase {
             name: "level".into(),

@@ -9,7 +9,7 @@ use std::io::BufRead;
 
 use trapless_isa::Mode;
 use trapless_ledger::event::{Event, Sink, StepKind};
-use trapless_ledger::{Answered, Class, Config, Ledger, State, replay};
+use trapless_ledger::{Answered, Class, Config, Ledger, Left, State, replay};
 
 use crate::actors::{Actors, Message};
 use crate::episodes;
@@ -23,9 +23,6 @@ const AFTER_CYCLES: u64 = 50_000;
 /// Messages shown; more than that are cut in the middle.
 const MESSAGES: usize = 80;
 
-/// How slots tell that a vCPU was left.
-const LEFT: [&str; 3] = ["halted", "preempted", "stopped"];
-
 /// Which interrupt to show.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wanted {
@@ -34,7 +31,7 @@ pub struct Wanted {
     /// What its vCPU was doing when it arrived; any if `None`.
     pub state: Option<State>,
     /// How a vCPU that is scheduled off was left; any if `None`.
-    pub left: Option<&'static str>,
+    pub left: Option<Left>,
     /// The how-manieth of them, from 1.
     pub number: u64,
 }
@@ -58,18 +55,14 @@ impl std::str::FromStr for Wanted {
             Some((class, name)) => (class, Some(name)),
             None => (what, None),
         };
-        let left = LEFT.into_iter().find(|l| Some(*l) == name);
+        let left = name.and_then(Left::from_name);
         let state = match name {
             Some(_) if left.is_some() => Some(State::ScheduledOff),
-            Some(name) => {
-                let found = State::ALL.into_iter().find(|s| s.name() == name);
-                Some(found.ok_or_else(help)?)
-            }
+            Some(name) => Some(State::from_name(name).ok_or_else(help)?),
             None => None,
         };
-        let class = Class::ALL.into_iter().find(|c| c.name() == class);
         Ok(Self {
-            class: class.ok_or_else(help)?,
+            class: Class::from_name(class).ok_or_else(help)?,
             state,
             left,
             number: Some(number).filter(|n| *n != 0).ok_or_else(help)?,
@@ -341,9 +334,9 @@ impl Sequence {
             State::Running => "for a running vCPU",
             State::Paused => "for a vCPU paused in the host",
             State::ScheduledOff => match f.left {
-                Some("halted") => "for a vCPU that is halted",
-                Some("preempted") => "for a vCPU that is preempted",
-                Some(_) => "for a vCPU whose KVM_RUN has returned",
+                Some(Left::Halted) => "for a vCPU that is halted",
+                Some(Left::Preempted) => "for a vCPU that is preempted",
+                Some(Left::Stopped) => "for a vCPU whose KVM_RUN has returned",
                 None => "for a vCPU that is scheduled off",
             },
             State::Unknown => "for a vCPU in an unknown state",

@@ -116,11 +116,7 @@ fn sum(rows: &[ExitRow], label: String) -> ExitRow {
             .zip(&row.exits)
             .for_each(|(a, b): (&mut trapless_ledger::document::Exit, _)| a.add(b));
     }
-    ExitRow {
-        key: String::new(),
-        label,
-        exits,
-    }
+    ExitRow { label, exits }
 }
 
 fn exit_row(table: &mut Table, comparison: &Comparison, row: &ExitRow, with_rates: bool) {

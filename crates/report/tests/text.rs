@@ -116,14 +116,18 @@ fn a_ledger_of_version_1_has_no_classes_and_says_so() {
 #[test]
 fn what_the_controller_does_is_shown_when_it_does_something() {
     use trapless_ledger::class::NotificationKind;
+    use trapless_ledger::document::NotificationQueue;
     let mut ledger = synthetic::ledger("trapless", 10);
     let section = &mut ledger.phases[1].totals;
-    let wake = NotificationKind {
+    let wake = NotificationQueue {
         queued: 1234,
         fetched: 1234,
         latency: None,
     };
-    section.notifications.kinds.insert("wake".into(), wake);
+    section
+        .notifications
+        .kinds
+        .insert(NotificationKind::Wake, wake);
     section.notifications.silent = 5;
     section.slots.attached = 77;
     let text = report(&[synthetic::ledger("sbi", 10), ledger], Style::default());

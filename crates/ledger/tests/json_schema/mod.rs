@@ -34,7 +34,7 @@ impl<'a> Check<'a> {
         };
         for (key, rule) in rules {
             let ok = match (key.as_str(), value) {
-                ("$schema" | "$defs" | "title" | "description", _) => true,
+                ("$schema" | "$defs" | "title" | "description" | "format" | "unit", _) => true,
                 ("$ref", _) => {
                     let name = rule
                         .as_str()
@@ -64,7 +64,9 @@ impl<'a> Check<'a> {
                     .unwrap()
                     .iter()
                     .all(|n| o.contains_key(n.as_str().unwrap())),
-                ("properties" | "additionalProperties", Value::Object(_)) => true,
+                ("properties" | "patternProperties" | "additionalProperties", Value::Object(_)) => {
+                    true
+                }
                 ("propertyNames", Value::Object(o)) => {
                     o.keys()
                         .for_each(|k| self.value(rule, &Value::String(k.clone()), at));
@@ -86,10 +88,11 @@ impl<'a> Check<'a> {
                     true
                 }
                 ("minItems", Value::Array(list)) => list.len() as u64 >= rule.as_u64().unwrap(),
+                ("maxItems", Value::Array(list)) => list.len() as u64 <= rule.as_u64().unwrap(),
                 // Rules for another type than this value's say nothing about it.
                 ("minimum" | "maximum" | "pattern" | "required" | "properties", _) => true,
-                ("additionalProperties" | "propertyNames", _) => true,
-                ("items" | "prefixItems" | "minItems", _) => true,
+                ("patternProperties" | "additionalProperties" | "propertyNames", _) => true,
+                ("items" | "prefixItems" | "minItems" | "maxItems", _) => true,
                 (other, _) => panic!("keyword {other} is not known"),
             };
             if !ok {
@@ -104,6 +107,10 @@ impl<'a> Check<'a> {
     fn members(&mut self, rules: &'a Map<String, Value>, object: &Map<String, Value>, at: &str) {
         for (name, member) in object {
             let own = rules.get("properties").and_then(|p| p.get(name));
+            let patterns = rules.get("patternProperties").and_then(Value::as_object);
+            let matching = patterns.into_iter().flatten();
+            let matching = matching.filter(|(p, _)| Regex::new(p).unwrap().is_match(name));
+            let own = own.or(matching.map(|(_, rule)| rule).next());
             if let Some(rule) = own.or(rules.get("additionalProperties")) {
                 self.value(rule, member, &format!("{at}/{name}"));
             }

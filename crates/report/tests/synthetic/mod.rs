@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use trapless_isa::Mode::{self, HS, M, U, VS, VU};
 use trapless_isa::cause::{INTERRUPT, exception, interrupt};
 use trapless_isa::sbi::eid;
-use trapless_ledger::event::{DeviceAccess, Event, Guest, Raise, Return, Sink, TimerSet, Trap};
 use trapless_ledger::document::{Cost, HostInfo, Measurement, Work};
+use trapless_ledger::event::{DeviceAccess, Event, Guest, Raise, Return, Sink, TimerSet, Trap};
 use trapless_ledger::{Config, Ledger, LedgerFile, RunInfo};
 
 /// Cycles between wake-ups.

@@ -1,0 +1,211 @@
+//! Counts of a run or of one of its phases.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::interrupts::{GuestFiles, GuestInterrupts, InterruptClass, Notifications, Slots};
+use crate::class::Class;
+use crate::counters::counters;
+use crate::histogram::Latency;
+use crate::reason_key::{ExitReason, ReasonKey};
+
+counters! {
+    /// Counts of a run or a phase.
+    pub struct Section, counted as SectionCounts {
+        /// Virtual time it lasted.
+        cycles: u64 as Cycles,
+        /// Entries into V=1 from V=0.
+        guest_entries: u64 as Entries,
+        /// Traps from V=1 handled by HS-mode.
+        guest_exits: u64 as Exits,
+        /// Exits by reason.
+        exits: BTreeMap<ReasonKey, Exit>,
+        /// M-mode traps.
+        firmware: Firmware,
+        /// Reason chains: what exits set off until the guest ran again, and how often.
+        chains: BTreeMap<String, u64>,
+        /// Interrupts as the guest sees them.
+        guest_interrupts: GuestInterrupts,
+        /// Interrupts by class.
+        #[serde(default)]
+        interrupts: BTreeMap<Class, InterruptClass>,
+        /// Notifications of the interrupt controller to the host.
+        #[serde(default)]
+        notifications: Notifications,
+        /// What the host does with slots.
+        #[serde(default)]
+        slots: Slots,
+        /// Software interrupts that the host sent to its harts without firmware.
+        #[serde(default)]
+        host_ipis: u64 as Interrupts,
+        /// Guest interrupt files (AIA), if there are any.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        guest_files: Option<GuestFiles>,
+        /// Latencies by what they measure: `guest_timer`, `guest_ipi`, `guest_device`,
+        /// `guest_external`, `raised.IRQ`.
+        #[schemars(extend("propertyNames" = { "pattern": LATENCIES }))]
+        latency: BTreeMap<String, Latency>,
+        /// Traps by kind.
+        traps: Vec<TrapCount>,
+        /// Returns (mret, sret) by kind.
+        returns: Vec<ReturnCount>,
+        /// Time and entries by hart.
+        harts: Vec<HartInfo>,
+        /// Accesses to the machine's own devices, by device.
+        devices: BTreeMap<String, Vec<DeviceCount>>,
+    }
+}
+
+impl Section {
+    /// Exits of reason `class`, or of all reasons `class.…`.
+    pub fn exits_of(&self, class: &str) -> Exit {
+        self.exits_that(|key| key.class() == class || key.as_str() == class)
+    }
+
+    /// Exits whose reason is one that `wanted` accepts.
+    pub fn exits_with(&self, wanted: impl Fn(&ExitReason) -> bool) -> Exit {
+        self.exits_that(|key| wanted(key.reason()))
+    }
+
+    fn exits_that(&self, wanted: impl Fn(&ReasonKey) -> bool) -> Exit {
+        let mut sum = Exit::default();
+        let found = self.exits.iter().filter(|(key, _)| wanted(key));
+        found.for_each(|(_, exit)| sum.add(exit));
+        sum
+    }
+}
+
+counters! {
+    /// Exits of one reason with what they set off until the guest ran again.
+    pub struct Exit, counted as ExitCounts {
+        /// Exits.
+        exits: u64 as Exits,
+        /// M-mode traps charged to them.
+        firmware_traps: u64 as Traps,
+        /// HS-mode traps taken from HS and U.
+        host_traps: u64 as Traps,
+        /// Those that are system calls.
+        syscalls: u64 as Calls,
+        /// Cycles by mode (`HS`, `U`, `M`, `idle`).
+        #[schemars(extend("propertyNames" = { "enum": SLOTS }))]
+        cycles: BTreeMap<String, u64>,
+    }
+}
+
+impl Exit {
+    /// Adds `other`.
+    pub fn add(&mut self, other: &Self) {
+        self.exits += other.exits;
+        self.firmware_traps += other.firmware_traps;
+        self.host_traps += other.host_traps;
+        self.syscalls += other.syscalls;
+        for (mode, cycles) in &other.cycles {
+            *self.cycles.entry(mode.clone()).or_default() += cycles;
+        }
+    }
+}
+
+counters! {
+    /// M-mode traps. `total` = `charged_to_exits` + all `direct` + `host`.
+    pub struct Firmware, counted as FirmwareCounts {
+        /// All of them.
+        total: u64 as Traps,
+        /// By mode they came from.
+        #[schemars(extend("propertyNames" = { "enum": MODES }))]
+        from: BTreeMap<String, u64>,
+        /// Charged to exits.
+        charged_to_exits: u64 as Traps,
+        /// Taken straight from V=1 without leading to an exit, by cause.
+        direct: BTreeMap<String, DirectFirmware>,
+        /// On harts that had not run a guest yet.
+        host: u64 as Traps,
+    }
+}
+
+counters! {
+    /// M-mode traps that interrupted a guest without leading to an exit.
+    pub struct DirectFirmware, counted as DirectCounts {
+        /// Traps.
+        traps: u64 as Traps,
+        /// Cycles in M-mode.
+        cycles: u64 as Cycles,
+    }
+}
+
+/// A kind of trap and how often it occurred.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct TrapCount {
+    /// Hart.
+    pub hart: usize,
+    /// Mode it left.
+    #[schemars(extend("enum" = MODES))]
+    pub from: String,
+    /// Mode that handled it.
+    #[schemars(extend("enum" = MODES))]
+    pub to: String,
+    /// Whether it was an interrupt.
+    pub interrupt: bool,
+    /// Code in `xcause`, without the interrupt bit (63: this or any higher one).
+    #[schemars(range(max = 63))]
+    pub code: u8,
+    /// Name of the cause.
+    pub cause: String,
+    /// How often.
+    #[schemars(range(min = 1))]
+    pub count: u64,
+}
+
+/// A kind of return and how often it occurred.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct ReturnCount {
+    /// Hart.
+    pub hart: usize,
+    /// Mode it left.
+    #[schemars(extend("enum" = MODES))]
+    pub from: String,
+    /// Mode it entered.
+    #[schemars(extend("enum" = MODES))]
+    pub to: String,
+    /// How often.
+    #[schemars(range(min = 1))]
+    pub count: u64,
+}
+
+counters! {
+    /// Figures of one hart.
+    pub struct HartInfo, counted as HartCounts {
+        /// Hart.
+        hart: usize,
+        /// Entries into V=1 from V=0.
+        guest_entries: u64 as Entries,
+        /// Traps from V=1 handled by HS-mode.
+        guest_exits: u64 as Exits,
+        /// Cycles by mode (`VU`, `VS`, `U`, `HS`, `M`) and `idle` (waiting in WFI).
+        #[schemars(extend("propertyNames" = { "enum": SLOTS }))]
+        cycles: BTreeMap<String, u64>,
+    }
+}
+
+/// Accesses to a device from one mode.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct DeviceCount {
+    /// Mode of the accesses.
+    #[schemars(extend("enum" = MODES))]
+    pub mode: String,
+    /// Loads.
+    pub reads: u64,
+    /// Stores.
+    pub writes: u64,
+}
+
+/// Names of the modes in ledgers.
+const MODES: [&str; 5] = ["VU", "VS", "U", "HS", "M"];
+/// Where a hart's time goes: a mode, or waiting in WFI.
+const SLOTS: [&str; 6] = ["VU", "VS", "U", "HS", "M", "idle"];
+/// Keys of [`Section::latency`].
+const LATENCIES: &str = r"^(guest_(timer|ipi|device|external)|raised\..+)$";
