@@ -148,6 +148,34 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// When it happened.
+    pub fn time(&self) -> u64 {
+        match self {
+            Self::Trap(t) => t.time,
+            Self::Return(r) => r.time,
+            Self::Raise(r) => r.time,
+            Self::TimerSet(t) => t.time,
+            Self::DeviceAccess(d) => d.time,
+            Self::Virtual(s) => s.time,
+            Self::Wait { time, .. } => *time,
+        }
+    }
+
+    /// Hart on which, or for which, it happened.
+    pub fn hart(&self) -> usize {
+        match self {
+            Self::Trap(t) => t.hart,
+            Self::Return(r) => r.hart,
+            Self::Raise(r) => r.hart,
+            Self::TimerSet(t) => t.hart,
+            Self::DeviceAccess(d) => d.hart,
+            Self::Virtual(s) => s.hart,
+            Self::Wait { hart, .. } => *hart,
+        }
+    }
+}
+
 /// Receives events. The default does nothing, so that a run without a ledger costs nothing.
 pub trait Sink {
     /// Called once for each event, in execution order.

@@ -10,7 +10,6 @@ use trapless_ledger::step::{self, Field};
 use trapless_ledger::{Config, Ledger};
 
 use crate::number::{self, Space};
-use crate::sequence;
 
 /// Who sends or gets a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -176,7 +175,7 @@ impl Actors {
         if let Some(guest) = guest {
             self.guests.insert(hart, guest);
         }
-        let time = sequence::time(event);
+        let time = event.time();
         let (from, to, text) = match event {
             Event::Trap(t) => self.trap(t)?,
             Event::Return(r) => self.returned(r)?,

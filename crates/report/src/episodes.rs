@@ -8,8 +8,6 @@ use trapless_ledger::class::Class;
 use trapless_ledger::event::{Event, StepKind, Trap};
 use trapless_ledger::reason::Reason;
 
-use crate::sequence::time;
-
 /// Events of one hart from an exit to the next entry.
 #[derive(Default)]
 struct Episode {
@@ -26,7 +24,7 @@ pub fn aside(events: &[Event], config: &Config, arrived: u64) -> Vec<bool> {
     let mut aside = vec![false; events.len()];
     let mut open: HashMap<usize, Episode> = HashMap::new();
     for (index, event) in events.iter().enumerate() {
-        let hart = hart_of(event);
+        let hart = event.hart();
         match event {
             Event::Trap(t) if t.from.v() && !t.to.v() => {
                 let matters = t.to == Mode::M || reason_matters(t, config);
@@ -41,7 +39,7 @@ pub fn aside(events: &[Event], config: &Config, arrived: u64) -> Vec<bool> {
                 episode.matters |= event_matters(event);
                 let ends = matches!(event, Event::Return(r) if r.to.v());
                 if ends {
-                    let over = time(event) < arrived;
+                    let over = event.time() < arrived;
                     let episode = open.remove(&hart).filter(|e| over || !e.matters);
                     for index in episode.into_iter().flat_map(|e| e.events) {
                         aside[index] = true;
@@ -74,17 +72,5 @@ fn event_matters(event: &Event) -> bool {
             _ => true,
         },
         _ => false,
-    }
-}
-
-fn hart_of(event: &Event) -> usize {
-    match event {
-        Event::Trap(t) => t.hart,
-        Event::Return(r) => r.hart,
-        Event::Raise(r) => r.hart,
-        Event::TimerSet(t) => t.hart,
-        Event::DeviceAccess(d) => d.hart,
-        Event::Virtual(s) => s.hart,
-        Event::Wait { hart, .. } => *hart,
     }
 }

@@ -7,7 +7,9 @@
 //!
 //! | module | subject |
 //! |---|---|
-//! | [`compare`] | what a report says: columns, rows, findings |
+//! | [`compare`] | ledgers as columns |
+//! | [`exits`], [`figures`] | what a report says: rows of figures |
+//! | [`findings`] | the same in sentences |
 //! | [`classes`] | the same for interrupts by class |
 //! | [`text`] | the report for a terminal |
 //! | [`html`] | the report as a page |
@@ -23,6 +25,9 @@ pub mod classes;
 pub mod compare;
 mod diagram;
 mod episodes;
+pub mod exits;
+pub mod figures;
+pub mod findings;
 pub mod html;
 pub mod log;
 pub mod moves;
@@ -37,4 +42,5 @@ pub mod text;
 pub use html::page;
 pub use log::TrapLog;
 pub use perfetto::PerfettoTrace;
-pub use text::{Style, report};
+pub use table::Style;
+pub use text::report;

@@ -129,7 +129,7 @@ impl Sink for Finder {
         self.kept.push_back(*event);
         if let Some(found) = self.found {
             self.after -= 1;
-            let long = time(event) > found.taken.saturating_add(AFTER_CYCLES);
+            let long = event.time() > found.taken.saturating_add(AFTER_CYCLES);
             if long || handler_ends(event, &found) {
                 self.after = 0;
             }
@@ -195,7 +195,7 @@ fn messages(ledger: &Ledger, events: &[Event], found: Answered) -> Actors {
     for (event, aside) in events.iter().zip(aside) {
         // Also to know who runs where.
         let message = actors.message(event);
-        if time(event) >= found.sent && relevance.of(event) && !aside {
+        if event.time() >= found.sent && relevance.of(event) && !aside {
             actors.push(message);
         }
     }
@@ -204,19 +204,6 @@ fn messages(ledger: &Ledger, events: &[Event], found: Answered) -> Actors {
     }
     actors.finish(MESSAGES);
     actors
-}
-
-/// Time of an event.
-pub(crate) fn time(event: &Event) -> u64 {
-    match event {
-        Event::Trap(t) => t.time,
-        Event::Return(r) => r.time,
-        Event::Raise(r) => r.time,
-        Event::TimerSet(t) => t.time,
-        Event::DeviceAccess(d) => d.time,
-        Event::Virtual(s) => s.time,
-        Event::Wait { time, .. } => *time,
-    }
 }
 
 /// Which events belong to the way: those of the hart that takes the interrupt; of other harts the
@@ -293,7 +280,7 @@ impl Relevance {
 
     /// Hart on which the way begins with this event.
     fn begins(&self, event: &Event) -> Option<usize> {
-        if time(event) != self.found.sent {
+        if event.time() != self.found.sent {
             return None;
         }
         let begins = match (self.found.class, event) {
@@ -311,13 +298,7 @@ impl Relevance {
             (Class::Device, Event::Raise(_)) => true,
             _ => false,
         };
-        begins.then_some(match event {
-            Event::Trap(t) => t.hart,
-            Event::TimerSet(t) => t.hart,
-            Event::Virtual(s) => s.hart,
-            Event::Raise(r) => r.hart,
-            _ => return None,
-        })
+        begins.then(|| event.hart())
     }
 }
 

@@ -1,6 +1,22 @@
 //! Aligned tables of text.
 
-use crate::text::Style;
+/// How to print.
+#[derive(Clone, Copy, Debug)]
+pub struct Style {
+    /// Use colour (only for a terminal).
+    pub colour: bool,
+    /// Columns of the terminal; tables keep within it as long as the figures allow.
+    pub width: usize,
+}
+
+impl Default for Style {
+    fn default() -> Self {
+        Self {
+            colour: false,
+            width: 100,
+        }
+    }
+}
 
 /// Where a cell's text goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

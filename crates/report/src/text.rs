@@ -1,27 +1,10 @@
 //! Reports for the terminal.
 
-use crate::compare::{Comparison, ExitRow};
+use crate::compare::Comparison;
+use crate::exits::ExitRow;
 use crate::number::{self, Space};
-use crate::table::{Align, Table, clean};
+use crate::table::{Align, Style, Table, clean};
 use trapless_ledger::LedgerFile;
-
-/// How to print.
-#[derive(Clone, Copy, Debug)]
-pub struct Style {
-    /// Use colour (only for a terminal).
-    pub colour: bool,
-    /// Columns of the terminal; tables keep within it as long as the figures allow.
-    pub width: usize,
-}
-
-impl Default for Style {
-    fn default() -> Self {
-        Self {
-            colour: false,
-            width: 100,
-        }
-    }
-}
 
 /// Kinds of exit that get their own line; the rest is summed up.
 const EXIT_ROWS: usize = 18;

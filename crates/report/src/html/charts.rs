@@ -4,7 +4,8 @@
 use trapless_ledger::Latency;
 
 use super::markup::esc;
-use crate::compare::{Column, Comparison, ExitRow, MODE_TEXT};
+use crate::compare::{Column, Comparison, MODE_TEXT};
+use crate::exits::ExitRow;
 use crate::number::{self, Space};
 
 /// Class that carries the colour of a column.

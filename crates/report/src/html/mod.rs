@@ -6,7 +6,8 @@ mod tables;
 
 use trapless_ledger::LedgerFile;
 
-use crate::compare::{Comparison, Finding};
+use crate::compare::Comparison;
+use crate::findings::Finding;
 use crate::number::{self, Space};
 use markup::{details, esc, section};
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::markup::{TableSpec, details, esc};
-use crate::compare::{Comparison, ExitRow, Row};
+use crate::compare::{Comparison, Row};
+use crate::exits::ExitRow;
 use crate::number::{self, Space};
 
 /// Lines shown before the rest is folded away.
