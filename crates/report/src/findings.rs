@@ -1,8 +1,8 @@
 //! What a comparison found, in sentences.
 
+use trapless_ledger::ExitReason;
 use trapless_ledger::document::Exit;
 use trapless_ledger::reason::Reason;
-use trapless_ledger::ExitReason;
 
 use crate::compare::{Column, Comparison};
 use crate::figures::{Count, taken};

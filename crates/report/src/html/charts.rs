@@ -1,9 +1,9 @@
 //! Charts as inline SVG. Positions across are percentages and text is outside any scaled
 //! coordinate system, so that charts fit every width with readable labels.
 
+use maud::{Markup, PreEscaped, html};
 use trapless_ledger::Latency;
 
-use super::markup::esc;
 use crate::compare::{Column, Comparison, MODE_TEXT};
 use crate::exits::ExitRow;
 use crate::number::{self, Space};
@@ -14,171 +14,178 @@ pub fn colour(index: usize) -> String {
 }
 
 /// Names of the columns with their colours.
-pub fn legend(comparison: &Comparison) -> String {
-    let item = |(i, c): (usize, &Column)| {
-        format!(
-            "<li><span class=\"key {}\"></span>{}</li>",
-            colour(i),
-            esc(&c.name)
-        )
-    };
-    let items: String = comparison.columns.iter().enumerate().map(item).collect();
-    format!("<ul class=\"legend\">{items}</ul>")
+pub fn legend(comparison: &Comparison) -> Markup {
+    html! {
+        ul class="legend" {
+            @for (i, c) in comparison.columns.iter().enumerate() {
+                li { span class={ "key " (colour(i)) } {} (c.name) }
+            }
+        }
+    }
 }
 
+/// A percentage of the width, for an attribute.
+fn percent(value: f64) -> String {
+    format!("{value:.3}%")
+}
+
+/// Exits and firmware traps per 1 000 of a row in one column.
+type Rates = (f64, f64);
+
 /// Bars of exits per 1 000, grouped by reason; a thin bar under each shows the firmware traps.
-pub fn exit_bars(comparison: &Comparison, rows: &[ExitRow]) -> String {
-    let rate = |row: &ExitRow, i: usize| {
-        let (c, e) = (&comparison.columns[i], &row.exits[i]);
-        (c.per_thousand(e.exits), c.per_thousand(e.firmware_traps))
+pub fn exit_bars(comparison: &Comparison, rows: &[ExitRow]) -> Markup {
+    let rates = |row: &ExitRow| -> Vec<Rates> {
+        let columns = comparison.columns.iter().zip(&row.exits);
+        columns
+            .map(|(c, e)| (c.per_thousand(e.exits), c.per_thousand(e.firmware_traps)))
+            .collect()
     };
-    let all = rows
-        .iter()
-        .flat_map(|r| (0..r.exits.len()).map(move |i| rate(r, i)));
-    let most = all
-        .map(|(a, b)| a.max(b))
-        .fold(0.0, f64::max)
-        .max(f64::MIN_POSITIVE);
-    let mut out = String::from("<figure class=\"bars\">");
-    for row in rows {
-        out.push_str(&format!(
-            "<div class=\"name\">{}</div><div>",
-            esc(&row.label)
-        ));
-        for (i, c) in comparison.columns.iter().enumerate() {
-            let (exits, firmware) = rate(row, i);
-            let text = |v| number::decimal(v, Space::NoBreak);
-            let title = format!(
-                "{}, {}: {} exits, {} firmware traps {}",
-                row.label,
-                c.name,
-                text(exits),
-                text(firmware),
-                comparison.per_thousand_text(Space::NoBreak)
-            );
-            let traps = if firmware == 0.0 {
-                String::new()
-            } else {
-                format!(" <span>+ {} firmware</span>", text(firmware))
-            };
-            out.push_str(&format!(
-                "<div class=\"bar {}\"><svg height=\"17\" role=\"img\"><title>{}</title>\
-                 <rect class=\"track\" width=\"100%\" height=\"17\" rx=\"3\"/>\
-                 <rect class=\"fill\" width=\"{:.3}%\" height=\"{}\" rx=\"2\"/>\
-                 <rect class=\"thin\" y=\"12\" width=\"{:.3}%\" height=\"5\" rx=\"2\"/></svg>\
-                 <div class=\"figure\">{}{traps}</div></div>",
-                colour(i),
-                esc(&title),
-                exits * 100.0 / most,
-                if firmware == 0.0 { 17 } else { 11 },
-                firmware * 100.0 / most,
-                text(exits),
-            ));
+    let all = rows.iter().flat_map(rates);
+    let most = all.map(|(a, b)| a.max(b)).fold(f64::MIN_POSITIVE, f64::max);
+    html! {
+        figure class="bars" {
+            @for row in rows {
+                div class="name" { (row.label) }
+                div {
+                    @for (i, rates) in rates(row).into_iter().enumerate() {
+                        (exit_bar(comparison, row, i, rates, most))
+                    }
+                }
+            }
         }
-        out.push_str("</div>");
     }
-    out.push_str("</figure>");
-    out
+}
+
+/// The bar of one column; `most` is as wide as the whole.
+fn exit_bar(comparison: &Comparison, row: &ExitRow, i: usize, rates: Rates, most: f64) -> Markup {
+    let (exits, firmware) = rates;
+    let text = |v| number::decimal(v, Space::NoBreak);
+    let height = if firmware == 0.0 { 17 } else { 11 };
+    html! {
+        div class={ "bar " (colour(i)) } {
+            svg height="17" role="img" {
+                title {
+                    (row.label) ", " (comparison.columns[i].name) ": " (text(exits)) " exits, "
+                    (text(firmware)) " firmware traps "
+                    (comparison.per_thousand_text(Space::NoBreak))
+                }
+                rect class="track" width="100%" height="17" rx="3" {}
+                rect class="fill" width=(percent(exits * 100.0 / most)) height=(height) rx="2" {}
+                rect class="thin" y="12" width=(percent(firmware * 100.0 / most)) height="5" rx="2" {}
+            }
+            div class="figure" {
+                (text(exits))
+                @if firmware != 0.0 { " " span { "+ " (text(firmware)) " firmware" } }
+            }
+        }
+    }
 }
 
 /// Height of one histogram.
 const HEIGHT: f64 = 64.0;
+/// Height of the line of text above it.
+const LABEL: f64 = 18.0;
 /// Bins per decade.
 const BINS: f64 = 16.0;
 
+/// A logarithmic axis of microseconds over whole decades.
+struct Axis {
+    low: f64,
+    high: f64,
+}
+
+impl Axis {
+    /// The axis that holds all values of these latencies.
+    fn new(present: &[(usize, &Column, &Latency)]) -> Self {
+        let low = present.iter().map(|(_, c, l)| Self::log(c, l.min));
+        let high = present.iter().map(|(_, c, l)| Self::log(c, l.max));
+        let low = low.fold(f64::MAX, f64::min).floor();
+        let high = high.fold(f64::MIN, f64::max);
+        let high = (high + 1e-9).ceil().max(low + 1.0);
+        Self { low, high }
+    }
+
+    /// 1 ns stands in for 0.
+    fn log(column: &Column, cycles: u64) -> f64 {
+        column.micros(cycles as f64).max(0.001).log10()
+    }
+
+    /// Position as an attribute.
+    fn across(&self, log: f64) -> String {
+        format!("{:.2}%", (log - self.low) * 100.0 / (self.high - self.low))
+    }
+
+    /// Where decades begin, and the end.
+    fn decades(&self) -> impl Iterator<Item = f64> + '_ {
+        (0..=((self.high - self.low) as i32)).map(|decade| self.low + f64::from(decade))
+    }
+}
+
 /// Histograms of one latency for every column, under each other on one logarithmic axis.
-pub fn histograms(comparison: &Comparison, key: &str, what: &str) -> String {
+pub fn histograms(comparison: &Comparison, key: &str, what: &str) -> Markup {
     let present: Vec<(usize, &Column, &Latency)> = comparison
         .columns
         .iter()
         .enumerate()
         .filter_map(|(i, c)| c.latency(key).map(|l| (i, c, l)))
         .collect();
-    // Decades of microseconds that hold everything; 1 ns stands in for 0.
-    let log = |c: &Column, cycles: u64| c.micros(cycles as f64).max(0.001).log10();
-    let low = present
-        .iter()
-        .map(|(_, c, l)| log(c, l.min))
-        .fold(f64::MAX, f64::min)
-        .floor();
-    let high = present
-        .iter()
-        .map(|(_, c, l)| log(c, l.max))
-        .fold(f64::MIN, f64::max);
-    let high = (high + 1e-9).ceil().max(low + 1.0);
-    let across = |log: f64| (log - low) * 100.0 / (high - low);
+    let axis = Axis::new(&present);
+    html! {
+        figure class="split" {
+            @for (i, c, l) in &present {
+                div class="name" { span class={ "key " (colour(*i)) } {} (c.name) }
+                svg class=(colour(*i)) height=(HEIGHT + LABEL) role="img" {
+                    (histogram(c, l, what, &axis))
+                }
+            }
+            div {}
+            svg height="20" aria-hidden="true" {
+                @for log in axis.decades() {
+                    @let anchor = if log == axis.low {
+                        "start"
+                    } else if log == axis.high {
+                        "end"
+                    } else {
+                        "middle"
+                    };
+                    text x=(axis.across(log)) y="14" text-anchor=(anchor) { (axis_label(log)) }
+                }
+            }
+        }
+    }
+}
 
-    let mut out = String::from("<figure class=\"split\">");
-    for (i, c, l) in &present {
-        let bins = rebin(c, l, low, high);
-        let most = bins.iter().copied().fold(0.0, f64::max).max(1.0);
-        let time = |v| number::duration(v, c.clock().cycles_per_second, Space::NoBreak);
-        let title = format!("{what} on {}", c.name);
-        let desc = format!(
-            "{} values, median {}, 99th percentile {}, maximum {}",
-            number::count(l.count, Space::NoBreak),
-            time(l.p50),
-            time(l.p99),
-            time(l.max)
-        );
-        out.push_str(&format!(
-            "<div class=\"name\"><span class=\"key {0}\"></span>{1}</div>\
-             <svg class=\"{0}\" height=\"{2}\" role=\"img\"><title>{3}</title><desc>{4}</desc>",
-            colour(*i),
-            esc(&c.name),
-            HEIGHT + 18.0,
-            esc(&title),
-            esc(&desc)
-        ));
-        for decade in 0..=((high - low) as i32) {
-            let x = across(low + f64::from(decade));
-            let y = HEIGHT + 18.0;
-            out.push_str(&format!(
-                "<line class=\"grid\" x1=\"{x:.2}%\" x2=\"{x:.2}%\" y1=\"18\" y2=\"{y}\"/>"
-            ));
+/// What is in the drawing of one column.
+fn histogram(c: &Column, l: &Latency, what: &str, axis: &Axis) -> Markup {
+    let bins = rebin(c, l, axis);
+    let most = bins.iter().copied().fold(0.0, f64::max).max(1.0);
+    let width = 100.0 / bins.len() as f64;
+    // A single value must be visible beside a thousand.
+    let height = |n: f64| (n / most * HEIGHT).max(1.5);
+    let time = |v| number::duration(v, c.clock().cycles_per_second, Space::NoBreak);
+    html! {
+        title { (what) " on " (c.name) }
+        desc {
+            (number::count(l.count, Space::NoBreak)) " values, median " (time(l.p50))
+            ", 99th percentile " (time(l.p99)) ", maximum " (time(l.max))
         }
-        let width = 100.0 / bins.len() as f64;
-        for (b, n) in bins.iter().enumerate().filter(|(_, n)| **n > 0.0) {
-            // A single value must be visible beside a thousand.
-            let height = (n / most * HEIGHT).max(1.5);
-            out.push_str(&format!(
-                "<rect class=\"fill\" x=\"{:.3}%\" y=\"{:.1}\" width=\"{:.3}%\" height=\"{height:.1}\"/>",
-                b as f64 * width,
-                18.0 + HEIGHT - height,
-                width * 0.9
-            ));
+        @for log in axis.decades() {
+            @let x = axis.across(log);
+            line class="grid" x1=(x) x2=(x) y1=(LABEL) y2=(HEIGHT + LABEL) {}
         }
-        for (class, value) in [("mark", l.p50), ("mark dash", l.p99)] {
-            let x = across(log(c, value));
-            out.push_str(&format!(
-                "<line class=\"{class}\" x1=\"{x:.2}%\" x2=\"{x:.2}%\" y1=\"18\" y2=\"{}\"/>",
-                HEIGHT + 18.0
-            ));
+        @for (b, n) in bins.iter().enumerate().filter(|(_, n)| **n > 0.0) {
+            @let y = format!("{:.1}", LABEL + HEIGHT - height(*n));
+            @let tall = format!("{:.1}", height(*n));
+            rect class="fill" x=(percent(b as f64 * width)) y=(y) width=(percent(width * 0.9)) height=(tall) {}
         }
-        out.push_str(&format!(
-            "<text class=\"label\" x=\"100%\" y=\"12\" text-anchor=\"end\">median {}, p99 {}, max {}</text>",
-            time(l.p50),
-            time(l.p99),
-            time(l.max)
-        ));
-        out.push_str("</svg>");
+        @for (class, value) in [("mark", l.p50), ("mark dash", l.p99)] {
+            @let x = axis.across(Axis::log(c, value));
+            line class=(class) x1=(x) x2=(x) y1=(LABEL) y2=(HEIGHT + LABEL) {}
+        }
+        text class="label" x="100%" y="12" text-anchor="end" {
+            "median " (time(l.p50)) ", p99 " (time(l.p99)) ", max " (time(l.max))
+        }
     }
-    out.push_str("<div></div><svg height=\"20\" aria-hidden=\"true\">");
-    for decade in 0..=((high - low) as i32) {
-        let log = low + f64::from(decade);
-        let anchor = match decade {
-            0 => "start",
-            d if f64::from(d) == high - low => "end",
-            _ => "middle",
-        };
-        let text = axis_label(log);
-        out.push_str(&format!(
-            "<text x=\"{:.2}%\" y=\"14\" text-anchor=\"{anchor}\">{text}</text>",
-            across(log)
-        ));
-    }
-    out.push_str("</svg></figure>");
-    out
 }
 
 fn axis_label(log_micros: f64) -> String {
@@ -192,13 +199,13 @@ fn axis_label(log_micros: f64) -> String {
 
 /// Counts in bins of equal width on the logarithmic axis. A bucket's count is spread evenly over the
 /// bins it covers.
-fn rebin(c: &Column, latency: &Latency, low: f64, high: f64) -> Vec<f64> {
-    let bins = ((high - low) * BINS) as usize;
+fn rebin(c: &Column, latency: &Latency, axis: &Axis) -> Vec<f64> {
+    let bins = ((axis.high - axis.low) * BINS) as usize;
     let mut counts = vec![0.0; bins];
     for (from, to, n) in &latency.buckets {
         let place = |cycles: f64| {
             let log = c.micros(cycles).max(0.001).log10();
-            ((log - low) * BINS).clamp(0.0, bins as f64 - 1e-9)
+            ((log - axis.low) * BINS).clamp(0.0, bins as f64 - 1e-9)
         };
         let (start, end) = (place(*from as f64), place(*to as f64 + 1.0));
         if end as usize == start as usize {
@@ -222,39 +229,40 @@ fn rebin(c: &Column, latency: &Latency, low: f64, high: f64) -> Vec<f64> {
 const MODE_CLASS: [&str; 6] = ["vu", "vs", "u", "hs", "fw", "idle"];
 
 /// Names of the modes with their colours.
-pub fn mode_legend() -> String {
-    let item = |(class, text): (&&str, &&str)| {
-        format!("<li><span class=\"key {class}\"></span>{}</li>", esc(text))
-    };
-    let items: String = MODE_CLASS.iter().zip(&MODE_TEXT).map(item).collect();
-    format!("<ul class=\"legend\">{items}</ul>")
+pub fn mode_legend() -> Markup {
+    html! {
+        ul class="legend" {
+            @for (class, text) in MODE_CLASS.iter().zip(&MODE_TEXT) {
+                li { span class={ "key " (class) } {} (text) }
+            }
+        }
+    }
 }
 
 /// One bar of virtual time, split by mode.
-pub fn time_bar(name: &str, time: &[(&'static str, u64); 6]) -> String {
+pub fn time_bar(name: &str, time: &[(&'static str, u64); 6]) -> Markup {
     let whole: u64 = time.iter().map(|t| t.1).sum();
+    let share = |cycles: u64| cycles as f64 * 100.0 / whole.max(1) as f64;
+    let texts: [String; 6] =
+        std::array::from_fn(|i| format!("{} {}", MODE_TEXT[i], number::percent(time[i].1, whole)));
     let mut x = 0.0;
     let mut parts = String::new();
-    let mut desc = Vec::new();
-    for (i, (_, cycles)) in time.iter().enumerate() {
-        let width = if whole == 0 {
-            0.0
-        } else {
-            *cycles as f64 * 100.0 / whole as f64
+    for (i, (_, cycles)) in time.iter().enumerate().filter(|(_, t)| t.1 != 0) {
+        let width = share(*cycles);
+        let part = html! {
+            rect class={ "fill " (MODE_CLASS[i]) } x=(percent(x)) width=(percent(width)) height="20" {
+                title { (texts[i]) }
+            }
         };
-        let text = format!("{} {}", MODE_TEXT[i], number::percent(*cycles, whole));
-        if width > 0.0 {
-            parts.push_str(&format!(
-                "<rect class=\"fill {}\" x=\"{x:.3}%\" width=\"{width:.3}%\" height=\"20\"><title>{text}</title></rect>",
-                MODE_CLASS[i]
-            ));
-        }
-        desc.push(text);
+        parts.push_str(&part.into_string());
         x += width;
     }
-    format!(
-        "<div class=\"name\">{0}</div><svg height=\"20\" role=\"img\"><title>{0}</title><desc>{1}</desc>{parts}</svg>",
-        esc(name),
-        desc.join(", ")
-    )
+    html! {
+        div class="name" { (name) }
+        svg height="20" role="img" {
+            title { (name) }
+            desc { (texts.join(", ")) }
+            (PreEscaped(parts))
+        }
+    }
 }

@@ -4,12 +4,13 @@ mod charts;
 mod markup;
 mod tables;
 
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 use trapless_ledger::LedgerFile;
 
-use crate::compare::Comparison;
+use crate::compare::{Comparison, MODES};
 use crate::findings::Finding;
 use crate::number::{self, Space};
-use markup::{details, esc, section};
+use markup::{details, section};
 
 const STYLE: &str = include_str!("page.css");
 
@@ -18,6 +19,9 @@ const MOST_HARTS: usize = 8;
 
 /// Reasons with bars of their own; the rest is in the table.
 const BARS: usize = 12;
+
+/// Nothing is loaded from anywhere, whatever names in a ledger say.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 /// A page about one ledger, or several side by side.
 ///
@@ -29,63 +33,93 @@ pub fn page(ledgers: &[LedgerFile]) -> String {
         .first()
         .map_or("no run", |l| l.run.workload.as_str());
     let title = format!("{workload} workload: {}", names.join(" vs "));
-    let (lead, rest) = match comparison.headlines(Space::NoBreak).split_first() {
-        Some((first, rest)) => (first.clone(), rest.to_vec()),
-        None => (String::new(), Vec::new()),
+    let line = PreEscaped("\n");
+    let page = html! {
+        (DOCTYPE) (line)
+        html lang="en" {
+            (line)
+            head {
+                (line)
+                meta charset="utf-8"; (line)
+                meta name="viewport" content="width=device-width, initial-scale=1"; (line)
+                meta http-equiv="Content-Security-Policy" content=(POLICY); (line)
+                title { (title) " - Trapless" } (line)
+                style { (line) (PreEscaped(STYLE)) } (line)
+            }
+            (line)
+            body { (line) (body(&comparison, &title, ledgers.len())) }
+            (line)
+        }
+        (line)
     };
-    let mut body = String::new();
-    body.push_str(&format!(
-        "<header><p class=\"kicker\">Trapless: every trap of a virtual machine, counted</p>\
-         <h1>{}</h1><p class=\"lead\">{}</p><p class=\"note\">{}</p>{}</header>\n<main>\n",
-        esc(&title),
-        esc(&lead),
-        esc(&comparison.scope(Space::NoBreak)),
-        nav()
-    ));
-    body.push_str(&cards(&comparison));
-    body.push_str(&exits(&comparison, &rest));
-    body.push_str(&interrupts(&comparison));
-    body.push_str(&latencies(&comparison));
-    body.push_str(&time(&comparison));
-    body.push_str(&section(
-        "chains",
-        "Reason chains",
-        "What an exit set off until the guest ran again: each kind of trap once, in order of first occurrence.",
-        &tables::chains(&comparison),
-        true,
-    ));
-    body.push_str(&section(
-        "traps",
-        "Every kind of trap",
-        "All harts together, by the mode left, the mode that handles it, and the cause.",
-        &tables::traps(&comparison),
-        true,
-    ));
-    body.push_str(&section(
-        "run",
-        "What exactly ran",
-        "The same images and configuration give the same figures on every computer.",
-        &tables::provenance(&comparison),
-        true,
-    ));
-    body.push_str("</main>\n");
-    body.push_str(&format!(
-        "<footer>Written by trapless from {} ledger{}, format {}. Counts are exact; times are virtual time under the \
-         stated cost model.</footer>\n",
-        ledgers.len(),
-        if ledgers.len() == 1 { "" } else { "s" },
-        esc(trapless_ledger::document::SCHEMA)
-    ));
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-         <title>{} - Trapless</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n{body}</body>\n</html>\n",
-        esc(&title)
-    )
+    page.into_string()
 }
 
-fn nav() -> String {
+fn body(comparison: &Comparison, title: &str, ledgers: usize) -> Markup {
+    let headlines = comparison.headlines(Space::NoBreak);
+    let (lead, rest) = match headlines.split_first() {
+        Some((first, rest)) => (first.as_str(), rest),
+        None => ("", &[][..]),
+    };
+    let line = PreEscaped("\n");
+    html! {
+        header {
+            p class="kicker" { "Trapless: every trap of a virtual machine, counted" }
+            h1 { (title) }
+            p class="lead" { (lead) }
+            p class="note" { (comparison.scope(Space::NoBreak)) }
+            (nav())
+        }
+        (line)
+        main {
+            (line)
+            div class="cards" {
+                @for finding in comparison.findings() { (card(comparison, &finding)) }
+            }
+            (line)
+            (exits(comparison, rest))
+            (interrupts(comparison))
+            (latencies(comparison))
+            (time(comparison))
+            (details_of_runs(comparison))
+        }
+        (line)
+        footer {
+            "Written by trapless from " (ledgers) " ledger" @if ledgers != 1 { "s" }
+            ", format " (trapless_ledger::document::SCHEMA)
+            ". Counts are exact; times are virtual time under the stated cost model."
+        }
+        (line)
+    }
+}
+
+fn details_of_runs(comparison: &Comparison) -> Markup {
+    html! {
+        (section(
+            "chains",
+            "Reason chains",
+            "What an exit set off until the guest ran again: each kind of trap once, in order of first occurrence.",
+            tables::chains(comparison),
+            true,
+        ))
+        (section(
+            "traps",
+            "Every kind of trap",
+            "All harts together, by the mode left, the mode that handles it, and the cause.",
+            tables::traps(comparison),
+            true,
+        ))
+        (section(
+            "run",
+            "What exactly ran",
+            "The same images and configuration give the same figures on every computer.",
+            tables::provenance(comparison),
+            true,
+        ))
+    }
+}
+
+fn nav() -> Markup {
     let links = [
         ("exits", "Exits"),
         ("interrupts", "Interrupts"),
@@ -95,77 +129,59 @@ fn nav() -> String {
         ("traps", "Traps"),
         ("run", "What ran"),
     ];
-    let links: String = links
-        .iter()
-        .map(|(id, text)| format!("<a href=\"#{id}\">{text}</a>"))
-        .collect();
-    format!("<nav aria-label=\"Sections\">{links}</nav>")
-}
-
-fn cards(comparison: &Comparison) -> String {
-    let cards: String = comparison
-        .findings()
-        .iter()
-        .map(|f| card(comparison, f))
-        .collect();
-    format!("<div class=\"cards\">{cards}</div>\n")
-}
-
-fn card(comparison: &Comparison, finding: &Finding) -> String {
-    let mut rows = String::new();
-    for (i, (c, exit)) in comparison.columns.iter().zip(&finding.exits).enumerate() {
-        let rate = |n| number::decimal(c.per_thousand(n), Space::NoBreak);
-        let class = if exit.exits == 0 {
-            " class=\"zero\""
-        } else {
-            ""
-        };
-        let firmware = match exit.firmware_traps {
-            0 => String::new(),
-            n => format!(" <small class=\"whole\">+ {} firmware</small>", rate(n)),
-        };
-        rows.push_str(&format!(
-            "<dt><span class=\"key {}\"></span>{}</dt><dd><b{class}>{}</b> <small>exits</small>{firmware}</dd>",
-            charts::colour(i),
-            esc(&c.name),
-            rate(exit.exits)
-        ));
+    html! {
+        nav aria-label="Sections" {
+            @for (id, text) in links { a href={ "#" (id) } { (text) } }
+        }
     }
-    format!(
-        "<div class=\"card\"><h3>{}</h3><dl>{rows}</dl><small>{}</small></div>",
-        esc(finding.what),
-        esc(&comparison.per_thousand_text(Space::NoBreak))
-    )
 }
 
-fn exits(comparison: &Comparison, sentences: &[String]) -> String {
+fn card(comparison: &Comparison, finding: &Finding) -> Markup {
+    html! {
+        div class="card" {
+            h3 { (finding.what) }
+            dl {
+                @for (i, (c, exit)) in comparison.columns.iter().zip(&finding.exits).enumerate() {
+                    @let rate = |n| number::decimal(c.per_thousand(n), Space::NoBreak);
+                    dt { span class={ "key " (charts::colour(i)) } {} (c.name) }
+                    dd {
+                        b class=[(exit.exits == 0).then_some("zero")] { (rate(exit.exits)) }
+                        " " small { "exits" }
+                        @if exit.firmware_traps != 0 {
+                            " " small class="whole" { "+ " (rate(exit.firmware_traps)) " firmware" }
+                        }
+                    }
+                }
+            }
+            small { (comparison.per_thousand_text(Space::NoBreak)) }
+        }
+    }
+}
+
+fn exits(comparison: &Comparison, sentences: &[String]) -> Markup {
     let mut rows = comparison.exit_rows();
     let table = tables::exits(comparison, &rows);
     let hidden = rows.len().saturating_sub(BARS);
     rows.truncate(BARS);
-    let mut content = String::new();
-    if rows.is_empty() {
-        content.push_str("<p>No guest left V=1 in this part of the run.</p>");
-    } else {
-        content.push_str(&charts::legend(comparison));
-        content.push_str(&charts::exit_bars(comparison, &rows));
-        if hidden != 0 {
-            content.push_str(&format!(
-                "<p class=\"note\">{hidden} rarer reasons are in the table.</p>"
-            ));
+    let content = html! {
+        @if rows.is_empty() {
+            p { "No guest left V=1 in this part of the run." }
+        } @else {
+            (charts::legend(comparison))
+            (charts::exit_bars(comparison, &rows))
+            @if hidden != 0 {
+                p class="note" { (hidden) " rarer reasons are in the table." }
+            }
+            h3 { "All reasons, and what was charged to them" }
+            (table)
+            h3 { "Interrupts and firmware" }
+            (tables::interrupts(comparison))
         }
-        content.push_str("<h3>All reasons, and what was charged to them</h3>");
-        content.push_str(&table);
-        content.push_str("<h3>Interrupts and firmware</h3>");
-        content.push_str(&tables::interrupts(comparison));
-    }
-    let list: String = sentences
-        .iter()
-        .map(|s| format!("<li>{}</li>", esc(s)))
-        .collect();
-    if !list.is_empty() {
-        content.push_str(&format!("<h3>In words</h3><ul>{list}</ul>"));
-    }
+        @if !sentences.is_empty() {
+            h3 { "In words" }
+            ul { @for sentence in sentences { li { (sentence) } } }
+        }
+    };
     let note = format!(
         "Traps from the guest to the hypervisor, {}. The thin bar shows the firmware (M-mode) traps that they led to.{}",
         comparison.per_thousand_text(Space::NoBreak),
@@ -175,60 +191,55 @@ fn exits(comparison: &Comparison, sentences: &[String]) -> String {
             " The workload did not report its work, so interrupts taken by the guest are the unit."
         }
     );
-    section("exits", "Guest exits by reason", &note, &content, true)
+    section("exits", "Guest exits by reason", &note, content, true)
 }
 
-fn interrupts(comparison: &Comparison) -> String {
-    let mut content = tables::classes(comparison);
-    if content.is_empty() {
-        content.push_str("<p>No guest used an interrupt in this part of the run.</p>");
-    }
+fn interrupts(comparison: &Comparison) -> Markup {
+    let blocks = comparison.class_blocks(Space::NoBreak);
+    let content = html! {
+        @if blocks.is_empty() { p { "No guest used an interrupt in this part of the run." } }
+        (tables::classes(comparison, blocks))
+    };
     let note = "Where each interrupt found its vCPU, what it cost, and how long it took from being sent to the guest's handler (virtual time).";
-    section("interrupts", "Interrupts by class", note, &content, true)
+    section("interrupts", "Interrupts by class", note, content, true)
 }
 
-fn latencies(comparison: &Comparison) -> String {
-    let mut content = String::new();
-    for (key, what) in comparison.latency_rows() {
-        content.push_str(&format!("<h3>{}</h3>", esc(what)));
-        content.push_str(&charts::histograms(comparison, key, what));
-        content.push_str(&details("Figures", &tables::latency(comparison, key)));
-    }
-    if content.is_empty() {
-        content.push_str("<p>No guest took an interrupt in this part of the run.</p>");
-    }
+fn latencies(comparison: &Comparison) -> Markup {
+    let rows = comparison.latency_rows();
+    let content = html! {
+        @for (key, what) in &rows {
+            h3 { (what) }
+            (charts::histograms(comparison, key, what))
+            (details("Figures", tables::latency(comparison, key)))
+        }
+        @if rows.is_empty() { p { "No guest took an interrupt in this part of the run." } }
+    };
     let note = "Virtual time from the cause of an interrupt to its handler in the guest; logarithmic axis, each histogram scaled to its own peak. Solid line: median; dashed: 99th percentile.";
-    section("latency", "Interrupt latency", note, &content, true)
+    section("latency", "Interrupt latency", note, content, true)
 }
 
-fn time(comparison: &Comparison) -> String {
-    let mut bars = String::new();
+fn time(comparison: &Comparison) -> Markup {
     let many = comparison
         .columns
         .iter()
         .any(|c| c.section.harts.len() > MOST_HARTS);
-    for c in &comparison.columns {
-        if many {
-            bars.push_str(&charts::time_bar(
-                &format!("{}, all harts", c.name),
-                &c.time(),
-            ));
-            continue;
+    let content = html! {
+        (charts::mode_legend())
+        figure class="split" {
+            @for c in &comparison.columns {
+                @if many {
+                    (charts::time_bar(&format!("{}, all harts", c.name), &c.time()))
+                } @else {
+                    @for hart in &c.section.harts {
+                        @let cycles = |mode| hart.cycles.get(mode).copied().unwrap_or(0);
+                        @let time = MODES.map(|mode| (mode, cycles(mode)));
+                        (charts::time_bar(&format!("{}, hart {}", c.name, hart.hart), &time))
+                    }
+                }
+            }
         }
-        for hart in &c.section.harts {
-            let time = crate::compare::MODES
-                .map(|mode| (mode, hart.cycles.get(mode).copied().unwrap_or(0)));
-            bars.push_str(&charts::time_bar(
-                &format!("{}, hart {}", c.name, hart.hart),
-                &time,
-            ));
-        }
-    }
-    let content = format!(
-        "{}<figure class=\"split\">{bars}</figure>{}",
-        charts::mode_legend(),
-        details("Figures", &tables::time(comparison))
-    );
+        (details("Figures", tables::time(comparison)))
+    };
     let note = "How each hart spent its virtual time.";
-    section("time", "Time by mode", note, &content, true)
+    section("time", "Time by mode", note, content, true)
 }

@@ -1,8 +1,13 @@
 //! Tables of the page.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::markup::{TableSpec, details, esc};
+use maud::{Markup, html};
+use trapless_ledger::RunInfo;
+use trapless_ledger::document::Cost;
+
+use super::markup::{TableSpec, boxed, details};
+use crate::classes::Block;
 use crate::compare::{Comparison, Row};
 use crate::exits::ExitRow;
 use crate::number::{self, Space};
@@ -20,7 +25,7 @@ fn count(n: u64) -> String {
 }
 
 /// One column per ledger.
-fn plain(comparison: &Comparison, caption: &str, rows: Vec<Row>) -> String {
+fn plain(comparison: &Comparison, caption: &str, rows: Vec<Row>) -> Markup {
     let cells = |(label, cells): Row| ("", std::iter::once(label).chain(cells).collect());
     let rows = rows.into_iter().map(cells).collect();
     TableSpec {
@@ -34,7 +39,7 @@ fn plain(comparison: &Comparison, caption: &str, rows: Vec<Row>) -> String {
 }
 
 /// Exits by reason with what was charged to them.
-pub fn exits(comparison: &Comparison, rows: &[ExitRow]) -> String {
+pub fn exits(comparison: &Comparison, rows: &[ExitRow]) -> Markup {
     let mut head = vec!["Reason".to_string()];
     // More would not fit beside each other.
     let shown = if comparison.columns.len() > 2 { 3 } else { 5 };
@@ -100,7 +105,7 @@ pub fn exits(comparison: &Comparison, rows: &[ExitRow]) -> String {
 }
 
 /// Interrupts as the guests saw them, and firmware.
-pub fn interrupts(comparison: &Comparison) -> String {
+pub fn interrupts(comparison: &Comparison) -> Markup {
     let caption = "Counts in the workload's part of the run";
     plain(
         comparison,
@@ -110,20 +115,17 @@ pub fn interrupts(comparison: &Comparison) -> String {
 }
 
 /// Interrupts by class.
-pub fn classes(comparison: &Comparison) -> String {
-    let table = |(title, rows): (&'static str, Vec<Row>)| {
-        format!(
-            "<h3>{}</h3>{}",
-            esc(title),
-            plain(comparison, "Counts in the workload's part of the run", rows)
-        )
-    };
-    let blocks = comparison.class_blocks(Space::NoBreak);
-    blocks.into_iter().map(table).collect()
+pub fn classes(comparison: &Comparison, blocks: Vec<Block>) -> Markup {
+    html! {
+        @for (title, rows) in blocks {
+            h3 { (title) }
+            (plain(comparison, "Counts in the workload's part of the run", rows))
+        }
+    }
 }
 
 /// Percentiles of one latency.
-pub fn latency(comparison: &Comparison, key: &str) -> String {
+pub fn latency(comparison: &Comparison, key: &str) -> Markup {
     let columns = comparison
         .columns
         .iter()
@@ -150,18 +152,15 @@ pub fn latency(comparison: &Comparison, key: &str) -> String {
 }
 
 /// Time by mode, all harts.
-pub fn time(comparison: &Comparison) -> String {
+pub fn time(comparison: &Comparison) -> Markup {
     let caption = "Share of all harts' time in the workload's part of the run";
-    let mut out = plain(comparison, caption, comparison.time_rows(Space::NoBreak));
     let measured = comparison.measurement_rows(Space::NoBreak);
-    if !measured.is_empty() {
-        out.push_str(&plain(
-            comparison,
-            "Measured by the workload itself",
-            measured,
-        ));
+    html! {
+        (plain(comparison, caption, comparison.time_rows(Space::NoBreak)))
+        @if !measured.is_empty() {
+            (plain(comparison, "Measured by the workload itself", measured))
+        }
     }
-    out
 }
 
 /// Counts by name over all columns, most frequent first.
@@ -180,18 +179,18 @@ fn counted(comparison: &Comparison, maps: Vec<BTreeMap<String, u64>>) -> Vec<Row
         .collect()
 }
 
-fn folded(comparison: &Comparison, caption: &str, mut rows: Vec<Row>) -> String {
+fn folded(comparison: &Comparison, caption: &str, mut rows: Vec<Row>) -> Markup {
     let rest = rows.split_off(rows.len().min(OPEN_ROWS));
-    let mut out = plain(comparison, caption, rows);
-    if !rest.is_empty() {
-        let summary = format!("{} rarer ones", rest.len());
-        out.push_str(&details(&summary, &plain(comparison, caption, rest)));
+    html! {
+        (plain(comparison, caption, rows))
+        @if !rest.is_empty() {
+            (details(&format!("{} rarer ones", rest.len()), plain(comparison, caption, rest)))
+        }
     }
-    out
 }
 
 /// Reason chains.
-pub fn chains(comparison: &Comparison) -> String {
+pub fn chains(comparison: &Comparison) -> Markup {
     let maps = comparison
         .columns
         .iter()
@@ -201,7 +200,7 @@ pub fn chains(comparison: &Comparison) -> String {
 }
 
 /// Traps by kind, all harts.
-pub fn traps(comparison: &Comparison) -> String {
+pub fn traps(comparison: &Comparison) -> Markup {
     let maps = comparison.columns.iter().map(|c| {
         let mut map = BTreeMap::new();
         for t in &c.section.traps {
@@ -218,10 +217,10 @@ pub fn traps(comparison: &Comparison) -> String {
 }
 
 /// A table of texts by name; rows in which columns differ are marked.
-fn texts(comparison: &Comparison, caption: &str, maps: &[BTreeMap<String, String>]) -> String {
-    let names: std::collections::BTreeSet<&String> = maps.iter().flat_map(|m| m.keys()).collect();
+fn texts(comparison: &Comparison, caption: &str, maps: &[BTreeMap<String, String>]) -> Markup {
+    let names: BTreeSet<&String> = maps.iter().flat_map(|m| m.keys()).collect();
     if names.is_empty() {
-        return String::new();
+        return html! { p { "Not recorded." } };
     }
     let rows = names.into_iter().map(|name| {
         let values: Vec<String> = maps
@@ -246,89 +245,73 @@ fn texts(comparison: &Comparison, caption: &str, maps: &[BTreeMap<String, String
 }
 
 /// Configuration, cost model, packages, revision.
-pub fn provenance(comparison: &Comparison) -> String {
-    let map = |f: fn(&trapless_ledger::RunInfo) -> BTreeMap<String, String>| -> Vec<_> {
+pub fn provenance(comparison: &Comparison) -> Markup {
+    let map = |f: fn(&RunInfo) -> BTreeMap<String, String>| -> Vec<_> {
         comparison.columns.iter().map(|c| f(&c.file.run)).collect()
     };
-    let general = map(|run| {
-        let clock = &run.clock;
-        let mut map = run.configuration.clone();
-        map.insert("machine".to_string(), run.machine.clone());
-        map.insert("workload".to_string(), run.workload.clone());
-        map.insert("git revision".to_string(), run.git_revision.clone());
-        map.insert(
-            "clock".to_string(),
-            format!(
-                "{} MHz, time at {} MHz",
-                clock.cycles_per_second as f64 / 1e6,
-                clock.cycles_per_second as f64 / clock.cycles_per_tick.max(1) as f64 / 1e6
-            ),
-        );
-        map
-    });
     let packages = map(|run| run.packages.clone());
-    let costs = map(|run| {
-        let figure =
-            |c: &trapless_ledger::document::Cost| (c.name.clone(), format!("{} cycles", c.cycles));
-        run.cost_model.iter().map(figure).collect()
-    });
-    let mut out = String::from("<h3>Configuration</h3>");
-    out.push_str(&texts(
-        comparison,
-        "Rows in which the machines differ are marked",
-        &general,
-    ));
-    out.push_str("<h3>Packages</h3>");
-    out.push_str(&or_none(texts(
-        comparison,
-        "Versions of what the images are made of",
-        &packages,
-    )));
-    out.push_str("<h3>Cost model</h3>");
-    let same = costs.windows(2).all(|w| w[0] == w[1]);
+    let used = "Versions of what the images are made of";
+    html! {
+        h3 { "Configuration" }
+        (texts(comparison, "Rows in which the machines differ are marked", &map(general)))
+        h3 { "Packages" }
+        (texts(comparison, used, &packages))
+        h3 { "Cost model" }
+        (costs(comparison, &map(prices)))
+    }
+}
+
+fn general(run: &RunInfo) -> BTreeMap<String, String> {
+    let clock = &run.clock;
+    let mut map = run.configuration.clone();
+    map.insert("machine".to_string(), run.machine.clone());
+    map.insert("workload".to_string(), run.workload.clone());
+    map.insert("git revision".to_string(), run.git_revision.clone());
+    map.insert(
+        "clock".to_string(),
+        format!(
+            "{} MHz, time at {} MHz",
+            clock.cycles_per_second as f64 / 1e6,
+            clock.cycles_per_second as f64 / clock.cycles_per_tick.max(1) as f64 / 1e6
+        ),
+    );
+    map
+}
+
+fn prices(run: &RunInfo) -> BTreeMap<String, String> {
+    let figure = |c: &Cost| (c.name.clone(), format!("{} cycles", c.cycles));
+    run.cost_model.iter().map(figure).collect()
+}
+
+fn costs(comparison: &Comparison, prices: &[BTreeMap<String, String>]) -> Markup {
+    let same = prices.windows(2).all(|w| w[0] == w[1]);
     match comparison.columns.first() {
-        Some(first) if same && !first.file.run.cost_model.is_empty() => {
-            out.push_str(&cost_table(&first.file.run))
-        }
-        Some(_) if !same => {
-            out.push_str(&texts(
-                comparison,
-                "The machines were run under different models",
-                &costs,
-            ));
-            for c in &comparison.columns {
-                out.push_str(&details(
-                    &format!("Sources of {}", c.name),
-                    &cost_table(&c.file.run),
-                ));
+        Some(first) if same && !first.file.run.cost_model.is_empty() => cost_table(&first.file.run),
+        Some(_) if !same => html! {
+            (texts(comparison, "The machines were run under different models", prices))
+            @for c in &comparison.columns {
+                (details(&format!("Sources of {}", c.name), cost_table(&c.file.run)))
+            }
+        },
+        _ => html! { p { "Not recorded." } },
+    }
+}
+
+fn cost_table(run: &RunInfo) -> Markup {
+    let content = html! {
+        caption { "Virtual time depends on these prices, counts do not" }
+        thead {
+            tr {
+                th scope="col" { "Work" }
+                th scope="col" { "Cycles" }
+                th scope="col" { "Source" }
             }
         }
-        _ => out.push_str("<p>Not recorded.</p>"),
-    }
-    out
-}
-
-fn or_none(table: String) -> String {
-    if table.is_empty() {
-        "<p>Not recorded.</p>".to_string()
-    } else {
-        table
-    }
-}
-
-fn cost_table(run: &trapless_ledger::RunInfo) -> String {
-    let mut rows = String::new();
-    for c in &run.cost_model {
-        rows.push_str(&format!(
-            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td></tr>",
-            esc(&c.name),
-            count(c.cycles),
-            esc(&c.source)
-        ));
-    }
-    format!(
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Cost model\"><table class=\"words\">\
-         <caption>Virtual time depends on these prices, counts do not</caption><thead><tr><th scope=\"col\">Work</th>\
-         <th scope=\"col\">Cycles</th><th scope=\"col\">Source</th></tr></thead><tbody>{rows}</tbody></table></div>\n"
-    )
+        tbody {
+            @for c in &run.cost_model {
+                tr { th scope="row" { (c.name) } td { (count(c.cycles)) } td { (c.source) } }
+            }
+        }
+    };
+    boxed("Cost model", true, content)
 }
