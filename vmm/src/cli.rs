@@ -1,9 +1,9 @@
 //! Command line.
 
-use crate::aia::Mode;
 use crate::error::{Error, Result};
-use crate::ram::HUGE_PAGE;
-use crate::trapless::Way;
+use crate::guest::ram::HUGE_PAGE;
+use crate::irqchip::aia::Mode;
+use crate::irqchip::trapless::Way;
 use clap::{Parser, ValueEnum};
 use std::path::PathBuf;
 
@@ -343,7 +343,7 @@ impl Cli {
             )));
         }
         let known = |name: &String| {
-            crate::isa::KVM_EXTENSIONS
+            crate::kvm::isa::KVM_EXTENSIONS
                 .iter()
                 .any(|(_, ext)| ext == name)
         };

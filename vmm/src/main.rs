@@ -19,7 +19,7 @@ fn main() -> ExitCode {
 /// `--send`, which needs no KVM.
 fn command(cli: &Cli) -> Option<trapless_vmm::error::Result<u8>> {
     let (path, text) = (cli.control.as_ref()?, cli.send.as_ref()?);
-    Some(trapless_vmm::control::send(path, text).map(|answer| {
+    Some(trapless_vmm::run::control::send(path, text).map(|answer| {
         if !answer.is_empty() {
             println!("{answer}");
         }
@@ -29,8 +29,8 @@ fn command(cli: &Cli) -> Option<trapless_vmm::error::Result<u8>> {
 
 #[cfg(target_arch = "riscv64")]
 fn run(cli: &Cli) -> trapless_vmm::error::Result<u8> {
-    use trapless_vmm::exit::Outcome;
-    let outcome = trapless_vmm::vm::run(cli)?;
+    use trapless_vmm::kvm::exit::Outcome;
+    let outcome = trapless_vmm::session::run(cli)?;
     if let Outcome::Failure(text) = &outcome {
         eprintln!("trapless-vmm: {text}");
     }

@@ -1,7 +1,7 @@
 //! SBI calls that KVM forwards to user space: the debug console, the legacy console, and those of Xtrapless.
 
 use crate::devices::{InputSink, Stateful, TYPE_AHEAD, restore_input, save_input};
-use crate::trapless::uapi;
+use crate::irqchip::trapless::uapi;
 use std::collections::VecDeque;
 use std::io::Write;
 use std::sync::{Mutex, PoisonError};

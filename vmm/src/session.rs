@@ -1,14 +1,14 @@
 //! From the command line to the end of the last run: what the guest needs of the host.
 
 use crate::cli::Cli;
-use crate::console::RawTerminal;
-use crate::control::Control;
+use crate::devices::virtio::SharedTap;
 use crate::error::{Error, Result};
-use crate::events::Signals;
-use crate::exit::{Outcome, Stats};
-use crate::machine::{Host, Machine, Start};
-use crate::mover::cpu_set;
-use crate::virtio::SharedTap;
+use crate::guest::machine::{Host, Machine, Start};
+use crate::kvm::exit::{Outcome, Stats};
+use crate::run::control::Control;
+use crate::run::events::Signals;
+use crate::run::mover::cpu_set;
+use crate::terminal::RawTerminal;
 use kvm_ioctls::Kvm;
 use std::fs::File;
 use std::io::Write as _;

@@ -1,8 +1,8 @@
 //! Xtrapless by KVM: the device, grants of threads, and the instruction.
 
 use crate::error::{Error, Result};
-use crate::kvm_device::{KvmDevice, os_error};
-use crate::trapless::{Chip, Port, SOURCES, uapi};
+use crate::irqchip::trapless::{Chip, Port, SOURCES, uapi};
+use crate::kvm::device::{KvmDevice, os_error};
 use kvm_ioctls::VmFd;
 use std::cell::Cell;
 use std::io;

@@ -1,27 +1,26 @@
 //! A guest: its parts, put together and run.
 
-use crate::aia_kvm;
-use crate::boot::{self, Input, Layout};
 use crate::cli::{Cli, Console, InjectChoice, IrqchipChoice, Wfi};
-use crate::console::Output;
-use crate::control::Control;
+use crate::devices::sbi_console::SbiConsole;
+use crate::devices::test_device::TestDevice;
+use crate::devices::virtio::{Filled, Parts, QUEUE_NOTIFY, SharedTap, Slot, Slots};
 use crate::devices::{Bus, ClaimWindow, HostClock, InputSink, Locked, SerialPort};
 use crate::error::{Error, Result};
-use crate::events::{EventLoop, Signals, Stop};
-use crate::exit::{Counts, Outcome, Stats};
-use crate::fdt::{self, Description, Irqchip};
-use crate::irq::{Controller, Interrupts};
+use crate::guest::boot::{self, Input, Layout};
+use crate::guest::fdt::{self, Description, Irqchip};
+use crate::guest::ram;
+use crate::irqchip::plic::{Controller, Interrupts};
+use crate::irqchip::trapless::{Chip, Kind, Way};
+use crate::irqchip::{aia, trapless};
+use crate::kvm::exit::{Counts, Outcome, Stats};
 use crate::map;
-use crate::mover::cpu_set;
-use crate::operate::{Fresh, Running, Shape, States};
-use crate::ram;
-use crate::sbi::SbiConsole;
-use crate::testdev::TestDevice;
-use crate::trapless::{Chip, Kind, Way};
-use crate::trapless_kvm;
-use crate::vcpu::{self, Context, Kicker, KvmLine};
-use crate::virtio::{Filled, Parts, QUEUE_NOTIFY, SharedTap, Slot, Slots};
-use crate::vm::create;
+use crate::run::control::Control;
+use crate::run::events::{EventLoop, Signals, Stop};
+use crate::run::mover::cpu_set;
+use crate::run::operate::{Fresh, Running, Shape, States};
+use crate::run::vcpu::{self, Context, Kicker, KvmLine};
+use crate::session::create;
+use crate::terminal::Output;
 use kvm_bindings::kvm_userspace_memory_region;
 use kvm_ioctls::{Cap, IoEventAddress, Kvm, VcpuFd, VmFd};
 use std::cell::RefCell;
@@ -378,16 +377,16 @@ impl Boot {
 /// The interrupt controller that the user chose, or the best there is.
 fn controller(cli: &Cli, vm: &Arc<VmFd>, vcpus: &[VcpuFd]) -> Result<Controller> {
     let choice = match cli.irqchip {
-        IrqchipChoice::Auto if trapless_kvm::supported(vm) => IrqchipChoice::Trapless,
-        IrqchipChoice::Auto if aia_kvm::supported(vm) => IrqchipChoice::Aia,
+        IrqchipChoice::Auto if trapless::kvm::supported(vm) => IrqchipChoice::Trapless,
+        IrqchipChoice::Auto if aia::kvm::supported(vm) => IrqchipChoice::Aia,
         choice => choice,
     };
     if choice == IrqchipChoice::Trapless {
-        let options = trapless_kvm::Options {
+        let options = trapless::kvm::Options {
             vcpus: cli.cpus,
             native_wfi: cli.wfi == Wfi::Native,
         };
-        let chip = trapless_kvm::create(vm, options)?;
+        let chip = trapless::kvm::create(vm, options)?;
         let way = match cli.inject {
             InjectChoice::Auto | InjectChoice::Ugenvsei => Way::Ugenvsei,
             InjectChoice::Irqfd => Way::Irqfd,
@@ -410,7 +409,7 @@ fn controller(cli: &Cli, vm: &Arc<VmFd>, vcpus: &[VcpuFd]) -> Result<Controller>
                 ));
             }
         };
-        return aia_kvm::create(vm, cli.cpus, cli.aia_mode, split).map(Controller::Aia);
+        return aia::kvm::create(vm, cli.cpus, cli.aia_mode, split).map(Controller::Aia);
     }
     let lines = vcpus
         .iter()

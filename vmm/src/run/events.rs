@@ -1,9 +1,9 @@
 //! The main thread's event loop: input, signals, back-ends of devices, alarms, and the end of the run.
 
-use crate::console::{Escape, HELP, read_input};
 use crate::devices::{InputSink, Served};
 use crate::error::{Error, Result};
-use crate::exit::Outcome;
+use crate::kvm::exit::Outcome;
+use crate::terminal::{Escape, HELP, read_input};
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -13,9 +13,9 @@
 //! send, all after reset).
 //! The page has an entry of 64 bytes for each source: `sent` at 0, `handled` at 8.
 
-use crate::aia;
 use crate::devices::{BusDevice, Stateful, fill, value};
-use crate::trapless::{Chip, Grant, Kind, SourceLine};
+use crate::irqchip::aia;
+use crate::irqchip::trapless::{Chip, Grant, Kind, SourceLine};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;

@@ -1,6 +1,6 @@
 //! The interrupt controller of a guest, and the user-space PLIC with its way into the vCPUs.
 //!
-//! With `--irqchip trapless` devices hang on [`crate::trapless`] instead of the PLIC, with `--irqchip aia` on [`crate::aia`].
+//! With `--irqchip trapless` devices hang on [`crate::irqchip::trapless`] instead of the PLIC, with `--irqchip aia` on [`crate::irqchip::aia`].
 //!
 //! ```text
 //! device thread or vCPU thread -- set_source --> [ Mutex: Plic, line levels ] -- KVM_INTERRUPT --> vCPU
@@ -9,12 +9,12 @@
 //! A change of a context's output is passed on to KVM while the mutex is held. Two threads that change
 //! the PLIC at once therefore tell KVM in the same order, and the line KVM holds is the line the PLIC drives.
 
-use crate::aia::Aia;
 use crate::cli::{TestDevice, TestInject};
+use crate::devices::test_device;
 use crate::error::{Error, Result};
+use crate::irqchip::aia::Aia;
+use crate::irqchip::trapless::{Chip, Kind, SourceLine, Way};
 use crate::map;
-use crate::testdev;
-use crate::trapless::{Chip, Kind, SourceLine, Way};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use trapless_devices::{IrqLine, StateError, StateReader, StateWriter};
 use trapless_intc::plic::Plic;
@@ -53,14 +53,14 @@ impl Controller {
     ///
     /// # Errors
     /// [`Error::Failed`] if KVM refuses a source.
-    pub fn test_wires(&self, device: TestDevice) -> Result<Vec<testdev::Wire>> {
+    pub fn test_wires(&self, device: TestDevice) -> Result<Vec<test_device::Wire>> {
         let wire = |index: u8| {
             let number = map::TEST_IRQ + u32::from(index);
             let (chip, way) = match self {
-                Self::Plic(_) => return self.line(number).map(testdev::Wire::Level),
+                Self::Plic(_) => return self.line(number).map(test_device::Wire::Level),
                 Self::Aia(aia) => {
                     let kind = [Kind::Edge, Kind::Level][usize::from(index) % 2];
-                    return Ok(testdev::Wire::Aia(aia.line(number, kind)));
+                    return Ok(test_device::Wire::Aia(aia.line(number, kind)));
                 }
                 Self::Trapless(chip, way) => (chip, way),
             };
@@ -77,7 +77,7 @@ impl Controller {
                 (Kind::Level, Way::Irqfd) => Way::Ioctl,
                 _ => way,
             };
-            add(chip, number, kind, way).map(testdev::Wire::Source)
+            add(chip, number, kind, way).map(test_device::Wire::Source)
         };
         (0..device.sources).map(wire).collect()
     }

@@ -10,10 +10,14 @@
 //! A vCPU's interrupt file is a guest interrupt file of the hart it runs on while one is free there, else memory that
 //! KVM emulates. Names and numbers: Linux UAPI `asm/kvm.h`; registers: RISC-V Advanced Interrupt Architecture.
 
-use crate::aplic::UserAplic;
-use crate::exit::Injections;
+pub mod aplic;
+#[cfg(target_arch = "riscv64")]
+pub mod kvm;
+
+use crate::irqchip::aia::aplic::UserAplic;
+use crate::irqchip::trapless::Kind;
+use crate::kvm::exit::Injections;
 use crate::map;
-use crate::trapless::Kind;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -43,7 +47,7 @@ pub mod uapi {
 }
 
 /// Offsets of the APLIC's registers (AIA specification, chapter 4).
-mod aplic {
+mod aplic_register {
     pub const DOMAINCFG: u64 = 0;
     pub const SOURCECFG: u64 = 0x0004;
     pub const SETIP: u64 = 0x1c00;
@@ -54,7 +58,7 @@ mod aplic {
 }
 
 /// Indirectly accessed registers of an interrupt file (AIA specification, chapter 3).
-mod imsic {
+mod imsic_register {
     pub const EIDELIVERY: u64 = 0x70;
     pub const EITHRESHOLD: u64 = 0x72;
     pub const EIP: u64 = 0x80;
@@ -268,11 +272,11 @@ impl Aia {
     fn aplic_registers() -> impl Iterator<Item = u64> {
         let per_source = |base: u64| (0..u64::from(SOURCES)).map(move |n| base + 4 * n);
         let per_word = |base: u64| (0..u64::from(SOURCES + 1) / 32).map(move |n| base + 4 * n);
-        per_source(aplic::SOURCECFG)
-            .chain(per_source(aplic::TARGET))
-            .chain(per_word(aplic::SETIP))
-            .chain(per_word(aplic::SETIE))
-            .chain([aplic::DOMAINCFG])
+        per_source(aplic_register::SOURCECFG)
+            .chain(per_source(aplic_register::TARGET))
+            .chain(per_word(aplic_register::SETIP))
+            .chain(per_word(aplic_register::SETIE))
+            .chain([aplic_register::DOMAINCFG])
     }
 
     /// Registers of an interrupt file that are saved, delivery last.
@@ -280,9 +284,9 @@ impl Aia {
         // Registers with even numbers have 64 bits each.
         let words = u64::from(self.ids + 1).div_ceil(64);
         let array = move |base: u64| (0..words).map(move |n| base + 2 * n);
-        array(imsic::EIP)
-            .chain(array(imsic::EIE))
-            .chain([imsic::EITHRESHOLD, imsic::EIDELIVERY])
+        array(imsic_register::EIP)
+            .chain(array(imsic_register::EIE))
+            .chain([imsic_register::EITHRESHOLD, imsic_register::EIDELIVERY])
     }
 
     fn imsic_attributes(&self) -> impl Iterator<Item = u64> + '_ {
@@ -360,8 +364,12 @@ impl Aia {
                 .map_err(|e: StateError| format!("the saved APLIC {e}"))?;
             // Writing ones to these sets or clears, zeroes do nothing.
             let clear = match offset & 0xff00 {
-                aplic::SETIP => Some(offset - aplic::SETIP + aplic::IN_CLRIP),
-                aplic::SETIE => Some(offset - aplic::SETIE + aplic::CLRIE),
+                aplic_register::SETIP => {
+                    Some(offset - aplic_register::SETIP + aplic_register::IN_CLRIP)
+                }
+                aplic_register::SETIE => {
+                    Some(offset - aplic_register::SETIE + aplic_register::CLRIE)
+                }
                 _ => None,
             };
             if let Some(clear) = clear {
@@ -432,7 +440,10 @@ mod tests {
         fn irq_line(&self, source: u32, high: bool) -> io::Result<()> {
             let model = &mut *self.0.lock().unwrap();
             model.calls.push((source, high));
-            let at = (uapi::GRP_APLIC, aplic::SETIP + u64::from(source / 32) * 4);
+            let at = (
+                uapi::GRP_APLIC,
+                aplic_register::SETIP + u64::from(source / 32) * 4,
+            );
             if high {
                 *model.attributes.entry(at).or_default() |= 1 << (source % 32);
             }
@@ -459,16 +470,20 @@ mod tests {
         fn set(&self, group: u32, attribute: u64, value: u64) -> io::Result<()> {
             let model = &mut *self.0.lock().unwrap();
             let (target, clears) = match (group, attribute & 0xff00) {
-                (uapi::GRP_APLIC, aplic::IN_CLRIP) => {
-                    (attribute - aplic::IN_CLRIP + aplic::SETIP, true)
-                }
-                (uapi::GRP_APLIC, aplic::CLRIE) => (attribute - aplic::CLRIE + aplic::SETIE, true),
+                (uapi::GRP_APLIC, aplic_register::IN_CLRIP) => (
+                    attribute - aplic_register::IN_CLRIP + aplic_register::SETIP,
+                    true,
+                ),
+                (uapi::GRP_APLIC, aplic_register::CLRIE) => (
+                    attribute - aplic_register::CLRIE + aplic_register::SETIE,
+                    true,
+                ),
                 _ => (attribute, false),
             };
             let entry = model.attributes.entry((group, target)).or_default();
             match (group, target & 0xff00) {
                 _ if clears => *entry &= !value,
-                (uapi::GRP_APLIC, aplic::SETIP | aplic::SETIE) => *entry |= value,
+                (uapi::GRP_APLIC, aplic_register::SETIP | aplic_register::SETIE) => *entry |= value,
                 _ => *entry = value,
             }
             Ok(())
@@ -508,14 +523,18 @@ mod tests {
     fn a_restored_aia_is_as_it_was_saved_whatever_wires_did_meanwhile() {
         let (aia, probe) = aia();
         let registers = [
-            (uapi::GRP_APLIC, aplic::SOURCECFG + 8, 6),
-            (uapi::GRP_APLIC, aplic::TARGET + 8, 1 << 18 | 7),
-            (uapi::GRP_APLIC, aplic::SETIP + 4, 1 << 5),
-            (uapi::GRP_APLIC, aplic::SETIE, 1 << 3),
-            (uapi::GRP_APLIC, aplic::DOMAINCFG, 0x8000_0104),
-            (uapi::GRP_IMSIC, (1 << 12) + imsic::EIE + 6, 1 << 63),
-            (uapi::GRP_IMSIC, imsic::EIP, 2),
-            (uapi::GRP_IMSIC, imsic::EIDELIVERY, 1),
+            (uapi::GRP_APLIC, aplic_register::SOURCECFG + 8, 6),
+            (uapi::GRP_APLIC, aplic_register::TARGET + 8, 1 << 18 | 7),
+            (uapi::GRP_APLIC, aplic_register::SETIP + 4, 1 << 5),
+            (uapi::GRP_APLIC, aplic_register::SETIE, 1 << 3),
+            (uapi::GRP_APLIC, aplic_register::DOMAINCFG, 0x8000_0104),
+            (
+                uapi::GRP_IMSIC,
+                (1 << 12) + imsic_register::EIE + 6,
+                1 << 63,
+            ),
+            (uapi::GRP_IMSIC, imsic_register::EIP, 2),
+            (uapi::GRP_IMSIC, imsic_register::EIDELIVERY, 1),
         ];
         for (group, register, value) in registers {
             aia.port.set(group, register, value).unwrap();

@@ -14,7 +14,7 @@
 //! Threads read the commands; the event loop, which knows the guest, executes them.
 
 use crate::error::{Error, Result};
-use crate::mover::Moves;
+use crate::run::mover::Moves;
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};

@@ -11,7 +11,10 @@
 //! The names are those of the specification (`spec/`) and of `linux/include/uapi/linux/kvm_trapless.h`. This module
 //! knows no system call, so that it is tested on any host; [`Port`] is what it needs of KVM.
 
-use crate::exit::Injections;
+#[cfg(target_arch = "riscv64")]
+pub mod kvm;
+
+use crate::kvm::exit::Injections;
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::RawFd;

@@ -1,8 +1,8 @@
 //! The AIA of a guest by KVM: how its device is set up.
 
-use crate::aia::{Aia, Mode, Port, SOURCES, hart_bits, uapi};
 use crate::error::{Error, Result};
-use crate::kvm_device::{KvmDevice, os_error};
+use crate::irqchip::aia::{Aia, Mode, Port, SOURCES, hart_bits, uapi};
+use crate::kvm::device::{KvmDevice, os_error};
 use crate::map;
 use kvm_bindings::{
     KVM_IRQ_ROUTING_MSI, KvmIrqRouting, kvm_device_type_KVM_DEV_TYPE_RISCV_AIA as DEVICE_TYPE,

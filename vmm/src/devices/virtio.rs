@@ -1,15 +1,15 @@
 //! Which virtio devices a guest has, and their slots.
 
 use crate::cli::{Cli, Console as ConsoleKind};
-use crate::console::{self, Output};
 use crate::devices::{
     Bus, BusDevice, HostClock, InputSink, Locked, Served, Stateful, TYPE_AHEAD, restore_input,
     save_input,
 };
 use crate::error::{Error, Result};
-use crate::events::EventLoop;
-use crate::irq::Controller;
+use crate::irqchip::plic::Controller;
 use crate::map;
+use crate::run::events::EventLoop;
+use crate::terminal::{self, Output};
 use std::collections::VecDeque;
 use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -194,7 +194,7 @@ impl<'a> Slots<'a> {
         let mut input: Option<Arc<dyn InputSink>> = None;
         if cli.console == ConsoleKind::Virtio {
             let mut model = Console::new(Box::new(Output));
-            if let Some((columns, rows)) = console::window_size() {
+            if let Some((columns, rows)) = terminal::window_size() {
                 model.set_size(columns, rows);
             }
             let device = slots.add(bus, events, "virtio-console", model)?;
@@ -267,7 +267,7 @@ impl InputSink for ConsoleInput {
 mod tests {
     use super::*;
     use crate::devices::value;
-    use crate::irq::Interrupts;
+    use crate::irqchip::plic::Interrupts;
     use clap::Parser;
     use std::io::Write;
     use vm_memory::{GuestAddress, GuestMemoryMmap};

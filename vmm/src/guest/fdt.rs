@@ -1,9 +1,9 @@
 //! The device tree of the guest.
 
-use crate::aia;
-use crate::isa::Isa;
+use crate::irqchip::aia;
+use crate::irqchip::trapless::{Kind, SOURCES};
+use crate::kvm::isa::Isa;
 use crate::map;
-use crate::trapless::{Kind, SOURCES};
 use vm_fdt::{Error, FdtWriter};
 
 /// Everything the tree depends on.

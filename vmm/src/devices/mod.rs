@@ -1,6 +1,10 @@
 //! The bus: which device answers which guest physical address, and the locks around the shared device models.
 
-use crate::irq::{Interrupts, Wire};
+pub mod sbi_console;
+pub mod test_device;
+pub mod virtio;
+
+use crate::irqchip::plic::{Interrupts, Wire};
 use crate::map;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,16 +1,16 @@
 //! A running guest as a whole: pause, resume, save, restore, statistics.
 
-use crate::control::{Command, Control};
 use crate::devices::Stateful;
+use crate::devices::test_device::TestDevice;
 use crate::error::{Error, Result};
-use crate::events::{Operator, Stop};
-use crate::exit::{Counts, Outcome, Stats};
-use crate::gate::Gate;
-use crate::irq::Controller;
-use crate::mover::Mover;
-use crate::snapshot::{self, Sections};
-use crate::testdev::TestDevice;
-use crate::vcpu::{self, Kicker, Part};
+use crate::irqchip::plic::Controller;
+use crate::kvm::exit::{Counts, Outcome, Stats};
+use crate::run::control::{Command, Control};
+use crate::run::events::{Operator, Stop};
+use crate::run::gate::Gate;
+use crate::run::mover::Mover;
+use crate::run::snapshot::{self, Sections};
+use crate::run::vcpu::{self, Kicker, Part};
 use kvm_ioctls::VcpuFd;
 use serde_json::{Value, json};
 use std::cell::RefCell;

@@ -1,14 +1,14 @@
 //! One vCPU: its registers at start, its thread's loop around `KVM_RUN`, and the handles other threads use on it.
 
-use crate::console::Output;
 use crate::devices::Bus;
+use crate::devices::sbi_console::{self, SbiConsole};
 use crate::error::{Error, Result};
-use crate::exit::{Counts, Outcome, Reason};
-use crate::gate::Ticket;
-use crate::irq::ExternalLine;
-use crate::isa::{Isa, KVM_EXTENSIONS};
-use crate::sbi::{self, SbiConsole};
-use crate::trapless::Chip;
+use crate::irqchip::plic::ExternalLine;
+use crate::irqchip::trapless::Chip;
+use crate::kvm::exit::{Counts, Outcome, Reason};
+use crate::kvm::isa::{Isa, KVM_EXTENSIONS};
+use crate::run::gate::Ticket;
+use crate::terminal::Output;
 use kvm_bindings::{
     KVM_EXIT_RISCV_CSR, KVM_EXIT_RISCV_SBI, KVM_INTERRUPT_SET, KVM_INTERRUPT_UNSET,
     KVM_MP_STATE_STOPPED, KVM_REG_RISCV, KVM_REG_RISCV_CONFIG, KVM_REG_RISCV_CORE,
@@ -509,7 +509,7 @@ impl Context {
         let call = unsafe { &mut vcpu.get_kvm_run().__bindgen_anon_1.riscv_sbi };
         let (extension, function) = (call.extension_id, call.function_id);
         let routing = self.chip.as_ref().and_then(|chip| {
-            sbi::trapless_call(extension, function, &call.args, |source, vhart| {
+            sbi_console::trapless_call(extension, function, &call.args, |source, vhart| {
                 chip.route(source, vhart)
             })
         });
