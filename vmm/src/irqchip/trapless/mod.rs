@@ -13,6 +13,7 @@
 
 #[cfg(target_arch = "riscv64")]
 pub mod kvm;
+pub mod uapi;
 
 use crate::kvm::exit::Injections;
 use std::io;
@@ -22,42 +23,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use trapless_devices::{IrqLine, StateError, StateReader, StateWriter};
 use trapless_isa::xtrapless;
-
-/// Numbers of the KVM interface (`linux/include/uapi/linux/kvm_trapless.h`).
-pub mod uapi {
-    /// `KVM_CHECK_EXTENSION`: number of interrupt domains.
-    pub const CAP: u64 = 29_808;
-    /// `KVM_CREATE_DEVICE`: type of the device.
-    pub const DEVICE_TYPE: u32 = 31;
-    /// Group: configuration before [`CTRL_INIT`].
-    pub const GRP_CONFIG: u32 = 0;
-    /// Highest source, u32.
-    pub const CONFIG_NR_SOURCES: u64 = 0;
-    /// WFI waits on the hart, u32.
-    pub const CONFIG_NATIVE_WFI: u64 = 1;
-    /// Group: actions.
-    pub const GRP_CTRL: u32 = 1;
-    /// Allocates the domain.
-    pub const CTRL_INIT: u64 = 0;
-    /// Group: entry of the source table, u64.
-    pub const GRP_SOURCE: u32 = 2;
-    /// Group: level of a line, u32.
-    pub const GRP_LINE: u32 = 3;
-    /// Group: word of a vCPU's file, u64.
-    pub const GRP_VCPU: u32 = 4;
-    /// Group: the thread's grant, u64.
-    pub const GRP_GRANT: u32 = 5;
-    /// Completes when no lookup uses older contents of the tables and completions have been passed on.
-    pub const CTRL_SYNC: u64 = 1;
-    /// [`GRP_VCPU`]: pending and enable words.
-    pub const VCPU_WORDS: u64 = 32;
-    /// [`GRP_VCPU`]: software interrupt pending.
-    pub const VCPU_SOFT: u64 = 64;
-    /// [`GRP_VCPU`]: threshold.
-    pub const VCPU_THRESHOLD: u64 = 65;
-    /// SBI extension: function 0 routes source `a0` to vhart `a1`.
-    pub const SBI_EXT: u64 = 0x0954_5250;
-}
 
 /// Sources of a guest: enough for all devices and 32 of the test device.
 pub const SOURCES: u16 = 63;
