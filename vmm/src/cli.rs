@@ -1,10 +1,12 @@
 //! Command line.
 
-use crate::error::{Error, Result};
-use crate::guest::ram::HUGE_PAGE;
-use crate::irqchip::aia::Mode;
-use crate::irqchip::trapless::Way;
-use clap::{Parser, ValueEnum};
+use crate::devices::test_device::wires::{self, Sources};
+use crate::devices::virtio::slots::Disk;
+use crate::guest::config::{Config, Console};
+use crate::irqchip::aia::uapi::Mode;
+use crate::irqchip::options::{Choice, Inject, Options, Wfi};
+use crate::irqchip::wire::Way;
+use clap::Parser;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -81,12 +83,12 @@ pub struct Cli {
     pub pin: Vec<u16>,
 
     /// Interrupt controller of the guest; `--stats` says which one it got
-    #[arg(long, value_enum, default_value_t = IrqchipChoice::Auto)]
-    pub irqchip: IrqchipChoice,
+    #[arg(long, value_enum, default_value_t = Choice::Auto)]
+    pub irqchip: Choice,
 
     /// How devices interrupt a guest with Xtrapless or AIA
-    #[arg(long, value_enum, default_value_t = InjectChoice::Auto)]
-    pub inject: InjectChoice,
+    #[arg(long, value_enum, default_value_t = Inject::Auto)]
+    pub inject: Inject,
 
     /// Where KVM keeps the interrupt files of a guest with AIA
     #[arg(long, value_enum, default_value_t = Mode::Auto)]
@@ -98,7 +100,7 @@ pub struct Cli {
 
     /// Add a device with N interrupt sources (1..32) that tests delivery; its guest driver is `trapless_seq`
     #[arg(long, value_name = "N[,ugenvsei|irqfd|ioctl|mixed]", value_parser = parse_test_device)]
-    pub test_device: Option<TestDevice>,
+    pub test_device: Option<Sources>,
 
     /// ISA extensions to hide from the guest, for instance `sstc`
     #[arg(long, value_name = "EXT,...", value_delimiter = ',')]
@@ -141,115 +143,28 @@ pub struct Cli {
     pub stats: Option<PathBuf>,
 }
 
-/// The console connected to standard input and output.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Console {
-    /// 16550 serial port, `ttyS0`
-    Uart,
-    /// virtio console, `hvc0`
-    Virtio,
-    /// No console device; what the guest prints by SBI calls is still shown
-    None,
-}
-
-impl Console {
-    /// The `console=` argument for Linux.
-    pub fn linux_name(self) -> Option<&'static str> {
-        match self {
-            Self::Uart => Some("ttyS0"),
-            Self::Virtio => Some("hvc0"),
-            Self::None => None,
-        }
-    }
-}
-
-/// `--irqchip`.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub enum IrqchipChoice {
-    /// PLIC in user space, interprocessor interrupts by SBI; any guest, any host
-    Plic,
-    /// Xtrapless; the guest needs the drivers of this project and has no UART before they are loaded
-    Trapless,
-    /// AIA: APLIC and IMSICs in KVM; any guest, hosts with AIA
-    Aia,
-    /// Xtrapless or AIA if KVM offers it, else the PLIC
-    Auto,
-}
-
-/// `--inject`.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub enum InjectChoice {
-    /// `ugenvsei` with Xtrapless, `ioctl` with AIA
-    Auto,
-    /// Xtrapless: by the instruction, without a system call
-    Ugenvsei,
-    /// By writing an eventfd that KVM turns into an interrupt; with AIA into a message to a vCPU's interrupt file, the APLIC
-    /// is then the VMM's
-    Irqfd,
-    /// By KVM_IRQ_LINE: wires of Xtrapless' table or of the APLIC
-    Ioctl,
-}
-
-/// `--wfi`.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Wfi {
-    /// Exits to KVM, which gives the host CPU to others
-    Trap,
-    /// Waits on the host CPU, without an exit
-    Native,
-}
-
-/// `--test-device`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TestDevice {
-    /// Number of sources.
-    pub sources: u8,
-    /// How they interrupt.
-    pub inject: TestInject,
-}
-
-/// The ways that interrupts of the test device take.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TestInject {
-    /// As the other devices (`--inject`).
-    AsOthers,
-    /// One for all.
-    All(Way),
-    /// All, so that each kind of source takes each way it can.
-    Mixed,
-}
-
-fn parse_test_device(text: &str) -> std::result::Result<TestDevice, String> {
+fn parse_test_device(text: &str) -> Result<Sources, String> {
     let (sources, inject) = match text.split_once(',') {
-        Some((sources, "ugenvsei")) => (sources, TestInject::All(Way::Ugenvsei)),
-        Some((sources, "ioctl")) => (sources, TestInject::All(Way::Ioctl)),
-        Some((sources, "irqfd")) => (sources, TestInject::All(Way::Irqfd)),
-        Some((sources, "mixed")) => (sources, TestInject::Mixed),
+        Some((sources, "ugenvsei")) => (sources, wires::Inject::All(Way::Ugenvsei)),
+        Some((sources, "ioctl")) => (sources, wires::Inject::All(Way::Ioctl)),
+        Some((sources, "irqfd")) => (sources, wires::Inject::All(Way::Irqfd)),
+        Some((sources, "mixed")) => (sources, wires::Inject::Mixed),
         Some((_, other)) => {
             return Err(format!(
                 "`{other}` is none of ugenvsei, irqfd, ioctl and mixed"
             ));
         }
-        None => (text, TestInject::AsOthers),
+        None => (text, wires::Inject::AsOthers),
     };
-    let sources = sources
+    let number = sources
         .parse()
         .ok()
         .filter(|n| (1..=crate::map::TEST_SOURCES).contains(n))
         .ok_or("the test device has 1 to 32 sources")?;
-    Ok(TestDevice { sources, inject })
+    Ok(Sources { number, inject })
 }
 
-/// One `--disk`.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Disk {
-    /// Raw image.
-    pub path: PathBuf,
-    /// The guest may not write.
-    pub read_only: bool,
-}
-
-fn parse_memory(text: &str) -> std::result::Result<u64, String> {
+fn parse_memory(text: &str) -> Result<u64, String> {
     let (digits, shift) = match text.trim().char_indices().last() {
         Some((i, 'K' | 'k')) => (&text.trim()[..i], 10),
         Some((i, 'M' | 'm')) => (&text.trim()[..i], 20),
@@ -273,7 +188,7 @@ fn parse_memory(text: &str) -> std::result::Result<u64, String> {
     Ok(bytes)
 }
 
-fn parse_disk(text: &str) -> std::result::Result<Disk, String> {
+fn parse_disk(text: &str) -> Result<Disk, String> {
     let (path, read_only) = match text.rsplit_once(',') {
         Some((path, "ro")) => (path, true),
         Some((path, "rw")) => (path, false),
@@ -289,7 +204,7 @@ fn parse_disk(text: &str) -> std::result::Result<Disk, String> {
 }
 
 /// Linux limits interface names to IFNAMSIZ - 1 bytes and forbids slashes and blanks.
-fn parse_tap(text: &str) -> std::result::Result<String, String> {
+fn parse_tap(text: &str) -> Result<String, String> {
     if text.is_empty() || text.len() > 15 || text.contains(|c: char| c == '/' || c.is_whitespace())
     {
         return Err("an interface name has 1 to 15 characters, none of them '/' or blank".into());
@@ -298,66 +213,31 @@ fn parse_tap(text: &str) -> std::result::Result<String, String> {
 }
 
 impl Cli {
-    /// The kernel command line: `--append` and the console. With Xtrapless no console device works before its
-    /// driver is loaded, so the kernel prints by SBI until then.
-    pub fn command_line(&self, trapless: bool) -> String {
-        let append = self.append.trim();
-        let names = |what: &str| {
-            append
-                .split_whitespace()
-                .any(|word| word == what || word.starts_with(&format!("{what}=")))
-        };
-        let mut words = Vec::new();
-        if let (Some(name), false) = (self.console.linux_name(), names("console")) {
-            words.push(format!("console={name}"));
+    /// The options that concern the guest itself.
+    pub fn config(&self) -> Config {
+        Config {
+            cpus: self.cpus,
+            memory: self.memory,
+            hugepages: self.hugepages,
+            initrd: self.initrd.clone(),
+            append: self.append.clone(),
+            dtb: self.dtb.clone(),
+            dump_dtb: self.dump_dtb.clone(),
+            disks: self.disk.clone(),
+            tap: self.tap.is_some(),
+            console: self.console,
+            test_device: self.test_device,
+            irqchip: Options {
+                choice: self.irqchip,
+                inject: self.inject,
+                aia_mode: self.aia_mode,
+                wfi: self.wfi,
+            },
+            hidden: self.disable_ext.clone(),
+            ioeventfd: self.ioeventfd,
+            pin: self.pin.clone(),
+            save: self.save.clone(),
         }
-        if trapless && self.console != Console::None && !names("earlycon") {
-            words.push("earlycon=sbi".into());
-        }
-        if !append.is_empty() {
-            words.push(append.into());
-        }
-        words.join(" ")
-    }
-
-    /// Checks that do not fit into one option.
-    ///
-    /// # Errors
-    /// [`Error::User`] with a sentence for the user.
-    pub fn check(&self) -> Result<()> {
-        let devices = self.disk.len()
-            + usize::from(self.tap.is_some())
-            + usize::from(self.console == Console::Virtio)
-            + 1; // the random number generator
-        if devices > crate::map::VIRTIO_SLOTS {
-            return Err(Error::user(format!(
-                "{devices} virtio devices do not fit into the {} slots; use fewer --disk",
-                crate::map::VIRTIO_SLOTS
-            )));
-        }
-        if self.hugepages && self.memory % HUGE_PAGE != 0 {
-            return Err(Error::user(format!(
-                "--hugepages: {} KiB of guest RAM are no multiple of 2 MiB; use --memory {}M",
-                self.memory >> 10,
-                self.memory.next_multiple_of(HUGE_PAGE) >> 20
-            )));
-        }
-        let known = |name: &String| {
-            crate::kvm::isa::KVM_EXTENSIONS
-                .iter()
-                .any(|(_, ext)| ext == name)
-        };
-        if let Some(name) = self.disable_ext.iter().find(|name| !known(name)) {
-            return Err(Error::user(format!(
-                "--disable-ext {name}: KVM knows no such extension; write it in lower case as in the ISA string"
-            )));
-        }
-        if self.command_line(true).len() > 1023 {
-            return Err(Error::user(
-                "the kernel command line is longer than 1023 bytes; shorten --append",
-            ));
-        }
-        Ok(())
     }
 }
 
@@ -365,7 +245,7 @@ impl Cli {
 mod tests {
     use super::*;
 
-    fn parse(args: &[&str]) -> std::result::Result<Cli, clap::Error> {
+    fn parse(args: &[&str]) -> Result<Cli, clap::Error> {
         Cli::try_parse_from(["trapless-vmm", "--kernel", "Image"].iter().chain(args))
     }
 
@@ -391,12 +271,17 @@ mod tests {
     #[test]
     fn huge_pages_are_asked_for_and_hold_ram_without_a_rest() {
         assert!(!parse(&[]).unwrap().hugepages);
-        let check = |memory| parse(&["--hugepages", "--memory", memory]).unwrap().check();
+        let check = |memory| {
+            parse(&["--hugepages", "--memory", memory])
+                .unwrap()
+                .config()
+                .check()
+        };
         assert!(check("256M").is_ok());
         for odd in ["33M", "65540K"] {
             let error = check(odd).unwrap_err();
             assert_eq!(error.code(), 2);
-            assert!(parse(&["--memory", odd]).unwrap().check().is_ok());
+            assert!(parse(&["--memory", odd]).unwrap().config().check().is_ok());
         }
         let text = check("65540K").unwrap_err().to_string();
         assert!(text.contains("--memory 66M"), "{text}");
@@ -425,28 +310,38 @@ mod tests {
     #[test]
     fn console_is_appended_unless_named() {
         assert_eq!(
-            parse(&["--append", "quiet"]).unwrap().command_line(false),
+            parse(&["--append", "quiet"])
+                .unwrap()
+                .config()
+                .command_line(false),
             "console=ttyS0 quiet"
         );
         assert_eq!(
             parse(&["--append", "console=tty0"])
                 .unwrap()
+                .config()
                 .command_line(false),
             "console=tty0"
         );
         assert_eq!(
-            parse(&["--console", "virtio"]).unwrap().command_line(false),
+            parse(&["--console", "virtio"])
+                .unwrap()
+                .config()
+                .command_line(false),
             "console=hvc0"
         );
         assert_eq!(
-            parse(&["--console", "none"]).unwrap().command_line(false),
+            parse(&["--console", "none"])
+                .unwrap()
+                .config()
+                .command_line(false),
             ""
         );
     }
 
     #[test]
     fn xtrapless_adds_an_early_console_unless_named() {
-        let line = |args: &[&str]| parse(args).unwrap().command_line(true);
+        let line = |args: &[&str]| parse(args).unwrap().config().command_line(true);
         assert_eq!(
             line(&["--append", "quiet"]),
             "console=ttyS0 earlycon=sbi quiet"
@@ -458,9 +353,9 @@ mod tests {
     #[test]
     fn test_device_has_a_number_of_sources_and_a_way() {
         let parsed = |text| parse(&["--test-device", text]).map(|cli| cli.test_device);
-        let expected = TestDevice {
-            sources: 32,
-            inject: TestInject::Mixed,
+        let expected = Sources {
+            number: 32,
+            inject: wires::Inject::Mixed,
         };
         assert_eq!(parsed("32,mixed").unwrap(), Some(expected));
         for bad in ["0", "33", "8,plic", "", ",irqfd"] {
@@ -474,7 +369,7 @@ mod tests {
         for _ in 0..7 {
             args.extend(["--disk", "d"]);
         }
-        let error = parse(&args).unwrap().check().unwrap_err();
+        let error = parse(&args).unwrap().config().check().unwrap_err();
         assert_eq!(error.code(), 2);
         assert!(error.to_string().contains("slots"));
     }
@@ -484,11 +379,13 @@ mod tests {
         assert!(
             parse(&["--disable-ext", "sstc,zbb"])
                 .unwrap()
+                .config()
                 .check()
                 .is_ok()
         );
         let error = parse(&["--disable-ext", "sstc,stsc"])
             .unwrap()
+            .config()
             .check()
             .unwrap_err();
         assert!(error.to_string().contains("stsc"));

@@ -29,7 +29,7 @@ fn command(cli: &Cli) -> Option<trapless_vmm::error::Result<u8>> {
 
 #[cfg(target_arch = "riscv64")]
 fn run(cli: &Cli) -> trapless_vmm::error::Result<u8> {
-    use trapless_vmm::kvm::exit::Outcome;
+    use trapless_vmm::run::outcome::Outcome;
     let outcome = trapless_vmm::session::run(cli)?;
     if let Outcome::Failure(text) = &outcome {
         eprintln!("trapless-vmm: {text}");
@@ -39,7 +39,7 @@ fn run(cli: &Cli) -> trapless_vmm::error::Result<u8> {
 
 #[cfg(not(target_arch = "riscv64"))]
 fn run(cli: &Cli) -> trapless_vmm::error::Result<u8> {
-    cli.check()?;
+    cli.config().check()?;
     Err(trapless_vmm::error::Error::user(
         "this build is not for riscv64; KVM guests need a riscv64 host",
     ))

@@ -35,6 +35,32 @@ pub fn allocate(bytes: u64, huge: bool) -> Result<GuestMemoryMmap> {
         })
 }
 
+/// Checks that the host has `bytes` of memory at all: it provides pages as the guest touches them and would kill the VMM
+/// when there are no more.
+///
+/// # Errors
+/// [`Error::User`] if it has less.
+pub fn check_host(bytes: u64) -> Result<()> {
+    // SAFETY: sysinfo is plain old data, for which zeroes are a valid value.
+    let mut info: libc::sysinfo = unsafe { std::mem::zeroed() };
+    // SAFETY: `info` outlives the call, which writes one sysinfo.
+    if unsafe { libc::sysinfo(&mut info) } < 0 {
+        return Err(Error::failed(
+            "cannot read the host's memory size",
+            std::io::Error::last_os_error(),
+        ));
+    }
+    let unit = u64::from(info.mem_unit);
+    let host = (info.totalram + info.totalswap).saturating_mul(unit);
+    if bytes > host {
+        return Err(Error::user(format!(
+            "the host has only {} MiB of memory; use a smaller --memory",
+            host >> 20
+        )));
+    }
+    Ok(())
+}
+
 fn refused(bytes: u64, huge: bool, cause: &dyn std::fmt::Display) -> Error {
     let mib = bytes >> 20;
     Error::user(if huge {

@@ -1,6 +1,19 @@
-//! What the VMM asks of KVM besides running vCPUs, and the numbers of its interface.
+//! What the VMM asks of KVM, and the numbers of its interface.
 
 #[cfg(target_arch = "riscv64")]
 pub mod device;
 pub mod exit;
+#[cfg(target_arch = "riscv64")]
+pub mod handle;
 pub mod isa;
+#[cfg(target_arch = "riscv64")]
+pub mod kicker;
+#[cfg(target_arch = "riscv64")]
+pub mod registers;
+pub mod sbi;
+#[cfg(target_arch = "riscv64")]
+pub mod setup;
+#[cfg(target_arch = "riscv64")]
+pub mod state;
+#[cfg(target_arch = "riscv64")]
+pub mod vm;

@@ -1,52 +1,18 @@
 //! The main thread's event loop: input, signals, back-ends of devices, alarms, and the end of the run.
 
-use crate::devices::{InputSink, Served};
+use crate::devices::input::InputSink;
+use crate::devices::locked::Served;
 use crate::error::{Error, Result};
-use crate::kvm::exit::Outcome;
+use crate::run::outcome::Outcome;
+use crate::run::signals::Signals;
+use crate::run::stop::Stop;
 use crate::terminal::{Escape, HELP, read_input};
 use std::io::{self, Write};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
 use std::time::Duration;
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::EventFd;
-
-/// How the run ends; the first who says it decides.
-pub struct Stop {
-    outcome: Mutex<Option<Outcome>>,
-    /// True from the first [`Stop::request`] on.
-    pub stopping: Arc<AtomicBool>,
-    wake: Arc<EventFd>,
-}
-
-impl Stop {
-    /// `wake` ends the event loop's wait.
-    pub fn new(wake: &Arc<EventFd>) -> Self {
-        Self {
-            outcome: Mutex::default(),
-            stopping: Arc::default(),
-            wake: Arc::clone(wake),
-        }
-    }
-
-    /// Ends the run with `outcome`, unless it is ending already.
-    pub fn request(&self, outcome: Outcome) {
-        self.outcome
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get_or_insert(outcome);
-        self.stopping.store(true, Ordering::SeqCst);
-        let _ = self.wake.write(1);
-    }
-
-    fn outcome(&self) -> Option<Outcome> {
-        self.outcome
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-    }
-}
 
 /// What the event loop does with the guest as a whole.
 pub trait Operator {
@@ -60,49 +26,6 @@ pub trait Operator {
 
 /// Ignores everything.
 impl Operator for () {}
-
-/// Signals as a file descriptor.
-pub struct Signals(OwnedFd);
-
-impl Signals {
-    /// Blocks SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 in this thread (threads started later inherit that) and receives them.
-    ///
-    /// # Errors
-    /// [`Error::Failed`] if the system call fails.
-    pub fn receive() -> Result<Self> {
-        let numbers = [
-            libc::SIGINT,
-            libc::SIGTERM,
-            libc::SIGHUP,
-            libc::SIGUSR1,
-            libc::SIGUSR2,
-        ];
-        let set = vmm_sys_util::signal::create_sigset(&numbers)
-            .map_err(|e| Error::failed("signal set", e))?;
-        // SAFETY: `set` is a valid signal set.
-        let fd = unsafe {
-            libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
-            libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK)
-        };
-        if fd < 0 {
-            return Err(Error::failed(
-                "cannot receive signals",
-                io::Error::last_os_error(),
-            ));
-        }
-        // SAFETY: the descriptor is new and nobody else's.
-        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
-    }
-
-    fn take(&self) -> Option<i32> {
-        // SAFETY: signalfd_siginfo is plain old data.
-        let mut info: libc::signalfd_siginfo = unsafe { std::mem::zeroed() };
-        let len = size_of_val(&info);
-        // SAFETY: the buffer has `len` bytes.
-        let got = unsafe { libc::read(self.0.as_raw_fd(), (&raw mut info).cast(), len) };
-        (got == len as isize).then_some(info.ssi_signo as i32)
-    }
-}
 
 /// What [`EventLoop::add`] does when its descriptor becomes readable.
 pub type Action = Box<dyn Fn() + Send>;
@@ -206,7 +129,7 @@ impl EventLoop {
         signals: &Signals,
         operator: &dyn Operator,
     ) -> Result<Outcome> {
-        self.register(signals.0.as_raw_fd(), TOKEN_SIGNAL, EventSet::IN)?;
+        self.register(signals.as_raw_fd(), TOKEN_SIGNAL, EventSet::IN)?;
         let mut stdin = StdinWatch::new(&self.epoll, self.input.is_some());
         let mut events = [EpollEvent::default(); 16];
         loop {
@@ -312,6 +235,7 @@ impl StdinWatch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::Ordering;
 
     #[test]
     fn loop_runs_actions_and_ends_with_the_first_outcome() {

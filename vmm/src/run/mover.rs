@@ -1,21 +1,10 @@
 //! Moves a vCPU's thread between host CPUs, for measuring what that costs.
 
+use crate::run::affinity::pin_thread;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-
-/// A set of host CPUs for the system.
-pub(crate) fn cpu_set(cpus: &[usize]) -> libc::cpu_set_t {
-    // SAFETY: a cpu_set_t of zeroes is the empty set; CPU_SET ignores numbers beyond its size.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        for &cpu in cpus {
-            libc::CPU_SET(cpu, &mut set);
-        }
-        set
-    }
-}
 
 /// What to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -66,9 +55,8 @@ impl Mover {
                 if stopping.load(Ordering::Relaxed) {
                     return;
                 }
-                let set = cpu_set(&[cpu.into()]);
-                // SAFETY: `set` has the size given, and `target` has not been joined. A CPU that is not there is refused.
-                unsafe { libc::pthread_setaffinity_np(target, size_of_val(&set), &set) };
+                // SAFETY: `target` has not been joined.
+                unsafe { pin_thread(target, cpu.into()) };
                 counter.fetch_add(1, Ordering::Relaxed);
             }
         };

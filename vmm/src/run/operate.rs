@@ -1,68 +1,26 @@
-//! A running guest as a whole: pause, resume, save, restore, statistics.
+//! Operating a guest that runs: pause, resume, save, statistics.
 
-use crate::devices::Stateful;
-use crate::devices::test_device::TestDevice;
+use crate::devices::state::States;
+use crate::devices::test_device::device::TestDevice;
 use crate::error::{Error, Result};
-use crate::irqchip::plic::Controller;
-use crate::kvm::exit::{Counts, Outcome, Stats};
+use crate::irqchip::controller::InterruptController;
+use crate::kvm::exit::Counts;
+use crate::kvm::kicker::Kicker;
 use crate::run::control::{Command, Control};
-use crate::run::events::{Operator, Stop};
+use crate::run::events::Operator;
 use crate::run::gate::Gate;
 use crate::run::mover::Mover;
-use crate::run::snapshot::{self, Sections};
-use crate::run::vcpu::{self, Kicker, Part};
+use crate::run::outcome::Outcome;
+use crate::run::saved::{Shape, Whole};
+use crate::run::stats::Stats;
+use crate::run::stop::Stop;
 use kvm_ioctls::VcpuFd;
-use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use trapless_devices::{StateError, StateReader, StateWriter};
 use vm_memory::GuestMemoryMmap;
 use vmm_sys_util::signal::SIGRTMIN;
-
-/// What a saved guest and the VMM that restores it must have in common.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Shape {
-    /// Number of vCPUs.
-    pub cpus: u16,
-    /// Bytes of RAM.
-    pub memory: u64,
-    /// Its interrupt controller, as `--irqchip` names it.
-    pub irqchip: &'static str,
-    /// Names of the devices, in order.
-    pub devices: Vec<String>,
-}
-
-impl Shape {
-    fn json(&self) -> Value {
-        json!({
-            "--cpus": self.cpus,
-            "--memory": self.memory,
-            "--irqchip": self.irqchip,
-            "devices": self.devices,
-        })
-    }
-
-    /// Compares with the shape in a saved guest.
-    fn check(&self, saved: &[u8]) -> Result<()> {
-        let saved: Value = serde_json::from_slice(saved)
-            .map_err(|_| Error::user("the saved guest does not say what it consists of"))?;
-        let own = self.json();
-        for (what, value) in own.as_object().into_iter().flatten() {
-            if saved.get(what) != Some(value) {
-                return Err(Error::user(format!(
-                    "the saved guest has {what} {}, this one {value}; use the options it was saved with",
-                    saved.get(what).unwrap_or(&Value::Null)
-                )));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Devices by name.
-pub type States = Vec<(String, Arc<dyn Stateful>)>;
 
 /// A guest that runs, as the event loop sees it.
 pub struct Running {
@@ -75,7 +33,7 @@ pub struct Running {
     /// Guest RAM.
     pub memory: GuestMemoryMmap,
     /// The interrupt controller.
-    pub controller: Controller,
+    pub controller: Arc<dyn InterruptController>,
     /// All devices with state.
     pub states: States,
     /// The test device, which has a thread of its own.
@@ -138,33 +96,14 @@ impl Running {
 
     fn save(&self, path: &Path) -> Result<()> {
         self.pause()?;
-        let mut sections = Sections::new();
-        let mut add = |name: &str, bytes: Vec<u8>| sections.insert(name.into(), bytes);
-        add("shape", self.shape.json().to_string().into_bytes());
-        // vCPUs first: leaving `KVM_RUN` was the last thing that changed them, whatever devices do meanwhile.
-        for (index, fd) in self.vcpus.iter().enumerate() {
-            let mut writer = StateWriter::default();
-            vcpu::save(fd, &mut writer)?;
-            add(&format!("vcpu{index}"), writer.into_bytes());
-        }
-        let failed =
-            |e| Error::failed("KVM does not tell the state of the interrupt controller", e);
-        let mut writer = StateWriter::default();
-        match &self.controller {
-            Controller::Plic(plic) => plic.save(&mut writer),
-            Controller::Aia(aia) => aia.save(&mut writer).map_err(failed)?,
-            Controller::Trapless(chip, _) => {
-                chip.settle().map_err(failed)?;
-                chip.save(&mut writer).map_err(failed)?;
-            }
-        }
-        add("interrupts", writer.into_bytes());
-        for (name, device) in &self.states {
-            let mut writer = StateWriter::default();
-            device.save(&mut writer);
-            add(&format!("device {name}"), writer.into_bytes());
-        }
-        snapshot::write(path, &sections, &self.memory)
+        let whole = Whole {
+            vcpus: &self.vcpus,
+            memory: &self.memory,
+            controller: &*self.controller,
+            states: &self.states,
+            shape: &self.shape,
+        };
+        whole.save(path)
     }
 
     /// The statistics, with the numbers of this run so far.
@@ -175,14 +114,7 @@ impl Running {
         for (sum, counts) in stats.vcpus.iter_mut().zip(&self.counts) {
             sum.merge(&counts.lock().unwrap_or_else(PoisonError::into_inner));
         }
-        match &self.controller {
-            Controller::Plic(plic) => {
-                let (raised, lowered) = plic.line_changes();
-                stats.lines = (stats.lines.0 + raised, stats.lines.1 + lowered);
-            }
-            Controller::Trapless(chip, _) => stats.injections.add(&chip.counters.totals()),
-            Controller::Aia(aia) => stats.injections.add(&aia.counters.totals()),
-        }
+        stats.injections.add(&self.controller.injections());
         stats
     }
 
@@ -239,72 +171,5 @@ impl Operator for Running {
         if let Some(control) = &self.control {
             control.serve(|command| self.execute(command));
         }
-    }
-}
-
-/// A guest that was built as it was at its start, to be filled with a saved one.
-pub struct Fresh<'a> {
-    /// vCPUs that have not run.
-    pub vcpus: &'a [VcpuFd],
-    /// Guest RAM, all zeroes.
-    pub memory: &'a GuestMemoryMmap,
-    /// The interrupt controller.
-    pub controller: &'a Controller,
-    /// All devices with state.
-    pub states: &'a States,
-    /// What the guest consists of.
-    pub shape: &'a Shape,
-}
-
-impl Fresh<'_> {
-    /// Fills it.
-    ///
-    /// # Errors
-    /// [`Error::User`] if the file is damaged or of another guest or host.
-    pub fn restore(&self, path: &Path) -> Result<()> {
-        let (reader, mut sections) = snapshot::Reader::open(path)?;
-        let mut take = |name: &str| {
-            sections.remove(name).ok_or_else(|| {
-                Error::user(format!("the saved guest {} has no {name}", path.display()))
-            })
-        };
-        self.shape.check(&take("shape")?)?;
-        let trapless = self.controller.chip().is_some();
-        let vcpus = (0..self.vcpus.len())
-            .map(|index| take(&format!("vcpu{index}")))
-            .collect::<Result<Vec<_>>>()?;
-        for (fd, state) in self.vcpus.iter().zip(&vcpus) {
-            vcpu::restore(fd, StateReader::new(state), Part::State { trapless })?;
-        }
-        let interrupts = take("interrupts")?;
-        let mut interrupts = StateReader::new(&interrupts);
-        match self.controller {
-            Controller::Plic(plic) => plic
-                .restore(&mut interrupts)
-                .map_err(|e| Error::user(format!("the saved interrupt controller {e}")))?,
-            Controller::Trapless(chip, _) => chip.hush(),
-            Controller::Aia(_) => {}
-        }
-        reader.read_ram(self.memory)?;
-        for (name, device) in self.states {
-            let bad = |e: StateError| Error::user(format!("the saved {name} {e}"));
-            let state = take(&format!("device {name}"))?;
-            let mut state = StateReader::new(&state);
-            device.restore(&mut state).map_err(bad)?;
-            state.end().map_err(bad)?;
-        }
-        match self.controller {
-            Controller::Plic(_) => {}
-            Controller::Trapless(chip, _) => {
-                chip.restore(&mut interrupts).map_err(Error::User)?;
-            }
-            Controller::Aia(aia) => aia.restore(&mut interrupts).map_err(Error::User)?,
-        }
-        // Last, because the guest's time goes on from here.
-        for (index, (fd, state)) in self.vcpus.iter().zip(&vcpus).enumerate() {
-            let part = Part::Timer { time: index == 0 };
-            vcpu::restore(fd, StateReader::new(state), part)?;
-        }
-        Ok(())
     }
 }

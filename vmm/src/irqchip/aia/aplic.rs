@@ -3,7 +3,7 @@
 //! A guest has a supervisor-level domain only. It is the child of a machine-level domain that nobody sees and that
 //! delegates everything.
 
-use crate::devices::{BusDevice, fill, value};
+use crate::bus::{BusDevice, fill, value};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use trapless_devices::{StateError, StateReader, StateWriter};
 use trapless_intc::aia::aplic::{Aplic, Delivery, Level, Message, SOURCES};

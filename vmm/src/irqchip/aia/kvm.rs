@@ -1,7 +1,10 @@
 //! The AIA of a guest by KVM: how its device is set up.
 
 use crate::error::{Error, Result};
-use crate::irqchip::aia::{Aia, Mode, Port, SOURCES, hart_bits, uapi};
+use crate::irqchip::aia::device::Aia;
+use crate::irqchip::aia::port::Port;
+use crate::irqchip::aia::registers::{SOURCES, hart_bits};
+use crate::irqchip::aia::uapi::{self, Mode};
 use crate::kvm::device::{KvmDevice, os_error};
 use crate::map;
 use kvm_bindings::{

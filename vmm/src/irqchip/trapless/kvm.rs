@@ -1,7 +1,10 @@
 //! Xtrapless by KVM: the device, grants of threads, and the instruction.
 
 use crate::error::{Error, Result};
-use crate::irqchip::trapless::{Chip, Port, SOURCES, uapi};
+use crate::irqchip::trapless::chip::Chip;
+use crate::irqchip::trapless::port::Port;
+use crate::irqchip::trapless::source::SOURCES;
+use crate::irqchip::trapless::uapi;
 use crate::kvm::device::{KvmDevice, os_error};
 use kvm_ioctls::VmFd;
 use std::cell::Cell;
@@ -17,20 +20,12 @@ pub fn supported(vm: &VmFd) -> bool {
     vm.check_extension_raw(uapi::CAP as _) > 0
 }
 
-/// What to create.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// Number of vCPUs, which exist already.
-    pub vcpus: u16,
-    /// WFI of the guest waits on the hart instead of exiting.
-    pub native_wfi: bool,
-}
-
-/// Creates the KVM device and the domain.
+/// Creates the KVM device and the domain for `vcpus` vCPUs, which exist already; WFI of the guest
+/// waits on the hart instead of exiting if `native_wfi`.
 ///
 /// # Errors
 /// [`Error::User`] without support, [`Error::Failed`] if KVM has no domain left.
-pub fn create(vm: &Arc<VmFd>, options: Options) -> Result<Arc<Chip>> {
+pub fn create(vm: &Arc<VmFd>, vcpus: u16, native_wfi: bool) -> Result<Arc<Chip>> {
     if !supported(vm) {
         return Err(Error::user(
             "this KVM has no Xtrapless; load the kvm module of this project on a host with it, or use --irqchip plic",
@@ -49,10 +44,10 @@ pub fn create(vm: &Arc<VmFd>, options: Options) -> Result<Arc<Chip>> {
             .map_err(|e| Error::failed("KVM refuses the configuration of Xtrapless", e))
     };
     configure(uapi::CONFIG_NR_SOURCES, SOURCES.into())?;
-    configure(uapi::CONFIG_NATIVE_WFI, options.native_wfi.into())?;
+    configure(uapi::CONFIG_NATIVE_WFI, native_wfi.into())?;
     port.set(uapi::GRP_CTRL, uapi::CTRL_INIT, 0)
         .map_err(|e| Error::failed("KVM cannot allocate an interrupt domain", e))?;
-    Ok(Arc::new(Chip::new(Box::new(port), options.vcpus)))
+    Ok(Arc::new(Chip::new(Box::new(port), vcpus)))
 }
 
 /// Numbers for [`KvmPort`]s; 0 is none.

@@ -1,0 +1,29 @@
+//! Typed bytes on their way to a console of the guest.
+
+use std::collections::VecDeque;
+use trapless_devices::{StateError, StateReader, StateWriter};
+
+/// Where typed bytes go.
+pub trait InputSink: Send + Sync {
+    /// Hands over bytes; the sink keeps what the guest does not take yet.
+    fn push(&self, bytes: &[u8]);
+    /// Whether more than a screenful waits for the guest, so that reading should pause.
+    fn full(&self) -> bool;
+}
+
+/// Bytes typed ahead that a console keeps.
+pub const TYPE_AHEAD: usize = 4096;
+
+/// Appends type-ahead.
+pub fn save_input(input: &VecDeque<u8>, to: &mut StateWriter) {
+    let (first, second) = input.as_slices();
+    to.bytes(&[first, second].concat());
+}
+
+/// Reads type-ahead. More than one read of the terminal beyond the limit is never held.
+///
+/// # Errors
+/// [`StateError`] if there is more.
+pub fn restore_input(from: &mut StateReader<'_>) -> Result<VecDeque<u8>, StateError> {
+    Ok(from.bytes(2 * TYPE_AHEAD)?.iter().copied().collect())
+}

@@ -1,0 +1,39 @@
+//! Queue notifications that KVM takes (`KVM_IOEVENTFD`), without an exit to user space.
+
+use crate::devices::virtio::slot::{QUEUE_NOTIFY, Slot};
+use crate::error::{Error, Result};
+use crate::irqchip::controller::Watch;
+use crate::map;
+use kvm_ioctls::{Cap, IoEventAddress, VmFd};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use vmm_sys_util::eventfd::EventFd;
+
+/// Has KVM turn writes to QueueNotify of `slots` into events for the event loop to watch.
+///
+/// # Errors
+/// [`Error::User`] if KVM cannot do that, [`Error::Failed`] if it refuses or there are no descriptors.
+pub fn notify_by_eventfd(vm: &VmFd, slots: &[Arc<dyn Slot>]) -> Result<Vec<Watch>> {
+    if !vm.check_extension(Cap::Ioeventfd) {
+        return Err(Error::user(
+            "this KVM has no ioeventfd; leave out --ioeventfd",
+        ));
+    }
+    let mut watches = Vec::new();
+    for (number, slot) in slots.iter().enumerate() {
+        let address = IoEventAddress::Mmio(map::virtio_slot(number).0 + QUEUE_NOTIFY);
+        for queue in 0..slot.queues() as u32 {
+            let event = EventFd::new(libc::EFD_NONBLOCK | libc::EFD_CLOEXEC)
+                .map_err(|e| Error::failed("eventfd", e))?;
+            vm.register_ioevent(&event, &address, queue)
+                .map_err(|e| Error::failed("KVM refuses an ioeventfd", e))?;
+            let (slot, fd) = (Arc::clone(slot), event.as_raw_fd());
+            let notify = move || {
+                let _ = event.read();
+                slot.notify(queue);
+            };
+            watches.push((fd, Box::new(notify) as _));
+        }
+    }
+    Ok(watches)
+}

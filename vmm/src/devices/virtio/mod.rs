@@ -1,0 +1,6 @@
+//! virtio devices in the slots of the memory map.
+
+pub mod console;
+pub mod slot;
+pub mod slots;
+pub mod tap;

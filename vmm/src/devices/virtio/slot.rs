@@ -1,0 +1,40 @@
+//! A virtio device in its slot, whatever it is.
+
+use crate::bus::BusDevice;
+use crate::devices::locked::{Locked, Served};
+use crate::devices::state::Stateful;
+use trapless_devices::virtio::{VirtioDevice, VirtioMmio};
+
+/// Offset of QueueNotify (virtio 1.2, section 4.2.2).
+pub const QUEUE_NOTIFY: u64 = 0x50;
+
+/// Offset of Status, and its bit DRIVER_OK.
+const STATUS: u64 = 0x70;
+const DRIVER_OK: u8 = 4;
+
+/// A virtio device in its slot.
+pub trait Slot: BusDevice + Served + Stateful {
+    /// Number of queues.
+    fn queues(&self) -> usize;
+    /// Does what a write of `queue` to QueueNotify does.
+    fn notify(&self, queue: u32);
+
+    /// Looks into all queues, for notifications that were under way when the guest was saved. One too many does no harm.
+    fn notify_all(&self) {
+        let mut status = [0; 4];
+        self.read(STATUS, &mut status);
+        if status[0] & DRIVER_OK != 0 {
+            (0..self.queues() as u32).for_each(|queue| self.notify(queue));
+        }
+    }
+}
+
+impl<D: VirtioDevice> Slot for Locked<VirtioMmio<D>> {
+    fn queues(&self) -> usize {
+        self.lock().device().queue_sizes().len()
+    }
+
+    fn notify(&self, queue: u32) {
+        self.with(|device| device.notify(queue));
+    }
+}

@@ -1,0 +1,74 @@
+//! The host's side of the network card.
+
+use crate::error::{Error, Result};
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use trapless_devices::virtio::net::{NetBackend, Tap};
+
+/// A tap interface that survives the restart of a guest: closing it would take its configuration with it.
+#[derive(Clone)]
+pub struct SharedTap {
+    tap: Arc<Mutex<Tap>>,
+    mac: [u8; 6],
+}
+
+impl SharedTap {
+    /// Attaches to the interface `name`.
+    ///
+    /// # Errors
+    /// [`Error::User`] with what is missing.
+    pub fn open(name: &str) -> Result<Self> {
+        let tap = Tap::open(name).map_err(|e| Error::user(e.to_string()))?;
+        Ok(Self {
+            tap: Arc::new(Mutex::new(tap)),
+            mac: mac_address(name),
+        })
+    }
+
+    /// MAC address of the guest's network card.
+    pub fn mac(&self) -> [u8; 6] {
+        self.mac
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Tap> {
+        self.tap.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl NetBackend for SharedTap {
+    fn send(&mut self, frame: &[u8]) {
+        self.lock().send(frame);
+    }
+
+    fn receive(&mut self, frame: &mut Vec<u8>) -> bool {
+        self.lock().receive(frame)
+    }
+}
+
+impl AsRawFd for SharedTap {
+    fn as_raw_fd(&self) -> RawFd {
+        self.lock().as_raw_fd()
+    }
+}
+
+/// A locally administered MAC address that depends on the interface's name only (FNV-1a), so that two guests of a
+/// host differ and one guest keeps its own.
+fn mac_address(tap: &str) -> [u8; 6] {
+    let hash = tap.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    });
+    let bytes = hash.to_be_bytes();
+    [0x52, 0x54, 0x00, bytes[5], bytes[6], bytes[7]]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mac_addresses_are_local_unicast_and_differ() {
+        let (a, b) = (mac_address("tap0"), mac_address("tap1"));
+        assert_ne!(a, b);
+        assert_eq!(a[0] & 0b11, 0b10);
+    }
+}

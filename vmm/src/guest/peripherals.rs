@@ -1,0 +1,145 @@
+//! The devices of a guest, put together.
+
+use crate::bus::Bus;
+use crate::devices::input::InputSink;
+use crate::devices::locked::{HostClock, Locked, Served};
+use crate::devices::sbi_console::SbiConsole;
+use crate::devices::serial::SerialPort;
+use crate::devices::state::States;
+use crate::devices::test_device::device::TestDevice;
+use crate::devices::test_device::wires::{self, Sources};
+use crate::devices::virtio::slot::Slot;
+use crate::devices::virtio::slots::{Host, Slots, Wanted};
+use crate::devices::virtio::tap::SharedTap;
+use crate::error::{Error, Result};
+use crate::guest::config::{Config, Console};
+use crate::irqchip::controller::{InterruptController, Watch};
+use crate::map;
+use crate::terminal::Output;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+use trapless_devices::{GoldfishRtc, GuestRam, IrqLine, Uart};
+use vmm_sys_util::eventfd::EventFd;
+
+/// All devices of a guest.
+pub struct Peripherals {
+    /// Who answers which address.
+    pub bus: Bus,
+    /// What is to be saved.
+    pub states: States,
+    /// The console of SBI calls, which is always there.
+    pub sbi: Arc<SbiConsole>,
+    /// Where typed bytes go.
+    pub input: Arc<dyn InputSink>,
+    /// virtio devices, by slot.
+    pub slots: Vec<Arc<dyn Slot>>,
+    /// The device that tests delivery.
+    pub test_device: Option<Arc<TestDevice>>,
+    /// What the event loop has to poll when it is due.
+    pub served: Vec<Arc<dyn Served>>,
+    /// What the event loop has to watch.
+    pub watches: Vec<Watch>,
+}
+
+impl Peripherals {
+    /// Creates the devices that `config` asks for, with interrupts to `controller`. `wake` is the event loop's.
+    ///
+    /// # Errors
+    /// [`Error::User`] for files that cannot be used, [`Error::Failed`] for what the system refused.
+    pub fn new(
+        config: &Config,
+        tap: Option<SharedTap>,
+        ram: &Arc<GuestRam>,
+        controller: &Arc<dyn InterruptController>,
+        wake: &Arc<EventFd>,
+    ) -> Result<Self> {
+        let sbi = Arc::new(SbiConsole::default());
+        let mut all = Self {
+            bus: Bus::default(),
+            states: vec![("sbi-console".into(), sbi.clone())],
+            input: sbi.clone(),
+            sbi,
+            slots: Vec::new(),
+            test_device: None,
+            served: Vec::new(),
+            watches: Vec::new(),
+        };
+        let host = Host {
+            ram,
+            controller,
+            wake,
+            clock: HostClock::start(),
+        };
+        for window in controller.windows() {
+            all.bus
+                .add(window.name, window.base, window.len, window.device);
+        }
+        if config.console == Console::Uart {
+            all.add_uart(host)?;
+        }
+        all.add_rtc(host)?;
+        let wanted = Wanted {
+            disks: &config.disks,
+            tap,
+            console: config.console == Console::Virtio,
+        };
+        all.add_virtio(wanted, host)?;
+        if let Some(sources) = config.test_device {
+            all.add_test_device(sources, host)?;
+        }
+        all.watches.extend(controller.watches());
+        Ok(all)
+    }
+
+    fn add_uart(&mut self, host: Host<'_>) -> Result<()> {
+        let uart = Uart::new(Box::new(Output), line(host, map::UART_IRQ)?);
+        let port = Arc::new(SerialPort::new(uart));
+        self.bus
+            .add("uart", map::UART_BASE, map::UART_LEN, port.clone());
+        self.states.push(("uart".into(), port.clone()));
+        self.input = port;
+        Ok(())
+    }
+
+    fn add_rtc(&mut self, host: Host<'_>) -> Result<()> {
+        let epoch = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_nanos() as u64);
+        let rtc = GoldfishRtc::new(Box::new(host.clock), epoch, line(host, map::RTC_IRQ)?);
+        let rtc = Arc::new(Locked::new(rtc, host.wake, host.clock));
+        self.bus
+            .add("rtc", map::RTC_BASE, map::RTC_LEN, rtc.clone());
+        self.states.push(("rtc".into(), rtc.clone()));
+        self.served.push(rtc);
+        Ok(())
+    }
+
+    fn add_virtio(&mut self, wanted: Wanted<'_>, host: Host<'_>) -> Result<()> {
+        let filled = Slots::fill(wanted, host, &mut self.bus)?;
+        self.slots = filled.slots;
+        self.served.extend(filled.served);
+        self.watches.extend(filled.watches);
+        self.states.extend(filled.states);
+        if let Some(console) = filled.input {
+            self.input = console;
+        }
+        Ok(())
+    }
+
+    fn add_test_device(&mut self, sources: Sources, host: Host<'_>) -> Result<()> {
+        let wires = wires::connect(sources, &**host.controller)?;
+        let device = TestDevice::start(host.ram, wires, host.controller)
+            .map_err(|e| Error::failed("cannot start the test device's thread", e))?;
+        self.bus
+            .add("test-device", map::TEST_BASE, map::TEST_LEN, device.clone());
+        self.states.push(("test-device".into(), device.clone()));
+        self.test_device = Some(device);
+        Ok(())
+    }
+}
+
+/// The wire of a device that is level-triggered by nature.
+fn line(host: Host<'_>, source: u32) -> Result<Box<dyn IrqLine>> {
+    let kind = host.controller.features().device_kind;
+    Ok(host.controller.connect(source, kind, None)?.into_line())
+}

@@ -1,0 +1,73 @@
+//! The AIA of one guest: where its wires go.
+
+use crate::irqchip::aia::aplic::UserAplic;
+use crate::irqchip::aia::messages::Messages;
+use crate::irqchip::aia::port::Port;
+use crate::irqchip::injections::{Counters, count};
+use std::sync::{Arc, Mutex};
+use trapless_intc::aia::aplic::Message;
+
+/// The AIA of one guest.
+pub struct Aia {
+    pub(super) port: Arc<dyn Port>,
+    pub(super) vcpus: u16,
+    pub(super) ids: u32,
+    /// The APLIC, unless KVM has it.
+    pub(super) aplic: Option<Arc<UserAplic>>,
+    /// What was done.
+    pub counters: Arc<Counters>,
+}
+
+impl Aia {
+    /// Wraps an AIA that KVM has for `vcpus` vCPUs, with `ids` identities in each interrupt file; with an APLIC of
+    /// the VMM if `split`, for which KVM's has no sources.
+    pub fn new(port: Arc<dyn Port>, vcpus: u16, ids: u32, split: bool) -> Self {
+        let counters = Arc::<Counters>::default();
+        let messages = Messages {
+            port: Arc::clone(&port),
+            vcpus,
+            counters: Arc::clone(&counters),
+            routes: Mutex::default(),
+        };
+        let send = move |message: Message| messages.send(message.hart, message.identity);
+        Self {
+            port,
+            vcpus,
+            ids,
+            aplic: split.then(|| Arc::new(UserAplic::new(vcpus, Box::new(send)))),
+            counters,
+        }
+    }
+
+    /// The APLIC, unless KVM has it.
+    pub fn aplic(&self) -> Option<&Arc<UserAplic>> {
+        self.aplic.as_ref()
+    }
+
+    /// Identities of each interrupt file.
+    pub fn ids(&self) -> u32 {
+        self.ids
+    }
+
+    /// Drives the wire of `source`.
+    pub(super) fn drive(&self, source: u32, high: bool) {
+        if let Some(aplic) = &self.aplic {
+            return aplic.drive(source, high);
+        }
+        count(&self.counters.ioctl);
+        if self.port.irq_line(source, high).is_err() {
+            count(&self.counters.failed);
+        }
+    }
+
+    /// Makes an edge-triggered source pending.
+    pub(super) fn pulse(&self, source: u32) {
+        match &self.aplic {
+            Some(aplic) => aplic.pulse(source),
+            None => {
+                self.drive(source, true);
+                self.drive(source, false);
+            }
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! What the VMM wants of an interrupt controller.
+
+use crate::bus::BusDevice;
+use crate::error::Result;
+use crate::irqchip::injections::Injections;
+use crate::irqchip::wire::{Kind, Way, Wire};
+use std::any::Any;
+use std::io;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use trapless_devices::{StateReader, StateWriter};
+use vm_fdt::FdtWriter;
+
+/// What sets interrupt controllers apart for those who do not inject.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Features {
+    /// Its value of `--irqchip`.
+    pub name: &'static str,
+    /// ISA extension that a guest with this controller must see, and no other guest.
+    pub isa_extension: Option<&'static str>,
+    /// Linux has its driver as a module: no device interrupts before the guest has loaded that.
+    pub late_driver: bool,
+    /// Pending VS-level interrupts are part of its own state and not of that of the vCPUs.
+    pub holds_pending: bool,
+    /// `interrupts` has a second cell: the trigger.
+    pub trigger_cell: bool,
+    /// Kind of the wires of devices that are level-triggered by nature.
+    pub device_kind: Kind,
+    /// Kind of the wires of virtio devices.
+    pub virtio_kind: Kind,
+    /// Kinds that the sources of the test device have in turn.
+    pub test_kinds: &'static [Kind],
+}
+
+impl Features {
+    /// `interrupts` of a device at `source`.
+    pub fn interrupt_cells(&self, source: u32, kind: Kind) -> Vec<u32> {
+        let trigger = self.trigger_cell.then(|| kind.trigger_cell());
+        [source].into_iter().chain(trigger).collect()
+    }
+}
+
+/// A window of guest physical addresses with registers.
+pub struct Window {
+    /// Name for statistics.
+    pub name: &'static str,
+    /// First address.
+    pub base: u64,
+    /// Length in bytes.
+    pub len: u64,
+    /// Who answers.
+    pub device: Arc<dyn BusDevice>,
+}
+
+/// A descriptor to be watched, and what to do each time it becomes readable.
+pub type Watch = (RawFd, Box<dyn Fn() + Send>);
+
+/// A thread's right to interrupt the guest by the shortest way. Stays in its thread.
+pub type Permit = Option<Box<dyn Any>>;
+
+/// Phandle of the node that is every device's `interrupt-parent`. Those of the harts' local
+/// interrupt controllers follow, and any others of an interrupt controller after them.
+pub const PHANDLE: u32 = 1;
+
+/// The interrupt controller of one guest.
+///
+/// Does not cover how a vCPU takes an interrupt: KVM and the hart do that.
+pub trait InterruptController: Send + Sync {
+    /// What sets it apart.
+    fn features(&self) -> Features;
+
+    /// Connects a device to `source`, by `way` if the controller has a choice of ways for each source.
+    ///
+    /// # Errors
+    /// [`Error::Failed`](crate::error::Error::Failed) if KVM refuses the source.
+    fn connect(&self, source: u32, kind: Kind, way: Option<Way>) -> Result<Box<dyn Wire>>;
+
+    /// Registers that the VMM emulates.
+    fn windows(&self) -> Vec<Window> {
+        Vec::new()
+    }
+
+    /// Writes its nodes into `/soc` of the device tree; the main one has [`PHANDLE`]. `cpu_intc`
+    /// holds the phandles of the harts' local interrupt controllers.
+    ///
+    /// # Errors
+    /// Passes on errors of the writer.
+    fn fdt(&self, fdt: &mut FdtWriter, cpu_intc: &[u32]) -> std::result::Result<(), vm_fdt::Error>;
+
+    /// Appends the state. The vCPUs do not run.
+    ///
+    /// # Errors
+    /// What KVM said.
+    fn save(&self, to: &mut StateWriter) -> io::Result<()>;
+
+    /// Prepares for a restore, before the devices drive their wires; `from` is read here or in
+    /// [`InterruptController::restore`].
+    ///
+    /// # Errors
+    /// A sentence.
+    fn begin_restore(&self, from: &mut StateReader<'_>) -> std::result::Result<(), String> {
+        let _ = from;
+        Ok(())
+    }
+
+    /// Takes over a state, after the devices have driven their wires.
+    ///
+    /// # Errors
+    /// A sentence.
+    fn restore(&self, from: &mut StateReader<'_>) -> std::result::Result<(), String>;
+
+    /// What was done since the guest's start.
+    fn injections(&self) -> Injections;
+
+    /// To be held by a thread that runs device models.
+    fn permit(&self) -> Permit {
+        None
+    }
+
+    /// What the event loop has to watch for the controller, once all devices are connected.
+    fn watches(&self) -> Vec<Watch> {
+        Vec::new()
+    }
+
+    /// Executes an SBI call of the guest that is meant for the controller: what goes into `a0` and
+    /// `a1`, `None` for all other calls.
+    fn sbi_call(&self, extension: u64, function: u64, args: &[u64; 6]) -> Option<(i64, u64)> {
+        let _ = (extension, function, args);
+        None
+    }
+}
+
+/// `interrupts-extended` for the supervisor external interrupt of every hart. A guest has no M-mode.
+pub fn external_interrupts(cpu_intc: &[u32]) -> Vec<u32> {
+    const S_EXTERNAL: u32 = 9;
+    cpu_intc
+        .iter()
+        .flat_map(|&intc| [intc, S_EXTERNAL])
+        .collect()
+}

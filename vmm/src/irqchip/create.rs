@@ -1,0 +1,81 @@
+//! The interrupt controller that the user chose, or the best there is.
+
+use crate::error::{Error, Result};
+use crate::irqchip::controller::InterruptController;
+use crate::irqchip::options::{Choice, Inject, Options, Wfi};
+use crate::irqchip::plic::kvm::KvmLine;
+use crate::irqchip::plic::shared::SharedPlic;
+use crate::irqchip::wire::Way;
+use crate::irqchip::{aia, plic, trapless};
+use crate::map;
+use kvm_ioctls::{VcpuFd, VmFd};
+use std::sync::Arc;
+
+/// Creates the interrupt controller of `vcpus`, which have not run.
+///
+/// # Errors
+/// [`Error::User`] for options that do not go together or that this host cannot fulfil,
+/// [`Error::Failed`] if KVM refuses anything else.
+pub fn create(
+    options: &Options,
+    vm: &Arc<VmFd>,
+    vcpus: &[VcpuFd],
+) -> Result<Arc<dyn InterruptController>> {
+    let choice = match options.choice {
+        Choice::Auto if trapless::kvm::supported(vm) => Choice::Trapless,
+        Choice::Auto if aia::kvm::supported(vm) => Choice::Aia,
+        choice => choice,
+    };
+    if choice != Choice::Trapless && options.wfi == Wfi::Native {
+        return Err(Error::user(
+            "--wfi native needs Xtrapless, which this guest does not have",
+        ));
+    }
+    match choice {
+        Choice::Trapless => trapless(options, vm, vcpus),
+        Choice::Aia => aia(options, vm, vcpus),
+        Choice::Plic | Choice::Auto => plic(vcpus),
+    }
+}
+
+fn trapless(
+    options: &Options,
+    vm: &Arc<VmFd>,
+    vcpus: &[VcpuFd],
+) -> Result<Arc<dyn InterruptController>> {
+    let native_wfi = options.wfi == Wfi::Native;
+    let chip = trapless::kvm::create(vm, vcpus.len() as u16, native_wfi)?;
+    let way = match options.inject {
+        Inject::Auto | Inject::Ugenvsei => Way::Ugenvsei,
+        Inject::Irqfd => Way::Irqfd,
+        Inject::Ioctl => Way::Ioctl,
+    };
+    Ok(Arc::new(trapless::controller::Controller::new(chip, way)))
+}
+
+fn aia(
+    options: &Options,
+    vm: &Arc<VmFd>,
+    vcpus: &[VcpuFd],
+) -> Result<Arc<dyn InterruptController>> {
+    let split = match options.inject {
+        Inject::Auto | Inject::Ioctl => false,
+        Inject::Irqfd => true,
+        Inject::Ugenvsei => {
+            return Err(Error::user(
+                "this guest has AIA, whose devices interrupt by --inject ioctl or irqfd",
+            ));
+        }
+    };
+    let aia = aia::kvm::create(vm, vcpus.len() as u16, options.aia_mode, split)?;
+    Ok(Arc::new(aia::controller::Controller::new(aia)))
+}
+
+fn plic(vcpus: &[VcpuFd]) -> Result<Arc<dyn InterruptController>> {
+    let lines = vcpus
+        .iter()
+        .map(|fd| Ok(Box::new(KvmLine::new(fd)?) as _))
+        .collect::<Result<Vec<_>>>()?;
+    let plic = SharedPlic::new(map::PLIC_SOURCES, lines);
+    Ok(Arc::new(plic::controller::Controller::new(Arc::new(plic))))
+}

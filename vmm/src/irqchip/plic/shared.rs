@@ -1,0 +1,254 @@
+//! The PLIC of a guest in user space, shared by all threads, with its way into the vCPUs.
+//!
+//! ```text
+//! device thread or vCPU thread -- set_source --> [ Mutex: Plic, line levels ] -- KVM_INTERRUPT --> vCPU
+//! vCPU thread (MMIO exit)      -- claim, ... --> [                          ]
+//! ```
+//! A change of a context's output is passed on to KVM while the mutex is held. Two threads that change
+//! the PLIC at once therefore tell KVM in the same order, and the line KVM holds is the line the PLIC
+//! drives.
+
+use crate::irqchip::injections::Injections;
+use crate::irqchip::wire::{Kind, Wire};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use trapless_devices::{IrqLine, StateError, StateReader, StateWriter};
+use trapless_intc::plic::Plic;
+
+/// The external-interrupt input of one vCPU.
+pub trait ExternalLine: Send {
+    /// Drives the line high or low; may be called from any thread.
+    fn set(&self, high: bool);
+}
+
+/// Longest saved state in bytes: that of 512 contexts takes about 60 KiB.
+const STATE_LIMIT: usize = 1 << 20;
+
+struct State {
+    plic: Plic,
+    /// Per context: its vCPU's input and the level last driven.
+    lines: Vec<(Box<dyn ExternalLine>, bool)>,
+    raised: u64,
+    lowered: u64,
+}
+
+impl State {
+    fn propagate(&mut self) {
+        for (context, (line, level)) in self.lines.iter_mut().enumerate() {
+            let now = self.plic.context_pending(context);
+            if now != *level {
+                *level = now;
+                line.set(now);
+                if now {
+                    self.raised += 1;
+                } else {
+                    self.lowered += 1;
+                }
+            }
+        }
+    }
+}
+
+/// PLIC with one S-mode context per vCPU, shared by all threads.
+pub struct SharedPlic(Mutex<State>);
+
+impl SharedPlic {
+    /// A PLIC after reset whose context `n` drives `lines[n]`.
+    pub fn new(sources: u32, lines: Vec<Box<dyn ExternalLine>>) -> Self {
+        let plic = Plic::new(sources, lines.len());
+        let lines = lines.into_iter().map(|line| (line, false)).collect();
+        Self(Mutex::new(State {
+            plic,
+            lines,
+            raised: 0,
+            lowered: 0,
+        }))
+    }
+
+    /// A poisoned mutex still holds a usable PLIC: no method of it leaves a half-done change behind.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Drives the wire of `source` high or low.
+    pub fn set_source(&self, source: u32, high: bool) {
+        let mut state = self.state();
+        state.plic.set_level(source, high);
+        state.propagate();
+    }
+
+    /// Guest load of a register; anything but an aligned word reads as zero.
+    pub fn load(&self, offset: u64, size: u8) -> u32 {
+        let mut state = self.state();
+        let value = state.plic.load(offset, size).unwrap_or(0);
+        state.propagate();
+        value
+    }
+
+    /// Guest store to a register; anything but an aligned word is ignored.
+    pub fn store(&self, offset: u64, size: u8, value: u32) {
+        let mut state = self.state();
+        let _ = state.plic.store(offset, size, value);
+        state.propagate();
+    }
+
+    /// The PLIC's state.
+    pub fn save(&self, to: &mut StateWriter) {
+        // Serializing numbers and lists of them cannot fail.
+        to.bytes(&serde_json::to_vec(&self.state().plic).unwrap_or_default());
+    }
+
+    /// Takes over a state and drives every line to its level. To be done before the devices are restored, which drive
+    /// their wires as they were.
+    ///
+    /// # Errors
+    /// [`StateError`] if it is not the state of such a PLIC.
+    pub fn restore(&self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        let state = serde_json::from_slice(from.bytes(STATE_LIMIT)?)
+            .map_err(|_| StateError("is no PLIC"))?;
+        let mut guard = self.state();
+        let all = &mut *guard;
+        all.plic
+            .restore(state)
+            .map_err(|_| StateError("has another number of sources or vCPUs"))?;
+        for (context, (line, level)) in all.lines.iter_mut().enumerate() {
+            *level = all.plic.context_pending(context);
+            line.set(*level);
+        }
+        Ok(())
+    }
+
+    /// What was done since the guest's start.
+    pub fn injections(&self) -> Injections {
+        let state = self.state();
+        Injections {
+            raised: state.raised,
+            lowered: state.lowered,
+            ..Injections::default()
+        }
+    }
+}
+
+/// A device's wire into the PLIC.
+pub struct Line {
+    plic: Arc<SharedPlic>,
+    source: u32,
+}
+
+impl Line {
+    /// The wire to `source`.
+    pub fn new(plic: &Arc<SharedPlic>, source: u32) -> Self {
+        Self {
+            plic: Arc::clone(plic),
+            source,
+        }
+    }
+}
+
+impl IrqLine for Line {
+    fn set(&self, high: bool) {
+        self.plic.set_source(self.source, high);
+    }
+}
+
+impl Wire for Line {
+    fn kind(&self) -> Kind {
+        Kind::Level
+    }
+
+    fn into_line(self: Box<Self>) -> Box<dyn IrqLine> {
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    struct Probe(Arc<AtomicBool>);
+
+    impl ExternalLine for Probe {
+        fn set(&self, high: bool) {
+            let before = self.0.swap(high, Ordering::SeqCst);
+            assert_ne!(before, high, "only changes are passed on");
+        }
+    }
+
+    fn two_contexts() -> (Arc<SharedPlic>, [Arc<AtomicBool>; 2]) {
+        let probes = [
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(AtomicBool::new(false)),
+        ];
+        let lines: Vec<Box<dyn ExternalLine>> = probes
+            .iter()
+            .map(|probe| Box::new(Probe(Arc::clone(probe))) as _)
+            .collect();
+        (Arc::new(SharedPlic::new(95, lines)), probes)
+    }
+
+    #[test]
+    fn a_source_reaches_the_context_that_enables_it() {
+        let (plic, probes) = two_contexts();
+        plic.store(4 * 10, 4, 1);
+        plic.store(0x2080, 4, 1 << 10);
+        Line::new(&plic, 10).set(true);
+        assert!(!probes[0].load(Ordering::SeqCst) && probes[1].load(Ordering::SeqCst));
+        assert_eq!(plic.load(0x20_1004, 4), 10);
+        assert!(!probes[1].load(Ordering::SeqCst), "claimed");
+        plic.store(0x20_1004, 4, 10);
+        assert!(
+            probes[1].load(Ordering::SeqCst),
+            "still high after completion"
+        );
+        let done = plic.injections();
+        assert_eq!((done.raised, done.lowered), (2, 1));
+    }
+
+    #[test]
+    fn a_restored_plic_drives_the_lines_it_drove() {
+        let (plic, _) = two_contexts();
+        plic.store(4 * 10, 4, 1);
+        plic.store(0x2080, 4, 1 << 10);
+        Line::new(&plic, 10).set(true);
+        let mut writer = StateWriter::default();
+        plic.save(&mut writer);
+        let state = writer.into_bytes();
+        let restored: [Arc<Mutex<Vec<bool>>>; 2] = Default::default();
+        struct Log(Arc<Mutex<Vec<bool>>>);
+        impl ExternalLine for Log {
+            fn set(&self, high: bool) {
+                self.0.lock().unwrap().push(high);
+            }
+        }
+        let lines = restored.iter().map(|log| Box::new(Log(log.clone())) as _);
+        let again = Arc::new(SharedPlic::new(95, lines.collect()));
+        again.restore(&mut StateReader::new(&state)).unwrap();
+        Line::new(&again, 10).set(true);
+        assert_eq!(*restored[0].lock().unwrap(), [false]);
+        assert_eq!(*restored[1].lock().unwrap(), [true]);
+        assert_eq!(again.load(0x20_1004, 4), 10);
+        let other = SharedPlic::new(95, Vec::new());
+        assert!(other.restore(&mut StateReader::new(&state)).is_err());
+    }
+
+    #[test]
+    fn line_and_plic_agree_after_racing_threads() {
+        let (plic, probes) = two_contexts();
+        for source in 1..=4u32 {
+            plic.store(u64::from(source) * 4, 4, 1);
+        }
+        plic.store(0x2000, 4, 0b11110);
+        std::thread::scope(|scope| {
+            for source in 1..=4 {
+                let wire = Line::new(&plic, source);
+                scope.spawn(move || (0..2000).for_each(|i| wire.set(i % 2 == 0)));
+            }
+            for _ in 0..2000 {
+                let claimed = plic.load(0x20_0004, 4);
+                plic.store(0x20_0004, 4, claimed);
+            }
+        });
+        while plic.load(0x20_0004, 4) != 0 {}
+        assert!(!probes[0].load(Ordering::SeqCst));
+    }
+}

@@ -1,0 +1,186 @@
+//! The controller of one guest: its sources, and the ways an interrupt takes into the guest.
+
+use crate::irqchip::injections::{Counters, count};
+use crate::irqchip::trapless::port::Port;
+use crate::irqchip::trapless::source::{Op, SOURCES, entry};
+use crate::irqchip::trapless::uapi;
+use crate::irqchip::wire::{Kind, Way};
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Configured {
+    pub(super) kind: Kind,
+    pub(super) way: Way,
+}
+
+pub(super) struct Source {
+    configured: OnceLock<Configured>,
+    /// The level the device drives, whatever way it takes to the guest.
+    pub(super) level: AtomicBool,
+    /// What its device does when the guest has completed it. Without, the level that the device drives
+    /// is asserted again.
+    pub(super) on_completion: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+/// The controller of one guest.
+pub struct Chip {
+    pub(super) port: Box<dyn Port>,
+    pub(super) vharts: u16,
+    /// By number; entry 0 is not used.
+    sources: Vec<Source>,
+    /// While set, lines only remember their level: their state in the controller is being restored.
+    pub(super) quiet: AtomicBool,
+    /// What was done.
+    pub counters: Counters,
+}
+
+impl Chip {
+    /// A controller for `vharts` vCPUs without any source.
+    pub fn new(port: Box<dyn Port>, vharts: u16) -> Self {
+        let source = || Source {
+            configured: OnceLock::new(),
+            level: AtomicBool::new(false),
+            on_completion: OnceLock::new(),
+        };
+        Self {
+            port,
+            vharts,
+            sources: (0..=SOURCES).map(|_| source()).collect(),
+            quiet: AtomicBool::new(false),
+            counters: Counters::default(),
+        }
+    }
+
+    pub(super) fn source(&self, number: u16) -> Option<(&Source, Configured)> {
+        let source = self.sources.get(usize::from(number))?;
+        Some((source, *source.configured.get()?))
+    }
+
+    /// Adds a source, routed to vhart 0.
+    ///
+    /// # Errors
+    /// What KVM said.
+    ///
+    /// # Panics
+    /// If the number is not in 1..=[`SOURCES`] or taken: the numbers are fixed, so this is a bug of the VMM.
+    pub fn add(&self, number: u16, kind: Kind, way: Way) -> io::Result<()> {
+        assert!((1..=SOURCES).contains(&number), "source {number}");
+        let configured = Configured { kind, way };
+        let fresh = self.sources[usize::from(number)].configured.set(configured);
+        assert!(fresh.is_ok(), "source {number} is taken");
+        self.port
+            .set(uapi::GRP_SOURCE, number.into(), entry(kind, 0))?;
+        // Resample notifications need an irqfd even if it is never written.
+        if way == Way::Irqfd || kind == Kind::Resample {
+            self.port.add_irqfd(number, kind == Kind::Resample)?;
+        }
+        Ok(())
+    }
+
+    /// Numbers of all sources there are.
+    pub fn numbers(&self) -> impl Iterator<Item = u16> + '_ {
+        (1..=SOURCES).filter(|&number| self.source(number).is_some())
+    }
+
+    /// Kind of a source, if there is one.
+    pub fn kind(&self, number: u16) -> Option<Kind> {
+        self.source(number).map(|(_, configured)| configured.kind)
+    }
+
+    /// Routes a source to a vhart; `false` if there is no such source or vhart, or KVM refuses.
+    pub fn route(&self, source: u64, vhart: u64) -> bool {
+        let known = u16::try_from(source)
+            .ok()
+            .and_then(|number| self.source(number));
+        let (Some((_, configured)), Ok(vhart)) = (known, u16::try_from(vhart)) else {
+            return false;
+        };
+        let entry = entry(configured.kind, vhart);
+        let done = vhart < self.vharts && self.port.set(uapi::GRP_SOURCE, source, entry).is_ok();
+        if done {
+            count(&self.counters.routed);
+        }
+        done
+    }
+
+    /// One operation by the way of the source, or by `KVM_IRQ_LINE` if the thread lacks a grant.
+    pub(super) fn inject(&self, number: u16, way: Way, op: Op) {
+        let done = match (way, op) {
+            // An irqfd only raises; completion lowers the line.
+            (Way::Irqfd, Op::Deassert) => Ok(()),
+            (Way::Irqfd, _) => {
+                count(&self.counters.irqfd);
+                self.port.write_irqfd(number)
+            }
+            (Way::Ugenvsei, _) if self.port.granted() => {
+                count(&self.counters.ugenvsei);
+                self.port.ugenvsei(op.operand(number));
+                Ok(())
+            }
+            (Way::Ugenvsei | Way::Ioctl, _) => {
+                count(&self.counters.ioctl);
+                self.port.irq_line(number, op != Op::Deassert)
+            }
+        };
+        if done.is_err() {
+            count(&self.counters.failed);
+        }
+    }
+
+    /// Lets the calling thread inject without system calls until the result is dropped.
+    pub fn grant(self: &Arc<Self>) -> Grant {
+        if self.port.take_grant() {
+            count(&self.counters.grants);
+        }
+        Grant {
+            chip: Arc::clone(self),
+            thread: PhantomData,
+        }
+    }
+
+    /// Descriptor to watch for a [`Kind::Resample`] source.
+    pub fn resample_fd(&self, number: u16) -> Option<RawFd> {
+        self.port.resample_fd(number)
+    }
+
+    /// To be called when the descriptor of [`Chip::resample_fd`] is readable: the guest has completed the source,
+    /// which lowered its line.
+    pub fn resampled(&self, number: u16) {
+        if !self.port.take_resample(number) {
+            return;
+        }
+        count(&self.counters.resampled);
+        self.ask_device(number);
+    }
+
+    /// The line is low: raises it again if the device wants it high.
+    pub(super) fn ask_device(&self, number: u16) {
+        let Some((source, configured)) = self.source(number) else {
+            return;
+        };
+        match source.on_completion.get() {
+            Some(device) => device(),
+            None if source.level.load(Ordering::SeqCst) => {
+                self.inject(number, configured.way, Op::Assert);
+            }
+            None => {}
+        }
+    }
+}
+
+/// A thread's right to execute `ugenvsei`. Stays in its thread.
+pub struct Grant {
+    chip: Arc<Chip>,
+    thread: PhantomData<*const ()>,
+}
+
+impl Drop for Grant {
+    fn drop(&mut self) {
+        let _ = self.thread;
+        self.chip.port.return_grant();
+    }
+}

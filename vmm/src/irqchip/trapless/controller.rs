@@ -1,0 +1,120 @@
+//! Xtrapless as the interrupt controller of a guest.
+
+use crate::error::{Error, Result};
+use crate::irqchip::controller::{
+    Features, InterruptController, PHANDLE, Permit, Watch, external_interrupts,
+};
+use crate::irqchip::injections::Injections;
+use crate::irqchip::trapless::chip::Chip;
+use crate::irqchip::trapless::line::Line;
+use crate::irqchip::trapless::source::SOURCES;
+use crate::irqchip::trapless::uapi;
+use crate::irqchip::wire::{Kind, Way, Wire};
+use crate::kvm::sbi;
+use std::io;
+use std::sync::Arc;
+use trapless_devices::{StateReader, StateWriter};
+use trapless_isa::xtrapless;
+use vm_fdt::FdtWriter;
+
+/// Xtrapless, with the way that interrupts of devices take unless something else is asked for.
+pub struct Controller {
+    chip: Arc<Chip>,
+    way: Way,
+}
+
+impl Controller {
+    /// `chip`, whose devices interrupt by `way`.
+    pub fn new(chip: Arc<Chip>, way: Way) -> Self {
+        Self { chip, way }
+    }
+}
+
+impl InterruptController for Controller {
+    fn features(&self) -> Features {
+        let device_kind = match self.way {
+            Way::Ugenvsei | Way::Ioctl => Kind::Level,
+            // An irqfd cannot lower the line: completion has to.
+            Way::Irqfd => Kind::Resample,
+        };
+        Features {
+            name: "trapless",
+            isa_extension: Some(xtrapless::ISA_NAME),
+            late_driver: true,
+            holds_pending: true,
+            trigger_cell: true,
+            device_kind,
+            virtio_kind: device_kind,
+            test_kinds: &[Kind::Edge, Kind::Level, Kind::Resample],
+        }
+    }
+
+    fn connect(&self, source: u32, kind: Kind, way: Option<Way>) -> Result<Box<dyn Wire>> {
+        let way = match (kind, way.unwrap_or(self.way)) {
+            // Nothing would lower the line.
+            (Kind::Level, Way::Irqfd) => Way::Ioctl,
+            (_, way) => way,
+        };
+        let line = Line::connect(&self.chip, source as u16, kind, way)
+            .map_err(|e| Error::failed("KVM refuses an interrupt source", e))?;
+        Ok(Box::new(line))
+    }
+
+    /// Xtrapless has CSRs only, so its nodes have no registers.
+    fn fdt(&self, fdt: &mut FdtWriter, cpu_intc: &[u32]) -> std::result::Result<(), vm_fdt::Error> {
+        let node = fdt.begin_node("interrupt-controller")?;
+        fdt.property_string("compatible", "trapless,irqchip")?;
+        fdt.property_u32("#interrupt-cells", 2)?;
+        fdt.property_u32("#address-cells", 0)?;
+        fdt.property_null("interrupt-controller")?;
+        fdt.property_array_u32("interrupts-extended", &external_interrupts(cpu_intc))?;
+        fdt.property_u32("trapless,num-sources", SOURCES.into())?;
+        fdt.property_phandle(PHANDLE)?;
+        fdt.end_node(node)?;
+        let node = fdt.begin_node("ipi")?;
+        fdt.property_string("compatible", "trapless,ipi")?;
+        fdt.end_node(node)
+    }
+
+    fn save(&self, to: &mut StateWriter) -> io::Result<()> {
+        self.chip.settle()?;
+        self.chip.save(to)
+    }
+
+    fn begin_restore(&self, _: &mut StateReader<'_>) -> std::result::Result<(), String> {
+        self.chip.hush();
+        Ok(())
+    }
+
+    fn restore(&self, from: &mut StateReader<'_>) -> std::result::Result<(), String> {
+        self.chip.restore(from)
+    }
+
+    fn injections(&self) -> Injections {
+        self.chip.counters.totals()
+    }
+
+    fn permit(&self) -> Permit {
+        Some(Box::new(self.chip.grant()))
+    }
+
+    /// Asks devices for the level of their line when the guest has completed a resampled source.
+    fn watches(&self) -> Vec<Watch> {
+        let watch = |number| {
+            let fd = self.chip.resample_fd(number)?;
+            let chip = Arc::clone(&self.chip);
+            Some((fd, Box::new(move || chip.resampled(number)) as _))
+        };
+        self.chip.numbers().filter_map(watch).collect()
+    }
+
+    /// The extension that routes sources, and the probe for it.
+    fn sbi_call(&self, extension: u64, function: u64, args: &[u64; 6]) -> Option<(i64, u64)> {
+        match (extension, function) {
+            (sbi::BASE, sbi::BASE_PROBE) if args[0] == uapi::SBI_EXT => Some((sbi::SUCCESS, 1)),
+            (uapi::SBI_EXT, 0) if self.chip.route(args[0], args[1]) => Some((sbi::SUCCESS, 0)),
+            (uapi::SBI_EXT, 0) => Some((sbi::ERR_INVALID_PARAM, 0)),
+            _ => None,
+        }
+    }
+}

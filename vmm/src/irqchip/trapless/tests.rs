@@ -1,0 +1,234 @@
+//! Xtrapless against a model of KVM and the controller.
+
+use crate::irqchip::controller::InterruptController;
+use crate::irqchip::trapless::chip::Chip;
+use crate::irqchip::trapless::controller::Controller;
+use crate::irqchip::trapless::line::Line;
+use crate::irqchip::trapless::port::Port;
+use crate::irqchip::trapless::source::entry;
+use crate::irqchip::trapless::state::file_word;
+use crate::irqchip::trapless::uapi;
+use crate::irqchip::wire::{Kind, Way, Wire};
+use crate::kvm::sbi;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use trapless_devices::{IrqLine, StateReader, StateWriter};
+
+/// KVM and the controller, as far as a chip sees them.
+#[derive(Default)]
+struct Model {
+    granted: bool,
+    /// Everything done, in order.
+    log: Vec<String>,
+    attributes: BTreeMap<(u32, u64), u64>,
+    resample: Vec<u16>,
+}
+
+#[derive(Clone, Default)]
+struct Mock(Arc<Mutex<Model>>);
+
+impl Mock {
+    fn model(&self) -> MutexGuard<'_, Model> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take_log(&self) -> Vec<String> {
+        std::mem::take(&mut self.model().log)
+    }
+
+    fn line(&self, source: u16, high: bool) {
+        let key = (uapi::GRP_LINE, source.into());
+        self.model().attributes.insert(key, high.into());
+    }
+}
+
+impl Port for Mock {
+    fn take_grant(&self) -> bool {
+        self.model().granted = true;
+        true
+    }
+    fn return_grant(&self) {
+        self.model().granted = false;
+    }
+    fn granted(&self) -> bool {
+        self.model().granted
+    }
+    fn ugenvsei(&self, operand: u64) {
+        assert!(self.granted(), "SIGILL");
+        self.model().log.push(format!("ugenvsei {operand:#x}"));
+    }
+    fn irq_line(&self, source: u16, high: bool) -> io::Result<()> {
+        self.line(source, high);
+        self.model().log.push(format!("line {source} {high}"));
+        Ok(())
+    }
+    fn add_irqfd(&self, source: u16, resample: bool) -> io::Result<()> {
+        self.model().log.push(format!("add {source} {resample}"));
+        Ok(())
+    }
+    fn write_irqfd(&self, source: u16) -> io::Result<()> {
+        self.line(source, true);
+        self.model().log.push(format!("irqfd {source}"));
+        Ok(())
+    }
+    fn resample_fd(&self, _: u16) -> Option<RawFd> {
+        None
+    }
+    fn take_resample(&self, source: u16) -> bool {
+        let mut model = self.model();
+        let before = model.resample.len();
+        model.resample.retain(|&pending| pending != source);
+        model.resample.len() < before
+    }
+    fn set(&self, group: u32, attribute: u64, value: u64) -> io::Result<()> {
+        self.model().attributes.insert((group, attribute), value);
+        Ok(())
+    }
+    fn get(&self, group: u32, attribute: u64) -> io::Result<u64> {
+        let model = self.model();
+        Ok(*model.attributes.get(&(group, attribute)).unwrap_or(&0))
+    }
+}
+
+fn chip() -> (Mock, Arc<Chip>) {
+    let mock = Mock::default();
+    let chip = Arc::new(Chip::new(Box::new(mock.clone()), 2));
+    (mock, chip)
+}
+
+#[test]
+fn only_changes_are_injected_by_instruction_under_a_grant_else_by_ioctl() {
+    let (mock, chip) = chip();
+    let line = Line::connect(&chip, 10, Kind::Level, Way::Ugenvsei).unwrap();
+    assert_eq!(mock.get(uapi::GRP_SOURCE, 10).unwrap(), 1 << 32 | 1 << 16);
+    line.set(false);
+    line.set(true);
+    line.set(true);
+    let grant = chip.grant();
+    line.set(false);
+    line.set(true);
+    drop(grant);
+    line.set(false);
+    let expected = [
+        "line 10 true",
+        "ugenvsei 0x200000000000000a",
+        "ugenvsei 0x100000000000000a",
+        "line 10 false",
+    ];
+    assert_eq!(mock.take_log(), expected);
+    let totals = chip.counters.totals();
+    assert_eq!((totals.ugenvsei, totals.ioctl, totals.grants), (2, 2, 1));
+}
+
+#[test]
+fn a_resampled_line_is_raised_again_while_its_device_wants_it() {
+    let (mock, chip) = chip();
+    let line = Line::connect(&chip, 1, Kind::Resample, Way::Irqfd).unwrap();
+    line.set(true);
+    chip.resampled(1);
+    assert_eq!(mock.take_log(), ["add 1 true", "irqfd 1"], "not completed");
+    mock.model().resample.push(1);
+    chip.resampled(1);
+    line.set(false);
+    mock.model().resample.push(1);
+    chip.resampled(1);
+    assert_eq!(mock.take_log(), ["irqfd 1"]);
+}
+
+#[test]
+fn a_guest_routes_only_what_exists() {
+    let (mock, chip) = chip();
+    let _line = Line::connect(&chip, 32, Kind::Edge, Way::Ugenvsei).unwrap();
+    for (source, vhart) in [(33, 0), (0, 0), (32, 2), (1 << 32 | 32, 0), (32, u64::MAX)] {
+        assert!(!chip.route(source, vhart), "{source} to {vhart}");
+    }
+    assert!(chip.route(32, 1));
+    assert_eq!(mock.get(uapi::GRP_SOURCE, 32).unwrap(), 1 << 16 | 1);
+}
+
+#[test]
+fn a_restored_chip_has_routes_files_and_lines_and_catches_up_with_devices() {
+    let (mock, saved) = chip();
+    let lines: Vec<_> = [1, 2, 3]
+        .map(|n| Line::connect(&saved, n, Kind::Level, Way::Ugenvsei).unwrap())
+        .into();
+    assert!(saved.route(2, 1));
+    lines[0].set(true);
+    lines[1].set(true);
+    mock.set(uapi::GRP_VCPU, file_word(1, 0), 1 << 2).unwrap();
+    mock.set(uapi::GRP_VCPU, file_word(1, uapi::VCPU_SOFT), 1)
+        .unwrap();
+    let mut writer = StateWriter::default();
+    saved.save(&mut writer).unwrap();
+    let state = writer.into_bytes();
+
+    // In another process, with another way of injecting.
+    let (mock, fresh) = chip();
+    let lines: Vec<_> = [1, 2, 3]
+        .map(|n| Line::connect(&fresh, n, Kind::Resample, Way::Irqfd).unwrap())
+        .into();
+    mock.take_log();
+    fresh.hush();
+    // As the devices see it: source 2 was lowered after its completion was under way, source 3 was about to rise.
+    lines[0].set(true);
+    lines[2].set(true);
+    assert!(mock.take_log().is_empty());
+    fresh.restore(&mut StateReader::new(&state)).unwrap();
+    let get = |group, attribute| mock.get(group, attribute).unwrap();
+    assert_eq!(get(uapi::GRP_SOURCE, 2), entry(Kind::Resample, 1));
+    assert_eq!(get(uapi::GRP_VCPU, file_word(1, 0)), 1 << 2);
+    assert_eq!(get(uapi::GRP_VCPU, file_word(1, uapi::VCPU_SOFT)), 1);
+    assert_eq!(mock.take_log(), ["line 2 false", "irqfd 3"]);
+    assert_eq!([1, 2, 3].map(|n| get(uapi::GRP_LINE, n)), [1, 0, 1]);
+    lines[0].set(false);
+    lines[0].set(true);
+    assert_eq!(mock.take_log(), ["irqfd 1"]);
+
+    // A device whose line was completed without its knowledge is asked, and does not want it high any more.
+    let asked = Arc::new(AtomicBool::new(false));
+    let hook = Arc::clone(&asked);
+    lines[2].on_completion(Box::new(move || hook.store(true, Ordering::SeqCst)));
+    fresh.hush();
+    fresh.restore(&mut StateReader::new(&state)).unwrap();
+    assert!(asked.load(Ordering::SeqCst));
+    assert!(!mock.take_log().contains(&"irqfd 3".to_string()));
+
+    for len in (0..state.len()).step_by(8) {
+        let cut = fresh.restore(&mut StateReader::new(&state[..len]));
+        assert!(cut.unwrap_err().contains("cut off"), "{len}");
+    }
+}
+
+/// A controller without KVM, for tests of what uses one.
+pub(crate) fn controller(way: Way) -> Controller {
+    Controller::new(chip().1, way)
+}
+
+#[test]
+fn routing_is_found_by_probing_and_checks_its_arguments() {
+    let controller = controller(Way::Ugenvsei);
+    controller.connect(32, Kind::Edge, None).unwrap();
+    let call = |extension, function, args: [u64; 2]| {
+        controller.sbi_call(extension, function, &[args[0], args[1], 0, 0, 0, 0])
+    };
+    let ext = uapi::SBI_EXT;
+    assert_eq!(call(sbi::BASE, sbi::BASE_PROBE, [ext, 0]), Some((0, 1)));
+    assert_eq!(call(ext, 0, [32, 1]), Some((sbi::SUCCESS, 0)));
+    assert_eq!(call(ext, 0, [32, 2]), Some((sbi::ERR_INVALID_PARAM, 0)));
+    assert_eq!(call(ext, 1, [32, 1]), None);
+    assert_eq!(call(sbi::BASE, sbi::BASE_PROBE, [0x0900_0000, 0]), None);
+}
+
+#[test]
+fn a_level_source_never_depends_on_an_irqfd_alone_to_go_low() {
+    let (mock, chip) = chip();
+    let controller = Controller::new(chip, Way::Irqfd);
+    assert_eq!(controller.features().device_kind, Kind::Resample);
+    let line = controller.connect(5, Kind::Level, None).unwrap();
+    line.set(true);
+    line.set(false);
+    assert_eq!(mock.take_log(), ["line 5 true", "line 5 false"]);
+}

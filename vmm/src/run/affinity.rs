@@ -1,0 +1,56 @@
+//! Host CPUs on which threads may run.
+
+use crate::error::{Error, Result};
+
+fn cpu_set(cpus: &[usize]) -> libc::cpu_set_t {
+    // SAFETY: a cpu_set_t of zeroes is the empty set; CPU_SET ignores numbers beyond its size.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        for &cpu in cpus {
+            libc::CPU_SET(cpu, &mut set);
+        }
+        set
+    }
+}
+
+/// Binds the calling thread to a host CPU. A CPU that is not there changes nothing.
+pub fn pin_this_thread(cpu: usize) {
+    let set = cpu_set(&[cpu]);
+    // SAFETY: `set` has the size given.
+    unsafe { libc::sched_setaffinity(0, size_of_val(&set), &set) };
+}
+
+/// Binds `thread` to a host CPU. A CPU that is not there changes nothing.
+///
+/// # Safety
+/// The thread has not been joined.
+pub unsafe fn pin_thread(thread: libc::pthread_t, cpu: usize) {
+    let set = cpu_set(&[cpu]);
+    // SAFETY: `set` has the size given, and the caller answers for the thread.
+    unsafe { libc::pthread_setaffinity_np(thread, size_of_val(&set), &set) };
+}
+
+/// Checks that this process may run on all of `cpus`, as `--pin` names them.
+///
+/// # Errors
+/// [`Error::User`] with the CPU on which it may not.
+pub fn check(cpus: &[u16]) -> Result<()> {
+    let mut set = cpu_set(&[]);
+    // SAFETY: `set` has the size given.
+    if unsafe { libc::sched_getaffinity(0, size_of_val(&set), &mut set) } < 0 {
+        return Err(Error::failed(
+            "cannot read the CPU affinity",
+            std::io::Error::last_os_error(),
+        ));
+    }
+    for &cpu in cpus {
+        let cpu_exists = usize::from(cpu) < 8 * size_of_val(&set);
+        // SAFETY: CPU_ISSET only reads, and the number was checked.
+        if !(cpu_exists && unsafe { libc::CPU_ISSET(usize::from(cpu), &set) }) {
+            return Err(Error::user(format!(
+                "--pin {cpu}: this process may not run on host CPU {cpu}"
+            )));
+        }
+    }
+    Ok(())
+}
