@@ -57,7 +57,7 @@ impl Bus {
             .find_map(|(number, slot)| Some((number, fits(slot)?)))
     }
 
-    /// Guest load; returns the slot that answered. Nobody there: the guest reads zeroes.
+    /// Guest load; returns the slot that answered. Without a device the guest reads zeroes.
     pub fn read(&self, addr: u64, data: &mut [u8]) -> Option<u16> {
         data.fill(0);
         let (number, offset) = self.find(addr, data.len())?;
@@ -65,7 +65,7 @@ impl Bus {
         Some(number as u16)
     }
 
-    /// Guest store; returns the slot that answered. Nobody there: the store has no effect.
+    /// Guest store; returns the slot that answered. Without a device the store has no effect.
     pub fn write(&self, addr: u64, data: &[u8]) -> Option<u16> {
         let (number, offset) = self.find(addr, data.len())?;
         self.0[number].device.write(offset, data);

@@ -24,7 +24,7 @@ Examples:
   trapless-vmm --control vm.sock --send 'save guest.saved' && trapless-vmm --control vm.sock --send quit
   trapless-vmm --restore guest.saved --cpus 2 --control vm.sock
 
-SIGUSR1 pauses the guest or lets it go on; SIGUSR2 saves it to the file of --save and ends.
+SIGUSR1 pauses or resumes the guest; SIGUSR2 saves it to the file of --save and ends.
 On a terminal, Ctrl-A x leaves, Ctrl-A Ctrl-A sends Ctrl-A, Ctrl-A h lists the keys.
 
 Exit codes:
@@ -62,7 +62,8 @@ pub struct Cli {
     #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = parse_memory)]
     pub memory: u64,
 
-    /// Take guest RAM from the host's huge pages of 2 MiB (/proc/sys/vm/nr_hugepages), which saves exits for page faults
+    /// Take guest RAM from the host's huge pages of 2 MiB (/proc/sys/vm/nr_hugepages), which saves
+    /// exits for page faults
     #[arg(long)]
     pub hugepages: bool,
 
@@ -98,7 +99,8 @@ pub struct Cli {
     #[arg(long, value_enum, default_value_t = Wfi::Trap)]
     pub wfi: Wfi,
 
-    /// Add a device with N interrupt sources (1..32) that tests delivery; its guest driver is `trapless_seq`
+    /// Add a device with N interrupt sources (1..32) that tests delivery; its guest driver is
+    /// `trapless_seq`
     #[arg(long, value_name = "N[,ugenvsei|irqfd|ioctl|mixed]", value_parser = parse_test_device)]
     pub test_device: Option<Sources>,
 
@@ -106,7 +108,8 @@ pub struct Cli {
     #[arg(long, value_name = "EXT,...", value_delimiter = ',')]
     pub disable_ext: Vec<String>,
 
-    /// Device tree to use as it is instead of the generated one; command line and initrd are then the ones it names
+    /// Device tree to use as it is instead of the generated one; command line and initrd are then
+    /// the ones it names
     #[arg(long, value_name = "FILE")]
     pub dtb: Option<PathBuf>,
 
@@ -122,7 +125,8 @@ pub struct Cli {
     #[arg(long)]
     pub ioeventfd: bool,
 
-    /// Listen for commands (pause, resume, status, save FILE, stats, move, moved, quit; one a line) at this Unix socket
+    /// Listen for commands (pause, resume, status, save FILE, stats, move, moved, quit; one a line)
+    /// at this Unix socket
     #[arg(long, value_name = "SOCKET")]
     pub control: Option<PathBuf>,
 
@@ -134,7 +138,8 @@ pub struct Cli {
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
 
-    /// Continue a saved guest, with the options it was saved with; disks must not have changed since
+    /// Continue a saved guest, with the options it was saved with; disks must not have changed
+    /// since
     #[arg(long, value_name = "FILE", conflicts_with_all = ["initrd", "dtb"])]
     pub restore: Option<PathBuf>,
 

@@ -3,7 +3,7 @@
 /// Why the VMM cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The user can put it right: a missing file, a bad option, no /dev/kvm. Exit code 2.
+    /// The user can correct it: a missing file, a bad option, no /dev/kvm. Exit code 2.
     #[error("{0}")]
     User(String),
     /// KVM or the operating system refused something that should work. Exit code 3.
@@ -12,7 +12,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// A mistake the user can put right; `text` says what was wrong and what to do.
+    /// A mistake the user can correct; `text` says what was wrong and what to do.
     pub fn user(text: impl Into<String>) -> Self {
         Self::User(text.into())
     }

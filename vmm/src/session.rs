@@ -22,7 +22,7 @@ use vmm_sys_util::signal::{SIGRTMIN, register_signal_handler};
 /// Starts the guest and stays until it ends; starts it again after a reboot unless told otherwise.
 ///
 /// # Errors
-/// [`Error::User`] for what the user can put right, [`Error::Failed`] for what the system refused.
+/// [`Error::User`] for what the user can correct, [`Error::Failed`] for what the system refused.
 pub fn run(cli: &Cli) -> Result<Outcome> {
     let config = cli.config();
     config.check()?;

@@ -126,7 +126,7 @@ pub fn read_input(buffer: &mut [u8]) -> Option<usize> {
     }
 }
 
-/// Standard output without line buffering; a reader that went away is not the guest's problem.
+/// Standard output without line buffering. A reader that is gone does not stop the guest.
 pub struct Output;
 
 impl Write for Output {

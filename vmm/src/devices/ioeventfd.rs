@@ -12,7 +12,8 @@ use vmm_sys_util::eventfd::EventFd;
 /// Has KVM turn writes to QueueNotify of `slots` into events for the event loop to watch.
 ///
 /// # Errors
-/// [`Error::User`] if KVM cannot do that, [`Error::Failed`] if it refuses or there are no descriptors.
+/// [`Error::User`] if KVM cannot do that, [`Error::Failed`] if it refuses or there are no
+/// descriptors.
 pub fn notify_by_eventfd(vm: &VmFd, slots: &[Arc<dyn Slot>]) -> Result<Vec<Watch>> {
     if !vm.check_extension(Cap::Ioeventfd) {
         return Err(Error::user(

@@ -26,9 +26,10 @@ impl Clock for HostClock {
 
 /// A device model that the event loop serves.
 pub trait Served: Send + Sync {
-    /// Lets the device take in what its back-end or the clock has ready.
+    /// Lets the device process what its back-end or the clock has ready.
     fn poll(&self);
-    /// Nanoseconds until it wants to be polled: 0 at once, `None` only when its back-end has something.
+    /// Nanoseconds until it wants to be polled: 0 at once, `None` only when its back-end has
+    /// something.
     fn due_in(&self) -> Option<u64>;
 }
 
@@ -50,12 +51,14 @@ impl<D: MmioDevice> Locked<D> {
         }
     }
 
-    /// The device. A panic of another thread inside it leaves no unsafe state behind, so the poison is ignored.
+    /// The device. A panic of another thread inside it leaves no unsafe state behind, so poisoning
+    /// is ignored.
     pub fn lock(&self) -> MutexGuard<'_, D> {
         self.device.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets `work` change the device and wakes the event loop if the device wants to be polled after that.
+    /// Lets `work` change the device and wakes the event loop if the device wants to be polled
+    /// after that.
     pub fn with(&self, work: impl FnOnce(&mut D)) {
         let mut device = self.lock();
         work(&mut device);

@@ -1,4 +1,4 @@
-//! Devices of a guest: the models of `trapless-devices`, shared by threads and connected to the host.
+//! Devices of a guest: the models of `trapless-devices`, with locks, wires and back-ends.
 
 pub mod input;
 #[cfg(target_arch = "riscv64")]

@@ -1,4 +1,4 @@
-//! The console behind SBI calls that KVM forwards to user space: the debug console and the legacy one.
+//! The console behind SBI calls that KVM forwards: the debug console and the legacy one.
 
 use crate::devices::input::{InputSink, TYPE_AHEAD, restore_input, save_input};
 use crate::devices::state::Stateful;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use trapless_devices::{StateError, StateReader, StateWriter};
 
-/// What is saved and restored with a guest. The guest does not run meanwhile.
+/// State that is saved and restored with a guest, while the guest does not run.
 pub trait Stateful {
     /// Appends the state.
     fn save(&self, to: &mut StateWriter);
-    /// Takes over a state.
+    /// Restores the state.
     ///
     /// # Errors
     /// [`StateError`] if it does not fit.

@@ -49,7 +49,8 @@ impl Boot {
     }
 }
 
-/// The device tree: the file `given` or one made from `machine`. Written to `dump`, too, if that is wanted.
+/// The device tree: the file `given` or one made from `machine`. Written to `dump`, too, if that is
+/// wanted.
 ///
 /// # Errors
 /// [`Error::User`] for files that cannot be used and a tree that cannot be built.

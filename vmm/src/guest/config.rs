@@ -70,8 +70,9 @@ pub struct Config {
 }
 
 impl Config {
-    /// The kernel command line: `--append` and the console. No console device works before the driver of
-    /// the interrupt controller, so the kernel prints by SBI until a `late_driver` is loaded.
+    /// The kernel command line: `--append` and the console. No console device works before the
+    /// driver of the interrupt controller, so the kernel prints by SBI until a `late_driver` is
+    /// loaded.
     pub fn command_line(&self, late_driver: bool) -> String {
         let append = self.append.trim();
         let names = |what: &str| {

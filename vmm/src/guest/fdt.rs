@@ -6,9 +6,9 @@ use crate::kvm::isa::Isa;
 use crate::map;
 use vm_fdt::{Error, FdtWriter};
 
-/// Everything the tree depends on.
+/// What the device tree describes.
 pub struct Description<'a> {
-    /// What the harts can do.
+    /// ISA of the harts.
     pub isa: Isa,
     /// Number of harts; hart ids are 0 .. cpus - 1.
     pub cpus: u32,

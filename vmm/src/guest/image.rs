@@ -1,6 +1,7 @@
 //! The header of a riscv64 Linux `Image`.
 
-/// What the header of a riscv64 `Image` says (Linux `Documentation/arch/riscv/boot-image-header.rst`).
+/// What the header of a riscv64 `Image` says (Linux
+/// `Documentation/arch/riscv/boot-image-header.rst`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImageHeader {
     /// Load offset from the start of RAM.
@@ -15,7 +16,7 @@ pub const HEAD: u64 = 4096;
 /// Parses and checks the beginning of a kernel file of `file_len` bytes.
 ///
 /// # Errors
-/// A sentence that says what the file is instead, if that can be told.
+/// A sentence for the user, which says what the file is instead if that can be told.
 pub fn parse_header(head: &[u8], file_len: u64) -> std::result::Result<ImageHeader, String> {
     if head.starts_with(&[0x1f, 0x8b]) {
         return Err("is compressed by gzip; unpack it first (gunzip)".into());
@@ -45,8 +46,9 @@ pub fn parse_header(head: &[u8], file_len: u64) -> std::result::Result<ImageHead
     Ok(header)
 }
 
-/// Bytes the file must have according to its PE sections (Microsoft PE format, "COFF file header" and "section
-/// table"). `None` without such a header: only kernels with EFI stub have one, which all distributions' kernels do.
+/// Bytes the file must have according to its PE sections (Microsoft PE format, "COFF file header"
+/// and "section table"). `None` without such a header: only kernels with EFI stub have one, which
+/// all distributions' kernels do.
 fn sections_end(head: &[u8]) -> Option<u64> {
     let half = |at: usize| Some(u16::from_le_bytes(head.get(at..at + 2)?.try_into().ok()?));
     let word = |at: usize| Some(u32::from_le_bytes(head.get(at..at + 4)?.try_into().ok()?));

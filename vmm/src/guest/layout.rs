@@ -31,7 +31,7 @@ pub struct Layout {
 /// Finds room for everything in `memory` bytes of RAM.
 ///
 /// # Errors
-/// A sentence with the amount of RAM that would do.
+/// A sentence for the user with the amount of RAM that would do.
 pub fn layout(memory: u64, kernel: ImageHeader, initrd_len: Option<u64>) -> Result<Layout, String> {
     let entry = map::RAM_BASE + kernel.text_offset;
     let kernel_end = entry + kernel.image_size;

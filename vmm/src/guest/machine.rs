@@ -73,7 +73,8 @@ impl Machine {
     /// Builds a guest.
     ///
     /// # Errors
-    /// [`Error::User`] for files that cannot be used, [`Error::Failed`] for what the system refused.
+    /// [`Error::User`] for files that cannot be used, [`Error::Failed`] for what the system
+    /// refused.
     pub fn new(
         config: &Config,
         kvm: &Kvm,
@@ -232,8 +233,8 @@ impl Machine {
     }
 }
 
-/// Prepares vCPUs that have not run, for a start at `layout` if they are not to be restored, and tells what
-/// the guest's harts can do.
+/// Prepares vCPUs that have not run, for a start at `layout` unless they are to be restored.
+/// Returns the ISA that the guest sees.
 fn set_up(
     vcpus: &[VcpuFd],
     controller: &dyn InterruptController,
@@ -255,7 +256,7 @@ fn set_up(
         }
     }
     let mut isa = setup::probe_isa(&vcpus[0], &hidden)?;
-    // KVM tells of those it knows.
+    // KVM has reported the extensions that it knows.
     let unknown = extension.filter(|name| !KVM_EXTENSIONS.iter().any(|(_, known)| known == name));
     isa.extensions.extend(unknown.map(String::from));
     Ok(isa)
@@ -282,7 +283,8 @@ struct Vcpus<'a> {
 }
 
 impl Vcpus<'_> {
-    /// Starts the threads and makes them known to `running`. If one cannot be started, the run is told to end.
+    /// Starts the threads and makes them known to `running`. If one cannot be started, the run is
+    /// told to end.
     fn start(&self, vcpus: Vec<VcpuFd>, running: &mut Running) -> Result<Vec<JoinHandle<()>>> {
         let mut threads = Vec::new();
         for (index, fd) in vcpus.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What a guest consists of: its options, RAM, what is loaded into it, its device tree, its devices.
+//! What a guest consists of: options, RAM, boot files, device tree, devices.
 
 pub mod boot;
 pub mod config;

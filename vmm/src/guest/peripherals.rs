@@ -23,7 +23,7 @@ use vmm_sys_util::eventfd::EventFd;
 
 /// All devices of a guest.
 pub struct Peripherals {
-    /// Who answers which address.
+    /// The devices by address.
     pub bus: Bus,
     /// What is to be saved.
     pub states: States,
@@ -42,10 +42,12 @@ pub struct Peripherals {
 }
 
 impl Peripherals {
-    /// Creates the devices that `config` asks for, with interrupts to `controller`. `wake` is the event loop's.
+    /// Creates the devices that `config` asks for, with interrupts to `controller`. `wake` is the
+    /// event loop's.
     ///
     /// # Errors
-    /// [`Error::User`] for files that cannot be used, [`Error::Failed`] for what the system refused.
+    /// [`Error::User`] for files that cannot be used, [`Error::Failed`] for what the system
+    /// refused.
     pub fn new(
         config: &Config,
         tap: Option<SharedTap>,

@@ -6,13 +6,15 @@ use vm_memory::{
     GuestAddress, GuestMemoryMmap, GuestRegionCollection, GuestRegionMmap, MmapRegion,
 };
 
-/// Bytes of a huge page: what one leaf of the guest's second-stage page table maps one level above the last.
+/// Bytes of a huge page: what one leaf of the guest's second-stage page table maps one level above
+/// the last.
 pub const HUGE_PAGE: u64 = 2 << 20;
 
-/// `bytes` of zeroes from [`map::RAM_BASE`], in huge pages of hugetlbfs if `huge`; `bytes` is then a multiple of [`HUGE_PAGE`].
-/// The host provides pages as they are touched.
+/// `bytes` of zeroes from [`map::RAM_BASE`], in huge pages of hugetlbfs if `huge`; `bytes` is then
+/// a multiple of [`HUGE_PAGE`]. The host provides pages as they are touched.
 ///
-/// KVM of Linux 6.12 gives a riscv64 guest large leaves only for hugetlbfs; transparent huge pages do not count.
+/// KVM of Linux 6.12 gives a riscv64 guest large leaves only for hugetlbfs; transparent huge pages
+/// do not count.
 ///
 /// # Errors
 /// [`Error::User`] if the host has not so much memory, or not so many huge pages.
@@ -20,8 +22,9 @@ pub fn allocate(bytes: u64, huge: bool) -> Result<GuestMemoryMmap> {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_ANONYMOUS | libc::MAP_PRIVATE;
     let kind = if huge {
-        // Not MAP_NORESERVE: the host sets the pages aside now, since a missing one would kill the VMM later. The kernel
-        // places the mapping at a multiple of a huge page; so is RAM_BASE, as large leaves need it.
+        // Not MAP_NORESERVE: the host sets the pages aside now, since a missing one would kill the
+        // VMM later. The kernel places the mapping at a multiple of a huge page; so is RAM_BASE, as
+        // large leaves need it.
         libc::MAP_HUGETLB | libc::MAP_HUGE_2MB
     } else {
         libc::MAP_NORESERVE
@@ -35,8 +38,8 @@ pub fn allocate(bytes: u64, huge: bool) -> Result<GuestMemoryMmap> {
         })
 }
 
-/// Checks that the host has `bytes` of memory at all: it provides pages as the guest touches them and would kill the VMM
-/// when there are no more.
+/// Checks that the host has `bytes` of memory at all: it provides pages as the guest touches them
+/// and would kill the VMM when there are no more.
 ///
 /// # Errors
 /// [`Error::User`] if it has less.

@@ -1,4 +1,4 @@
-//! What the VMM wants of an interrupt controller.
+//! The interface between the VMM and its interrupt controller.
 
 use crate::bus::BusDevice;
 use crate::error::Result;
@@ -11,14 +11,14 @@ use std::sync::Arc;
 use trapless_devices::{StateReader, StateWriter};
 use vm_fdt::FdtWriter;
 
-/// What sets interrupt controllers apart for those who do not inject.
+/// Properties of an interrupt controller that other parts of the VMM depend on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Features {
-    /// Its value of `--irqchip`.
+    /// Name, as `--irqchip` has it.
     pub name: &'static str,
     /// ISA extension that a guest with this controller must see, and no other guest.
     pub isa_extension: Option<&'static str>,
-    /// Linux has its driver as a module: no device interrupts before the guest has loaded that.
+    /// Its Linux driver is a module: devices cannot interrupt before the guest has loaded it.
     pub late_driver: bool,
     /// Pending VS-level interrupts are part of its own state and not of that of the vCPUs.
     pub holds_pending: bool,
@@ -48,14 +48,15 @@ pub struct Window {
     pub base: u64,
     /// Length in bytes.
     pub len: u64,
-    /// Who answers.
+    /// The registers.
     pub device: Arc<dyn BusDevice>,
 }
 
 /// A descriptor to be watched, and what to do each time it becomes readable.
 pub type Watch = (RawFd, Box<dyn Fn() + Send>);
 
-/// A thread's right to interrupt the guest by the shortest way. Stays in its thread.
+/// Lets the thread that holds it interrupt the guest without system calls, if the controller can do
+/// that. Stays in its thread.
 pub type Permit = Option<Box<dyn Any>>;
 
 /// Phandle of the node that is every device's `interrupt-parent`. Those of the harts' local
@@ -66,10 +67,11 @@ pub const PHANDLE: u32 = 1;
 ///
 /// Does not cover how a vCPU takes an interrupt: KVM and the hart do that.
 pub trait InterruptController: Send + Sync {
-    /// What sets it apart.
+    /// Its properties.
     fn features(&self) -> Features;
 
-    /// Connects a device to `source`, by `way` if the controller has a choice of ways for each source.
+    /// Connects a device to `source`, by `way` if the controller has a choice of ways for each
+    /// source.
     ///
     /// # Errors
     /// [`Error::Failed`](crate::error::Error::Failed) if KVM refuses the source.
@@ -90,26 +92,26 @@ pub trait InterruptController: Send + Sync {
     /// Appends the state. The vCPUs do not run.
     ///
     /// # Errors
-    /// What KVM said.
+    /// The error that KVM returned.
     fn save(&self, to: &mut StateWriter) -> io::Result<()>;
 
     /// Prepares for a restore, before the devices drive their wires; `from` is read here or in
     /// [`InterruptController::restore`].
     ///
     /// # Errors
-    /// A sentence.
+    /// A sentence for the user.
     fn begin_restore(&self, from: &mut StateReader<'_>) -> std::result::Result<(), String> {
         let _ = from;
         Ok(())
     }
 
-    /// Takes over a state, after the devices have driven their wires.
+    /// Restores the state, after the devices have driven their wires.
     ///
     /// # Errors
-    /// A sentence.
+    /// A sentence for the user.
     fn restore(&self, from: &mut StateReader<'_>) -> std::result::Result<(), String>;
 
-    /// What was done since the guest's start.
+    /// Counts since the guest's start.
     fn injections(&self) -> Injections;
 
     /// To be held by a thread that runs device models.
@@ -130,7 +132,8 @@ pub trait InterruptController: Send + Sync {
     }
 }
 
-/// `interrupts-extended` for the supervisor external interrupt of every hart. A guest has no M-mode.
+/// `interrupts-extended` for the supervisor external interrupt of every hart. A guest has no
+/// M-mode.
 pub fn external_interrupts(cpu_intc: &[u32]) -> Vec<u32> {
     const S_EXTERNAL: u32 = 9;
     cpu_intc

@@ -89,7 +89,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// The numbers now.
+    /// The current numbers.
     pub fn totals(&self) -> Injections {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Injections {

@@ -8,7 +8,8 @@ use clap::ValueEnum;
 pub enum Choice {
     /// PLIC in user space, interprocessor interrupts by SBI; any guest, any host
     Plic,
-    /// Xtrapless; the guest needs the drivers of this project and has no UART before they are loaded
+    /// Xtrapless; the guest needs the drivers of this project and has no UART before they are
+    /// loaded
     Trapless,
     /// AIA: APLIC and IMSICs in KVM; any guest, hosts with AIA
     Aia,
@@ -23,8 +24,8 @@ pub enum Inject {
     Auto,
     /// Xtrapless: by the instruction, without a system call
     Ugenvsei,
-    /// By writing an eventfd that KVM turns into an interrupt; with AIA into a message to a vCPU's interrupt file, the APLIC
-    /// is then the VMM's
+    /// By writing an eventfd that KVM turns into an interrupt; with AIA into a message to a vCPU's
+    /// interrupt file, the APLIC is then the VMM's
     Irqfd,
     /// By KVM_IRQ_LINE: wires of Xtrapless' table or of the APLIC
     Ioctl,

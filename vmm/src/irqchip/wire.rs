@@ -43,7 +43,7 @@ pub trait Wire: IrqLine {
     /// Makes an edge-triggered source pending. Other sources ignore it.
     fn pulse(&self) {}
 
-    /// Has `device` called each time the guest has completed a [`Kind::Resample`] source, whose line
+    /// Calls `device` each time the guest has completed a [`Kind::Resample`] source, whose line
     /// is low then. May be called from any thread. Other sources ignore it.
     fn on_completion(&self, device: Box<dyn Fn() + Send + Sync>) {
         let _ = device;

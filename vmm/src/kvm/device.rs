@@ -16,7 +16,7 @@ impl KvmDevice {
     /// Creates a device of type `kind` (`KVM_DEV_TYPE_*`).
     ///
     /// # Errors
-    /// What KVM said.
+    /// The error that KVM returned.
     pub fn create(vm: &VmFd, kind: u32) -> io::Result<Self> {
         let mut request = kvm_create_device {
             type_: kind,
@@ -28,7 +28,7 @@ impl KvmDevice {
     /// Sets an attribute of at most eight bytes.
     ///
     /// # Errors
-    /// What KVM said.
+    /// The error that KVM returned.
     pub fn set(&self, group: u32, attribute: u64, value: u64) -> io::Result<()> {
         // The host is little-endian, so u32 attributes are the first four bytes.
         let request = kvm_device_attr {
@@ -43,7 +43,7 @@ impl KvmDevice {
     /// Reads an attribute of at most eight bytes.
     ///
     /// # Errors
-    /// What KVM said.
+    /// The error that KVM returned.
     pub fn get(&self, group: u32, attribute: u64) -> io::Result<u64> {
         let mut value = 0u64;
         let mut request = kvm_device_attr {

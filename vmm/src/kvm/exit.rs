@@ -10,9 +10,9 @@ pub enum Reason {
     MmioRead(u16),
     /// Store to a device's window.
     MmioWrite(u16),
-    /// Load from an address nobody answers.
+    /// Load from an address without a device.
     UnmappedRead,
-    /// Store to an address nobody answers.
+    /// Store to an address without a device.
     UnmappedWrite,
     /// SBI call that KVM forwards, by extension id.
     Sbi(u64),

@@ -1,7 +1,7 @@
 //! The ISA a guest is told about.
 
-/// Extensions KVM can name, by their `KVM_RISCV_ISA_EXT_*` number (Linux UAPI `asm/kvm.h`), with the name used
-/// in the device tree (devicetree binding `riscv/extensions.yaml`).
+/// Extensions KVM can name, by their `KVM_RISCV_ISA_EXT_*` number (Linux UAPI `asm/kvm.h`), with
+/// the name used in the device tree (devicetree binding `riscv/extensions.yaml`).
 pub const KVM_EXTENSIONS: [(u64, &str); 71] = [
     (0, "a"),
     (1, "c"),
@@ -76,7 +76,7 @@ pub const KVM_EXTENSIONS: [(u64, &str); 71] = [
     (70, "zalrsc"),
 ];
 
-/// What the guest's harts can do, as KVM reported it for vCPU 0.
+/// ISA of the guest's harts, as KVM reports it for vCPU 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Isa {
     /// Names of the extensions in lower case, single letters and others, in any order.

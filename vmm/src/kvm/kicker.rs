@@ -26,7 +26,8 @@ impl Kicker {
     pub fn new(vcpu: &VcpuFd) -> Result<Self> {
         let fd = duplicate(vcpu)?;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping at an address of the kernel's choice; the first page of a vCPU is kvm_run's head.
+        // SAFETY: a new mapping at an address of the kernel's choice; the first page of a vCPU is
+        // kvm_run's head.
         let page = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -49,7 +50,8 @@ impl Kicker {
     /// Sets `immediate_exit`; a signal to the thread must follow to end a `KVM_RUN` under way.
     pub fn request_exit(&self) {
         let offset = std::mem::offset_of!(kvm_bindings::kvm_run, immediate_exit);
-        // SAFETY: the byte lies in the page mapped for the life of `self`; KVM reads it without a lock.
+        // SAFETY: the byte lies in the page mapped for the life of `self`; KVM reads it without a
+        // lock.
         let flag = unsafe { AtomicU8::from_ptr(self.page.cast::<u8>().add(offset)) };
         flag.store(1, Ordering::SeqCst);
     }

@@ -21,7 +21,7 @@ pub fn register(kind: u32, index: u32) -> u64 {
 /// Reads a 64-bit register.
 ///
 /// # Errors
-/// What KVM said.
+/// The error that KVM returned.
 pub fn get(vcpu: &VcpuFd, kind: u32, index: u32) -> Result<u64, kvm_ioctls::Error> {
     let mut bytes = [0; 8];
     vcpu.get_one_reg(register(kind, index), &mut bytes)?;
@@ -31,7 +31,7 @@ pub fn get(vcpu: &VcpuFd, kind: u32, index: u32) -> Result<u64, kvm_ioctls::Erro
 /// Writes a 64-bit register.
 ///
 /// # Errors
-/// What KVM said.
+/// The error that KVM returned.
 pub fn set(vcpu: &VcpuFd, kind: u32, index: u32, value: u64) -> Result<(), kvm_ioctls::Error> {
     vcpu.set_one_reg(register(kind, index), &value.to_le_bytes())
         .map(|_| ())
@@ -62,7 +62,7 @@ struct RegisterList {
 /// Ids of all registers of a vCPU.
 ///
 /// # Errors
-/// What KVM said.
+/// The error that KVM returned.
 pub fn register_ids(vcpu: &VcpuFd) -> std::io::Result<Vec<u64>> {
     let mut list = Box::new(RegisterList {
         n: REGISTERS_MAX as u64,

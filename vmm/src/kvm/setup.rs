@@ -10,7 +10,8 @@ use kvm_bindings::{
 };
 use kvm_ioctls::VcpuFd;
 
-// Indices of registers (Linux UAPI asm/kvm.h): `struct kvm_riscv_core`, `kvm_riscv_config`, `kvm_riscv_timer`.
+// Indices of registers (Linux UAPI asm/kvm.h): `struct kvm_riscv_core`, `kvm_riscv_config`,
+// `kvm_riscv_timer`.
 const CORE_A0: u32 = 10;
 const CORE_A1: u32 = 11;
 const CONFIG_CBOM_BLOCK: u32 = 1;
@@ -20,10 +21,10 @@ const TIMER_FREQUENCY: u32 = 0;
 
 const SATP_MODE_SV39: u64 = 8;
 
-/// Switches off what the guest shall not see, as far as KVM can.
+/// Disables the extensions that the guest shall not see, as far as KVM can.
 ///
-/// KVM cannot switch off every extension (Sstc, for instance, has no control of its own that KVM would use); it is
-/// enough then that the device tree does not name it.
+/// KVM cannot disable every extension (Sstc, for instance, has no control of its own that KVM would
+/// use); it is enough then that the device tree does not name it.
 pub fn disable_extensions(vcpu: &VcpuFd, hidden: &[String]) {
     for &(id, name) in &KVM_EXTENSIONS {
         if hidden.iter().any(|h| h == name) {
@@ -32,7 +33,7 @@ pub fn disable_extensions(vcpu: &VcpuFd, hidden: &[String]) {
     }
 }
 
-/// Lets the guest use the SBI debug console; kernels before 6.6 do not forward it.
+/// Enables the SBI debug console; kernels before 6.6 do not forward it.
 pub fn enable_debug_console(vcpu: &VcpuFd) {
     let _ = set(
         vcpu,
@@ -42,7 +43,7 @@ pub fn enable_debug_console(vcpu: &VcpuFd) {
     );
 }
 
-/// Asks KVM what the guest's harts can do and takes `hidden` out.
+/// Asks KVM for the ISA of the guest's harts, without the extensions in `hidden`.
 ///
 /// # Errors
 /// [`Error::Failed`] if KVM does not tell the frequency of `time`.
@@ -76,8 +77,9 @@ pub fn probe_isa(vcpu: &VcpuFd, hidden: &[String]) -> Result<Isa> {
     Ok(isa)
 }
 
-/// Sets the registers for the start: hart 0 at the kernel's entry with `a0` = hart id and `a1` = device tree
-/// (Linux `Documentation/arch/riscv/boot.rst`), the others stopped until the guest starts them by SBI HSM.
+/// Sets the registers for the start: hart 0 at the kernel's entry with `a0` = hart id and `a1` =
+/// device tree (Linux `Documentation/arch/riscv/boot.rst`), the others stopped until the guest
+/// starts them by SBI HSM.
 ///
 /// # Errors
 /// [`Error::Failed`] with the register KVM refused.

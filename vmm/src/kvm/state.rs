@@ -19,7 +19,7 @@ const ISA_EXT_SSTC: u32 = 8;
 /// SSIP, STIP and SEIP.
 const VS_INTERRUPTS: u64 = 1 << 1 | 1 << 5 | 1 << 9;
 
-/// Appends everything KVM knows of a vCPU that does not run.
+/// Appends the registers and the MP state of a vCPU that does not run.
 ///
 /// # Errors
 /// [`Error::Failed`] if KVM does not tell.
@@ -38,7 +38,7 @@ pub fn save(vcpu: &VcpuFd, to: &mut StateWriter) -> Result<()> {
     Ok(())
 }
 
-/// What [`restore`] restores.
+/// The part of a vCPU's state to restore.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
     /// Everything but the timer.
@@ -53,7 +53,7 @@ pub enum Part {
     },
 }
 
-/// Takes over a part of a saved vCPU that has not run.
+/// Restores a part of a saved vCPU to one that has not run.
 ///
 /// # Errors
 /// [`Error::User`] if the state is damaged or from a host that differs.
@@ -95,8 +95,8 @@ pub fn restore(vcpu: &VcpuFd, mut from: StateReader<'_>, part: Part) -> Result<(
         }
         Part::Timer { time } => {
             let sstc = get(vcpu, KVM_REG_RISCV_ISA_EXT, ISA_EXT_SSTC).unwrap_or(0) == 1;
-            // In the order frequency, time, comparator, state: the state starts the timer. With Sstc the comparator
-            // is all there is.
+            // In the order frequency, time, comparator, state: the state starts the timer. With
+            // Sstc the comparator is all there is.
             registers.sort_by_key(|&(id, _)| id);
             registers
                 .into_iter()

@@ -13,7 +13,10 @@ use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 pub fn open(cpus: u16) -> Result<Kvm> {
     let kvm = Kvm::new().map_err(|e| {
         Error::user(match e.errno() {
-            libc::ENOENT => "there is no /dev/kvm; the host needs the H extension and the kvm module (modprobe kvm)".into(),
+            libc::ENOENT => {
+                "there is no /dev/kvm; the host needs the H extension and the kvm module (modprobe kvm)"
+                    .into()
+            }
             libc::EACCES => "no permission for /dev/kvm; run as root or join the group kvm".into(),
             _ => format!("cannot open /dev/kvm: {e}"),
         })

@@ -6,7 +6,7 @@
 //! status          ok running      or: ok paused
 //! save FILE       ok              pauses the guest, which stays paused: resume or quit
 //! stats           ok {...}        what --stats writes, as far as it is known
-//! move N US CPU,..  ok            moves vCPU 0 to these host CPUs in turn, N times, one each US microseconds
+//! move N US CPU,..  ok            moves vCPU 0 to these host CPUs in turn, N times, every US us
 //! moved           ok N            how often it was moved by the last `move`
 //! quit            ok              ends the VMM
 //! anything else   error: ...
@@ -29,17 +29,17 @@ use vmm_sys_util::eventfd::EventFd;
 pub enum Command {
     /// Stop the guest's vCPUs.
     Pause,
-    /// Let them go on.
+    /// Let them continue.
     Resume,
-    /// Tell whether they run.
+    /// Report whether they run.
     Status,
     /// Pause and write the guest to a file.
     Save(PathBuf),
-    /// Tell the statistics.
+    /// Report the statistics.
     Stats,
     /// Move vCPU 0 between host CPUs.
     Move(Moves),
-    /// Tell how often that was done.
+    /// Report how often that was done.
     Moved,
     /// End.
     Quit,
@@ -49,7 +49,7 @@ impl Command {
     /// Parses a line.
     ///
     /// # Errors
-    /// A sentence.
+    /// A sentence for the user.
     pub fn parse(line: &str) -> std::result::Result<Self, String> {
         let line = line.trim();
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
@@ -74,7 +74,7 @@ impl Command {
     }
 }
 
-/// What a command is answered with, without `ok` or `error:`.
+/// The answer to a command, without `ok` or `error:`.
 pub type Answer = std::result::Result<String, String>;
 
 struct Request {
@@ -146,7 +146,7 @@ impl Control {
                 .unwrap_or_else(PoisonError::into_inner)
                 .pop_front();
             let Some(request) = next else { return };
-            // A client that went away does not want to know.
+            // The client may be gone.
             let _ = request.answer.send(execute(request.command));
         }
     }

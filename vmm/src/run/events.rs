@@ -1,4 +1,4 @@
-//! The main thread's event loop: input, signals, back-ends of devices, alarms, and the end of the run.
+//! The main thread's event loop: input, signals, back-ends, alarms, and the end of the run.
 
 use crate::devices::input::InputSink;
 use crate::devices::locked::Served;
@@ -16,7 +16,7 @@ use vmm_sys_util::eventfd::EventFd;
 
 /// What the event loop does with the guest as a whole.
 pub trait Operator {
-    /// SIGUSR1: pause the guest, or let it go on.
+    /// SIGUSR1: pause the guest, or resume it.
     fn toggle(&self) {}
     /// SIGUSR2: save the guest and end.
     fn save_and_end(&self) {}
@@ -75,7 +75,8 @@ impl EventLoop {
             .map_err(|e| Error::failed("cannot watch a descriptor", e))
     }
 
-    /// Calls `action` each time `fd` becomes readable (edge: what is left unread is not reported again).
+    /// Calls `action` each time `fd` becomes readable (edge: what is left unread is not reported
+    /// again).
     ///
     /// # Errors
     /// [`Error::Failed`] if the descriptor cannot be watched.

@@ -12,7 +12,7 @@ struct State {
     waiting: usize,
 }
 
-/// Closed while the guest is paused. Who closes it has to make the vCPUs leave `KVM_RUN`.
+/// Closed while the guest is paused. Whoever closes it must also make the vCPUs leave `KVM_RUN`.
 #[derive(Default)]
 pub struct Gate {
     state: Mutex<State>,
@@ -24,18 +24,19 @@ impl Gate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for a thread, to be made before the thread is started, so that a closed gate waits for it.
+    /// Registers a thread. Call it before the thread starts, so that a closed gate waits for that
+    /// thread.
     pub fn ticket(self: &Arc<Self>) -> Ticket {
         self.state().threads += 1;
         Ticket(Arc::clone(self))
     }
 
-    /// Threads wait from their next [`Ticket::pass`] on.
+    /// Makes threads wait at their next [`Ticket::pass`].
     pub fn close(&self) {
         self.state().closed = true;
     }
 
-    /// Lets all threads go on.
+    /// Lets all threads continue.
     pub fn open(&self) {
         self.state().closed = false;
         self.changed.notify_all();
@@ -57,11 +58,12 @@ impl Gate {
     }
 }
 
-/// A thread's right to pass.
+/// A thread's registration with the gate.
 pub struct Ticket(Arc<Gate>);
 
 impl Ticket {
-    /// Returns at once while the gate is open or `stopping` is set (then [`Gate::open`] must follow), else when it opens.
+    /// Returns at once while the gate is open or `stopping` is set (then [`Gate::open`] must
+    /// follow), else when it opens.
     pub fn pass(&self, stopping: &AtomicBool) {
         let mut state = self.0.state();
         if !state.closed {

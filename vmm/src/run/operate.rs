@@ -54,16 +54,17 @@ pub struct Running {
     pub mover: RefCell<Option<Mover>>,
 }
 
-/// vCPUs leave `KVM_RUN` within microseconds; a host that does not get to it for so long has another problem.
+/// How long to wait for vCPUs to leave `KVM_RUN`; unless the host is stuck, it takes microseconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Running {
-    /// Makes vCPUs leave `KVM_RUN`. They look at what is wanted of them only then, and `immediate_exit` makes
-    /// `KVM_RUN` return even if the signal arrives just before it.
+    /// Makes vCPUs leave `KVM_RUN`. They look at what is wanted of them only then, and
+    /// `immediate_exit` makes `KVM_RUN` return even if the signal arrives just before it.
     pub fn kick(&self) {
         for (kicker, thread) in &self.threads {
             kicker.request_exit();
-            // SAFETY: threads are joined only after this value is gone, so the id is that of our thread.
+            // SAFETY: threads are joined only after this value is gone, so the id is that of our
+            // thread.
             unsafe { libc::pthread_kill(*thread, SIGRTMIN()) };
         }
     }

@@ -25,8 +25,9 @@ impl Outcome {
         }
     }
 
-    /// From the numbers of `KVM_EXIT_SYSTEM_EVENT` (Linux `Documentation/virt/kvm/api.rst`); `data[0]` is the SBI
-    /// reset reason, 1 meaning system failure (SBI specification, SRST extension).
+    /// From the numbers of `KVM_EXIT_SYSTEM_EVENT` (Linux `Documentation/virt/kvm/api.rst`);
+    /// `data[0]` is the SBI reset reason, 1 meaning system failure (SBI specification, SRST
+    /// extension).
     pub fn from_system_event(event: u32, data: &[u64]) -> Self {
         const SHUTDOWN: u32 = 1;
         const RESET: u32 = 2;

@@ -69,12 +69,14 @@ impl Whole<'_> {
     /// Writes the guest to `path`.
     ///
     /// # Errors
-    /// [`Error::Failed`] if KVM does not tell something, [`Error::User`] if the file cannot be written.
+    /// [`Error::Failed`] if KVM does not tell something, [`Error::User`] if the file cannot be
+    /// written.
     pub fn save(&self, path: &Path) -> Result<()> {
         let mut sections = Sections::new();
         let mut add = |name: &str, bytes: Vec<u8>| sections.insert(name.into(), bytes);
         add("shape", self.shape.json().to_string().into_bytes());
-        // vCPUs first: leaving `KVM_RUN` was the last thing that changed them, whatever devices do meanwhile.
+        // vCPUs first: leaving `KVM_RUN` was the last thing that changed them, whatever devices do
+        // meanwhile.
         for (index, fd) in self.vcpus.iter().enumerate() {
             let mut writer = StateWriter::default();
             state::save(fd, &mut writer)?;

@@ -8,7 +8,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 pub struct Signals(OwnedFd);
 
 impl Signals {
-    /// Blocks SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 in this thread (threads started later inherit that) and receives them.
+    /// Blocks SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 in this thread (threads started later
+    /// inherit that) and receives them.
     ///
     /// # Errors
     /// [`Error::Failed`] if the system call fails.

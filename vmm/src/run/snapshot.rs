@@ -6,8 +6,8 @@
 //! RAM:      u64 guest physical address, 4096 bytes       pages of zeroes are left out
 //!           u64::MAX, u64 checksum of all that            end
 //! ```
-//! Numbers are little-endian. Everything is checked before it is used, but a file that someone else wrote may make the
-//! guest do anything, as its kernel might.
+//! Numbers are little-endian. Everything is checked before it is used, but a file that someone else
+//! wrote may make the guest do anything, as its kernel might.
 
 use crate::error::{Error, Result};
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ const MAX_SECTION: u64 = 16 << 20;
 /// Everything but RAM, by name.
 pub type Sections = BTreeMap<String, Vec<u8>>;
 
-/// FNV-1a over 64-bit words: it is to find damage, not intent.
+/// FNV-1a over 64-bit words: it detects damage, not tampering.
 #[derive(Clone, Copy)]
 struct Checksum(u64);
 

@@ -13,7 +13,7 @@ pub struct Stats {
     pub slots: Vec<String>,
     /// The guest's interrupt controller, as `--irqchip` names it.
     pub irqchip: &'static str,
-    /// What was done to interrupt the guest.
+    /// How the VMM interrupted the guest.
     pub injections: Injections,
     /// How often the guest was started again.
     pub reboots: u64,
@@ -25,7 +25,7 @@ impl Stats {
         format!("{:#}\n", self.value())
     }
 
-    /// The same as a value.
+    /// The statistics as a JSON value.
     pub fn value(&self) -> Value {
         let vcpus: Vec<Value> = self
             .vcpus

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use vmm_sys_util::eventfd::EventFd;
 
-/// How the run ends; the first who says it decides.
+/// How the run ends: as the first request says.
 pub struct Stop {
     outcome: Mutex<Option<Outcome>>,
     /// True from the first [`Stop::request`] on.

@@ -19,7 +19,7 @@ use vm_memory::GuestMemoryMmap;
 
 const CSR_SEED: u64 = 0x015;
 
-/// What the loop of a vCPU needs.
+/// What a vCPU's loop uses.
 pub struct Context {
     /// Number of the vCPU.
     pub index: u32,
@@ -110,8 +110,8 @@ impl Context {
         counts.add(reason);
     }
 
-    /// A signal ended `KVM_RUN`, which completed the last exit before: `true` if the vCPU shall end, else it waits while
-    /// the guest is paused.
+    /// A signal ended `KVM_RUN`, which completed the last exit before: `true` if the vCPU shall
+    /// end, else it waits while the guest is paused.
     fn interrupted(&self, vcpu: &mut VcpuFd) -> bool {
         self.count(Reason::Signal);
         // Before looking at what is wanted: a request after the look sets it again.
@@ -132,7 +132,8 @@ impl Context {
     }
 
     fn sbi_call(&self, vcpu: &mut VcpuFd) -> u64 {
-        // SAFETY: the exit reason says that this member of the union is valid, and any bits are valid integers.
+        // SAFETY: the exit reason says that this member of the union is valid, and any bits are
+        // valid integers.
         let call = unsafe { &mut vcpu.get_kvm_run().__bindgen_anon_1.riscv_sbi };
         let (extension, function) = (call.extension_id, call.function_id);
         let answer = self.controller.sbi_call(extension, function, &call.args);
@@ -159,16 +160,18 @@ fn run_error(error: kvm_ioctls::Error) -> String {
     }
 }
 
-/// KVM forwards `seed` (Zkr) and CSRs it does not know. `seed` returns 16 random bits with status ES16
-/// (scalar cryptography specification, entropy source), the others read as zero.
+/// KVM forwards `seed` (Zkr) and CSRs it does not know. `seed` returns 16 random bits with status
+/// ES16 (scalar cryptography specification, entropy source), the others read as zero.
 fn csr_access(vcpu: &mut VcpuFd) -> u64 {
-    // SAFETY: the exit reason says that this member of the union is valid, and any bits are valid integers.
+    // SAFETY: the exit reason says that this member of the union is valid, and any bits are valid
+    // integers.
     let access = unsafe { &mut vcpu.get_kvm_run().__bindgen_anon_1.riscv_csr };
     access.ret_value = 0;
     if access.csr_num == CSR_SEED {
         const ES16: u64 = 0b10 << 30;
         let mut bytes = [0u8; 2];
-        // SAFETY: the buffer has the length given. Requests this short do not fail once the pool is ready.
+        // SAFETY: the buffer has the length given. Requests this short do not fail once the pool is
+        // ready.
         let got =
             unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), libc::GRND_NONBLOCK) };
         if got == 2 {

@@ -162,7 +162,7 @@ impl TestDevice {
         drop(self.idle(control));
     }
 
-    /// Goes on after [`TestDevice::pause`].
+    /// Resumes after [`TestDevice::pause`].
     pub fn resume(&self) {
         lock(&self.control).paused = false;
         self.changed.notify_all();
@@ -200,7 +200,7 @@ impl TestDevice {
             self.changed.notify_all();
             if control.running && setup.interval > 0 {
                 let interval = Duration::from_micros(setup.interval.into());
-                // Ends early if something changed, for which a longer round trip is no loss.
+                // Wakes early when anything changes, which only shortens the interval.
                 control = self
                     .changed
                     .wait_timeout(control, interval)
@@ -322,6 +322,6 @@ impl TestDevice {
 }
 
 fn entry(setup: Setup, index: usize) -> GuestAddress {
-    // A page that the guest changed after the start is not checked, only refused by each access.
+    // PAGE is checked at the start only. Accesses outside RAM fail and are ignored.
     GuestAddress(setup.page.wrapping_add(ENTRY * index as u64))
 }

@@ -19,7 +19,8 @@ pub trait Slot: BusDevice + Served + Stateful {
     /// Does what a write of `queue` to QueueNotify does.
     fn notify(&self, queue: u32);
 
-    /// Looks into all queues, for notifications that were under way when the guest was saved. One too many does no harm.
+    /// Looks into all queues, for notifications that were under way when the guest was saved. A
+    /// spurious one does no harm.
     fn notify_all(&self) {
         let mut status = [0; 4];
         self.read(STATUS, &mut status);

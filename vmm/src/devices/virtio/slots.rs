@@ -85,7 +85,8 @@ impl<'a> Slots<'a> {
     /// Fills the slots: disks, network, console, entropy.
     ///
     /// # Errors
-    /// [`Error::User`] for disks that cannot be used, [`Error::Failed`] for what the system refused.
+    /// [`Error::User`] for disks that cannot be used, [`Error::Failed`] for what the system
+    /// refused.
     pub fn fill(wanted: Wanted<'_>, host: Host<'a>, bus: &'a mut Bus) -> Result<Self> {
         let mut slots = Self {
             host,

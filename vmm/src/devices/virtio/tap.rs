@@ -5,7 +5,8 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use trapless_devices::virtio::net::{NetBackend, Tap};
 
-/// A tap interface that survives the restart of a guest: closing it would take its configuration with it.
+/// A tap interface that survives the restart of a guest: closing it would take its configuration
+/// with it.
 #[derive(Clone)]
 pub struct SharedTap {
     tap: Arc<Mutex<Tap>>,
@@ -51,8 +52,8 @@ impl AsRawFd for SharedTap {
     }
 }
 
-/// A locally administered MAC address that depends on the interface's name only (FNV-1a), so that two guests of a
-/// host differ and one guest keeps its own.
+/// A locally administered MAC address that depends on the interface's name only (FNV-1a), so that
+/// two guests of a host differ and one guest keeps its own.
 fn mac_address(tap: &str) -> [u8; 6] {
     let hash = tap.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)

@@ -1,7 +1,7 @@
-//! An APLIC in the VMM, for guests whose IMSICs alone are in KVM: the wires of devices become messages.
+//! An APLIC in the VMM, for guests whose IMSICs alone are in KVM: it turns wires into messages.
 //!
-//! A guest has a supervisor-level domain only. It is the child of a machine-level domain that nobody sees and that
-//! delegates everything.
+//! A guest has a supervisor-level domain only. It is the child of a machine-level domain that
+//! nobody sees and that delegates everything.
 
 use crate::bus::{BusDevice, fill, value};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ const DELEGATE: u32 = 1 << 10;
 /// Longest saved state in bytes.
 const STATE_LIMIT: usize = 1 << 20;
 
-/// Takes the messages that the APLIC sends.
+/// Called with each message that the APLIC sends.
 pub type Send = Box<dyn Fn(Message) + std::marker::Send + Sync>;
 
 /// The APLIC.
@@ -41,7 +41,8 @@ impl UserAplic {
         }
     }
 
-    /// A poisoned mutex still holds a usable APLIC: no method of it leaves a half-done change behind.
+    /// A poisoned mutex still holds a usable APLIC: no method of it leaves a half-done change
+    /// behind.
     fn model(&self) -> MutexGuard<'_, Aplic> {
         self.model.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -61,8 +62,8 @@ impl UserAplic {
         self.send(&model, message.into_iter());
     }
 
-    /// Sends while the APLIC is locked: a guest that has written a source's target waits for no message to the old one
-    /// any more, and may use its identity for something else.
+    /// Sends messages with the APLIC locked: a guest that has written a source's target expects no
+    /// further message to the old one, whose identity it may reuse.
     fn send(&self, _: &MutexGuard<'_, Aplic>, messages: impl Iterator<Item = (u64, Message)>) {
         for (_, message) in messages {
             (self.send)(message);
@@ -75,7 +76,7 @@ impl UserAplic {
         to.bytes(&serde_json::to_vec(&*self.model()).unwrap_or_default());
     }
 
-    /// Takes over a state. Wires are then as they were saved.
+    /// Restores the state, wires included.
     ///
     /// # Errors
     /// [`StateError`] if it is not the state of such an APLIC.
@@ -152,7 +153,8 @@ mod tests {
         assert!(three.restore(&mut StateReader::new(&bytes)).is_err());
     }
 
-    /// A guest that has given a source another target takes what arrives for the old one from then on for something else's.
+    /// After a guest has written a source's target, a message to the old one would count as another
+    /// source's.
     #[test]
     fn a_source_gets_another_target_only_when_its_message_has_been_sent() {
         use std::sync::atomic::{AtomicBool, Ordering};

@@ -14,13 +14,13 @@ pub struct Aia {
     pub(super) ids: u32,
     /// The APLIC, unless KVM has it.
     pub(super) aplic: Option<Arc<UserAplic>>,
-    /// What was done.
+    /// Counts since the guest's start.
     pub counters: Arc<Counters>,
 }
 
 impl Aia {
-    /// Wraps an AIA that KVM has for `vcpus` vCPUs, with `ids` identities in each interrupt file; with an APLIC of
-    /// the VMM if `split`, for which KVM's has no sources.
+    /// Wraps an AIA that KVM has for `vcpus` vCPUs, with `ids` identities in each interrupt file;
+    /// with an APLIC of the VMM if `split`, for which KVM's has no sources.
     pub fn new(port: Arc<dyn Port>, vcpus: u16, ids: u32, split: bool) -> Self {
         let counters = Arc::<Counters>::default();
         let messages = Messages {

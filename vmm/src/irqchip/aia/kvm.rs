@@ -90,8 +90,8 @@ impl Port for KvmPort {
 /// Creates the AIA of a VM whose vCPUs exist and have not run; with an APLIC of the VMM if `split`.
 ///
 /// # Errors
-/// [`Error::User`] if the host has no AIA or no guest interrupt files for `mode`, [`Error::Failed`] if KVM refuses
-/// anything else.
+/// [`Error::User`] if the host has no AIA or no guest interrupt files for `mode`, [`Error::Failed`]
+/// if KVM refuses anything else.
 pub fn create(vm: &Arc<VmFd>, vcpus: u16, mode: Mode, split: bool) -> Result<Arc<Aia>> {
     if !supported(vm) {
         return Err(Error::user(

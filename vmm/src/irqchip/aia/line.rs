@@ -43,7 +43,8 @@ impl Wire for Line {
 impl IrqLine for Line {
     fn set(&self, high: bool) {
         if self.kind == Kind::Edge {
-            // A device says so at each of its events, and when its driver has acknowledged one of two.
+            // Devices set the line high at each event, and again when the driver has acknowledged
+            // one of two.
             if high {
                 self.pulse();
             }

@@ -5,10 +5,11 @@ use crate::irqchip::injections::{Counters, count};
 use crate::map;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Messages that have an irqfd; a guest that programs more of them is served by a system call with the whole message.
+/// Most messages that have an irqfd. Further ones are sent by `KVM_SIGNAL_MSI`, which carries the
+/// whole message.
 pub(super) const ROUTES: usize = 1024;
 
-/// The way of messages to interrupt files, by irqfd.
+/// Sends messages to interrupt files by irqfds.
 pub(super) struct Messages {
     pub(super) port: Arc<dyn Port>,
     pub(super) vcpus: u16,
@@ -19,7 +20,7 @@ pub(super) struct Messages {
 
 impl Messages {
     pub(super) fn send(&self, hart: u32, identity: u32) {
-        // Nobody is there.
+        // There is no such interrupt file or identity.
         if hart >= u32::from(self.vcpus) || identity == 0 {
             return;
         }

@@ -1,15 +1,15 @@
-//! The AIA of a guest: APLIC and IMSICs in KVM (`KVM_DEV_TYPE_RISCV_AIA`), or the IMSICs alone and an
-//! APLIC in the VMM.
+//! The AIA of a guest: APLIC and IMSICs in KVM (`KVM_DEV_TYPE_RISCV_AIA`), or the IMSICs alone and
+//! an APLIC in the VMM.
 //!
 //! ```text
-//! device -- wire --> KVM_IRQ_LINE --> APLIC (KVM) ---- MSI --> interrupt file of a vCPU (guest file of a hart, or memory)
-//! device -- wire --> APLIC (VMM) -- irqfd with route -- MSI --> ...
+//! device -- wire --> KVM_IRQ_LINE --> APLIC (KVM) ---- MSI --> interrupt file of a vCPU
+//! device -- wire --> APLIC (VMM) -- irqfd with route -- MSI --> interrupt file of a vCPU
 //! ```
-//! The second way makes each interrupt one write of an eventfd, and the guest's device tree calls its
-//! virtio devices edge-triggered, so that no access to the APLIC ends an interrupt.
+//! The second way makes each interrupt one write of an eventfd, and the guest's device tree calls
+//! its virtio devices edge-triggered, so that no access to the APLIC ends an interrupt.
 //!
-//! A vCPU's interrupt file is a guest interrupt file of the hart it runs on while one is free there,
-//! else memory that KVM emulates.
+//! A vCPU's interrupt file is a guest interrupt file of the hart it runs on while one is free
+//! there, else memory that KVM emulates.
 
 pub mod aplic;
 pub mod controller;

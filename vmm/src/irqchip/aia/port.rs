@@ -1,4 +1,4 @@
-//! What AIA needs of KVM, so that the rest knows no system call and is tested on any host.
+//! KVM's side of AIA behind a trait, so that other modules run in tests anywhere.
 
 use std::io;
 
@@ -6,7 +6,8 @@ use std::io;
 pub trait Port: Send + Sync {
     /// `KVM_IRQ_LINE`.
     fn irq_line(&self, source: u32, high: bool) -> io::Result<()>;
-    /// Routes GSI n to message n, an address and data (`KVM_SET_GSI_ROUTING`), and gives the last GSI, a new one, an irqfd.
+    /// Routes GSI n to message n, an address and data (`KVM_SET_GSI_ROUTING`), and attaches an
+    /// irqfd to the last GSI, which is new.
     fn add_route(&self, messages: &[(u64, u32)]) -> io::Result<()>;
     /// Writes the irqfd of a GSI.
     fn write_irqfd(&self, gsi: usize) -> io::Result<()>;

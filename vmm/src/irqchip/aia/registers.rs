@@ -1,6 +1,7 @@
 //! Registers of APLIC and interrupt files (RISC-V Advanced Interrupt Architecture).
 
-/// Wired sources of the APLIC, enough for all devices and 32 of the test device. KVM offers at least as many identities.
+/// Wired sources of the APLIC, enough for all devices and 32 of the test device. KVM offers at
+/// least as many identities.
 pub const SOURCES: u32 = 63;
 
 /// Offsets of the APLIC's registers (AIA specification, chapter 4).

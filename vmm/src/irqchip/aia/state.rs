@@ -7,8 +7,9 @@ use std::io;
 use trapless_devices::{StateError, StateReader, StateWriter};
 
 impl Aia {
-    /// Registers of the APLIC that are saved, in the order in which they can be restored: what makes it send comes last.
-    /// Bits of `setip` are cleared first, because a wire that a device drives has made its source pending.
+    /// Registers of the APLIC that are saved, in the order in which they can be restored: what
+    /// makes it send comes last. Bits of `setip` are cleared first, because a wire that a device
+    /// drives has made its source pending.
     fn aplic_registers() -> impl Iterator<Item = u64> {
         let per_source = |base: u64| (0..u64::from(SOURCES)).map(move |n| base + 4 * n);
         let per_word = |base: u64| (0..u64::from(SOURCES + 1) / 32).map(move |n| base + 4 * n);
@@ -39,7 +40,7 @@ impl Aia {
     /// Appends the state. The vCPUs do not run, and no device interrupts.
     ///
     /// # Errors
-    /// What KVM said.
+    /// The error that KVM returned.
     pub fn save(&self, to: &mut StateWriter) -> io::Result<()> {
         to.number(self.ids);
         to.number(self.aplic.is_some());
@@ -56,10 +57,11 @@ impl Aia {
         Ok(())
     }
 
-    /// Takes over a state, after the devices have driven their wires: nothing was enabled until now.
+    /// Restores the state, after the devices have driven their wires: nothing was enabled until
+    /// now.
     ///
     /// # Errors
-    /// A sentence.
+    /// A sentence for the user.
     pub fn restore(&self, from: &mut StateReader<'_>) -> Result<(), String> {
         let bad = |e: StateError| format!("the saved interrupt controller {e}");
         let set = |group, attribute, value| {

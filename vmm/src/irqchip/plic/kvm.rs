@@ -14,7 +14,8 @@ mod request {
     vmm_sys_util::ioctl_iow_nr!(KVM_INTERRUPT, KVMIO, 0x86, kvm_interrupt);
 }
 
-/// The external-interrupt input of a vCPU, by `KVM_INTERRUPT`. The ioctl does not wait for `KVM_RUN` to return.
+/// The external-interrupt input of a vCPU, by `KVM_INTERRUPT`. The ioctl does not wait for
+/// `KVM_RUN` to return.
 pub struct KvmLine(File);
 
 impl KvmLine {

@@ -1,12 +1,12 @@
 //! The PLIC of a guest in user space, shared by all threads, with its way into the vCPUs.
 //!
 //! ```text
-//! device thread or vCPU thread -- set_source --> [ Mutex: Plic, line levels ] -- KVM_INTERRUPT --> vCPU
-//! vCPU thread (MMIO exit)      -- claim, ... --> [                          ]
+//! device or vCPU thread   -- set_source --> [ Mutex: Plic, line levels ] -- KVM_INTERRUPT --> vCPU
+//! vCPU thread (MMIO exit) -- claim, ... --> [                          ]
 //! ```
-//! A change of a context's output is passed on to KVM while the mutex is held. Two threads that change
-//! the PLIC at once therefore tell KVM in the same order, and the line KVM holds is the line the PLIC
-//! drives.
+//! A change of a context's output is passed on to KVM while the mutex is held. Two threads that
+//! change the PLIC at once therefore tell KVM in the same order, and the line KVM holds is the line
+//! the PLIC drives.
 
 use crate::irqchip::injections::Injections;
 use crate::irqchip::wire::{Kind, Wire};
@@ -64,7 +64,8 @@ impl SharedPlic {
         }))
     }
 
-    /// A poisoned mutex still holds a usable PLIC: no method of it leaves a half-done change behind.
+    /// A poisoned mutex still holds a usable PLIC: no method of it leaves a half-done change
+    /// behind.
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -97,8 +98,8 @@ impl SharedPlic {
         to.bytes(&serde_json::to_vec(&self.state().plic).unwrap_or_default());
     }
 
-    /// Takes over a state and drives every line to its level. To be done before the devices are restored, which drive
-    /// their wires as they were.
+    /// Restores the state and drives every line to its level. Call it before the devices are
+    /// restored, which drive their wires as they were.
     ///
     /// # Errors
     /// [`StateError`] if it is not the state of such a PLIC.
@@ -117,7 +118,7 @@ impl SharedPlic {
         Ok(())
     }
 
-    /// What was done since the guest's start.
+    /// Counts since the guest's start.
     pub fn injections(&self) -> Injections {
         let state = self.state();
         Injections {

@@ -21,8 +21,8 @@ pub(super) struct Source {
     configured: OnceLock<Configured>,
     /// The level the device drives, whatever way it takes to the guest.
     pub(super) level: AtomicBool,
-    /// What its device does when the guest has completed it. Without, the level that the device drives
-    /// is asserted again.
+    /// What its device does when the guest has completed it. Without, the level that the device
+    /// drives is asserted again.
     pub(super) on_completion: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
@@ -32,9 +32,9 @@ pub struct Chip {
     pub(super) vharts: u16,
     /// By number; entry 0 is not used.
     sources: Vec<Source>,
-    /// While set, lines only remember their level: their state in the controller is being restored.
+    /// While set, lines record their level but do not inject: the controller is being restored.
     pub(super) quiet: AtomicBool,
-    /// What was done.
+    /// Counts since the guest's start.
     pub counters: Counters,
 }
 
@@ -63,10 +63,11 @@ impl Chip {
     /// Adds a source, routed to vhart 0.
     ///
     /// # Errors
-    /// What KVM said.
+    /// The error that KVM returned.
     ///
     /// # Panics
-    /// If the number is not in 1..=[`SOURCES`] or taken: the numbers are fixed, so this is a bug of the VMM.
+    /// If the number is not in 1..=[`SOURCES`] or taken: the numbers are fixed, so this is a bug of
+    /// the VMM.
     pub fn add(&self, number: u16, kind: Kind, way: Way) -> io::Result<()> {
         assert!((1..=SOURCES).contains(&number), "source {number}");
         let configured = Configured { kind, way };
@@ -147,7 +148,7 @@ impl Chip {
         self.port.resample_fd(number)
     }
 
-    /// To be called when the descriptor of [`Chip::resample_fd`] is readable: the guest has completed the source,
+    /// Handles a readable descriptor of [`Chip::resample_fd`]: the guest has completed the source,
     /// which lowered its line.
     pub fn resampled(&self, number: u16) {
         if !self.port.take_resample(number) {

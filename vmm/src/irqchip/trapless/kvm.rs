@@ -107,8 +107,9 @@ impl Port for KvmPort {
     }
 
     fn ugenvsei(&self, operand: u64) {
-        // SAFETY: writes no memory of this program. It is legal because the kernel gave this thread a grant, which
-        // `Chip` has checked. No `nomem`: what the device wrote for the guest has to be in memory before.
+        // SAFETY: writes no memory of this program. It is legal because the kernel gave this thread
+        // a grant, which `Chip` has checked. No `nomem`: what the device wrote for the guest has to
+        // be in memory before.
         unsafe { std::arch::asm!("csrw 0x800, {}", in(reg) operand, options(nostack)) };
     }
 

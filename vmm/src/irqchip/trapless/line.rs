@@ -18,7 +18,7 @@ impl Line {
     /// Adds source `number` to `chip`, routed to vhart 0, and returns its wire.
     ///
     /// # Errors
-    /// What KVM said.
+    /// The error that KVM returned.
     ///
     /// # Panics
     /// As [`Chip::add`].

@@ -1,9 +1,9 @@
 //! Xtrapless for one guest.
 //!
 //! ```text
-//! device, in any thread --- Line::set --> ugenvsei          no system call; the thread holds a grant
-//!                                     \-> write of an irqfd one system call; KVM injects
-//!                                     \-> KVM_IRQ_LINE      one system call; a thread without a grant
+//! device, in any thread -- Line::set --> ugenvsei      no system call; the thread holds a grant
+//!                                    \-> irqfd         one system call; KVM injects
+//!                                    \-> KVM_IRQ_LINE  one system call; a thread without a grant
 //! completion by the guest, controller lowers the line --> resample irqfd --> Chip::resampled
 //! guest's SBI call --> Chip::route --> KVM device attribute --> source table
 //! ```

@@ -1,11 +1,12 @@
-//! What Xtrapless needs of KVM and of the instruction, so that the rest knows no system call and is tested on any host.
+//! KVM and the instruction `ugenvsei` behind a trait, so that other modules run in tests anywhere.
 
 use std::io;
 use std::os::fd::RawFd;
 
-/// The system's side of Xtrapless.
+/// KVM and the instruction, as Xtrapless uses them.
 pub trait Port: Send + Sync {
-    /// Lets the calling thread execute `ugenvsei` for all sources of this guest; `false` if KVM refuses.
+    /// Lets the calling thread execute `ugenvsei` for all sources of this guest; `false` if KVM
+    /// refuses.
     fn take_grant(&self) -> bool;
     /// Gives the calling thread's grant back.
     fn return_grant(&self);
@@ -19,9 +20,9 @@ pub trait Port: Send + Sync {
     fn add_irqfd(&self, source: u16, resample: bool) -> io::Result<()>;
     /// Writes the eventfd of a source.
     fn write_irqfd(&self, source: u16) -> io::Result<()>;
-    /// Descriptor that becomes readable when a resampled source was completed.
+    /// Descriptor that becomes readable when the guest completes a resampled source.
     fn resample_fd(&self, source: u16) -> Option<RawFd>;
-    /// Takes the notification off that descriptor; `false` if there is none.
+    /// Reads the notification from that descriptor; `false` if there is none.
     fn take_resample(&self, source: u16) -> bool;
     /// Sets an attribute of the KVM device.
     fn set(&self, group: u32, attribute: u64, value: u64) -> io::Result<()>;

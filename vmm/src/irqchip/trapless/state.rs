@@ -19,10 +19,11 @@ pub(super) fn file_word(vhart: u16, word: u64) -> u64 {
 }
 
 impl Chip {
-    /// Lets devices handle completions that are under way, so that their state and the controller's belong together.
+    /// Lets devices handle pending completions, so that their state is consistent with the
+    /// controller's.
     ///
     /// # Errors
-    /// What KVM said.
+    /// The error that KVM returned.
     pub fn settle(&self) -> io::Result<()> {
         self.port.set(uapi::GRP_CTRL, uapi::CTRL_SYNC, 0)?;
         self.numbers().for_each(|number| self.resampled(number));
@@ -32,7 +33,7 @@ impl Chip {
     /// Appends the state of the controller.
     ///
     /// # Errors
-    /// What KVM said.
+    /// The error that KVM returned.
     pub fn save(&self, to: &mut StateWriter) -> io::Result<()> {
         let numbers: Vec<u16> = self.numbers().collect();
         to.number(numbers.len() as u64);
@@ -49,15 +50,15 @@ impl Chip {
         Ok(())
     }
 
-    /// From now on lines remember their level, but do not pass it on; until [`Chip::restore`].
+    /// Until [`Chip::restore`], lines record their level but do not inject.
     pub fn hush(&self) {
         self.quiet.store(true, Ordering::SeqCst);
     }
 
-    /// Takes over a state, after the devices have driven their lines.
+    /// Restores the state, after the devices have driven their lines.
     ///
     /// # Errors
-    /// A sentence.
+    /// A sentence for the user.
     pub fn restore(&self, from: &mut StateReader<'_>) -> Result<(), String> {
         let bad = |e: StateError| format!("the saved interrupt controller {e}");
         let refused = |e: io::Error| format!("KVM refuses the saved interrupt controller: {e}");
@@ -93,7 +94,7 @@ impl Chip {
             }
         }
         self.quiet.store(false, Ordering::SeqCst);
-        // An injection or the notification of a completion was under way: the device decides.
+        // An injection or the notification of a completion was pending: the device decides.
         for (number, high) in lines {
             let level = self
                 .source(number)

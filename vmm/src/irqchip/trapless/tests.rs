@@ -172,7 +172,8 @@ fn a_restored_chip_has_routes_files_and_lines_and_catches_up_with_devices() {
         .into();
     mock.take_log();
     fresh.hush();
-    // As the devices see it: source 2 was lowered after its completion was under way, source 3 was about to rise.
+    // As the devices see it: source 2 was lowered after its completion was under way, source 3 was
+    // about to rise.
     lines[0].set(true);
     lines[2].set(true);
     assert!(mock.take_log().is_empty());
@@ -187,7 +188,8 @@ fn a_restored_chip_has_routes_files_and_lines_and_catches_up_with_devices() {
     lines[0].set(true);
     assert_eq!(mock.take_log(), ["irqfd 1"]);
 
-    // A device whose line was completed without its knowledge is asked, and does not want it high any more.
+    // A device whose line was completed without its knowledge is asked, and does not want it high
+    // any more.
     let asked = Arc::new(AtomicBool::new(false));
     let hook = Arc::clone(&asked);
     lines[2].on_completion(Box::new(move || hook.store(true, Ordering::SeqCst)));

@@ -1,4 +1,4 @@
-//! Numbers of the KVM interface of Xtrapless, read from the kernel's header when the VMM is compiled.
+//! Numbers of Xtrapless' KVM interface, read from the kernel's header when the VMM is compiled.
 
 const HEADER: &str = include_str!("../../../../linux/include/uapi/linux/kvm_trapless.h");
 
