@@ -1,6 +1,7 @@
 //! From the command line to the end of the last run: what the guest needs of the host.
 
 use crate::cli::Cli;
+use crate::devices::virtio::slots::Backends;
 use crate::devices::virtio::tap::SharedTap;
 use crate::error::{Error, Result};
 use crate::guest::config::Config;
@@ -51,7 +52,7 @@ struct Session<'a> {
     kvm: Kvm,
     signals: Signals,
     control: Option<Arc<Control>>,
-    tap: Option<SharedTap>,
+    backends: Backends,
 }
 
 impl<'a> Session<'a> {
@@ -66,13 +67,16 @@ impl<'a> Session<'a> {
             kvm,
             signals,
             control: control.map(Arc::new),
-            tap: cli.tap.as_deref().map(SharedTap::open).transpose()?,
+            backends: Backends {
+                tap: cli.tap.as_deref().map(SharedTap::open).transpose()?,
+                ..Backends::default()
+            },
             config,
         })
     }
 
     fn build(&self, start: Start<'_>) -> Result<Machine> {
-        Machine::new(&self.config, &self.kvm, self.tap.clone(), start)
+        Machine::new(&self.config, &self.kvm, &self.backends, start)
     }
 
     fn run(&self, stats: &mut Stats) -> Result<Outcome> {

@@ -3,7 +3,7 @@
 use crate::bus::Bus;
 use crate::devices::ioeventfd::notify_by_eventfd;
 use crate::devices::sbi_console::SbiConsole;
-use crate::devices::virtio::tap::SharedTap;
+use crate::devices::virtio::slots::Backends;
 use crate::error::{Error, Result};
 use crate::guest::boot::{Boot, device_tree};
 use crate::guest::config::{Config, Console};
@@ -75,12 +75,7 @@ impl Machine {
     /// # Errors
     /// [`Error::User`] for files that cannot be used, [`Error::Failed`] for what the system
     /// refused.
-    pub fn new(
-        config: &Config,
-        kvm: &Kvm,
-        tap: Option<SharedTap>,
-        start: Start<'_>,
-    ) -> Result<Self> {
+    pub fn new(config: &Config, kvm: &Kvm, backends: &Backends, start: Start<'_>) -> Result<Self> {
         let boot = match start {
             Start::Kernel(path) => {
                 let initrd = config.initrd.as_deref();
@@ -104,7 +99,7 @@ impl Machine {
             .map_err(|e| Error::failed("eventfd", e))?;
         let wake = Arc::new(wake);
         let ram = Arc::new(memory.clone());
-        let mut peripherals = Peripherals::new(config, tap, &ram, &controller, &wake)?;
+        let mut peripherals = Peripherals::new(config, backends, &ram, &controller, &wake)?;
         if config.ioeventfd {
             let notifications = notify_by_eventfd(&vm, &peripherals.slots)?;
             peripherals.watches.extend(notifications);

@@ -9,8 +9,7 @@ use crate::devices::state::States;
 use crate::devices::test_device::device::TestDevice;
 use crate::devices::test_device::wires::{self, Sources};
 use crate::devices::virtio::slot::Slot;
-use crate::devices::virtio::slots::{Host, Slots, Wanted};
-use crate::devices::virtio::tap::SharedTap;
+use crate::devices::virtio::slots::{Backends, Host, Slots, Wanted};
 use crate::error::{Error, Result};
 use crate::guest::config::{Config, Console};
 use crate::irqchip::controller::{InterruptController, Watch};
@@ -50,7 +49,7 @@ impl Peripherals {
     /// refused.
     pub fn new(
         config: &Config,
-        tap: Option<SharedTap>,
+        backends: &Backends,
         ram: &Arc<GuestRam>,
         controller: &Arc<dyn InterruptController>,
         wake: &Arc<EventFd>,
@@ -82,7 +81,7 @@ impl Peripherals {
         all.add_rtc(host)?;
         let wanted = Wanted {
             disks: &config.disks,
-            tap,
+            backends,
             console: config.console == Console::Virtio,
         };
         all.add_virtio(wanted, host)?;

@@ -5,6 +5,7 @@ use crate::devices::input::InputSink;
 use crate::devices::locked::{HostClock, Locked, Served};
 use crate::devices::state::States;
 use crate::devices::virtio::console::ConsoleInput;
+use crate::devices::virtio::mistakes::{FirstMistake, Mistakes};
 use crate::devices::virtio::slot::Slot;
 use crate::devices::virtio::tap::SharedTap;
 use crate::error::{Error, Result};
@@ -14,12 +15,12 @@ use crate::terminal::{self, Output};
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::Arc;
+use trapless_devices::GuestRam;
 use trapless_devices::virtio::block::{Block, RawDisk};
 use trapless_devices::virtio::console::Console;
 use trapless_devices::virtio::net::Net;
 use trapless_devices::virtio::rng::{HostEntropy, Rng};
 use trapless_devices::virtio::{VirtioDevice, VirtioMmio};
-use trapless_devices::{DeviceEvents, GuestRam};
 use vmm_sys_util::eventfd::EventFd;
 
 /// One disk.
@@ -31,12 +32,21 @@ pub struct Disk {
     pub read_only: bool,
 }
 
+/// What outlives a guest that starts again.
+#[derive(Clone, Default)]
+pub struct Backends {
+    /// What the network card is connected to, if there is one.
+    pub tap: Option<SharedTap>,
+    /// Messages about drivers.
+    pub mistakes: Arc<Mistakes>,
+}
+
 /// The virtio devices that the user wants. There is a source of entropy besides.
 pub struct Wanted<'a> {
     /// Disks, of which the first is `vda`.
     pub disks: &'a [Disk],
-    /// What the network card is connected to.
-    pub tap: Option<SharedTap>,
+    /// Network and messages.
+    pub backends: &'a Backends,
     /// Whether there is a console.
     pub console: bool,
 }
@@ -54,20 +64,10 @@ pub struct Host<'a> {
     pub clock: HostClock,
 }
 
-/// Prints the first mistake of a device's driver; a guest must not fill the terminal.
-struct FirstError(bool);
-
-impl DeviceEvents for FirstError {
-    fn guest_error(&mut self, device: &'static str, what: &'static str) {
-        if !std::mem::replace(&mut self.0, true) {
-            eprintln!("trapless-vmm: the guest's driver of {device} broke the protocol: {what}");
-        }
-    }
-}
-
 /// The occupied slots, from slot 0.
 pub struct Slots<'a> {
     host: Host<'a>,
+    mistakes: Arc<Mistakes>,
     bus: &'a mut Bus,
     /// The devices.
     pub slots: Vec<Arc<dyn Slot>>,
@@ -90,6 +90,7 @@ impl<'a> Slots<'a> {
     pub fn fill(wanted: Wanted<'_>, host: Host<'a>, bus: &'a mut Bus) -> Result<Self> {
         let mut slots = Self {
             host,
+            mistakes: Arc::clone(&wanted.backends.mistakes),
             bus,
             slots: Vec::new(),
             served: Vec::new(),
@@ -100,8 +101,8 @@ impl<'a> Slots<'a> {
         for (number, disk) in wanted.disks.iter().enumerate() {
             slots.add_disk(number, disk)?;
         }
-        if let Some(tap) = wanted.tap {
-            slots.add_net(tap)?;
+        if let Some(tap) = &wanted.backends.tap {
+            slots.add_net(tap.clone())?;
         }
         if wanted.console {
             slots.add_console()?;
@@ -122,7 +123,8 @@ impl<'a> Slots<'a> {
         let kind = controller.features().virtio_kind;
         let line = controller.connect(irq, kind, None)?.into_line();
         let ram = Arc::clone(self.host.ram);
-        let device = VirtioMmio::new(device, ram, line, Box::new(FirstError(false)));
+        let mistake = FirstMistake::new(&self.mistakes);
+        let device = VirtioMmio::new(device, ram, line, Box::new(mistake));
         let device = Arc::new(Locked::new(device, self.host.wake, self.host.clock));
         self.bus.add(name, base, map::VIRTIO_LEN, device.clone());
         self.served.push(device.clone());
@@ -178,7 +180,7 @@ mod tests {
         let mut bus = Bus::default();
         let wanted = Wanted {
             disks,
-            tap: None,
+            backends: &Backends::default(),
             console,
         };
         let slots = Slots::fill(wanted, host, &mut bus)?;
