@@ -4,7 +4,7 @@
  * interrupted with. Copied to where it runs, so nothing may be addressed
  * absolutely.
  *
- * a0 = hart, a1 = struct shared of trapless_test.c
+ * a0 = hart, a1 = struct shared of vm.h
  */
 
 	.section .rodata
@@ -34,7 +34,10 @@ guest_begin:
 	ld	t1, 16(s1)
 	li	t2, 1
 	bne	t0, t2, 3f
+	ld	t2, 200(s1)
 	csrw	0x5c0, t1
+	addi	t2, t2, -1
+	bgtz	t2, .-8
 	j	4f
 3:	csrw	0x6c2, t1
 4:	sd	zero, 8(s1)

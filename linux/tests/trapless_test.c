@@ -3,360 +3,26 @@
  * Test of the KVM device of Xtrapless, without a VMM: a bare-metal guest of one
  * page counts what it is interrupted with.
  *
- * Prints one line per check and exits with 1 if one fails, 4 if the host has no
- * Xtrapless (as KVM's selftests do).
+ * trapless_test [NAME...] runs all tests or those named. Prints one line per
+ * check and exits with 1 if one fails, 4 if the host has no Xtrapless (as KVM's
+ * selftests do).
  */
 
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
-#include <linux/kvm.h>
-#include "../include/uapi/linux/kvm_trapless.h"
+#include "tests.h"
+#include "vm.h"
 
-#define GUEST_BASE	0x80000000ULL
-#define GUEST_SIZE	0x10000
-#define SHARED_OFFSET	0x8000
-#define VCPUS		2
-#define SOURCES		16
-#define LEVEL		(1ULL << 32)
-#define RESAMPLE	(1ULL << 33)
-#define PRIO(p)		((uint64_t)(p) << 16)
-#define SSIE		(1 << 1)
-#define SEIE		(1 << 9)
-
-/* One for each vCPU, in memory that guest and test share; trapless_guest.S knows it */
-struct shared {
-	uint64_t sie;		/* 0: what the guest writes to sie */
-	uint64_t command;	/* 8: 1 sgenipi, 2 hgenvsi */
-	uint64_t argument;	/* 16 */
-	uint64_t soft;		/* 24: software interrupts */
-	uint64_t exceptions;	/* 32 */
-	uint64_t cause;		/* 40: of the last exception */
-	uint64_t rounds;	/* 48: times round the loop */
-	uint64_t count[SOURCES + 1]; /* 56: external interrupts */
-	uint64_t hold;		/* 192: do not complete while set */
-};
-
-_Static_assert(offsetof(struct shared, hold) == 192, "known to the guest");
-
-/* Code of the guest */
-extern const char guest_begin[], guest_end[];
-
-struct vcpu {
-	int fd;
-	struct kvm_run *run;
-	pthread_t thread;
-	volatile int stop;
-	volatile int running;
-	volatile struct shared *shared;
-};
-
-struct vm {
-	int fd;
-	int dev;
-	char *memory;
-	struct vcpu vcpus[VCPUS];
-};
-
-static int kvm, failures;
-
-#define CHECK(condition, ...)						\
-	do {								\
-		int ok_ = !!(condition);				\
-									\
-		printf("%s ", ok_ ? "ok  " : "FAIL");			\
-		printf(__VA_ARGS__);					\
-		printf("\n");						\
-		fflush(stdout);						\
-		failures += !ok_;					\
-	} while (0)
-
-static void fatal(const char *what)
-{
-	printf("FAIL %s: %s\n", what, strerror(errno));
-	exit(1);
-}
-
-static int attr(struct vm *vm, int op, uint32_t group, uint64_t attr,
-		void *value)
-{
-	struct kvm_device_attr a = {
-		.group = group,
-		.attr = attr,
-		.addr = (uintptr_t)value,
-	};
-
-	return ioctl(vm->dev, op, &a) ? -errno : 0;
-}
-
-static int set64(struct vm *vm, uint32_t group, uint64_t index, uint64_t value)
-{
-	return attr(vm, KVM_SET_DEVICE_ATTR, group, index, &value);
-}
-
-static int set32(struct vm *vm, uint32_t group, uint64_t index, uint32_t value)
-{
-	return attr(vm, KVM_SET_DEVICE_ATTR, group, index, &value);
-}
-
-static uint64_t get64(struct vm *vm, uint32_t group, uint64_t index)
-{
-	uint64_t value = ~0ULL;
-	int ret = attr(vm, KVM_GET_DEVICE_ATTR, group, index, &value);
-
-	return ret ? (uint64_t)ret : value;
-}
-
-static uint64_t vcpu_word(struct vm *vm, int vcpu, int word)
-{
-	return get64(vm, KVM_DEV_TRAPLESS_GRP_VCPU, (uint64_t)vcpu << 16 | word);
-}
-
-static int grant(struct vm *vm, uint64_t first, uint64_t count)
-{
-	return set64(vm, KVM_DEV_TRAPLESS_GRP_GRANT, 0, count << 16 | first);
-}
-
-static int set_reg(struct vcpu *vcpu, uint64_t id, uint64_t value)
-{
-	struct kvm_one_reg reg = { .id = id, .addr = (uintptr_t)&value };
-
-	return ioctl(vcpu->fd, KVM_SET_ONE_REG, &reg);
-}
-
-static uint64_t get_reg(struct vcpu *vcpu, uint64_t id)
-{
-	uint64_t value = 0;
-	struct kvm_one_reg reg = { .id = id, .addr = (uintptr_t)&value };
-
-	if (ioctl(vcpu->fd, KVM_GET_ONE_REG, &reg))
-		fatal("KVM_GET_ONE_REG");
-	return value;
-}
-
-#define REG(type, name) \
-	(KVM_REG_RISCV | KVM_REG_SIZE_U64 | (type) | (name))
-#define CORE(name)	REG(KVM_REG_RISCV_CORE, KVM_REG_RISCV_CORE_REG(name))
-#define SIP		REG(KVM_REG_RISCV_CSR | KVM_REG_RISCV_CSR_GENERAL, \
-			    KVM_REG_RISCV_CSR_REG(sip))
-
-static void create_vm(struct vm *vm)
-{
-	struct kvm_userspace_memory_region region = {
-		.guest_phys_addr = GUEST_BASE,
-		.memory_size = GUEST_SIZE,
-	};
-	int i, size = ioctl(kvm, KVM_GET_VCPU_MMAP_SIZE, 0);
-
-	memset(vm, 0, sizeof(*vm));
-	vm->dev = -1;
-	vm->fd = ioctl(kvm, KVM_CREATE_VM, 0);
-	vm->memory = mmap(NULL, GUEST_SIZE, PROT_READ | PROT_WRITE,
-			  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (vm->fd < 0 || vm->memory == MAP_FAILED)
-		fatal("create a VM");
-	memcpy(vm->memory, guest_begin, guest_end - guest_begin);
-	region.userspace_addr = (uintptr_t)vm->memory;
-	if (ioctl(vm->fd, KVM_SET_USER_MEMORY_REGION, &region))
-		fatal("KVM_SET_USER_MEMORY_REGION");
-
-	for (i = 0; i < VCPUS; i++) {
-		struct vcpu *vcpu = &vm->vcpus[i];
-		struct kvm_mp_state state = { KVM_MP_STATE_RUNNABLE };
-		uint64_t offset = SHARED_OFFSET + i * 0x1000;
-
-		vcpu->fd = ioctl(vm->fd, KVM_CREATE_VCPU, i);
-		vcpu->run = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED,
-				 vcpu->fd, 0);
-		if (vcpu->fd < 0 || vcpu->run == MAP_FAILED)
-			fatal("create a vCPU");
-		vcpu->shared = (struct shared *)(vm->memory + offset);
-		vcpu->shared->sie = SSIE | SEIE;
-		if (set_reg(vcpu, CORE(regs.pc), GUEST_BASE) ||
-		    set_reg(vcpu, CORE(regs.a0), i) ||
-		    set_reg(vcpu, CORE(regs.a1), GUEST_BASE + offset) ||
-		    set_reg(vcpu, CORE(mode), 1) ||
-		    ioctl(vcpu->fd, KVM_SET_MP_STATE, &state))
-			fatal("set up a vCPU");
-	}
-}
-
-static int create_device(struct vm *vm)
-{
-	struct kvm_create_device cd = { .type = KVM_DEV_TYPE_RISCV_TRAPLESS };
-
-	if (ioctl(vm->fd, KVM_CREATE_DEVICE, &cd))
-		return -errno;
-	vm->dev = cd.fd;
-	return 0;
-}
-
-static void create_domain(struct vm *vm)
-{
-	int i;
-
-	create_vm(vm);
-	if (create_device(vm) ||
-	    set32(vm, KVM_DEV_TRAPLESS_GRP_CONFIG,
-		  KVM_DEV_TRAPLESS_CONFIG_NR_SOURCES, SOURCES) ||
-	    attr(vm, KVM_SET_DEVICE_ATTR, KVM_DEV_TRAPLESS_GRP_CTRL,
-		 KVM_DEV_TRAPLESS_CTRL_INIT, NULL))
-		fatal("set up the device");
-	for (i = 1; i <= SOURCES; i++)
-		if (set64(vm, KVM_DEV_TRAPLESS_GRP_SOURCE, i, PRIO(1)))
-			fatal("set a source");
-}
-
-static void *vcpu_thread(void *argument)
-{
-	struct vcpu *vcpu = argument;
-
-	while (!vcpu->stop) {
-		vcpu->running = 1;
-		if (ioctl(vcpu->fd, KVM_RUN, 0) && errno != EINTR &&
-		    errno != EAGAIN)
-			fatal("KVM_RUN");
-		if (vcpu->run->exit_reason != KVM_EXIT_INTR &&
-		    vcpu->run->exit_reason != KVM_EXIT_UNKNOWN) {
-			printf("FAIL exit %u\n", vcpu->run->exit_reason);
-			exit(1);
-		}
-	}
-	vcpu->run->immediate_exit = 0;
-	return NULL;
-}
-
-static void start(struct vcpu *vcpu)
-{
-	vcpu->stop = 0;
-	vcpu->run->immediate_exit = 0;
-	if (pthread_create(&vcpu->thread, NULL, vcpu_thread, vcpu))
-		fatal("start a thread");
-}
-
-static void stop(struct vcpu *vcpu)
-{
-	vcpu->stop = 1;
-	vcpu->run->immediate_exit = 1;
-	pthread_kill(vcpu->thread, SIGUSR1);
-	pthread_join(vcpu->thread, NULL);
-}
-
-static void destroy_vm(struct vm *vm)
-{
-	int i, size = ioctl(kvm, KVM_GET_VCPU_MMAP_SIZE, 0);
-
-	for (i = 0; i < VCPUS; i++) {
-		munmap(vm->vcpus[i].run, size);
-		close(vm->vcpus[i].fd);
-	}
-	if (vm->dev >= 0)
-		close(vm->dev);
-	close(vm->fd);
-	munmap(vm->memory, GUEST_SIZE);
-}
-
-/* Waits until *where is at least value; 1 s is for ever here */
-static int reaches(volatile uint64_t *where, uint64_t value)
-{
-	int i;
-
-	for (i = 0; i < 1000 && *where < value; i++)
-		usleep(1000);
-	return *where == value;
-}
-
-static int irq_line(struct vm *vm, uint32_t gsi, int level)
-{
-	struct kvm_irq_level line = { .irq = gsi, .level = level };
-
-	return ioctl(vm->fd, KVM_IRQ_LINE, &line) ? -errno : 0;
-}
-
-/* Notifications that the host has taken */
-static unsigned long notifications(void)
-{
-	unsigned long total = 0;
-	char line[512], *word;
-	FILE *file = fopen("/proc/interrupts", "r");
-
-	while (file && fgets(line, sizeof(line), file)) {
-		if (!strstr(line, "kvm-notify"))
-			continue;
-		word = strchr(line, ':');
-		for (word = strtok(word + 1, " "); word && *word >= '0' &&
-		     *word <= '9'; word = strtok(NULL, " "))
-			total += strtoul(word, NULL, 10);
-	}
-	if (file)
-		fclose(file);
-	return total;
-}
-
-static sigjmp_buf illegal;
-
-static void on_sigill(int signal)
-{
-	siglongjmp(illegal, 1);
-}
+#define VCPUS	2
 
 static void on_sigusr1(int signal)
 {
-}
-
-/* Does the write to ugenvsei work in this thread? */
-static int inject(uint64_t value)
-{
-	if (sigsetjmp(illegal, 1))
-		return 0;
-	asm volatile("csrw 0x800, %0" : : "r" (value) : "memory");
-	return 1;
-}
-
-static int inject_in_child(uint64_t value)
-{
-	int status;
-	pid_t child = fork();
-
-	if (!child)
-		_exit(inject(value));
-	waitpid(child, &status, 0);
-	return status != 0;
-}
-
-static void *inject_thread(void *argument)
-{
-	return (void *)(intptr_t)inject((uintptr_t)argument);
-}
-
-static int inject_in_thread(uint64_t value)
-{
-	pthread_t thread;
-	void *result;
-
-	pthread_create(&thread, NULL, inject_thread, (void *)value);
-	pthread_join(thread, &result);
-	return result != NULL;
-}
-
-static struct vm *dying_vm;
-
-static void *dying_thread(void *argument)
-{
-	return (void *)(intptr_t)(grant(dying_vm, 1, 2) == 0 && inject(1));
 }
 
 static void test_device(void)
@@ -364,7 +30,7 @@ static void test_device(void)
 	struct vm vm;
 	uint32_t nr;
 
-	create_vm(&vm);
+	create_vm(&vm, VCPUS);
 	CHECK(ioctl(kvm, KVM_CHECK_EXTENSION, KVM_CAP_RISCV_TRAPLESS) > 0,
 	      "capability");
 	CHECK(create_device(&vm) == 0, "create the device");
@@ -413,71 +79,11 @@ static void test_device(void)
 	destroy_vm(&vm);
 }
 
-static void test_grant(const char *self)
-{
-	char number[16];
-	struct vm vm;
-	void *result;
-	pthread_t thread;
-	pid_t child;
-	int status;
-
-	create_domain(&vm);
-	CHECK(!inject(1), "no grant: SIGILL");
-	CHECK(grant(&vm, 2, 3) == 0 &&
-	      get64(&vm, KVM_DEV_TRAPLESS_GRP_GRANT, 0) == (3 << 16 | 2),
-	      "grant of sources 2 to 4");
-	CHECK(inject(2) && inject(4) && vcpu_word(&vm, 0, 0) == 0x14,
-	      "both ends of the range are pending");
-	CHECK(!inject(1) && !inject(5) && !inject(0) && !inject(0xffff),
-	      "beside the range: SIGILL");
-	CHECK(!inject(3ULL << 60) && !inject(4ULL << 60 | 2) &&
-	      !inject(5ULL << 60 | 2) && !inject(15ULL << 60 | 2),
-	      "other operations: SIGILL");
-	CHECK(!inject_in_thread(2), "another thread: SIGILL");
-	CHECK(!inject_in_child(2), "a child: SIGILL");
-	sched_yield();
-	usleep(1000);
-	CHECK(inject(3), "the grant survives sleep");
-
-	snprintf(number, sizeof(number), "%d", vm.dev);
-	child = fork();
-	if (!child) {
-		/* The child's memory is its own: no grant even if it has the file */
-		_exit(grant(&vm, 2, 1) == 0);
-	}
-	waitpid(child, &status, 0);
-	CHECK(status == 0, "another process cannot use the device");
-
-	CHECK(grant(&vm, 0, 0) == 0 && !inject(2), "given back: SIGILL");
-	CHECK(grant(&vm, 0, 0) == -ENOENT, "nothing to give back");
-
-	dying_vm = &vm;
-	pthread_create(&thread, NULL, dying_thread, NULL);
-	pthread_join(thread, &result);
-	CHECK(result, "a thread dies with its grant");
-	destroy_vm(&vm);
-
-	/* A thread's grant does not reach the program that replaces it */
-	fflush(stdout);
-	child = fork();
-	if (!child) {
-		create_domain(&vm);
-		if (grant(&vm, 2, 3) || !inject(2))
-			_exit(2);
-		execl(self, self, "exec", NULL);
-		_exit(3);
-	}
-	waitpid(child, &status, 0);
-	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0,
-	      "after execve: SIGILL (%x)", status);
-}
-
 static void test_route(void)
 {
 	struct vm vm;
 
-	create_domain(&vm);
+	create_domain(&vm, VCPUS);
 	/* Enable bits of vCPU 0 */
 	set64(&vm, KVM_DEV_TRAPLESS_GRP_VCPU, 1, 0x6);
 	irq_line(&vm, 1, 1);
@@ -516,7 +122,7 @@ static void test_guest(void)
 	unsigned long before;
 	struct vm vm;
 
-	create_domain(&vm);
+	create_domain(&vm, VCPUS);
 	a = vm.vcpus[0].shared;
 	b = vm.vcpus[1].shared;
 	/* Pending before the first KVM_RUN */
@@ -616,10 +222,10 @@ static void test_guest(void)
 	a->command = 1;
 	irq_line(&vm, 1, 1);
 	usleep(20000);
-	before = notifications();
+	before = notifications(-1);
 	usleep(100000);
-	CHECK(notifications() - before < 5, "masked and pending: %lu notifications",
-	      notifications() - before);
+	CHECK(notifications(-1) - before < 5, "masked and pending: %lu notifications",
+	      notifications(-1) - before);
 	CHECK(b->soft == 1, "it stays masked");
 	irq_line(&vm, 2, 1);
 	CHECK(reaches(&b->count[2], 2), "another interrupt gets through");
@@ -658,7 +264,7 @@ static void test_no_device(void)
 	volatile struct shared *a;
 	struct vm vm;
 
-	create_vm(&vm);
+	create_vm(&vm, VCPUS);
 	a = vm.vcpus[0].shared;
 	start(&vm.vcpus[0]);
 	CHECK(reaches(&a->rounds, 1) && a->exceptions == SOURCES && a->cause == 2,
@@ -674,21 +280,45 @@ static void test_many(void)
 	int i;
 
 	for (i = 0; i < 100; i++) {
-		create_domain(&vm);
+		create_domain(&vm, VCPUS);
 		destroy_vm(&vm);
 	}
 	CHECK(1, "100 VMs one after the other");
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} tests[] = {
+	{ "device", test_device },
+	{ "grant", test_grant },
+	{ "route", test_route },
+	{ "guest", test_guest },
+	{ "no-device", test_no_device },
+	{ "many", test_many },
+};
+
+/* Is the test one of those that the command line names, or names it none? */
+static int wanted(const char *name, int argc, char **argv)
+{
+	int i;
+
+	for (i = 1; i < argc; i++)
+		if (!strcmp(argv[i], name))
+			return 1;
+	return argc == 1;
 }
 
 int main(int argc, char **argv)
 {
 	struct sigaction ill = { .sa_handler = on_sigill };
 	struct sigaction usr1 = { .sa_handler = on_sigusr1 };
+	unsigned int i;
 
 	sigaction(SIGILL, &ill, NULL);
 	sigaction(SIGUSR1, &usr1, NULL);
-	if (argc > 1)
-		return inject(2);
+	if (argc == 2 && !strcmp(argv[1], AFTER_EXECVE))
+		return after_execve();
 
 	kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
 	if (kvm < 0)
@@ -698,12 +328,9 @@ int main(int argc, char **argv)
 		return 4;
 	}
 
-	test_device();
-	test_grant(argv[0]);
-	test_route();
-	test_guest();
-	test_no_device();
-	test_many();
+	for (i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
+		if (wanted(tests[i].name, argc, argv))
+			tests[i].run();
 	printf("failures=%d\n", failures);
 
 	return failures != 0;

@@ -23,6 +23,14 @@ pub struct Host {
 }
 
 impl Host {
+    /// Asserts that these checks of `trapless_test` were made and passed.
+    pub fn assert_passed(&self, checks: &[&str]) {
+        for check in checks {
+            let line = format!("ok   {check}");
+            assert!(self.console.contains(&line), "{line} in\n{}", self.console);
+        }
+    }
+
     /// Asserts that result `key` is `value`, and else shows everything that was printed.
     pub fn assert_result(&self, key: &str, value: &str) {
         let result = self.results.get(key).map(String::as_str);
@@ -40,6 +48,12 @@ impl Host {
 pub fn isolation() -> &'static Host {
     static RUN: OnceLock<Result<Host, String>> = OnceLock::new();
     get(RUN.get_or_init(|| boot("trapless", "isolation", "")))
+}
+
+/// The test of the KVM device (`linux/tests`).
+pub fn device() -> &'static Host {
+    static RUN: OnceLock<Result<Host, String>> = OnceLock::new();
+    get(RUN.get_or_init(|| boot("trapless", "kvm", "")))
 }
 
 /// Guests that are paused, saved, killed and restored, to huge pages and back.
@@ -122,12 +136,13 @@ fn boot(machine: &str, script: &str, more: &str) -> Result<Host, String> {
     })
 }
 
-/// The controller's steps of a log that is too long to be kept as a whole.
+/// The controller's steps, and the interrupts by which it notifies, of a log that is too long to be kept as
+/// a whole.
 fn steps(path: &Path) -> std::io::Result<Log> {
     let mut text = String::new();
     for line in BufReader::new(std::fs::File::open(path)?).lines() {
         let line = line?;
-        if line.contains(" virt ") {
+        if line.contains(" virt ") || line.contains(" NOTIFY ") {
             text.push_str(&line);
             text.push('\n');
         }
