@@ -15,4 +15,7 @@ int grant(struct vm *vm, uint64_t first, uint64_t count);
 int inject(uint64_t value);
 void on_sigill(int signal);
 
+/* flood.c */
+void test_flood(void);
+
 #endif /* __TRAPLESS_TESTS_H */

@@ -295,6 +295,7 @@ static const struct {
 	{ "route", test_route },
 	{ "guest", test_guest },
 	{ "no-device", test_no_device },
+	{ "flood", test_flood },
 	{ "many", test_many },
 };
 

@@ -7,7 +7,8 @@ pub enum OnRules {
     /// leaves it set for one that is preempted.
     Draft,
     /// The specification: attach and detach keep `ON`; the handler clears it always, makes PREEMPTED
-    /// STOPPED (no further YIELD until the next attach), and wakes whatever `KIND` says.
+    /// and HALTED STOPPED (no further notification until the next attach), and wakes whatever `KIND`
+    /// says.
     #[default]
     Strict,
     /// The handler of `Strict` on a controller of `Draft`: the step between the two.
@@ -48,6 +49,8 @@ pub enum Mutation {
     HandlerClearsLate,
     /// Host: the handler does not clear `ON`.
     HandlerKeepsOn,
+    /// Host: the handler leaves HALTED as it is, so that each further post notifies again.
+    HandlerKeepsHalted,
     /// Host: the handler wakes for WAKE only.
     HandlerTrustsKind,
     /// Host: a vCPU that blocks is always left HALTED, even if its file holds what `vsie` masks.
@@ -132,6 +135,11 @@ pub struct Config {
 }
 
 impl Config {
+    /// The rules promise that the host is told at most once each time a vCPU is detached.
+    pub(crate) fn promises_told_once(&self) -> bool {
+        self.rules == OnRules::Strict
+    }
+
     /// Software interrupts only, no bound on sends, as many posts in flight as harts.
     pub fn new(harts: u8, vcpus: u8) -> Self {
         Self {

@@ -138,12 +138,19 @@ impl Protocol {
         let old = vcpu.on;
         vcpu.on |= matches!(vcpu.state, RunState::Preempted | RunState::Halted)
             || self.has(Mutation::OnSetAlways);
-        match vcpu.state {
+        let decision = match vcpu.state {
             _ if old => None,
             RunState::Stopped | RunState::Loaded => None,
             RunState::Halted => Some(Decision::Wake(vcpu.hart)),
             RunState::Preempted => Some(Decision::Yield),
+        };
+        if decision.is_some() {
+            let twice = std::mem::replace(&mut vcpu.told, self.config.promises_told_once());
+            if twice && s.fault == Fault::None {
+                s.fault = Fault::ToldTwice;
+            }
         }
+        decision
     }
 
     /// Harts a notification may be queued at.
@@ -234,7 +241,7 @@ impl Protocol {
             2 => {
                 let vcpu = &mut s.vcpus[usize::from(v)];
                 vcpu.state = RunState::Loaded;
-                vcpu.hart = 0;
+                (vcpu.hart, vcpu.told) = (0, false);
                 vcpu.on &= self.on_kept_while_loaded();
             }
             _ => {
@@ -257,6 +264,7 @@ impl Protocol {
         let vcpu = &mut s.vcpus[usize::from(v)];
         vcpu.state = state;
         vcpu.hart = if state == RunState::Halted { hart } else { 0 };
+        vcpu.told = false;
         vcpu.on &= self.on_kept_while_loaded();
     }
 
@@ -386,12 +394,18 @@ impl Protocol {
         slot.pc = Pc::Guest;
     }
 
-    /// Handler: clear `ON`.
+    /// Handler: clear `ON`, and ask for no further notification until the next attach.
     pub(crate) fn clear_on(&self, s: &mut State, v: u8) {
+        let keeps_halted = self.has(Mutation::HandlerKeepsHalted);
         let vcpu = &mut s.vcpus[usize::from(v)];
         vcpu.on = false;
-        if self.config.rules != OnRules::Draft && vcpu.state == RunState::Preempted {
-            vcpu.state = RunState::Stopped;
+        let stops = match vcpu.state {
+            RunState::Preempted => self.config.rules != OnRules::Draft,
+            RunState::Halted => self.config.rules != OnRules::Draft && !keeps_halted,
+            RunState::Stopped | RunState::Loaded => false,
+        };
+        if stops {
+            (vcpu.state, vcpu.hart, vcpu.told) = (RunState::Stopped, 0, false);
         }
     }
 }

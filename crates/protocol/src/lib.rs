@@ -30,7 +30,7 @@ pub use model::{Action, Protocol};
 pub use mutations::Case;
 pub use properties::{
     BOUNDED, COMES_TO_REST, NO_DUPLICATE, NO_LOST_WAKEUP, NO_MISSED_DELIVERY, NO_WRONG_TARGET,
-    NOTHING_STUCK, ONE_HART,
+    NOTHING_STUCK, ONE_HART, TOLD_ONCE,
 };
 pub use state::{
     Access, Decision, Fault, Handler, Hart, Kind, MAX, Note, Pc, RunState, Scan, Stage, State,

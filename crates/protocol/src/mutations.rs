@@ -4,6 +4,7 @@ use crate::config::Mutation::{self, *};
 use crate::config::{Config, Features, Mutations, OnRules};
 use crate::properties::{
     COMES_TO_REST, NO_DUPLICATE, NO_LOST_WAKEUP, NO_MISSED_DELIVERY, NO_WRONG_TARGET, ONE_HART,
+    TOLD_ONCE,
 };
 
 /// A broken rule.
@@ -90,6 +91,13 @@ impl Case {
         ),
         case("handler-clears-late", HandlerClearsLate, (2, 1), NONE, LOST),
         case("handler-keeps-on", HandlerKeepsOn, (2, 1), NONE, LOST),
+        case(
+            "handler-keeps-halted",
+            HandlerKeepsHalted,
+            (2, 1),
+            NONE,
+            &[TOLD_ONCE],
+        ),
         case("handler-trusts-kind", HandlerTrustsKind, (2, 1), LOST, LOST),
         case(
             "blocks-halted",

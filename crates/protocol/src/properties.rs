@@ -9,7 +9,7 @@ use crate::model::Protocol;
 use crate::state::{Fault, Handler, RunState, Scan, Stage, State, Thread};
 
 /// Number of properties that must always hold.
-pub(crate) const PROPERTIES: usize = 7;
+pub(crate) const PROPERTIES: usize = 8;
 
 /// A sleeping vCPU whose guest would take something: its wake-up is under way.
 pub const NO_LOST_WAKEUP: &str = "no lost wake-up";
@@ -22,6 +22,9 @@ pub const NO_DUPLICATE: &str = "no duplicate";
 /// At most one notification per vCPU in all queues and handlers; `ON` is set only for that one. Promised
 /// by the rules `Strict` as long as no queue overflows.
 pub const BOUNDED: &str = "bounded notifications";
+/// However much is sent, the host is told of a vCPU at most once between two attaches. Promised by the
+/// rules `Strict`.
+pub const TOLD_ONCE: &str = "told once per detach";
 /// No vCPU in two slots, no thread on two harts.
 pub const ONE_HART: &str = "at most one hart per vCPU";
 /// If nothing is left to do, nothing is left to deliver.
@@ -141,6 +144,11 @@ pub(crate) fn all(config: &Config) -> Vec<Property<Protocol>> {
             report(m, 6, nothing_stuck(m, s))
         }),
     ];
+    if config.promises_told_once() {
+        all.push(Property::always(TOLD_ONCE, |m, s: &State| {
+            report(m, 7, s.fault != Fault::ToldTwice)
+        }));
+    }
     // The scan after an overflow clears the `ON` of entries that are still queued.
     if (config.rules == OnRules::Strict && config.queue >= config.vcpus) || config.check_bound {
         all.push(Property::always(BOUNDED, |m, s: &State| {

@@ -197,6 +197,9 @@ pub struct Vcpu {
     pub scan: Scan,
     /// Where the thread goes on after the next attach.
     pub resume: Pc,
+    /// A notification was decided on since the vCPU was detached, and its state asks for them still
+    /// (ghost).
+    pub told: bool,
     /// A software interrupt was posted since the guest took one (ghost).
     pub owed_soft: bool,
     /// An external interrupt was posted since the guest took one (ghost).
@@ -264,7 +267,7 @@ pub struct Access {
     pub kind: Option<Kind>,
 }
 
-/// What a guest has observed that it must not.
+/// What a guest or the host has observed that it must not.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub enum Fault {
     /// Nothing.
@@ -274,6 +277,8 @@ pub enum Fault {
     Duplicate,
     /// It took an interrupt posted to another vCPU.
     WrongTarget,
+    /// The host was told a second time of a vCPU that has not been attached in between.
+    ToldTwice,
 }
 
 /// The whole state.

@@ -191,11 +191,11 @@ impl Controller {
         )
     }
 
-    /// The host's handler: no notification is outstanding, and no YIELD wanted any more.
+    /// The host's handler: no notification is outstanding, and none wanted until the next attach.
     pub fn clear_on(&mut self, v: u8) {
         let addr = file_of(v) + file::CTL;
         let mut ctl = self.ram.load(addr).unwrap() & !file::CTL_ON;
-        if (ctl & file::CTL_STATE) >> file::CTL_STATE_SHIFT == state::PREEMPTED {
+        if (ctl & file::CTL_STATE) >> file::CTL_STATE_SHIFT != state::LOADED {
             ctl = ctl & !file::CTL_STATE | state::STOPPED << file::CTL_STATE_SHIFT;
         }
         self.ram.store(addr, ctl).unwrap();

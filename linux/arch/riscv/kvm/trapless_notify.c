@@ -21,6 +21,9 @@
 /* One page of 8-byte entries for each hart */
 #define TRAPLESS_QUEUE_ORDER	(PAGE_SHIFT - 3)
 
+/* Notifications handled at a time, before others get a chance on the hart */
+#define TRAPLESS_NOTIFY_BUDGET	32
+
 static bool notify_any;
 module_param(notify_any, bool, 0444);
 MODULE_PARM_DESC(notify_any, "Let notifications go to any hart, whatever the vCPU's state");
@@ -101,8 +104,8 @@ static irqreturn_t trapless_notify_interrupt(int irq, void *dev_id)
 	u64 notification;
 
 	rcu_read_lock();
-	/* What comes later than a queue's length raises the interrupt again */
-	for (unsigned int i = 0; i < BIT(TRAPLESS_QUEUE_ORDER); i++) {
+	/* The interrupt stays pending until the queue is empty */
+	for (unsigned int i = 0; i < TRAPLESS_NOTIFY_BUDGET; i++) {
 		notification = csr_read(CSR_HNOTIFY);
 		if (notification & XTL_HNOTIFY_OVF)
 			queue_work(trapless_wq, &trapless_scan_work);

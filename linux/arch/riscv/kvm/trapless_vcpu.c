@@ -229,30 +229,30 @@ void kvm_riscv_vcpu_trapless_yield(struct kvm_vcpu *vcpu)
  */
 void kvm_riscv_vcpu_trapless_notified(struct kvm_vcpu *vcpu)
 {
+	unsigned int state;
 	atomic64_t *ctl;
-	bool preempted;
 	s64 old, new;
 
 	if (!kvm_riscv_vcpu_trapless(vcpu))
 		return;
 
 	/*
-	 * What arrives after this is notified again; what arrived before is seen
-	 * by the vCPU when it looks at its file. A preempted vCPU is boosted once
-	 * until it has run.
+	 * The vCPU looks at its file when it has been attached next, which it
+	 * does before it can wait again. Until then there is nothing to tell:
+	 * a guest that goes on sending must not interrupt this hart over and
+	 * over while the vCPU waits for its share of it.
 	 */
 	ctl = trapless_ctl(vcpu->arch.trapless.file);
 	old = atomic64_read(ctl);
 	do {
 		new = old & ~XTL_FILE_CTL_ON;
-		preempted = FIELD_GET(XTL_FILE_CTL_STATE, old) ==
-			    XTL_STATE_PREEMPTED;
-		if (preempted)
+		state = FIELD_GET(XTL_FILE_CTL_STATE, old);
+		if (state != XTL_STATE_LOADED)
 			new &= ~XTL_FILE_CTL_STATE;	/* XTL_STATE_STOPPED */
 	} while (!atomic64_try_cmpxchg(ctl, &old, new));
 
 	if (kvm_vcpu_wake_up(vcpu))
 		vcpu->stat.trapless_wakeups++;
-	else if (preempted)
+	else if (state == XTL_STATE_PREEMPTED)
 		kvm_riscv_vcpu_trapless_boost(vcpu);
 }
