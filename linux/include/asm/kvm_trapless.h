@@ -114,6 +114,5 @@ int kvm_riscv_trapless_grant_init(void);
 void kvm_riscv_trapless_grant_exit(void);
 int kvm_riscv_trapless_grant_set(struct kvm *kvm, u32 first, u32 count);
 u64 kvm_riscv_trapless_grant_get(struct kvm *kvm);
-void kvm_riscv_trapless_grant_mm_gone(struct kvm *kvm);
 
 #endif /* __KVM_RISCV_TRAPLESS_H */

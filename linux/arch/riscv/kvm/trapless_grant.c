@@ -4,17 +4,15 @@
  *
  * hgrant of a hart says what ugenvsei may reach. It belongs to the thread that
  * runs on the hart, so preempt notifiers switch it. A grant ends with its
- * thread, or when the thread gives it back.
+ * thread, when the thread gives it back, or when it executes another program.
  */
 
+#include <linux/binfmts.h>
 #include <linux/irq_work.h>
 #include <linux/kvm_host.h>
-#include <linux/list.h>
 #include <linux/preempt.h>
 #include <linux/sched.h>
-#include <linux/sched/task.h>
 #include <linux/slab.h>
-#include <linux/spinlock.h>
 #include <linux/workqueue.h>
 #include <asm/kvm_trapless.h>
 
@@ -22,33 +20,24 @@
 
 struct trapless_grant {
 	struct preempt_notifier notifier;
-	struct task_struct *task;
 	struct kvm *kvm;
 	/* Value of hgrant while the thread runs */
 	u64 value;
-	struct list_head link;
 	struct irq_work dead;
 	struct work_struct release;
 };
 
-static LIST_HEAD(trapless_grants);
-static DEFINE_SPINLOCK(trapless_grants_lock);
 static struct workqueue_struct *trapless_grant_wq;
-
-static void trapless_grant_free(struct trapless_grant *grant)
-{
-	spin_lock(&trapless_grants_lock);
-	list_del(&grant->link);
-	spin_unlock(&trapless_grants_lock);
-
-	put_task_struct(grant->task);
-	kvm_put_kvm(grant->kvm);
-	kfree(grant);
-}
 
 static void trapless_grant_release(struct work_struct *work)
 {
-	trapless_grant_free(container_of(work, struct trapless_grant, release));
+	struct trapless_grant *grant = container_of(work, struct trapless_grant,
+						    release);
+
+	/* trapless_grant_dead() has queued this, but may not have returned */
+	irq_work_sync(&grant->dead);
+	kvm_put_kvm(grant->kvm);
+	kfree(grant);
 }
 
 static void trapless_grant_dead(struct irq_work *work)
@@ -65,7 +54,7 @@ static void trapless_grant_sched_in(struct preempt_notifier *notifier, int cpu)
 						    struct trapless_grant,
 						    notifier);
 
-	/* A program started by execve() has not been granted anything */
+	/* A thread on its way out has no address space */
 	if (current->mm == grant->kvm->mm)
 		csr_write(CSR_HGRANT, READ_ONCE(grant->value));
 }
@@ -91,19 +80,15 @@ static struct preempt_ops trapless_grant_ops = {
 	.sched_out = trapless_grant_sched_out,
 };
 
+/* The calling thread's grant. Nobody else changes the list of its notifiers. */
 static struct trapless_grant *trapless_grant_find(void)
 {
-	struct trapless_grant *grant;
+	struct preempt_notifier *notifier;
 
-	spin_lock(&trapless_grants_lock);
-	list_for_each_entry(grant, &trapless_grants, link) {
-		/* Only the thread itself gives its grant back: it stays valid */
-		if (grant->task == current) {
-			spin_unlock(&trapless_grants_lock);
-			return grant;
-		}
-	}
-	spin_unlock(&trapless_grants_lock);
+	hlist_for_each_entry(notifier, &current->preempt_notifiers, link)
+		if (notifier->ops == &trapless_grant_ops)
+			return container_of(notifier, struct trapless_grant,
+					    notifier);
 
 	return NULL;
 }
@@ -123,8 +108,31 @@ static void trapless_grant_give_back(struct trapless_grant *grant)
 	csr_write(CSR_HGRANT, 0);
 	preempt_enable();
 
-	trapless_grant_free(grant);
+	/* Not here: this may be the VM's last reference */
+	queue_work(trapless_grant_wq, &grant->release);
 }
+
+/*
+ * The calling thread is about to execute another program, which has been granted
+ * nothing. Binary formats are asked in the order of their registration, the last
+ * one first: this is before the thread leaves its old address space, which may
+ * have other users and so tells nothing. A kernel that has KVM built in would do
+ * it in flush_thread().
+ */
+static int trapless_grant_exec(struct linux_binprm *bprm)
+{
+	struct trapless_grant *grant = trapless_grant_find();
+
+	if (grant)
+		trapless_grant_give_back(grant);
+
+	return -ENOEXEC;
+}
+
+static struct linux_binfmt trapless_grant_format = {
+	.module = THIS_MODULE,
+	.load_binary = trapless_grant_exec,
+};
 
 /*
  * Let the calling thread reach @count sources of the VM from @first on. The
@@ -158,15 +166,10 @@ int kvm_riscv_trapless_grant_set(struct kvm *kvm, u32 first, u32 count)
 
 	kvm_get_kvm(kvm);
 	grant->kvm = kvm;
-	grant->task = get_task_struct(current);
 	grant->value = trapless_grant_value(kvm, first, count);
 	init_irq_work(&grant->dead, trapless_grant_dead);
 	INIT_WORK(&grant->release, trapless_grant_release);
 	preempt_notifier_init(&grant->notifier, &trapless_grant_ops);
-
-	spin_lock(&trapless_grants_lock);
-	list_add(&grant->link, &trapless_grants);
-	spin_unlock(&trapless_grants_lock);
 
 	preempt_disable();
 	preempt_notifier_register(&grant->notifier);
@@ -174,22 +177,6 @@ int kvm_riscv_trapless_grant_set(struct kvm *kvm, u32 first, u32 count)
 	preempt_enable();
 
 	return 0;
-}
-
-/*
- * The address space of the VM's process ends. If that is so because the calling
- * thread executes another program, it must not keep the grant until it is
- * scheduled next.
- */
-void kvm_riscv_trapless_grant_mm_gone(struct kvm *kvm)
-{
-	struct trapless_grant *grant;
-
-	preempt_disable();
-	grant = trapless_grant_find();
-	if (grant && grant->kvm == kvm)
-		csr_write(CSR_HGRANT, 0);
-	preempt_enable();
 }
 
 /* The calling thread's grant in this VM, as in the device attribute. */
@@ -206,8 +193,11 @@ u64 kvm_riscv_trapless_grant_get(struct kvm *kvm)
 int kvm_riscv_trapless_grant_init(void)
 {
 	trapless_grant_wq = alloc_workqueue("kvm-trapless-grant", 0, 0);
+	if (!trapless_grant_wq)
+		return -ENOMEM;
+	insert_binfmt(&trapless_grant_format);
 
-	return trapless_grant_wq ? 0 : -ENOMEM;
+	return 0;
 }
 
 /*
@@ -216,5 +206,6 @@ int kvm_riscv_trapless_grant_init(void)
  */
 void kvm_riscv_trapless_grant_exit(void)
 {
+	unregister_binfmt(&trapless_grant_format);
 	destroy_workqueue(trapless_grant_wq);
 }
