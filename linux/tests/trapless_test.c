@@ -143,6 +143,23 @@ static void test_guest(void)
 		fatal("write to an eventfd");
 	CHECK(reaches(&a->count[5], 1), "an irqfd interrupts");
 
+	/* Of priority 0, then of one that interrupts: a sleeping vCPU, a running one */
+	set64(&vm, KVM_DEV_TRAPLESS_GRP_SOURCE, 3, PRIO(0) | 1);
+	irq_line(&vm, 3, 1);
+	usleep(20000);
+	CHECK(b->count[3] == 0, "priority 0 does not interrupt");
+	set64(&vm, KVM_DEV_TRAPLESS_GRP_SOURCE, 3, PRIO(1) | 1);
+	CHECK(reaches(&b->count[3], 1), "a higher priority does");
+	set64(&vm, KVM_DEV_TRAPLESS_GRP_SOURCE, 3, PRIO(0) | 1);
+	set64(&vm, KVM_DEV_TRAPLESS_GRP_SOURCE, 4, PRIO(1) | 1);
+	b->hold = 1;
+	irq_line(&vm, 4, 1);
+	reaches(&b->count[4], 1);
+	irq_line(&vm, 3, 1);
+	set64(&vm, KVM_DEV_TRAPLESS_GRP_SOURCE, 3, PRIO(2) | 1);
+	b->hold = 0;
+	CHECK(reaches(&b->count[3], 2), "also while the vCPU runs");
+
 	set64(&vm, KVM_DEV_TRAPLESS_GRP_SOURCE, 6, PRIO(1) | LEVEL | RESAMPLE | 1);
 	resample.fd = eventfd(0, 0);
 	resample.resamplefd = eventfd(0, EFD_NONBLOCK);

@@ -268,8 +268,11 @@ int kvm_riscv_trapless_route(struct kvm *kvm, u32 source, u64 entry)
 
 	if (!(entry & (XTL_SOURCE_ENTRY_LEVEL | XTL_SOURCE_ENTRY_RESAMPLE)))
 		atomic64_andnot(bit, trapless_word(tl->lines, source / 64 * 8));
-	if (!from || from == to)
+	if (!from)
 		return 0;
+	/* What is pending may interrupt now that its priority is another */
+	if (from == to)
+		goto evaluate;
 
 	pending = atomic64_fetch_andnot(bit,
 			trapless_pending(from->arch.trapless.file, source)) & bit;
@@ -283,7 +286,8 @@ int kvm_riscv_trapless_route(struct kvm *kvm, u32 source, u64 entry)
 	/* If the old vCPU has claimed it, its completion looks at the line */
 	if (pending)
 		atomic64_or(bit, trapless_pending(to->arch.trapless.file, source));
-	/* Tell the hart of the new vCPU that its file has changed */
+evaluate:
+	/* Tell the hart of the vCPU, or whoever would wake it */
 	trapless_op(XTL_OP_EVAL, tl->domain, to->vcpu_id);
 
 	return 0;
