@@ -131,20 +131,25 @@ int create_device(struct vm *vm)
 	return 0;
 }
 
-void create_domain(struct vm *vm, int nr_vcpus)
+void create_large_domain(struct vm *vm, int nr_vcpus, int sources)
 {
 	int i;
 
 	create_vm(vm, nr_vcpus);
 	if (create_device(vm) ||
 	    set32(vm, KVM_DEV_TRAPLESS_GRP_CONFIG,
-		  KVM_DEV_TRAPLESS_CONFIG_NR_SOURCES, SOURCES) ||
+		  KVM_DEV_TRAPLESS_CONFIG_NR_SOURCES, sources) ||
 	    attr(vm, KVM_SET_DEVICE_ATTR, KVM_DEV_TRAPLESS_GRP_CTRL,
 		 KVM_DEV_TRAPLESS_CTRL_INIT, NULL))
 		fatal("set up the device");
-	for (i = 1; i <= SOURCES; i++)
+	for (i = 1; i <= sources; i++)
 		if (set64(vm, KVM_DEV_TRAPLESS_GRP_SOURCE, i, PRIO(1)))
 			fatal("set a source");
+}
+
+void create_domain(struct vm *vm, int nr_vcpus)
+{
+	create_large_domain(vm, nr_vcpus, SOURCES);
 }
 
 static void place(struct vcpu *vcpu)

@@ -79,6 +79,8 @@ void create_vm(struct vm *vm, int nr_vcpus);
 int create_device(struct vm *vm);
 /* ... with one, all SOURCES with priority 1 for vCPU 0 */
 void create_domain(struct vm *vm, int nr_vcpus);
+/* ... with so many sources */
+void create_large_domain(struct vm *vm, int nr_vcpus, int sources);
 void destroy_vm(struct vm *vm);
 
 /* Run a vCPU in a thread of its own, and end the thread */

@@ -56,6 +56,12 @@ pub fn device() -> &'static Host {
     get(RUN.get_or_init(|| boot("trapless", "kvm", "")))
 }
 
+/// A CPU that injects interrupts while it goes off line.
+pub fn unplug() -> &'static Host {
+    static RUN: OnceLock<Result<Host, String>> = OnceLock::new();
+    get(RUN.get_or_init(|| boot("trapless", "unplug", "")))
+}
+
 /// Guests that are paused, saved, killed and restored, to huge pages and back.
 pub fn restore() -> &'static Host {
     static RUN: OnceLock<Result<Host, String>> = OnceLock::new();

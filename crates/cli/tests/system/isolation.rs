@@ -27,6 +27,7 @@ fn grants_are_kept_to() {
         "a child: SIGILL",
         "given back: SIGILL",
         "after execve: SIGILL",
+        "after execve from an address space with other users: SIGILL",
     ]);
 }
 

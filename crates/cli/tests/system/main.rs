@@ -11,6 +11,7 @@
 //! | [`aia`] | what docs/aia.md claims |
 //! | [`trapless`] | what Xtrapless claims, and that those who do not know it run as before |
 //! | [`isolation`] | what guests and processes cannot reach |
+//! | [`lifecycle`] | what harts of a KVM host go through loses no interrupt |
 //! | [`restore`] | saved and restored guests lose no interrupt |
 //! | [`broken`] | broken kernels and initrds do no harm |
 //!
@@ -25,6 +26,7 @@ mod hosts;
 mod interrupts;
 mod isolation;
 mod kvm;
+mod lifecycle;
 mod log;
 mod restore;
 mod runs;

@@ -341,6 +341,14 @@ void kvm_riscv_trapless_disable(void)
 	csr_write(CSR_HIFMAP, 0);
 	csr_write(CSR_HGRANT, 0);
 	kvm_riscv_trapless_notify_disable();
+	/*
+	 * hvtablebase stays: interrupts of devices are moved away later, and
+	 * until then their handlers inject from here.
+	 */
+}
+
+static void trapless_clear_tables(void *unused)
+{
 	csr_write(CSR_HVTABLEBASE, 0);
 }
 
@@ -419,6 +427,8 @@ void kvm_riscv_trapless_exit(void)
 	kvm_unregister_device_ops(KVM_DEV_TYPE_RISCV_TRAPLESS);
 	kvm_riscv_trapless_grant_exit();
 	kvm_riscv_trapless_notify_exit();
+	/* CPUs that are off line inject nothing, and get tables before they do */
+	on_each_cpu(trapless_clear_tables, NULL, 1);
 	free_pages_exact(trapless_domains, TRAPLESS_DOMAINS * XTL_DOMAIN_SIZE);
 	ida_destroy(&trapless_ida);
 }
