@@ -1,8 +1,7 @@
 //! gdb's `monitor` commands.
 
 use trapless_hart::Hart;
-
-use crate::target::Debugger;
+use trapless_machine::Machine;
 
 const HELP: &str = "\
 monitor harts        what each hart is doing
@@ -18,40 +17,33 @@ pub fn describe(hart: &Hart) -> String {
     format!("hart {} {}-mode{wait}", hart.id(), hart.mode())
 }
 
-/// Executes `command`; the answer ends with a newline.
-pub fn command(debugger: &mut Debugger<'_>, command: &str) -> String {
+/// Executes `command`, which may change whether memory addresses are `physical`; the answer ends with
+/// a newline.
+pub fn command(command: &str, machine: &Machine, physical: &mut bool) -> String {
     let words: Vec<&str> = command.split_whitespace().collect();
     match words.as_slice() {
         [] | ["help"] => HELP.into(),
-        ["harts"] => debugger
-            .machine
+        ["harts"] => machine
             .harts()
             .iter()
             .map(|hart| format!("{}, pc {:#x}\n", describe(hart), hart.pc()))
             .collect(),
-        ["time"] => {
-            let machine = &debugger.machine;
-            format!(
-                "{} cycles, {} instructions\n",
-                machine.now(),
-                machine.instret()
-            )
-        }
+        ["time"] => format!(
+            "{} cycles, {} instructions\n",
+            machine.now(),
+            machine.instret()
+        ),
         ["phys", "on"] => {
-            debugger.physical = true;
+            *physical = true;
             "memory addresses are physical\n".into()
         }
         ["phys", "off"] => {
-            debugger.physical = false;
+            *physical = false;
             "memory addresses are virtual\n".into()
         }
         ["phys"] => format!(
             "memory addresses are {}\n",
-            if debugger.physical {
-                "physical"
-            } else {
-                "virtual"
-            }
+            if *physical { "physical" } else { "virtual" }
         ),
         _ => format!("there is no monitor command \"{command}\"\n{HELP}"),
     }

@@ -414,7 +414,8 @@ impl MonitorCmd for Debugger<'_> {
         cmd: &[u8],
         mut out: ConsoleOutput<'_>,
     ) -> Result<(), Infallible> {
-        let answer = monitor::command(self, &String::from_utf8_lossy(cmd));
+        let text = String::from_utf8_lossy(cmd);
+        let answer = monitor::command(&text, self.machine, &mut self.physical);
         out.write_raw(answer.as_bytes());
         Ok(())
     }
