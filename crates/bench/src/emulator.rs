@@ -8,11 +8,8 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use trapless_images::{Apt, Cache, PackageVersion, Progress, Tools};
 
-use crate::instrumented::Sinks;
-use crate::rows::{MEMORY, Scenario};
-
-/// Harts of every machine.
-pub const HARTS: u32 = 2;
+use crate::rows::Scenario;
+use crate::setting::{HARTS, MEMORY, Sinks};
 
 /// Words of every kernel command line. The self-tests of the kernel's ciphers keep a hart busy for seconds after the boot.
 const APPEND: &str = "console=ttyS0 quiet cryptomgr.notests";

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use trapless_devices::virtio::net::{Net, Peer};
 use trapless_devices::virtio::rng::{Rng, SeededEntropy};
 use trapless_ledger::event::{Event, Sink};
@@ -19,30 +19,7 @@ use trapless_machine::{
 use trapless_report::PerfettoTrace;
 
 use crate::counts::COUNTS;
-use crate::emulator::HARTS;
-use crate::rows::MEMORY;
-
-/// Who receives events.
-#[derive(Clone, Copy, ValueEnum)]
-pub enum Sinks {
-    /// Nobody.
-    None,
-    /// The ledger.
-    Totals,
-    /// The ledger, and a file that gets every event (`--trace` of the command).
-    Stream,
-}
-
-impl Sinks {
-    /// As option.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Totals => "totals",
-            Self::Stream => "stream",
-        }
-    }
-}
+use crate::setting::{HARTS, MEMORY, Sinks};
 
 /// Options of the hidden command.
 #[derive(Args)]

@@ -16,6 +16,7 @@ mod interrupt;
 mod results;
 mod rows;
 mod session;
+mod setting;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -25,9 +26,9 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand};
 
 use emulator::{Emulator, Images};
-use instrumented::Sinks;
 use results::Results;
 use rows::{Row, SCENARIOS, Scenario};
+use setting::Sinks;
 
 #[derive(Parser)]
 #[command(

@@ -1,9 +1,6 @@
 //! What is measured: scenarios (one boot each) and the rows of the table that come out of them.
 
-use crate::instrumented::Sinks;
-
-/// RAM of every machine in MiB.
-pub const MEMORY: u64 = 2048;
+use crate::setting::Sinks;
 
 /// A moment of a run.
 #[derive(Clone, Copy)]
