@@ -6,12 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde::Serialize;
 
-use crate::compare::{self, Difference, Side};
 use crate::coverage::Coverage;
 use crate::families::{self, Family};
-use crate::model::{Failure, Model};
-use crate::outcome::Outcome;
 use crate::program::Program;
+use crate::verdict::{Models, Verdict};
 use crate::{report, shrink};
 
 /// What to run.
@@ -20,10 +18,8 @@ pub struct Campaign {
     pub seeds: std::ops::Range<u64>,
     /// Families to draw from.
     pub families: Vec<&'static Family>,
-    /// The model under test.
-    pub subject: Box<dyn Model>,
-    /// Models it is compared with; each on its own.
-    pub references: Vec<Box<dyn Model>>,
+    /// What runs them.
+    pub models: Models,
     /// Programs run at the same time.
     pub jobs: usize,
     /// Reduce failing programs.
@@ -32,29 +28,6 @@ pub struct Campaign {
     pub out: PathBuf,
     /// Stop after this many failures (0: never).
     pub max_failures: u64,
-}
-
-/// Why a program failed.
-#[derive(Clone, Debug)]
-pub enum Verdict {
-    /// No difference with any reference that could run it.
-    Passed,
-    /// No reference could run it.
-    Skipped,
-    /// The subject or a reference gave no outcome.
-    NoOutcome {
-        /// Which.
-        model: String,
-        /// Why.
-        why: String,
-    },
-    /// Outcomes differ.
-    Differs {
-        /// The reference.
-        reference: usize,
-        /// How.
-        difference: Box<Difference>,
-    },
 }
 
 /// Totals of a campaign, as `--json` writes them.
@@ -76,81 +49,14 @@ pub struct Summary {
     pub coverage: Coverage,
 }
 
-fn outcome(model: &dyn Model, program: &Program, scratch: &Path) -> Result<Outcome, String> {
-    let bytes = model.run(program, scratch).or_else(|f| match f {
-        // A loaded host is the likelier reason: once more.
-        Failure::Timeout => model.run(program, scratch),
-        Failure::Broken(_) => Err(f),
-    });
-    bytes
-        .map_err(|f| f.to_string())
-        .and_then(|b| Outcome::decode(program, &b))
-}
-
 impl Campaign {
-    /// Runs one program; also returns the subject's outcome.
-    pub fn judge(&self, program: &Program, scratch: &Path) -> (Verdict, Option<Outcome>) {
-        if !self.subject.can_run(program) {
-            return (Verdict::Skipped, None);
-        }
-        let ours = match outcome(&*self.subject, program, scratch) {
-            Ok(o) => o,
-            Err(why) => {
-                return (
-                    Verdict::NoOutcome {
-                        model: self.subject.name(),
-                        why,
-                    },
-                    None,
-                );
-            }
-        };
-        let mut compared = false;
-        for (n, reference) in self.references.iter().enumerate() {
-            if !reference.can_run(program) {
-                continue;
-            }
-            let theirs = match outcome(&**reference, program, scratch) {
-                Ok(o) => o,
-                Err(why) => {
-                    return (
-                        Verdict::NoOutcome {
-                            model: reference.name(),
-                            why,
-                        },
-                        Some(ours),
-                    );
-                }
-            };
-            compared = true;
-            let sides = [Side::of(&*self.subject), Side::of(&**reference)];
-            if let Some(d) = compare::first_difference(program, &sides, &ours, &theirs) {
-                return (
-                    Verdict::Differs {
-                        reference: n,
-                        difference: Box::new(d),
-                    },
-                    Some(ours),
-                );
-            }
-        }
-        (
-            if compared {
-                Verdict::Passed
-            } else {
-                Verdict::Skipped
-            },
-            Some(ours),
-        )
-    }
-
     fn fail(&self, program: &Program, verdict: &Verdict, scratch: &Path) -> (String, String) {
         let mut program = program.clone();
         let mut verdict = verdict.clone();
         if self.shrink {
-            shrink::shrink(self, &mut program, &mut verdict, scratch);
+            shrink::shrink(&self.models, &mut program, &mut verdict, scratch);
         }
-        let text = report::failure(self, &program, &verdict, scratch);
+        let text = report::failure(&self.models, &program, &verdict, scratch);
         let name = format!("{}-{}", program.family, program.seed);
         let written = std::fs::create_dir_all(&self.out)
             .and_then(|()| std::fs::write(self.out.join(format!("{name}.elf")), program.elf()))
@@ -158,7 +64,7 @@ impl Campaign {
         if let Err(e) = written {
             eprintln!("cannot write to {}: {e}", self.out.display());
         }
-        (text, report::one_line(self, &verdict))
+        (text, report::one_line(&self.models, &verdict))
     }
 
     /// Runs everything; `progress` hears about each failure (its report) and each finished program.
@@ -167,8 +73,8 @@ impl Campaign {
         let next = AtomicU64::new(self.seeds.start);
         let stop = AtomicBool::new(false);
         let summary = Mutex::new(Summary {
-            subject: self.subject.name(),
-            references: self.references.iter().map(|r| r.name()).collect(),
+            subject: self.models.subject.name(),
+            references: self.models.references.iter().map(|r| r.name()).collect(),
             ..Summary::default()
         });
         std::thread::scope(|scope| {
@@ -183,7 +89,7 @@ impl Campaign {
                             break;
                         }
                         let program = families::generate(seed, &self.families);
-                        let (verdict, ours) = self.judge(&program, &scratch);
+                        let (verdict, ours) = self.models.judge(&program, &scratch);
                         let failure = match verdict {
                             Verdict::Passed | Verdict::Skipped => None,
                             _ => Some(self.fail(&program, &verdict, &scratch)),

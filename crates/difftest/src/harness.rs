@@ -8,8 +8,7 @@ use trapless_isa::csr;
 
 use crate::asm::reg::{A7, RA, S0, SP, T0, T1, T2, T3, T4, T5, T6, ZERO};
 use crate::asm::{self, Asm, Label};
-use crate::layout::{self, CTX, END_MAGIC, MAX_TRAPS, SETUP, SNAPSHOT, ctx, kind, record};
-use crate::program::Policy;
+use crate::layout::{self, CTX, END_MAGIC, MAX_TRAPS, Policy, SETUP, SNAPSHOT, ctx, kind, record};
 
 const BEQ: u32 = 0;
 const BNE: u32 = 1;

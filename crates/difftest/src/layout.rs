@@ -213,10 +213,20 @@ pub const SNAPSHOT: &[u16] = &[
     0x3bf,
 ];
 
+/// What a trap does to its step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u64)]
+pub enum Policy {
+    /// Go on behind the trapping instruction (or at `ra` after a wild jump).
+    Skip = 0,
+    /// End the step.
+    EndStep = 1,
+}
+
 /// Offsets in a step record.
 pub mod record {
     use super::SETUP;
-    /// What a trap does: see `program::Policy`.
+    /// What a trap does: see [`Policy`](super::Policy).
     pub const POLICY: i32 = 0;
     /// `fcsr` at the start.
     pub const FCSR: i32 = 8;

@@ -16,6 +16,7 @@
 //! | [`families`] | what the steps do |
 //! | [`model`] | the models and how they are run |
 //! | [`outcome`], [`compare`] | what a run left behind, and whether two agree |
+//! | [`verdict`] | one program on the subject and the references |
 //! | [`campaign`], [`shrink`], [`report`], [`coverage`] | many programs |
 
 pub mod asm;
@@ -32,3 +33,4 @@ pub mod program;
 pub mod report;
 pub mod rng;
 pub mod shrink;
+pub mod verdict;

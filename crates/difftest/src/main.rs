@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use trapless_difftest::campaign::{Campaign, Progress, Summary};
 use trapless_difftest::families::{self, FAMILIES, Family};
 use trapless_difftest::model::{Engine, Model, Qemu, Spike, Trapless};
+use trapless_difftest::verdict::Models;
 
 /// Runs generated bare-metal RISC-V programs on several models and compares what they leave behind.
 #[derive(Parser)]
@@ -146,12 +147,14 @@ fn run(args: &Run) -> Result<Summary, String> {
     let campaign = Campaign {
         seeds: seeds(&args.seeds, args.forever)?,
         families: families(&args.families)?,
-        subject: model(&args.subject)?,
-        references: args
-            .against
-            .split(',')
-            .map(model)
-            .collect::<Result<_, _>>()?,
+        models: Models {
+            subject: model(&args.subject)?,
+            references: args
+                .against
+                .split(',')
+                .map(model)
+                .collect::<Result<_, _>>()?,
+        },
         jobs: args
             .jobs
             .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()))
@@ -160,8 +163,17 @@ fn run(args: &Run) -> Result<Summary, String> {
         out: args.out.clone(),
         max_failures: args.max_failures,
     };
-    let names: Vec<String> = campaign.references.iter().map(|r| r.name()).collect();
-    println!("{} against {}", campaign.subject.name(), names.join(", "));
+    let names: Vec<String> = campaign
+        .models
+        .references
+        .iter()
+        .map(|r| r.name())
+        .collect();
+    println!(
+        "{} against {}",
+        campaign.models.subject.name(),
+        names.join(", ")
+    );
     let live = std::io::stderr().is_terminal();
     let summary = campaign.run(&|p| match p {
         Progress::Failure(text) => println!("{text}"),

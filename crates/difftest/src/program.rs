@@ -9,18 +9,8 @@ use trapless_isa::csr::{self, hstatus, status};
 use crate::asm::{self, Asm};
 use crate::elf::{self, Segment};
 use crate::harness::{self, Harness};
-use crate::layout::{self, ctx, record};
+use crate::layout::{self, Policy, ctx, record};
 use crate::rng::Rng;
-
-/// What a trap does to its step.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u64)]
-pub enum Policy {
-    /// Go on behind the trapping instruction (or at `ra` after a wild jump).
-    Skip = 0,
-    /// End the step.
-    EndStep = 1,
-}
 
 /// An optional part of the architecture that a program needs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]

@@ -3,15 +3,15 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use crate::campaign::{Campaign, Verdict};
 use crate::compare::Side;
 use crate::coverage::word;
 use crate::layout::{self, SETUP, kind};
 use crate::outcome::Outcome;
 use crate::program::{Program, Step};
+use crate::verdict::{Models, Verdict};
 
 /// The verdict in one line.
-pub fn one_line(c: &Campaign, verdict: &Verdict) -> String {
+pub fn one_line(models: &Models, verdict: &Verdict) -> String {
     match verdict {
         Verdict::Passed => "passed".into(),
         Verdict::Skipped => "skipped".into(),
@@ -22,9 +22,9 @@ pub fn one_line(c: &Campaign, verdict: &Verdict) -> String {
         } => format!(
             "{}: {} {}, {} {}",
             d.what,
-            c.subject.name(),
+            models.subject.name(),
             d.left,
-            c.references[*reference].name(),
+            models.references[*reference].name(),
             d.right
         ),
     }
@@ -67,10 +67,10 @@ fn start_state(out: &mut String, step: &Step) {
 }
 
 /// A page about a failing program: the difference, the log around it, the code.
-pub fn failure(c: &Campaign, program: &Program, verdict: &Verdict, scratch: &Path) -> String {
+pub fn failure(models: &Models, program: &Program, verdict: &Verdict, scratch: &Path) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "== {} seed {}", program.family, program.seed);
-    let _ = writeln!(out, "{}", one_line(c, verdict));
+    let _ = writeln!(out, "{}", one_line(models, verdict));
     let Verdict::Differs {
         reference,
         difference,
@@ -87,8 +87,8 @@ pub fn failure(c: &Campaign, program: &Program, verdict: &Verdict, scratch: &Pat
         let bytes = m.run(program, scratch).ok()?;
         Outcome::decode(program, &bytes).ok()
     };
-    let models = [&*c.subject, &*c.references[*reference]];
-    let outcomes = models.map(run);
+    let pair = [&*models.subject, &*models.references[*reference]];
+    let outcomes = pair.map(run);
     let n = difference.step.unwrap_or(0);
     let Some(step) = program.steps.get(n) else {
         return out;
@@ -96,7 +96,7 @@ pub fn failure(c: &Campaign, program: &Program, verdict: &Verdict, scratch: &Pat
     let _ = writeln!(out, "step {n}: {}", step.note);
     start_state(&mut out, step);
     let mut mark = None;
-    for (model, outcome) in models.iter().zip(&outcomes) {
+    for (model, outcome) in pair.iter().zip(&outcomes) {
         let Some(o) = outcome else { continue };
         let _ = writeln!(out, "  log of {}:", model.name());
         let at = difference.entry.unwrap_or(o.log.len());
@@ -122,12 +122,12 @@ pub fn failure(c: &Campaign, program: &Program, verdict: &Verdict, scratch: &Pat
     }
     // What the other references say helps to tell who is wrong.
     if let (Some(ours), Some(_)) = (&outcomes[0], difference.step) {
-        for (i, r) in c.references.iter().enumerate() {
+        for (i, r) in models.references.iter().enumerate() {
             if i == *reference || !r.can_run(program) {
                 continue;
             }
             if let Some(o) = run(&**r) {
-                let sides = [Side::of(&*c.subject), Side::of(&**r)];
+                let sides = [Side::of(&*models.subject), Side::of(&**r)];
                 let verdict = match crate::compare::first_difference(program, &sides, ours, &o) {
                     None => "agrees".to_string(),
                     Some(d) => format!("{}: {} here, {} there", d.what, d.left, d.right),

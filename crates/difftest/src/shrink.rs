@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use crate::asm;
-use crate::campaign::{Campaign, Verdict};
 use crate::coverage::word;
 use crate::program::Program;
+use crate::verdict::{Models, Verdict};
 
 /// Runs a shrink may take.
 const BUDGET: usize = 120;
@@ -30,14 +30,14 @@ fn is_fence(raw: u32) -> bool {
 }
 
 /// Drops steps, then turns instructions into no-ops, as long as the program fails.
-pub fn shrink(c: &Campaign, p: &mut Program, verdict: &mut Verdict, scratch: &Path) {
+pub fn shrink(models: &Models, p: &mut Program, verdict: &mut Verdict, scratch: &Path) {
     let mut budget = BUDGET;
     let mut try_out = |p: &mut Program, smaller: Program, verdict: &mut Verdict| {
         if budget == 0 {
             return false;
         }
         budget -= 1;
-        let (v, _) = c.judge(&smaller, scratch);
+        let (v, _) = models.judge(&smaller, scratch);
         let same = alike(verdict, &v);
         if same {
             *p = smaller;

@@ -7,8 +7,8 @@ use trapless_isa::Mode;
 use trapless_isa::csr::{self, hvictl, stateen0};
 
 use crate::asm::{self, Reg, reg};
-use crate::layout;
-use crate::program::{Block, Board, Feature, Policy, Program, Step};
+use crate::layout::{self, Policy};
+use crate::program::{Block, Board, Feature, Program, Step};
 use crate::rng::Rng;
 
 const IMSIC_M: u64 = 0x2400_0000;

@@ -5,8 +5,8 @@ use trapless_isa::csr::{self, hstatus, status};
 
 use super::{ops, pages};
 use crate::asm::{self, reg};
-use crate::layout;
-use crate::program::{Block, Feature, Policy, Program};
+use crate::layout::{self, Policy};
+use crate::program::{Block, Feature, Program};
 use crate::rng::Rng;
 
 /// An instruction that raises an exception in some mode.
