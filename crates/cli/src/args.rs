@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use trapless_images::experiment::Value;
+use trapless_experiments::Value;
 use trapless_machine::preset::Size;
 
 /// A deterministic RISC-V computer that counts every trap of the virtual machines it runs.

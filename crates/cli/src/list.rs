@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use serde_json::json;
-use trapless_images::Experiment;
+use trapless_experiments::Experiment;
 use trapless_ledger::document::LedgerFile;
 use trapless_machine::{MachineConfig, presets};
 

@@ -5,7 +5,8 @@ use std::io::{LineWriter, Write};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use trapless_images::{Experiment, Images};
+use trapless_experiments::Experiment;
+use trapless_images::Images;
 use trapless_ledger::Ledger;
 use trapless_ledger::document::{Measurement, RunInfo, Work};
 use trapless_machine::{Content, Machine, MachineConfig, Outcome, Payload, Peripherals};

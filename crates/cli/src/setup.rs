@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use trapless_images::experiment::Value;
+use trapless_experiments::Value;
 use trapless_images::{Images, Progress};
 use trapless_ledger::Config;
 use trapless_ledger::document::{Clock, Cost, RunInfo};

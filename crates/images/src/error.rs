@@ -72,7 +72,10 @@ pub enum Error {
         /// Last lines of its output.
         output: String,
     },
-    /// A recipe, experiment or other data file is wrong.
+    /// An experiment cannot be read.
+    #[error(transparent)]
+    Experiment(#[from] trapless_experiments::Error),
+    /// A recipe or other data file is wrong.
     #[error("{}: {message}", path.display())]
     Data {
         /// The file.
@@ -83,7 +86,7 @@ pub enum Error {
     /// A name the user gave is not known.
     #[error("there is no {kind} named `{name}`; known: {known}")]
     Unknown {
-        /// "image", "experiment" ...
+        /// "image" ...
         kind: &'static str,
         /// The name given.
         name: String,

@@ -2,14 +2,14 @@
 
 use crate::apt::Package;
 use crate::cache::Cache;
-use crate::command::run;
+use crate::dpkg;
+use crate::elf;
 use crate::error::{Error, Result, io};
 use crate::progress::Progress;
 use crate::store::{Fetch, Store};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Where riscv64 programs of Debian find their shared libraries.
 const LIBRARY_FOLDERS: [&str; 2] = ["/usr/lib/riscv64-linux-gnu", "/usr/lib"];
@@ -47,25 +47,14 @@ impl PackageFiles {
             .collect();
         if !missing.is_empty() {
             let files = Store::new(cache, progress).obtain(&missing, fetcher)?;
-            let task = progress.task("Unpacking packages", missing.iter().map(|p| p.size).sum());
-            let mut done = 0;
-            for (package, file) in missing.iter().zip(&files) {
+            let title = "Unpacking packages";
+            dpkg::extract_each(&missing, &files, progress, title, |package, file| {
                 let unfinished = folder.join("unfinished");
                 let _ = fs::remove_dir_all(&unfinished);
                 fs::create_dir(&unfinished).map_err(io("create", &unfinished))?;
-                let what = format!("unpacking {} {}", package.name, package.version);
-                run(
-                    Command::new("dpkg-deb")
-                        .arg("-x")
-                        .arg(file)
-                        .arg(&unfinished),
-                    &what,
-                    "dpkg",
-                )?;
-                fs::rename(&unfinished, target(package)).map_err(io("write", &target(package)))?;
-                done += package.size;
-                task.set(done);
-            }
+                dpkg::extract(package, file, &unfinished)?;
+                fs::rename(&unfinished, target(package)).map_err(io("write", &target(package)))
+            })?;
         }
         Ok(Self {
             packages: packages.iter().map(|p| (p.clone(), target(p))).collect(),
@@ -169,11 +158,11 @@ impl PackageFiles {
             let content = fs::read(&file).map_err(io("read", &file))?;
             // Scripts and data may be listed among the programs.
             if content.starts_with(b"\x7fELF") {
-                let elf = goblin::elf::Elf::parse(&content).map_err(|e| Error::Data {
+                let elf = elf::needs(&content).map_err(|reason| Error::Data {
                     path: file.clone(),
-                    message: format!("damaged ELF file: {e}"),
+                    message: format!("damaged ELF file: {reason}"),
                 })?;
-                pending.extend(elf.interpreter.map(str::to_owned));
+                pending.extend(elf.interpreter);
                 for library in &elf.libraries {
                     let place = LIBRARY_FOLDERS
                         .iter()

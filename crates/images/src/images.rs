@@ -3,58 +3,22 @@
 use crate::apt::{Apt, Package, Request};
 use crate::cache::{Cache, sha256_file, sha256_parts};
 use crate::error::{Error, Result, io};
-use crate::experiment::Experiment;
 use crate::files::{PackageFiles, merged_usr};
-use crate::initramfs::{self, files_of};
+use crate::initramfs;
 use crate::kmod;
+use crate::prepared::{self, Prepared, load_intact, remove_old};
 use crate::progress::Progress;
 use crate::recipe::{Build, Recipe, Side};
 use crate::selftests;
 use crate::vmm;
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use trapless_experiments::Experiment;
 
 /// Changes when this code would make other bytes from the same recipe.
 const FORMAT: &str = "2";
 const ARCH: &str = "riscv64";
-/// How many versions of an image stay in the cache.
-const KEPT: usize = 4;
-
-/// A package that went into an image.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct PackageVersion {
-    /// Package name.
-    pub name: String,
-    /// Full Debian version.
-    pub version: String,
-    /// Debian architecture.
-    pub arch: String,
-}
-
-impl From<&Package> for PackageVersion {
-    fn from(package: &Package) -> Self {
-        Self {
-            name: package.name.clone(),
-            version: package.version.clone(),
-            arch: package.arch.clone(),
-        }
-    }
-}
-
-/// An image ready for use.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Prepared {
-    /// Where it is.
-    pub path: PathBuf,
-    /// SHA-256 of its content, lower-case hexadecimal.
-    pub sha256: String,
-    /// Size in bytes.
-    pub size: u64,
-    /// Every package that contributed a file, also through images inside this one; sorted.
-    pub packages: Vec<PackageVersion>,
-}
 
 /// The project's images.
 #[derive(Debug)]
@@ -111,7 +75,7 @@ impl Images {
     /// # Errors
     /// If an experiment is not valid.
     pub fn experiments(&self) -> Result<Vec<Experiment>> {
-        Experiment::load_all(&self.project.join("experiments"))
+        Ok(Experiment::load_all(&self.project.join("experiments"))?)
     }
 
     /// Renews the package lists, so that newer versions are used from now on.
@@ -193,7 +157,7 @@ impl Images {
         let kernel = self.resolve(&recipe)?.pop().ok_or(Error::NoMirror)?;
         let (cache, progress) = (self.cache.clone(), self.progress);
         let (path, source) = selftests::build(&cache, self.apt()?, &kernel, progress)?;
-        folder(path, vec![(&source).into()])
+        prepared::of_folder(path, vec![(&source).into()])
     }
 
     /// A folder of kernel modules.
@@ -208,7 +172,7 @@ impl Images {
             kernel: &kernel,
         };
         let built = kmod::build(&recipe.name, build, &inputs)?;
-        folder(built.folder, built.packages)
+        prepared::of_folder(built.folder, built.packages)
     }
 
     /// What a recipe puts into an image: another image, or one file of a folder.
@@ -358,100 +322,5 @@ impl Images {
             }
         }
         Ok(own)
-    }
-}
-
-/// A folder as an image; the names of its files count.
-fn folder(path: PathBuf, packages: Vec<PackageVersion>) -> Result<Prepared> {
-    let mut parts = Vec::new();
-    let mut size = 0;
-    for file in files_of(&path)? {
-        let name = file.file_name().unwrap_or_default().to_string_lossy();
-        parts.extend([name.into_owned(), sha256_file(&file)?]);
-        size += fs::metadata(&file).map_err(io("read", &file))?.len();
-    }
-    Ok(Prepared {
-        sha256: sha256_parts(parts.iter().map(String::as_bytes)),
-        path,
-        size,
-        packages,
-    })
-}
-
-/// The finished image of a folder, if its content is what was written.
-fn load_intact(folder: &Path) -> Option<Prepared> {
-    let text = fs::read(folder.join("manifest.json")).ok()?;
-    let mut prepared: Prepared = serde_json::from_slice(&text).ok()?;
-    // The cache may have been moved as a whole.
-    prepared.path = folder.join(prepared.path.file_name()?);
-    (sha256_file(&prepared.path).ok()? == prepared.sha256).then_some(prepared)
-}
-
-/// Removes all but the newest versions of an image; `folder` holds the one just made.
-pub(crate) fn remove_old(folder: &Path, name: &str) {
-    let key_of = |path: &Path| {
-        let file = path.file_name()?.to_str()?;
-        let key = file.strip_prefix(name)?.strip_prefix('-')?;
-        // `host-...` must not take `host-x-...` for its own.
-        (key.len() == 16 && key.bytes().all(|b| b.is_ascii_hexdigit())).then_some(())
-    };
-    let versions = fs::read_dir(folder.parent().unwrap_or(folder))
-        .into_iter()
-        .flatten()
-        .flatten();
-    let mut versions: Vec<_> = versions
-        .map(|entry| entry.path())
-        .filter(|path| key_of(path).is_some() && path != folder)
-        .filter_map(|path| Some((fs::metadata(&path).ok()?.modified().ok()?, path)))
-        .collect();
-    versions.sort();
-    versions.reverse();
-    for (_, path) in versions.iter().skip(KEPT - 1) {
-        // Best effort: a folder that stays costs only room.
-        let _ = fs::remove_dir_all(path);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn damaged_or_unfinished_image_is_not_used() {
-        let temp = tempfile::tempdir().unwrap();
-        let path = temp.path().join("x.cpio");
-        fs::write(&path, "content").unwrap();
-        assert_eq!(load_intact(temp.path()), None, "no manifest yet");
-        let sha256 = sha256_file(&path).unwrap();
-        let prepared = Prepared {
-            path: path.clone(),
-            sha256,
-            size: 7,
-            packages: Vec::new(),
-        };
-        let manifest = serde_json::to_vec(&prepared).unwrap();
-        fs::write(temp.path().join("manifest.json"), manifest).unwrap();
-        assert_eq!(load_intact(temp.path()), Some(prepared));
-        fs::write(&path, "c0ntent").unwrap();
-        assert_eq!(load_intact(temp.path()), None);
-    }
-
-    #[test]
-    fn old_versions_of_the_same_image_only_are_removed() {
-        let temp = tempfile::tempdir().unwrap();
-        let folder = |name: &str| {
-            let path = temp.path().join(name);
-            fs::create_dir(&path).unwrap();
-            path
-        };
-        let other = folder("host-x-0000000000000000");
-        for n in 0..6 {
-            folder(&format!("host-{n:016}"));
-        }
-        let newest = folder("host-00000000000000ff");
-        remove_old(&newest, "host");
-        let left = fs::read_dir(temp.path()).unwrap().count();
-        assert!(newest.exists() && other.exists());
-        assert_eq!(left, KEPT + 1);
     }
 }

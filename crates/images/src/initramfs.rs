@@ -3,21 +3,13 @@
 use crate::cpio;
 use crate::error::{Result, io};
 use crate::files::{PackageFiles, merged_usr};
-use crate::images::{PackageVersion, Prepared};
 use crate::modules;
+use crate::prepared::{PackageVersion, Prepared, files_of};
 use crate::recipe::Recipe;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::BufWriter;
-use std::path::{Path, PathBuf};
-
-/// The files of a folder, sorted.
-pub(crate) fn files_of(folder: &Path) -> Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(folder).map_err(io("list", folder))?;
-    let mut files: Vec<PathBuf> = entries.flatten().map(|e| e.path()).collect();
-    files.sort();
-    Ok(files)
-}
+use std::path::Path;
 
 /// Writes the archive to `path`. `inside` and `own` are other images and files of the project by their path in the archive;
 /// packages that contribute are added to `used`.
@@ -128,6 +120,7 @@ mod tests {
     use crate::cache::Cache;
     use crate::progress::Progress;
     use crate::store::Fetch;
+    use std::path::PathBuf;
 
     struct NoNetwork;
 

@@ -3,6 +3,7 @@
 //! Debian makes `modules.dep` when a kernel is installed; images are made without installing one, so the dependencies are
 //! taken from the modules themselves (`depends=` and `softdep=` in section `.modinfo`).
 
+use crate::elf;
 use crate::error::{Error, Result, io};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -179,13 +180,8 @@ fn read_module(folder: &Path, path: &Path) -> Result<Module> {
 
 /// Names in `depends=` and in the `pre:` part of `softdep=`.
 fn depends(module: &[u8]) -> std::result::Result<Vec<String>, String> {
-    let elf = goblin::elf::Elf::parse(module).map_err(|e| format!("not a kernel module: {e}"))?;
-    let section = elf
-        .section_headers
-        .iter()
-        .find(|s| elf.shdr_strtab.get_at(s.sh_name) == Some(".modinfo"))
-        .and_then(|s| module.get(s.file_range()?))
-        .ok_or("not a kernel module: no .modinfo")?;
+    let section =
+        elf::section(module, ".modinfo").map_err(|e| format!("not a kernel module: {e}"))?;
     let mut names = Vec::new();
     for field in section
         .split(|&b| b == 0)

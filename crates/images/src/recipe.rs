@@ -4,7 +4,7 @@ use crate::error::{Error, Result, io};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Whose scripts of the experiments an image holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -132,23 +132,11 @@ impl Recipe {
     /// # Errors
     /// If the folder or one of the recipes cannot be read.
     pub fn load_all(folder: &Path) -> Result<Vec<Self>> {
-        toml_files(folder)?
+        trapless_experiments::toml_files(folder)?
             .iter()
             .map(|path| Self::load(path))
             .collect()
     }
-}
-
-/// The `.toml` files of a folder, sorted.
-pub(crate) fn toml_files(folder: &Path) -> Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(folder).map_err(io("list", folder))?;
-    let mut files: Vec<PathBuf> = entries
-        .flatten()
-        .map(|e| e.path())
-        .filter(|p| p.extension().is_some_and(|e| e == "toml"))
-        .collect();
-    files.sort();
-    Ok(files)
 }
 
 #[cfg(test)]

@@ -2,14 +2,13 @@
 
 use crate::apt::{Apt, Package};
 use crate::cache::{Cache, sha256_parts};
-use crate::command::run;
+use crate::dpkg;
 use crate::error::{Result, io};
 use crate::progress::Progress;
 use crate::store::{Fetch, Store};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Unpacks `packages` into a folder of the cache and returns it; an already unpacked tree is used again.
 ///
@@ -34,24 +33,10 @@ pub fn unpack(
         fs::remove_dir_all(&unfinished).map_err(io("remove", &unfinished))?;
     }
     lay_out(&unfinished)?;
-    let task = progress.task(
-        &format!("Unpacking {title}"),
-        packages.iter().map(|p| p.size).sum(),
-    );
-    let mut done = 0;
-    for (file, package) in files.iter().zip(packages) {
-        let what = format!("unpacking {} {}", package.name, package.version);
-        run(
-            Command::new("dpkg-deb")
-                .arg("-x")
-                .arg(file)
-                .arg(&unfinished),
-            &what,
-            "dpkg",
-        )?;
-        done += package.size;
-        task.set(done);
-    }
+    let title = format!("Unpacking {title}");
+    dpkg::extract_each(packages, &files, progress, &title, |package, file| {
+        dpkg::extract(package, file, &unfinished)
+    })?;
     // The name appears only when all is there: an interrupted run leaves no half tree in use.
     fs::rename(&unfinished, &tree).map_err(io("write", &tree))?;
     Ok(tree)

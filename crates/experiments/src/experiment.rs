@@ -1,12 +1,11 @@
-//! Experiments: a workload, what it measures and what it prints. One TOML file each in `experiments/`.
+//! One experiment: its file, its parameters, and the words that make the host image run it.
 
 use crate::error::{Error, Result, io};
-pub use crate::parameter::{Parameter, Value};
-use crate::recipe::toml_files;
+use crate::parameter::{Parameter, Value};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// One workload.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -269,6 +268,21 @@ impl Experiment {
     pub fn host_harts(&self) -> u32 {
         self.host.harts.unwrap_or(self.guest.harts)
     }
+}
+
+/// The `.toml` files of a folder, sorted. Image recipes are found in the same way.
+///
+/// # Errors
+/// If the folder cannot be listed.
+pub fn toml_files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).map_err(io("list", folder))?;
+    let mut files: Vec<PathBuf> = entries
+        .flatten()
+        .map(|e| e.path())
+        .filter(|p| p.extension().is_some_and(|e| e == "toml"))
+        .collect();
+    files.sort();
+    Ok(files)
 }
 
 fn is_word(name: &str) -> bool {
