@@ -1,11 +1,15 @@
-//! The command line.
+//! The command line: subcommands and their own options. Groups of options that several share stand
+//! where they are used: [`HartArgs`], [`ObserveArgs`], [`WorkloadArgs`].
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use trapless_experiments::Value;
-use trapless_machine::preset::Size;
+
+use crate::commands::explore::disturbance::Disturbance;
+use crate::machine::{self, HartArgs};
+use crate::observe::ObserveArgs;
+use crate::plan::WorkloadArgs;
 
 /// A deterministic RISC-V computer that counts every trap of the virtual machines it runs.
 #[derive(Parser)]
@@ -61,74 +65,6 @@ pub enum Command {
     Report(ReportArgs),
 }
 
-/// Options of every command that makes a machine.
-#[derive(Args, Clone)]
-pub struct HartArgs {
-    /// Size of RAM.
-    #[arg(long, value_name = "SIZE", help_heading = "Machine")]
-    pub ram: Option<Size>,
-    /// ISA string (`rv64gc_h_sstc`), or extensions to switch (`-svadu,+zicond`).
-    #[arg(
-        long,
-        value_name = "LIST",
-        allow_hyphen_values = true,
-        help_heading = "Machine"
-    )]
-    pub isa: Option<String>,
-    /// Cost model to use instead of the built-in one.
-    #[arg(long, value_name = "FILE", help_heading = "Machine")]
-    pub cost: Option<PathBuf>,
-    /// Let misaligned loads and stores trap instead of supporting them.
-    #[arg(long, help_heading = "Machine")]
-    pub trap_misaligned: bool,
-    /// Cycles that a hart runs before it is the next one's turn.
-    #[arg(long, value_name = "CYCLES", help_heading = "Machine")]
-    pub quantum: Option<u64>,
-    /// Seed of everything random that the guest can see.
-    #[arg(long, value_name = "N", help_heading = "Machine")]
-    pub seed: Option<u64>,
-    /// What executes instructions; results are the same.
-    #[arg(
-        long,
-        value_enum,
-        value_name = "ENGINE",
-        default_value_t,
-        help_heading = "Machine"
-    )]
-    pub engine: EngineName,
-    /// Runs of a block that are interpreted before it is compiled [default: what pays; few for both].
-    #[arg(long, value_name = "RUNS", help_heading = "Machine")]
-    pub hot: Option<u32>,
-    /// Most memory for compiled code; what does not fit is compiled again when it is needed [default: 48M].
-    #[arg(long, value_name = "SIZE", help_heading = "Machine")]
-    pub code_cache: Option<Size>,
-}
-
-/// Options for looking into a run.
-#[derive(Args, Clone, Default)]
-pub struct ObserveArgs {
-    /// Write logs as text: any of exec, trap, csr, intc, as in `exec,trap:FILE`.
-    #[arg(long, value_name = "WHAT:FILE", help_heading = "Looking inside")]
-    pub log: Option<String>,
-    /// Wait for gdb on this TCP port, as in `:1234`.
-    #[arg(long, value_name = "[HOST]:PORT", help_heading = "Looking inside")]
-    pub gdb: Option<String>,
-    /// Draw the way of one interrupt as a sequence diagram (Mermaid): CLASS[.STATE][:NUMBER], as in
-    /// `ipi.scheduled_off:3=FILE`. Repeat for more.
-    #[arg(long, value_name = "INTERRUPT=FILE", help_heading = "Looking inside")]
-    pub diagram: Vec<crate::diagram::Request>,
-    /// Show at the end where the host's time went and what the engine did; `--profile=FILE` writes it as
-    /// JSON, too.
-    #[arg(
-        long,
-        value_name = "FILE",
-        num_args = 0..=1,
-        require_equals = true,
-        help_heading = "Looking inside"
-    )]
-    pub profile: Option<Option<PathBuf>>,
-}
-
 /// `trapless boot`.
 #[derive(Args)]
 #[command(after_help = "\
@@ -177,76 +113,12 @@ pub struct BootArgs {
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// Set what only this machine has, as in `aia.guests=3`. Repeat for more.
-    #[arg(long = "set", short = 's', value_name = "NAME=VALUE", value_parser = parameter, help_heading = "Machine")]
+    #[arg(long = "set", short = 's', value_name = "NAME=VALUE", value_parser = machine::setting, help_heading = "Machine")]
     pub settings: Vec<(String, Value)>,
     #[command(flatten)]
     pub harts_options: HartArgs,
     #[command(flatten)]
     pub observe: ObserveArgs,
-}
-
-/// Options of `run` and `compare`.
-#[derive(Args, Clone)]
-pub struct WorkloadArgs {
-    /// Workload; `trapless workloads` lists them.
-    #[arg(long, short, value_name = "NAME")]
-    pub workload: String,
-    /// Set a parameter of the workload, or of the machine `aia` (`aia.guests=3`). Repeat for more.
-    #[arg(long = "set", short = 's', value_name = "NAME=VALUE", value_parser = parameter)]
-    pub parameters: Vec<(String, Value)>,
-    /// Number of vCPUs [default: what the workload says].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=512))]
-    pub guest_harts: Option<u32>,
-    /// Number of harts of the machine [default: what the workload says].
-    #[arg(long, value_name = "N")]
-    pub host_harts: Option<u32>,
-    /// VMM in the host.
-    #[arg(long, default_value = "trapless", value_parser = ["trapless", "qemu"])]
-    pub vmm: String,
-    /// Show the host's console.
-    #[arg(long)]
-    pub console: bool,
-    /// Give up after this much virtual time.
-    #[arg(long, default_value_t = 600, value_name = "SECONDS")]
-    pub time_limit: u64,
-    #[command(flatten)]
-    pub harts_options: HartArgs,
-}
-
-impl WorkloadArgs {
-    /// Parameters of the workload.
-    pub fn workload_parameters(&self) -> BTreeMap<String, Value> {
-        let of_workload = |(name, _): &&(String, Value)| !name.contains('.');
-        self.parameters
-            .iter()
-            .filter(of_workload)
-            .cloned()
-            .collect()
-    }
-
-    /// Settings of a machine: names with a dot. Those of others are for them, if there are several.
-    pub fn settings_of(&self, machine: &str) -> Vec<(String, Value)> {
-        let of_machine =
-            |(name, _): &&(String, Value)| machine_of(name).is_some_and(|of| of == machine);
-        self.parameters.iter().filter(of_machine).cloned().collect()
-    }
-
-    /// Refuses settings of machines that do not run.
-    pub fn check_settings(&self, machines: &[&str]) -> anyhow::Result<()> {
-        for (name, _) in &self.parameters {
-            if let Some(machine) = machine_of(name).filter(|of| !machines.contains(of)) {
-                anyhow::bail!(
-                    "{name} belongs to the machine {machine}, which does not run; leave it out"
-                );
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The machine that a setting belongs to; `None` for a parameter of a workload.
-fn machine_of(name: &str) -> Option<&str> {
-    name.split_once('.').map(|(machine, _)| machine)
 }
 
 /// `trapless run`.
@@ -293,39 +165,6 @@ pub struct CompareArgs {
     /// Print the ledgers as JSON instead of a table.
     #[arg(long)]
     pub json: bool,
-}
-
-/// What executes instructions.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum EngineName {
-    /// Compiles what runs often to machine code (x86-64 hosts; others interpret).
-    #[default]
-    Jit,
-    /// Interprets everything.
-    Interp,
-    /// Runs two machines side by side, one by each engine, and stops at the first difference.
-    Both,
-}
-
-/// What `trapless explore` does to a hart at an instruction boundary.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Disturbance {
-    /// The other harts run first, for a quantum.
-    Turn,
-    /// The hart stands still until its next timer interrupt is due.
-    Tick,
-    /// The hart gets a supervisor software interrupt that nobody sent.
-    Ipi,
-}
-
-impl std::fmt::Display for Disturbance {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Turn => "turn",
-            Self::Tick => "tick",
-            Self::Ipi => "ipi",
-        })
-    }
 }
 
 /// `trapless explore`.
@@ -399,7 +238,7 @@ pub struct ExecArgs {
     #[arg(long, default_value_t = 10_000_000_000, value_name = "N")]
     pub max_instructions: u64,
     /// Set what only this machine has, as in `aia.guests=3`. Repeat for more.
-    #[arg(long = "set", short = 's', value_name = "NAME=VALUE", value_parser = parameter, help_heading = "Machine")]
+    #[arg(long = "set", short = 's', value_name = "NAME=VALUE", value_parser = machine::setting, help_heading = "Machine")]
     pub settings: Vec<(String, Value)>,
     #[command(flatten)]
     pub harts_options: HartArgs,
@@ -440,12 +279,6 @@ pub struct ReportArgs {
     pub phases: bool,
 }
 
-fn parameter(text: &str) -> Result<(String, Value), String> {
-    let wrong = || format!("{text} is not NAME=NUMBER or NAME=WORD");
-    let (name, value) = text.split_once('=').ok_or_else(wrong)?;
-    Ok((name.into(), value.parse().map_err(|_| wrong())?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -454,14 +287,5 @@ mod tests {
     fn options_are_consistent() {
         use clap::CommandFactory;
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn parameters_are_numbers_or_words() {
-        let number = Value::Number(1000);
-        assert_eq!(parameter("pings=1_000"), Ok(("pings".into(), number)));
-        let word = Value::Word("native".into());
-        assert_eq!(parameter("wfi=native"), Ok(("wfi".into(), word)));
-        assert!(parameter("pings").is_err() && parameter("pings=-1").is_err());
     }
 }

@@ -5,32 +5,87 @@ use std::io::{LineWriter, Write};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use trapless_experiments::Experiment;
+use clap::Args;
+use trapless_experiments::{Experiment, Value};
 use trapless_images::Images;
 use trapless_ledger::Ledger;
 use trapless_ledger::document::{Measurement, RunInfo, Work};
 use trapless_machine::{Content, Machine, MachineConfig, Outcome, Payload, Peripherals};
 
-use crate::args::{EngineName, WorkloadArgs};
 use crate::console::{ConsoleTap, Recorder, SharedRecorder, Transcript};
-use crate::{interrupt, observe, setup};
-
-/// A workload that did not do what it should.
-#[derive(Debug)]
-pub struct Failed(pub String);
-
-impl std::fmt::Display for Failed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Failed {}
+use crate::failure::Failed;
+use crate::machine::{self, HartArgs};
+use crate::observe::Observation;
+use crate::{files, interrupt, project};
 
 macro_rules! fail {
     ($($text:tt)*) => {
         return Err(Failed(format!($($text)*)).into())
     };
+}
+
+/// Options of `run` and `compare`.
+#[derive(Args, Clone)]
+pub struct WorkloadArgs {
+    /// Workload; `trapless workloads` lists them.
+    #[arg(long, short, value_name = "NAME")]
+    pub workload: String,
+    /// Set a parameter of the workload, or of the machine `aia` (`aia.guests=3`). Repeat for more.
+    #[arg(long = "set", short = 's', value_name = "NAME=VALUE", value_parser = machine::setting)]
+    pub parameters: Vec<(String, Value)>,
+    /// Number of vCPUs [default: what the workload says].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=512))]
+    pub guest_harts: Option<u32>,
+    /// Number of harts of the machine [default: what the workload says].
+    #[arg(long, value_name = "N")]
+    pub host_harts: Option<u32>,
+    /// VMM in the host.
+    #[arg(long, default_value = "trapless", value_parser = ["trapless", "qemu"])]
+    pub vmm: String,
+    /// Show the host's console.
+    #[arg(long)]
+    pub console: bool,
+    /// Give up after this much virtual time.
+    #[arg(long, default_value_t = 600, value_name = "SECONDS")]
+    pub time_limit: u64,
+    #[command(flatten)]
+    pub harts_options: HartArgs,
+}
+
+impl WorkloadArgs {
+    /// Parameters of the workload.
+    pub fn workload_parameters(&self) -> BTreeMap<String, Value> {
+        let of_workload = |(name, _): &&(String, Value)| !name.contains('.');
+        self.parameters
+            .iter()
+            .filter(of_workload)
+            .cloned()
+            .collect()
+    }
+
+    /// Settings of a machine: names with a dot. Those of others are for them, if there are several.
+    pub fn settings_of(&self, machine: &str) -> Vec<(String, Value)> {
+        let of_machine =
+            |(name, _): &&(String, Value)| machine_of(name).is_some_and(|of| of == machine);
+        self.parameters.iter().filter(of_machine).cloned().collect()
+    }
+
+    /// Refuses settings of machines that do not run.
+    pub fn check_settings(&self, machines: &[&str]) -> anyhow::Result<()> {
+        for (name, _) in &self.parameters {
+            if let Some(machine) = machine_of(name).filter(|of| !machines.contains(of)) {
+                anyhow::bail!(
+                    "{name} belongs to the machine {machine}, which does not run; leave it out"
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The machine that a setting belongs to; `None` for a parameter of a workload.
+fn machine_of(name: &str) -> Option<&str> {
+    name.split_once('.').map(|(machine, _)| machine)
 }
 
 /// Everything a workload needs, the same for all machines that are compared.
@@ -60,7 +115,7 @@ pub struct Ready {
 impl<'a> Plan<'a> {
     /// Prepares the images.
     pub fn new(args: &'a WorkloadArgs) -> Result<Self> {
-        let project = setup::project()?;
+        let project = project::find()?;
         let experiment = Experiment::find(&project.join("experiments"), &args.workload)?;
         let parameters = args.workload_parameters();
         let mut append = experiment.host_command_line(&parameters, args.guest_harts)?;
@@ -76,7 +131,7 @@ impl<'a> Plan<'a> {
         let harts = args
             .host_harts
             .unwrap_or_else(|| experiment.host_harts().max(args.guest_harts.unwrap_or(0)));
-        let mut images = setup::images()?;
+        let mut images = project::images()?;
         let mut packages = BTreeMap::new();
         let mut take = |images: &mut Images, name: &str| -> Result<PathBuf> {
             let image = images.prepare(name)?;
@@ -85,9 +140,9 @@ impl<'a> Plan<'a> {
             }
             Ok(image.path)
         };
-        let kernel = setup::content(&take(&mut images, "kernel")?, "kernel")?;
-        let firmware = setup::read(&take(&mut images, "opensbi")?, "opensbi")?;
-        let initrd = setup::content(&take(&mut images, host)?, host)?;
+        let kernel = files::content(&take(&mut images, "kernel")?, "kernel")?;
+        let firmware = files::read(&take(&mut images, "opensbi")?, "opensbi")?;
+        let initrd = files::content(&take(&mut images, host)?, host)?;
         Ok(Self {
             args,
             experiment,
@@ -107,14 +162,14 @@ impl<'a> Plan<'a> {
     }
 
     /// Builds the machine called `name`, about to boot.
-    pub fn machine(&self, name: &str, observation: &mut observe::Observation) -> Result<Ready> {
-        let config = setup::config(
+    pub fn machine(&self, name: &str, observation: &mut Observation) -> Result<Ready> {
+        let config = machine::config(
             name,
             self.harts as usize,
             &self.args.harts_options,
             &self.args.settings_of(name),
         )?;
-        let ledger = Ledger::new(setup::ledger_config(&config));
+        let ledger = Ledger::new(machine::ledger_config(&config));
         let recorder = SharedRecorder::new(Recorder::new(ledger, self.experiment.measured()));
         let copy = self
             .args
@@ -131,20 +186,15 @@ impl<'a> Plan<'a> {
         let peripherals = Peripherals::new(Box::new(tap));
         let mut machine = observation.boot(config.clone(), &payload, peripherals)?;
         machine.add_sink(Box::new(recorder.clone()));
-        if self.args.harts_options.engine == EngineName::Both {
-            let config = config.clone();
-            machine.accompany(Box::new(move |engine| {
-                let config = MachineConfig {
-                    engine,
-                    ..config.clone()
-                };
-                Machine::boot(
-                    config,
-                    &payload,
-                    Peripherals::new(Box::new(std::io::sink())),
-                )
-            }))?;
-        }
+        machine::accompany(
+            &mut machine,
+            &self.args.harts_options,
+            &config,
+            move |config| {
+                let nowhere = Peripherals::new(Box::new(std::io::sink()));
+                Machine::boot(config, &payload, nowhere)
+            },
+        )?;
         Ok(Ready {
             machine,
             recorder,

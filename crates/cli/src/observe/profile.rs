@@ -13,7 +13,7 @@ use trapless_hart::{Activity, Meter};
 use trapless_machine::{EngineStatistics, Machine};
 use trapless_report::number::{Space, count, decimal};
 
-use crate::setup;
+use crate::files;
 
 /// Time between two looks.
 const INTERVAL: Duration = Duration::from_micros(500);
@@ -120,7 +120,7 @@ impl Profile {
     pub fn write(&self, path: &Path) -> Result<()> {
         let mut text = serde_json::to_string_pretty(&self.json())?;
         text.push('\n');
-        setup::write(path, text)
+        files::write(path, text)
     }
 
     /// The tables.

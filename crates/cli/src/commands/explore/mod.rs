@@ -5,6 +5,10 @@
 //! as good as without. What counts as a good end is the workload's own affair: `sequence` numbers
 //! every interrupt.
 
+pub mod disturbance;
+mod symbols;
+mod walker;
+
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -13,145 +17,21 @@ use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use nix::sys::wait::{WaitStatus, wait};
 use nix::unistd::{ForkResult, fork};
-use trapless_hart::{Hart, Observer};
-use trapless_isa::inst::Inst;
-use trapless_isa::{Mode, csr};
-use trapless_machine::{Limits, Machine, Outcome};
+use trapless_machine::{Limits, Outcome};
 
-use crate::args::{Disturbance, EngineName, ExploreArgs};
-use crate::plan::{Failed, Plan, Ready};
-use crate::{interrupt, observe};
+use crate::args::ExploreArgs;
+use crate::failure::Failed;
+use crate::interrupt;
+use crate::machine::EngineName;
+use crate::observe::Observation;
+use crate::plan::{Plan, Ready};
+
+use disturbance::{Disturbance, disturb};
+use symbols::Symbols;
+use walker::Walker;
 
 /// Virtual time between two looks at the console and Ctrl-C, in cycles.
 const SLICE: u64 = 1_000_000;
-/// Registers that hold return address and stack pointer.
-const RA: usize = 1;
-const SP: usize = 2;
-
-/// Kernel functions and the text they are part of, as the host's `/proc/kallsyms` tells.
-struct Symbols {
-    by_address: BTreeMap<u64, String>,
-}
-
-impl Symbols {
-    /// Reads lines `ADDRESS TYPE NAME [MODULE]`.
-    fn parse(lines: &[String]) -> Self {
-        let text = |line: &String| {
-            let mut words = line.split_whitespace();
-            let address = u64::from_str_radix(words.next()?, 16).ok()?;
-            let kind = words.next()?;
-            let name = words.next()?;
-            // Mapping symbols of the psABI ($x...) and local labels (.L...) have addresses of functions, too.
-            (matches!(kind, "t" | "T") && !name.starts_with(['$', '.']))
-                .then(|| (address, name.to_string()))
-        };
-        Self {
-            by_address: lines.iter().filter_map(text).collect(),
-        }
-    }
-
-    fn find(&self, name: &str) -> Result<u64> {
-        let found = self.by_address.iter().find(|(_, n)| *n == name);
-        let (&address, _) = found.with_context(|| {
-            // Names differ in their beginnings: the last words say what a function does.
-            let end = name.rsplit('_').next().unwrap_or(name);
-            let close: Vec<&str> = self
-                .by_address
-                .values()
-                .filter(|n| n.ends_with(end))
-                .take(8)
-                .map(String::as_str)
-                .collect();
-            if close.is_empty() {
-                format!("the host's KVM module has no function {name}")
-            } else {
-                let close = close.join(", ");
-                format!("the host's KVM module has no function {name}; it has {close}")
-            }
-        })?;
-        Ok(address)
-    }
-
-    /// Name and offset of an address.
-    fn name(&self, address: u64) -> String {
-        match self.by_address.range(..=address).next_back() {
-            Some((start, name)) => format!("{name}+{:#x}", address - start),
-            None => format!("{address:#x}"),
-        }
-    }
-
-    /// Name of the function that an address is in.
-    fn function(&self, address: u64) -> &str {
-        let found = self.by_address.range(..=address).next_back();
-        found.map_or("", |(_, name)| name)
-    }
-
-    /// First and last function of the module.
-    fn range(&self) -> (u64, u64) {
-        let first = self.by_address.keys().next();
-        let last = self.by_address.keys().next_back();
-        (first.copied().unwrap_or(0), last.copied().unwrap_or(0))
-    }
-}
-
-/// A call under way whose instructions are explored.
-struct Call {
-    hart: usize,
-    function: u64,
-    ra: u64,
-    sp: u64,
-}
-
-/// Stops before each instruction of a wanted call.
-struct Walker {
-    /// Calls still wanted by entry address.
-    wanted: BTreeMap<u64, u32>,
-    /// Text whose instructions count.
-    text: (u64, u64),
-    call: Option<Call>,
-    /// Calls that have begun.
-    calls: u32,
-    /// The stop was handled: this hart goes on.
-    passing: Option<usize>,
-    finished: bool,
-}
-
-impl Observer for Walker {
-    fn before(&mut self, hart: &Hart, pc: u64, _inst: &Inst) -> bool {
-        if hart.mode() != Mode::HS {
-            return true;
-        }
-        if self.passing == Some(hart.id()) {
-            self.passing = None;
-            return true;
-        }
-        match &self.call {
-            None => match self.wanted.get_mut(&pc) {
-                Some(left) if *left > 0 => {
-                    *left -= 1;
-                    self.calls += 1;
-                    self.call = Some(Call {
-                        hart: hart.id(),
-                        function: pc,
-                        ra: hart.x(RA),
-                        sp: hart.x(SP),
-                    });
-                    false
-                }
-                _ => true,
-            },
-            Some(call) if call.hart == hart.id() => {
-                if pc == call.ra && hart.x(SP) == call.sp {
-                    self.call = None;
-                    self.finished = self.wanted.values().all(|&left| left == 0);
-                    return true;
-                }
-                !(self.text.0..=self.text.1).contains(&pc)
-            }
-            Some(_) => true,
-        }
-    }
-}
 
 /// Children under way and what became of them.
 #[derive(Default)]
@@ -187,7 +67,7 @@ pub fn main(args: &ExploreArgs) -> Result<ExitCode> {
     }
     let mut plan = Plan::new(&args.workload)?;
     plan.append("trapless.symbols=1");
-    let mut observation = observe::Observation::new(&Default::default(), None)?;
+    let mut observation = Observation::new(&Default::default(), None)?;
     let mut ready = plan.machine(&args.machine, &mut observation)?;
     eprintln!("Booting {} on {}", plan.experiment.name, args.machine);
     let symbols = reach_workload(&plan, &mut ready)?;
@@ -371,26 +251,6 @@ fn skip(cycles: u64, plan: &Plan<'_>, ready: &mut Ready) -> Result<()> {
     match ready.machine.run(&limits) {
         Outcome::Limit => Ok(()),
         outcome => plan.judge(outcome, &ready.config, &ready.recorder.lock().transcript),
-    }
-}
-
-/// Does one thing to a hart that stands before an instruction.
-fn disturb(machine: &mut Machine, hart: usize, what: Disturbance) {
-    match what {
-        Disturbance::Turn => machine.postpone(hart),
-        Disturbance::Tick => {
-            let ticks = machine.harts()[hart].peek_csr_as_m(csr::STIMECMP);
-            let cycles = machine.config().hart.cycles_per_tick;
-            let at = ticks.unwrap_or(0).saturating_mul(cycles);
-            // Without a comparator that is due soon there is nothing to wait for.
-            if at < machine.now().saturating_add(1_000_000_000) {
-                machine.hart_mut(hart).advance_to(at);
-            }
-        }
-        Disturbance::Ipi => {
-            let mip = machine.harts()[hart].peek_csr_as_m(csr::MIP).unwrap_or(0);
-            machine.poke_csr(hart, csr::MIP, mip | 2);
-        }
     }
 }
 

@@ -1,50 +1,52 @@
 //! Logs, traces and debuggers around a run.
 
-use std::fs::File;
-use std::io::{BufWriter, IsTerminal, Write};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+mod diagram;
+mod kept;
+mod profile;
 
-use anyhow::{Context, Result};
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
 use trapless_gdb::{Ended, Server};
 use trapless_hart::Observer;
-use trapless_ledger::event::{Event, Sink};
 use trapless_machine::log::{Log, LogFile, LogOptions};
 use trapless_machine::{Limits, Machine, MachineConfig, Outcome, Payload, Peripherals};
-use trapless_report::{PerfettoTrace, Style, TrapLog};
+use trapless_report::{PerfettoTrace, TrapLog};
 
-use crate::args::ObserveArgs;
-use crate::diagram::{Diagrams, Request};
-use crate::plan::Failed;
-use crate::profile::{Profile, Sampler};
-use crate::setup;
+use crate::failure::Failed;
+use crate::files;
+use crate::machine::{EngineName, HartArgs};
 
-/// A sink that can be taken back from the machine when the run is over.
-pub struct Kept<S>(Arc<Mutex<Option<S>>>);
+use diagram::{Diagrams, Request};
+use kept::Kept;
+use profile::{Profile, Sampler};
 
-impl<S> Kept<S> {
-    /// Keeps `sink`.
-    pub fn new(sink: S) -> Self {
-        Self(Arc::new(Mutex::new(Some(sink))))
-    }
-
-    /// The machine's part.
-    pub fn share(&self) -> Self {
-        Self(self.0.clone())
-    }
-
-    /// The sink, if nobody has taken it.
-    pub fn take(&self) -> Option<S> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
-
-impl<S: Sink> Sink for Kept<S> {
-    fn record(&mut self, event: &Event) {
-        if let Some(sink) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            sink.record(event);
-        }
-    }
+/// Options for looking into a run.
+#[derive(Args, Clone, Default)]
+pub struct ObserveArgs {
+    /// Write logs as text: any of exec, trap, csr, intc, as in `exec,trap:FILE`.
+    #[arg(long, value_name = "WHAT:FILE", help_heading = "Looking inside")]
+    pub log: Option<String>,
+    /// Wait for gdb on this TCP port, as in `:1234`.
+    #[arg(long, value_name = "[HOST]:PORT", help_heading = "Looking inside")]
+    pub gdb: Option<String>,
+    /// Draw the way of one interrupt as a sequence diagram (Mermaid): CLASS[.STATE][:NUMBER], as in
+    /// `ipi.scheduled_off:3=FILE`. Repeat for more.
+    #[arg(long, value_name = "INTERRUPT=FILE", help_heading = "Looking inside")]
+    pub diagram: Vec<Request>,
+    /// Show at the end where the host's time went and what the engine did; `--profile=FILE` writes it as
+    /// JSON, too.
+    #[arg(
+        long,
+        value_name = "FILE",
+        num_args = 0..=1,
+        require_equals = true,
+        help_heading = "Looking inside"
+    )]
+    pub profile: Option<Option<PathBuf>>,
 }
 
 type Trace = PerfettoTrace<BufWriter<File>>;
@@ -83,13 +85,6 @@ pub struct Observation {
     profile: Option<Profile>,
 }
 
-/// Opens a file for writing, and its folder.
-pub fn create(path: &Path) -> Result<BufWriter<File>> {
-    setup::make_parent(path)?;
-    let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-    Ok(BufWriter::with_capacity(1 << 20, file))
-}
-
 /// Refuses options that [`Observation::new`] would, without opening anything.
 pub fn check(args: &ObserveArgs) -> Result<()> {
     args.log
@@ -97,7 +92,18 @@ pub fn check(args: &ObserveArgs) -> Result<()> {
         .map(str::parse::<LogOptions>)
         .transpose()?;
     if let Some(Some(path)) = &args.profile {
-        setup::check_output(path)?;
+        files::check_output(path)?;
+    }
+    Ok(())
+}
+
+/// Refuses to look into one machine while engines are compared on two.
+pub fn check_both(args: &HartArgs, observe: &ObserveArgs) -> Result<()> {
+    let both = args.engine == EngineName::Both;
+    if both && (observe.log.is_some() || observe.gdb.is_some() || observe.profile.is_some()) {
+        bail!(
+            "--log, --gdb and --profile look into one machine; leave them out, or choose --engine jit or interp"
+        );
     }
     Ok(())
 }
@@ -122,7 +128,7 @@ impl Observation {
 
     fn attach(&mut self, machine: &mut Machine) -> Result<()> {
         if let Some(options) = self.options.clone() {
-            setup::make_parent(&options.file)?;
+            files::make_parent(&options.file)?;
             let log = options.open()?;
             log.attach(machine);
             if let Some(writer) = log.trap_writer() {
@@ -135,7 +141,7 @@ impl Observation {
         if let Some((path, sink)) = &mut self.trace {
             let name = format!("trapless {}", machine.config().machine);
             let clock = machine.config().cost.clock_hz;
-            let kept = Kept::new(PerfettoTrace::new(create(path)?, &name, clock));
+            let kept = Kept::new(PerfettoTrace::new(files::create(path)?, &name, clock));
             machine.add_sink(Box::new(kept.share()));
             *sink = Some(kept);
         }
@@ -252,15 +258,5 @@ impl Observation {
         if let Some(text) = self.profile() {
             eprint!("{text}");
         }
-    }
-}
-
-/// How to print reports on this terminal.
-pub fn style() -> Style {
-    let out = std::io::stdout();
-    let width = rustix::termios::tcgetwinsize(&out).map_or(100, |size| usize::from(size.ws_col));
-    Style {
-        colour: out.is_terminal() && std::env::var_os("NO_COLOR").is_none(),
-        width: width.clamp(60, 160),
     }
 }

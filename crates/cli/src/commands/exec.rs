@@ -5,11 +5,11 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use trapless_ledger::Ledger;
-use trapless_machine::{Limits, Machine, MachineConfig, Outcome, Peripherals};
+use trapless_machine::{Limits, Machine, Outcome, Peripherals};
 
 use crate::args::ExecArgs;
 use crate::console::{Recorder, SharedRecorder};
-use crate::{interrupt, observe, setup};
+use crate::{files, interrupt, machine, observe};
 
 /// Virtual time between two looks at Ctrl-C, in cycles.
 const SLICE: u64 = 50_000_000;
@@ -17,16 +17,16 @@ const SLICE: u64 = 50_000_000;
 /// Runs the program; the exit status is its own.
 pub fn main(args: &ExecArgs) -> Result<ExitCode> {
     interrupt::catch()?;
-    let config = setup::config(
+    let config = machine::config(
         &args.machine,
         args.harts,
         &args.harts_options,
         &args.settings,
     )?;
     observe::check(&args.observe)?;
-    let elf = setup::read(&args.file, "program")?;
+    let elf = files::read(&args.file, "program")?;
     let mut observation = observe::Observation::new(&args.observe, None)?;
-    let ledger = Ledger::new(setup::ledger_config(&config));
+    let ledger = Ledger::new(machine::ledger_config(&config));
     let recorder = SharedRecorder::new(Recorder::new(ledger, String::new()));
     let mut machine = observation.exec(
         config.clone(),
@@ -34,17 +34,11 @@ pub fn main(args: &ExecArgs) -> Result<ExitCode> {
         Peripherals::new(Box::new(std::io::stdout())),
         Box::new(std::io::stdout()),
     )?;
-    if setup::both(&args.harts_options, &args.observe)? {
-        let config = config.clone();
-        machine.accompany(Box::new(move |engine| {
-            let config = MachineConfig {
-                engine,
-                ..config.clone()
-            };
-            let nowhere = Peripherals::new(Box::new(std::io::sink()));
-            Machine::exec(config, &elf, nowhere, Box::new(std::io::sink()))
-        }))?;
-    }
+    observe::check_both(&args.harts_options, &args.observe)?;
+    machine::accompany(&mut machine, &args.harts_options, &config, move |config| {
+        let nowhere = Peripherals::new(Box::new(std::io::sink()));
+        Machine::exec(config, &elf, nowhere, Box::new(std::io::sink()))
+    })?;
     if args.ledger.is_some() {
         machine.add_sink(Box::new(recorder.clone()));
     }
@@ -63,17 +57,17 @@ pub fn main(args: &ExecArgs) -> Result<ExitCode> {
     observation.finish(machine.now())?;
     observation.show_profile();
     if let Some(path) = &args.ledger {
-        let mut info = setup::run_info(&config);
+        let mut info = machine::run_info(&config);
         info.workload = args.file.display().to_string();
         info.counters
             .insert("instructions".into(), machine.instret());
         let ledger = &mut recorder.lock().ledger;
         ledger.finish(machine.now());
-        setup::write(path, ledger.to_file(info, None).to_json())?;
+        files::write(path, ledger.to_file(info, None).to_json())?;
     }
     if let Some(path) = &args.signature {
         let width: usize = args.signature_granularity.parse()?;
-        setup::write(path, signature(&machine.signature()?, width))?;
+        files::write(path, signature(&machine.signature()?, width))?;
     }
     let code = match outcome {
         Some(Outcome::Exit(code)) => code,

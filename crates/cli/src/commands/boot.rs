@@ -7,44 +7,28 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use trapless_devices::DeviceEvents;
-use trapless_devices::virtio::block::{Block, Overlay, RawDisk};
-use trapless_devices::virtio::net::{Net, Peer};
-use trapless_devices::virtio::rng::{Rng, SeededEntropy};
 use trapless_ledger::Ledger;
 use trapless_machine::{Limits, Machine, MachineConfig, Outcome, Payload, Peripherals};
 
 use crate::args::BootArgs;
 use crate::console::{ConsoleTap, Recorder, SharedRecorder};
+use crate::devices::Devices;
 use crate::terminal::{HELP, Key, RawMode, keyboard};
-use crate::{interrupt, observe, setup};
+use crate::{files, interrupt, machine, observe, project};
 
 /// Virtual time between two looks at the keyboard, in cycles.
 const SLICE: u64 = 2_000_000;
 /// How long to wait for a key while the machine is idle, before looking at Ctrl-C again.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// Most memory that what a guest writes to one disk may take, in bytes.
-const OVERLAY: u64 = 4 << 30;
 
 /// Kernel command line with the default images. The self-tests of the kernel's ciphers keep a hart busy for
 /// seconds after the boot.
 const APPEND: &str = "console=ttyS0 quiet cryptomgr.notests";
 
-/// Says what a driver did wrong, if anybody listens.
-struct Complain(bool);
-
-impl DeviceEvents for Complain {
-    fn guest_error(&mut self, device: &'static str, what: &'static str) {
-        if self.0 {
-            eprintln!("\r\ntrapless: driver of {device}: {what}\r");
-        }
-    }
-}
-
 /// Boots, and boots again after a reboot, until the guest powers off or the user leaves.
 pub fn main(args: &BootArgs) -> Result<ExitCode> {
     interrupt::catch()?;
-    let config = setup::config(
+    let config = machine::config(
         &args.machine,
         args.harts,
         &args.harts_options,
@@ -52,7 +36,7 @@ pub fn main(args: &BootArgs) -> Result<ExitCode> {
     )?;
     observe::check(&args.observe)?;
     if let Some(path) = &args.ledger {
-        setup::check_output(path)?;
+        files::check_output(path)?;
     }
     let payload = payload(args)?;
     if let Some(path) = &args.dump_dtb {
@@ -61,7 +45,7 @@ pub fn main(args: &BootArgs) -> Result<ExitCode> {
             &payload,
             Peripherals::new(Box::new(std::io::sink())),
         )?;
-        setup::write(path, machine.device_tree())?;
+        files::write(path, machine.device_tree())?;
         return Ok(ExitCode::SUCCESS);
     }
     let keys = keyboard();
@@ -76,28 +60,28 @@ fn payload(args: &BootArgs) -> Result<Payload> {
     let mut images = None;
     let mut image = |name: &str| -> Result<PathBuf> {
         if images.is_none() {
-            images = Some(setup::images()?);
+            images = Some(project::images()?);
         }
         let images = images.as_mut().context("images are open")?;
         Ok(images.prepare(name)?.path)
     };
     let given = |path: &Option<std::path::PathBuf>, what: &str| {
-        path.as_deref().map(|p| setup::read(p, what)).transpose()
+        path.as_deref().map(|p| files::read(p, what)).transpose()
     };
     let own_kernel = args.kernel.is_some();
     let firmware = match args.firmware.as_deref() {
         Some(path) if path.as_os_str() == "none" => None,
-        Some(path) => Some(setup::read(path, "firmware")?),
-        None => Some(setup::read(&image("opensbi")?, "opensbi")?),
+        Some(path) => Some(files::read(path, "firmware")?),
+        None => Some(files::read(&image("opensbi")?, "opensbi")?),
     };
     let kernel = match &args.kernel {
-        Some(path) => setup::content(path, "kernel")?,
-        None => setup::content(&image("kernel")?, "kernel")?,
+        Some(path) => files::content(path, "kernel")?,
+        None => files::content(&image("kernel")?, "kernel")?,
     };
     let initrd = match &args.initrd {
-        Some(path) => Some(setup::content(path, "initrd")?),
+        Some(path) => Some(files::content(path, "initrd")?),
         None if !own_kernel && args.disk.is_empty() => {
-            Some(setup::content(&image("host")?, "host")?)
+            Some(files::content(&image("host")?, "host")?)
         }
         None => None,
     };
@@ -111,55 +95,6 @@ fn payload(args: &BootArgs) -> Result<Payload> {
     })
 }
 
-/// What is plugged into the machine.
-#[derive(Clone)]
-struct Devices {
-    disks: Vec<PathBuf>,
-    virtio_console: bool,
-    seed: u64,
-}
-
-impl Devices {
-    fn new(args: &BootArgs) -> Self {
-        Self {
-            disks: args.disk.clone(),
-            virtio_console: args.console == "virtio",
-            seed: args.harts_options.seed.unwrap_or(0),
-        }
-    }
-
-    /// Plugs them in beside a UART that writes to `console`. `heard`: somebody reads what they say.
-    fn plug(
-        &self,
-        console: Box<dyn Write + Send>,
-        heard: bool,
-    ) -> Result<Peripherals, trapless_machine::Error> {
-        let complain = || Box::new(Complain(heard));
-        let mut peripherals = Peripherals::new(console);
-        for (index, path) in self.disks.iter().enumerate() {
-            let base = RawDisk::open(path, false)
-                .map_err(|e| trapless_machine::Error::Invalid(e.to_string()))?;
-            let overlay = Overlay::new(Box::new(base), Some(OVERLAY));
-            let disk = Block::new(Box::new(overlay), &format!("trapless{index}"));
-            peripherals.plug(disk, complain())?;
-        }
-        let peer = Peer::new([0x52, 0x54, 0, 0, 0, 2], [10, 0, 2, 2].into());
-        let net = Net::new(Box::new(peer), [0x52, 0x54, 0, 0, 0, 1]);
-        peripherals.plug(net, complain())?;
-        if self.virtio_console {
-            let out: Box<dyn Write + Send> = if heard {
-                Box::new(std::io::stdout())
-            } else {
-                Box::new(std::io::sink())
-            };
-            peripherals.plug_console(out, complain())?;
-        }
-        let rng = Rng::new(Box::new(SeededEntropy::new(self.seed)));
-        peripherals.plug(rng, complain())?;
-        Ok(peripherals)
-    }
-}
-
 /// One run from reset; `true` if the guest rebooted.
 fn session(
     args: &BootArgs,
@@ -167,7 +102,7 @@ fn session(
     payload: &Payload,
     keys: &Receiver<Key>,
 ) -> Result<bool> {
-    let ledger = Ledger::new(setup::ledger_config(config));
+    let ledger = Ledger::new(machine::ledger_config(config));
     let recorder = SharedRecorder::new(Recorder::new(ledger, String::new()));
     let mut observation = observe::Observation::new(&args.observe, args.trace.as_deref())?;
     let out: Box<dyn Write + Send> = Box::new(std::io::stdout());
@@ -176,20 +111,12 @@ fn session(
     let peripherals = devices.plug(console, true)?;
     let mut machine = observation.boot(config.clone(), payload, peripherals)?;
     machine.add_sink(Box::new(recorder.clone()));
-    if setup::both(&args.harts_options, &args.observe)? {
-        let (config, payload) = (config.clone(), payload.clone());
-        machine.accompany(Box::new(move |engine| {
-            let config = MachineConfig {
-                engine,
-                ..config.clone()
-            };
-            Machine::boot(
-                config,
-                &payload,
-                devices.plug(Box::new(std::io::sink()), false)?,
-            )
-        }))?;
-    }
+    observe::check_both(&args.harts_options, &args.observe)?;
+    let payload = payload.clone();
+    machine::accompany(&mut machine, &args.harts_options, config, move |config| {
+        let nowhere = devices.plug(Box::new(std::io::sink()), false)?;
+        Machine::boot(config, &payload, nowhere)
+    })?;
     let outcome = {
         let _raw = RawMode::enter();
         interact(&mut machine, &mut observation, keys)?
@@ -198,11 +125,11 @@ fn session(
     observation.finish(now)?;
     observation.show_profile();
     if let Some(path) = &args.ledger {
-        let mut info = setup::run_info(config);
+        let mut info = machine::run_info(config);
         info.workload = "boot".into();
         let mut recorder = recorder.lock();
         recorder.ledger.finish(now);
-        setup::write(path, recorder.ledger.to_file(info, None).to_json())?;
+        files::write(path, recorder.ledger.to_file(info, None).to_json())?;
     }
     match outcome {
         Some(Outcome::Rebooted) => Ok(true),

@@ -1,8 +1,7 @@
-//! `trapless run` and `trapless compare`: a workload in a guest, and the ledger of its traps.
+//! One run of a workload on one machine, and the ledger that comes out of it.
 
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Result, bail};
@@ -10,23 +9,23 @@ use indicatif::{ProgressBar, ProgressStyle};
 use trapless_ledger::document::{HostInfo, LedgerFile};
 use trapless_machine::{Limits, Machine, Outcome};
 
-use crate::args::{CompareArgs, ObserveArgs, RunArgs, WorkloadArgs};
 use crate::console::SharedRecorder;
-use crate::plan::{Plan, Ready};
-use crate::{interrupt, observe, setup};
+use crate::observe::{Observation, ObserveArgs};
+use crate::plan::{Plan, Ready, WorkloadArgs};
+use crate::{interrupt, machine};
 
 /// Virtual time between two looks at progress and Ctrl-C, in cycles.
 const SLICE: u64 = 5_000_000;
 
 impl Plan<'_> {
     /// Runs the workload on one machine: its ledger, and the profile as text if it is wanted.
-    fn run(
+    pub fn run(
         &self,
         machine: &str,
         trace: Option<&Path>,
         observe: &ObserveArgs,
     ) -> Result<(LedgerFile, Option<String>)> {
-        let mut observation = observe::Observation::new(observe, trace)?;
+        let mut observation = Observation::new(observe, trace)?;
         let Ready {
             mut machine,
             recorder,
@@ -45,7 +44,7 @@ impl Plan<'_> {
         let outcome = outcome?;
         self.judge(outcome, &config, &recorder.transcript)?;
 
-        let mut info = setup::run_info(&config);
+        let mut info = machine::run_info(&config);
         self.describe(&mut info, &recorder.transcript)?;
         info.counters
             .insert("instructions".into(), machine.instret());
@@ -66,7 +65,7 @@ impl Plan<'_> {
         title: &str,
         machine: &mut Machine,
         recorder: &SharedRecorder,
-        observation: &mut observe::Observation,
+        observation: &mut Observation,
     ) -> Result<Outcome> {
         let limit = self.args.time_limit.saturating_mul(1_000_000_000);
         let bar = if self.args.console || !std::io::stderr().is_terminal() {
@@ -102,9 +101,9 @@ impl Plan<'_> {
 }
 
 /// Refuses what cannot work before it costs the time of images and runs.
-fn check(args: &WorkloadArgs, machine: &str) -> Result<()> {
+pub fn check(args: &WorkloadArgs, machine: &str) -> Result<()> {
     let harts = args.host_harts.unwrap_or(1) as usize;
-    let config = setup::config(
+    let config = machine::config(
         machine,
         harts,
         &args.harts_options,
@@ -116,71 +115,6 @@ fn check(args: &WorkloadArgs, machine: &str) -> Result<()> {
         );
     }
     Ok(())
-}
-
-/// `trapless run`.
-pub fn run(args: &RunArgs) -> Result<ExitCode> {
-    interrupt::catch()?;
-    let path = args.ledger.clone().unwrap_or_else(|| {
-        PathBuf::from(format!(
-            "out/{}-{}.json",
-            args.workload.workload, args.machine
-        ))
-    });
-    args.workload.check_settings(&[&args.machine])?;
-    check(&args.workload, &args.machine)?;
-    setup::both(&args.workload.harts_options, &args.observe)?;
-    setup::check_output(&path)?;
-    observe::check(&args.observe)?;
-    let plan = Plan::new(&args.workload)?;
-    let (ledger, profile) = plan.run(&args.machine, args.trace.as_deref(), &args.observe)?;
-    setup::write(&path, ledger.to_json())?;
-    if args.json {
-        print!("{}", ledger.to_json());
-    } else {
-        print!("{}", trapless_report::report(&[ledger], observe::style()));
-    }
-    if let Some(profile) = profile {
-        eprint!("{profile}");
-    }
-    eprintln!("Ledger: {}", path.display());
-    Ok(ExitCode::SUCCESS)
-}
-
-/// `trapless compare`.
-pub fn compare(args: &CompareArgs) -> Result<ExitCode> {
-    interrupt::catch()?;
-    let machines: Vec<&str> = args.machines.iter().map(String::as_str).collect();
-    args.workload.check_settings(&machines)?;
-    for machine in &args.machines {
-        check(&args.workload, machine)?;
-    }
-    let plan = Plan::new(&args.workload)?;
-    let ledgers = args
-        .machines
-        .iter()
-        .map(|machine| Ok(plan.run(machine, None, &ObserveArgs::default())?.0))
-        .collect::<Result<Vec<_>>>()?;
-    let base = args.out.clone().unwrap_or_else(|| {
-        PathBuf::from(format!(
-            "out/{}-{}",
-            args.workload.workload,
-            args.machines.join("-")
-        ))
-    });
-    let name = |extension: &str| PathBuf::from(format!("{}.{extension}", base.display()));
-    let (json, html) = (name("json"), name("html"));
-    let mut text = serde_json::to_string_pretty(&ledgers)?;
-    text.push('\n');
-    setup::write(&json, &text)?;
-    setup::write(&html, trapless_report::html::page(&ledgers))?;
-    if args.json {
-        print!("{text}");
-    } else {
-        print!("{}", trapless_report::report(&ledgers, observe::style()));
-    }
-    eprintln!("\nLedgers: {}\nReport:  {}", json.display(), html.display());
-    Ok(ExitCode::SUCCESS)
 }
 
 /// UTC in the form of RFC 3339, to the second.

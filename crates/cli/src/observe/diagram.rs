@@ -7,7 +7,8 @@ use anyhow::{Context, Result};
 use trapless_machine::Machine;
 use trapless_report::sequence::{Finder, Wanted};
 
-use crate::observe::{Kept, create};
+use crate::observe::kept::Kept;
+use crate::{files, machine};
 
 /// `CLASS[.STATE][:NUMBER]=FILE` on the command line.
 #[derive(Clone)]
@@ -42,13 +43,13 @@ pub struct Diagrams {
 
 impl Diagrams {
     /// Watches a machine.
-    pub fn attach(&mut self, requests: &[Request], machine: &mut Machine) {
-        let config = machine.config();
-        let ledger = crate::setup::ledger_config(config);
+    pub fn attach(&mut self, requests: &[Request], watched: &mut Machine) {
+        let config = watched.config();
+        let ledger = machine::ledger_config(config);
         self.clock = config.cost.clock_hz;
         for request in requests {
             let kept = Kept::new(Finder::new(ledger.clone(), request.wanted));
-            machine.add_sink(Box::new(kept.share()));
+            watched.add_sink(Box::new(kept.share()));
             self.finders.push((request.clone(), kept));
         }
     }
@@ -64,7 +65,7 @@ impl Diagrams {
                 missing.push(request.text);
                 continue;
             };
-            let mut file = create(&request.file)?;
+            let mut file = files::create(&request.file)?;
             file.write_all(sequence.mermaid(self.clock).as_bytes())
                 .and_then(|()| file.flush())
                 .with_context(|| format!("cannot write {}", request.file.display()))?;

@@ -2,23 +2,83 @@
 //! ledger records of it.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
+use clap::{Args, ValueEnum};
 use trapless_experiments::Value;
-use trapless_images::{Images, Progress};
 use trapless_ledger::Config;
 use trapless_ledger::document::{Clock, Cost, RunInfo};
 use trapless_machine::cost::CostTable;
-use trapless_machine::preset::Interrupts;
-use trapless_machine::{Content, Engine, MachineConfig};
-
-use crate::args::{EngineName, HartArgs, ObserveArgs};
+use trapless_machine::preset::{Interrupts, Size};
+use trapless_machine::{Engine, Machine, MachineConfig};
 
 /// RAM of machines whose user does not say.
 const DEFAULT_RAM: u64 = 2 << 30;
 /// Runs of a block before it is compiled if engines are compared: nearly all code is to be compiled.
 const HOT_BOTH: u32 = 1;
+
+/// Options of every command that makes a machine.
+#[derive(Args, Clone)]
+pub struct HartArgs {
+    /// Size of RAM.
+    #[arg(long, value_name = "SIZE", help_heading = "Machine")]
+    pub ram: Option<Size>,
+    /// ISA string (`rv64gc_h_sstc`), or extensions to switch (`-svadu,+zicond`).
+    #[arg(
+        long,
+        value_name = "LIST",
+        allow_hyphen_values = true,
+        help_heading = "Machine"
+    )]
+    pub isa: Option<String>,
+    /// Cost model to use instead of the built-in one.
+    #[arg(long, value_name = "FILE", help_heading = "Machine")]
+    pub cost: Option<PathBuf>,
+    /// Let misaligned loads and stores trap instead of supporting them.
+    #[arg(long, help_heading = "Machine")]
+    pub trap_misaligned: bool,
+    /// Cycles that a hart runs before it is the next one's turn.
+    #[arg(long, value_name = "CYCLES", help_heading = "Machine")]
+    pub quantum: Option<u64>,
+    /// Seed of everything random that the guest can see.
+    #[arg(long, value_name = "N", help_heading = "Machine")]
+    pub seed: Option<u64>,
+    /// What executes instructions; results are the same.
+    #[arg(
+        long,
+        value_enum,
+        value_name = "ENGINE",
+        default_value_t,
+        help_heading = "Machine"
+    )]
+    pub engine: EngineName,
+    /// Runs of a block that are interpreted before it is compiled [default: what pays; few for both].
+    #[arg(long, value_name = "RUNS", help_heading = "Machine")]
+    pub hot: Option<u32>,
+    /// Most memory for compiled code; what does not fit is compiled again when it is needed [default: 48M].
+    #[arg(long, value_name = "SIZE", help_heading = "Machine")]
+    pub code_cache: Option<Size>,
+}
+
+/// What executes instructions.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum EngineName {
+    /// Compiles what runs often to machine code (x86-64 hosts; others interpret).
+    #[default]
+    Jit,
+    /// Interprets everything.
+    Interp,
+    /// Runs two machines side by side, one by each engine, and stops at the first difference.
+    Both,
+}
+
+/// `NAME=VALUE` on the command line.
+pub fn setting(text: &str) -> Result<(String, Value), String> {
+    let wrong = || format!("{text} is not NAME=NUMBER or NAME=WORD");
+    let (name, value) = text.split_once('=').ok_or_else(wrong)?;
+    Ok((name.into(), value.parse().map_err(|_| wrong())?))
+}
 
 /// The machine that the options describe.
 pub fn config(
@@ -62,43 +122,28 @@ pub fn config(
     Ok(config)
 }
 
-/// Whether the options ask for engines side by side; refuses what cannot be seen then.
-pub fn both(args: &HartArgs, observe: &ObserveArgs) -> Result<bool> {
-    let both = args.engine == EngineName::Both;
-    if both && (observe.log.is_some() || observe.gdb.is_some() || observe.profile.is_some()) {
-        bail!(
-            "--log, --gdb and --profile look into one machine; leave them out, or choose --engine jit or interp"
-        );
+/// With `--engine both`, lets a twin of `machine` run beside it in lock-step. `boot` makes the twin: the
+/// same machine with another engine, which nobody listens to.
+///
+/// # Errors
+/// If the twin cannot be made.
+pub fn accompany(
+    machine: &mut Machine,
+    args: &HartArgs,
+    config: &MachineConfig,
+    boot: impl Fn(MachineConfig) -> Result<Machine, trapless_machine::Error> + Send + 'static,
+) -> Result<()> {
+    if args.engine != EngineName::Both {
+        return Ok(());
     }
-    Ok(both)
-}
-
-/// Reads a file the user named.
-pub fn read(path: &Path, what: &str) -> Result<Vec<u8>> {
-    std::fs::read(path).with_context(|| format!("cannot read the {what} {}", path.display()))
-}
-
-/// What is in a file the user named, which may be large.
-pub fn content(path: &Path, what: &str) -> Result<Content> {
-    Content::of_file(path).with_context(|| format!("cannot read the {what} {}", path.display()))
-}
-
-/// The project folder: the one above that holds `images/` and `experiments/`.
-pub fn project() -> Result<PathBuf> {
-    let here = std::env::current_dir().context("cannot find the current folder")?;
-    let program = std::env::current_exe().unwrap_or_default();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.ancestors()
-        .chain(program.ancestors())
-        .chain(source.ancestors())
-        .find(|folder| folder.join("images").is_dir() && folder.join("experiments").is_dir())
-        .map(Path::to_path_buf)
-        .context("cannot find the folders images/ and experiments/; run this inside the project")
-}
-
-/// The project's images, with progress on standard error.
-pub fn images() -> Result<Images> {
-    Ok(Images::open(&project()?, Progress::auto())?)
+    let config = config.clone();
+    machine.accompany(Box::new(move |engine| {
+        boot(MachineConfig {
+            engine,
+            ..config.clone()
+        })
+    }))?;
+    Ok(())
 }
 
 /// What a ledger must know about the machine.
@@ -170,25 +215,16 @@ pub fn run_info(config: &MachineConfig) -> RunInfo {
     }
 }
 
-/// Makes the folder a file will be written to.
-pub fn make_parent(path: &Path) -> Result<()> {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => std::fs::create_dir_all(folder)
-            .with_context(|| format!("cannot make the folder {}", folder.display())),
-        _ => Ok(()),
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Whether a result file can be written later.
-pub fn check_output(path: &Path) -> Result<()> {
-    if path.is_dir() {
-        bail!("{} is a folder; name a file", path.display());
+    #[test]
+    fn settings_are_numbers_or_words() {
+        let number = Value::Number(1000);
+        assert_eq!(setting("pings=1_000"), Ok(("pings".into(), number)));
+        let word = Value::Word("native".into());
+        assert_eq!(setting("wfi=native"), Ok(("wfi".into(), word)));
+        assert!(setting("pings").is_err() && setting("pings=-1").is_err());
     }
-    make_parent(path)
-}
-
-/// Writes a result file.
-pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
-    check_output(path)?;
-    std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }

@@ -1,0 +1,46 @@
+//! What happens to a hart that stands before an instruction.
+
+use clap::ValueEnum;
+use trapless_isa::csr;
+use trapless_machine::Machine;
+
+/// What `trapless explore` does to a hart at an instruction boundary.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Disturbance {
+    /// The other harts run first, for a quantum.
+    Turn,
+    /// The hart stands still until its next timer interrupt is due.
+    Tick,
+    /// The hart gets a supervisor software interrupt that nobody sent.
+    Ipi,
+}
+
+impl std::fmt::Display for Disturbance {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Turn => "turn",
+            Self::Tick => "tick",
+            Self::Ipi => "ipi",
+        })
+    }
+}
+
+/// Does it to a hart.
+pub fn disturb(machine: &mut Machine, hart: usize, what: Disturbance) {
+    match what {
+        Disturbance::Turn => machine.postpone(hart),
+        Disturbance::Tick => {
+            let ticks = machine.harts()[hart].peek_csr_as_m(csr::STIMECMP);
+            let cycles = machine.config().hart.cycles_per_tick;
+            let at = ticks.unwrap_or(0).saturating_mul(cycles);
+            // Without a comparator that is due soon there is nothing to wait for.
+            if at < machine.now().saturating_add(1_000_000_000) {
+                machine.hart_mut(hart).advance_to(at);
+            }
+        }
+        Disturbance::Ipi => {
+            let mip = machine.harts()[hart].peek_csr_as_m(csr::MIP).unwrap_or(0);
+            machine.poke_csr(hart, csr::MIP, mip | 2);
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! `trapless report`: reports from ledgers written earlier.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use trapless_ledger::document::LedgerFile;
+
+use crate::args::ReportArgs;
+use crate::{files, output};
+
+/// Reads the ledgers and shows the report.
+pub fn main(args: &ReportArgs) -> Result<ExitCode> {
+    let mut ledgers = Vec::new();
+    for path in &args.ledgers {
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read the ledger {}", path.display()))?;
+        // `compare` writes a list of ledgers, `run` a single one.
+        let values: Vec<serde_json::Value> = match serde_json::from_str(&text)
+            .with_context(|| format!("{} is not a ledger", path.display()))?
+        {
+            serde_json::Value::Array(list) => list,
+            value => vec![value],
+        };
+        for value in values {
+            let ledger = LedgerFile::from_json(&value.to_string())
+                .with_context(|| format!("{} is not a ledger", path.display()))?;
+            ledgers.push(ledger);
+        }
+    }
+    if let Some(path) = &args.html {
+        files::write(path, trapless_report::html::page(&ledgers))?;
+        eprintln!("Report: {}", path.display());
+    }
+    if args.phases {
+        let text = trapless_report::phases::markdown(&ledgers)
+            .or_else(|| trapless_report::moves::markdown(&ledgers))
+            .context("none of these workloads has such tables; use ledgers of density or pairs of migrate")?;
+        print!("{text}");
+    } else {
+        print!("{}", trapless_report::report(&ledgers, output::style()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
