@@ -169,6 +169,9 @@ pub struct HartConfig {
     /// Interrupt numbers from 16 up (bits as in `mip`) that are always delegated: read-only one in
     /// `mideleg`.
     pub supervisor_interrupts: u64,
+    /// The interrupt architecture has custom CSRs: bit C of the state-enable registers exists.
+    #[serde(default)]
+    pub custom_csrs: bool,
     /// Smaia and Ssaia, if the hart has them.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub aia: Option<AiaConfig>,
@@ -186,6 +189,7 @@ impl Default for HartConfig {
             extensions: Extensions::default(),
             misaligned: true,
             supervisor_interrupts: 0,
+            custom_csrs: false,
             aia: None,
             cycles_per_tick: 100,
             cost: CostModel::default(),

@@ -63,6 +63,8 @@ impl Hart {
         };
         hart.state.pc = hart.config.reset_pc;
         hart.state.x[10] = id as u64;
+        // As the platform's boot ROM leaves it: firmware keeps bits that it does not know.
+        hart.csr.mstateen[0] = hart.stateen_custom();
         if hart.has_aia() {
             // Interrupts beside `mip` are all enabled: `vsip` holds what is both pending and enabled.
             hart.state.interrupts.vsie = u64::MAX;

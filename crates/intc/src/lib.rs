@@ -155,6 +155,12 @@ pub trait InterruptArchitecture: Send {
         0
     }
 
+    /// Whether the CSRs of the architecture are custom state, which bit C of the state-enable registers
+    /// controls (Smstateen).
+    fn custom_csrs(&self) -> bool {
+        false
+    }
+
     /// Names of ISA extensions that the architecture brings, as in ISA strings.
     fn isa_extensions(&self) -> &'static [&'static str] {
         &[]

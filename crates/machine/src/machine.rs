@@ -134,6 +134,7 @@ impl Machine {
         let mut hart_config = config.hart.clone();
         hart_config.reset_pc = map::ROM;
         hart_config.supervisor_interrupts = bus.intc.supervisor_interrupts();
+        hart_config.custom_csrs = bus.intc.custom_csrs();
         let guests = bus.intc.guest_files();
         hart_config.aia = guests.map(|guests| AiaConfig { guests });
         let new_hart = |id| {

@@ -13,6 +13,16 @@ fn level(addr: u16) -> u16 {
     addr >> 8 & 3
 }
 
+/// Whether an address is designated for custom use below M-mode (section "CSR Address Mapping
+/// Conventions").
+fn is_custom(addr: u16) -> bool {
+    match addr >> 8 {
+        0x8 => true,
+        0x5 | 0x6 | 0x9 | 0xA | 0xC | 0xD | 0xE => addr & 0xC0 == 0xC0,
+        _ => false,
+    }
+}
+
 impl Hart {
     /// Whether the current mode may access a CSR (sections 2.1, 8.2 and 8.6.1 of the privileged
     /// specification, "Virtual-instruction exception").
@@ -59,6 +69,9 @@ impl Hart {
         }
         if privilege != Priv::M {
             self.supervisor_gate(addr)?;
+            if self.mode == Mode::U && !self.custom_gate(addr, self.csr.sstateen[0]) {
+                return Err(Illegal);
+            }
             if v {
                 self.guest_gate(addr)?;
                 if self.has_aia() && self.aia_guards(addr, write) {
@@ -81,7 +94,7 @@ impl Hart {
             }
             csr::SSTATEEN0..=csr::SSTATEEN3 => c.mstateen[usize::from(addr & 3)] >> 63 != 0,
             csr::HSTATEEN0..=csr::HSTATEEN3 => c.mstateen[usize::from(addr & 3)] >> 63 != 0,
-            _ => self.stateen_gate(addr, c.mstateen[0]),
+            _ => self.stateen_gate(addr, c.mstateen[0]) && self.custom_gate(addr, c.mstateen[0]),
         };
         if open { Ok(()) } else { Err(Illegal) }
     }
@@ -95,9 +108,32 @@ impl Hart {
                 c.hstateen[0] & stateen0::ENVCFG != 0
             }
             csr::SSTATEEN0..=csr::SSTATEEN3 => c.hstateen[usize::from(addr & 3)] >> 63 != 0,
-            _ => self.stateen_gate(addr, c.hstateen[0]),
+            _ => self.stateen_gate(addr, c.hstateen[0]) && self.custom_gate(addr, c.hstateen[0]),
         };
         if open { Ok(()) } else { Err(Virtual) }
+    }
+
+    /// Bit C of the state-enable registers, if this hart has it.
+    pub(crate) fn stateen_custom(&self) -> u64 {
+        let exists = self.config.extensions.smstateen && self.config.custom_csrs;
+        if exists { stateen0::C } else { 0 }
+    }
+
+    /// Bits of an `sstateen` register that the current mode can read and write: those of the levels
+    /// above that are set.
+    pub(super) fn sstateen_mask(&self, index: usize) -> u64 {
+        let custom = if index == 0 { self.stateen_custom() } else { 0 };
+        let guest = if self.mode.v() {
+            self.csr.hstateen[index]
+        } else {
+            u64::MAX
+        };
+        custom & self.csr.mstateen[index] & guest
+    }
+
+    /// Whether a state-enable register `enables` opens a custom CSR (chapter "Smstateen/Ssstateen").
+    fn custom_gate(&self, addr: u16, enables: u64) -> bool {
+        enables & self.stateen_custom() == self.stateen_custom() || !is_custom(addr)
     }
 
     /// Whether VS-mode may write `vstimecmp` by its alias.

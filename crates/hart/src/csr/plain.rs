@@ -109,7 +109,7 @@ pub(crate) fn plain_csrs(config: &HartConfig) -> Vec<(u16, PlainCsr)> {
         refuse,
     };
     table.push(host(csr::SENVCFG, offset_of!(Hart, csr.senvcfg), write));
-    if extensions.smstateen {
+    if extensions.smstateen && !config.custom_csrs {
         let offset = offset_of!(Hart, csr.sstateen);
         table.push(host(csr::SSTATEEN0, offset, CsrWrite::Ignored));
     }

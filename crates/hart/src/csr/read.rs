@@ -67,7 +67,10 @@ impl Hart {
             csr::STVEC => c.s[0].tvec,
             csr::SCOUNTEREN => c.scounteren,
             csr::SENVCFG => c.senvcfg,
-            csr::SSTATEEN0..=csr::SSTATEEN3 if e.smstateen => c.sstateen[usize::from(addr & 3)],
+            csr::SSTATEEN0..=csr::SSTATEEN3 if e.smstateen => {
+                let i = usize::from(addr & 3);
+                c.sstateen[i] & self.sstateen_mask(i)
+            }
             csr::SSCRATCH => c.s[0].scratch,
             csr::SEPC => c.s[0].epc,
             csr::SCAUSE => c.s[0].cause,

@@ -78,7 +78,11 @@ impl Hart {
             csr::SENVCFG => {
                 self.csr.senvcfg = self.envcfg_bits(self.csr.senvcfg, value, 0);
             }
-            csr::SSTATEEN0..=csr::SSTATEEN3 => {}
+            csr::SSTATEEN0..=csr::SSTATEEN3 => {
+                let i = usize::from(addr & 3);
+                let mask = self.sstateen_mask(i);
+                self.csr.sstateen[i] = merge(self.csr.sstateen[i], value, mask);
+            }
             csr::SSCRATCH => self.csr.s[0].scratch = value,
             csr::SEPC => self.csr.s[0].epc = value & self.pc_mask(),
             csr::SCAUSE => self.csr.s[0].cause = value,
@@ -308,7 +312,7 @@ impl Hart {
 
     fn stateen_mask(&self, index: usize) -> u64 {
         if index == 0 {
-            stateen0::SE0 | stateen0::ENVCFG | self.stateen_more()
+            stateen0::SE0 | stateen0::ENVCFG | self.stateen_more() | self.stateen_custom()
         } else {
             stateen0::SE0
         }

@@ -204,6 +204,10 @@ impl InterruptArchitecture for Trapless {
         u64::from(self.state.h) << limits::NOTIFY_IRQ
     }
 
+    fn custom_csrs(&self) -> bool {
+        true
+    }
+
     fn isa_extensions(&self) -> &'static [&'static str] {
         &[ISA_NAME]
     }

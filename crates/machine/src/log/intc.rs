@@ -200,6 +200,10 @@ impl InterruptArchitecture for Logged {
         self.inner.supervisor_interrupts()
     }
 
+    fn custom_csrs(&self) -> bool {
+        self.inner.custom_csrs()
+    }
+
     fn isa_extensions(&self) -> &'static [&'static str] {
         self.inner.isa_extensions()
     }
