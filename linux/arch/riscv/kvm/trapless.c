@@ -24,6 +24,9 @@
 #define TRAPLESS_DOMAINS_ORDER	10
 #define TRAPLESS_DOMAINS	BIT(TRAPLESS_DOMAINS_ORDER)
 
+/* Custom state in mstateen0, hstateen0 and sstateen0 */
+#define TRAPLESS_STATEEN0_C	BIT(0)
+
 /* Entry of the domain table */
 struct trapless_domain {
 	u64 config;
@@ -114,6 +117,9 @@ static int trapless_alloc_tables(struct kvm *kvm)
 		vcpu->arch.trapless.slot = XTL_HIFMAP_V |
 				FIELD_PREP(XTL_HIFMAP_DOM, tl->domain) |
 				FIELD_PREP(XTL_HIFMAP_VHART, vcpu->vcpu_id);
+		/* To Smstateen the guest's CSRs are custom state */
+		if (riscv_has_extension_unlikely(RISCV_ISA_EXT_SMSTATEEN))
+			vcpu->arch.cfg.hstateen0 |= TRAPLESS_STATEEN0_C;
 	}
 
 	return 0;
@@ -321,6 +327,9 @@ int kvm_riscv_trapless_enable(void)
 
 	csr_write(CSR_HIFMAP, 0);
 	csr_write(CSR_HGRANT, 0);
+	/* What user mode may reach with ugenvsei, hgrant says */
+	if (riscv_has_extension_unlikely(RISCV_ISA_EXT_SMSTATEEN))
+		csr_set(CSR_SSTATEEN0, TRAPLESS_STATEEN0_C);
 	csr_write(CSR_VSTIMECMP, -1UL);
 	csr_write(CSR_HVTABLEBASE, XTL_HVTABLEBASE_V |
 		  virt_to_phys(trapless_domains) | TRAPLESS_DOMAINS_ORDER);
