@@ -34,6 +34,7 @@ lint: setup
 test: build lint
 	$(CARGO) test --release --locked --workspace
 	cd vmm && $(CARGO) test --locked
+	$(CARGO) run --release --locked -q -p trapless-spec -- litmus scripts/herd7
 	tree=$$($(TOOLS) tree) && target/release/trapless-difftest run --seeds 0..400 \
 	    --subject trapless:$(TRAPLESS) --against qemu:$$tree/usr/bin/qemu-system-riscv64
 	target/release/trapless-difftest run --seeds 0..200 $(ENGINES)

@@ -103,7 +103,7 @@ fn cited_rules_exist_and_are_defined_once() {
         }
     });
     assert!(defined.len() > 60, "rules are not recognized: {defined:?}");
-    let endings = ["rs", "c", "h", "md", "adoc"];
+    let endings = ["rs", "c", "h", "md", "adoc", "litmus", "cat", "bell"];
     for folder in ["crates", "linux", "vmm/src", "docs", "spec"] {
         each_text(&root.join(folder), &endings, &mut |path, text| {
             for rule in rules_in(text) {

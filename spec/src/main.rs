@@ -1,10 +1,11 @@
 //! Writes what follows from `spec/registers.toml`: Rust constants, the C header and the tables of
-//! the specification. `--check` only compares.
+//! the specification. `--check` only compares; `litmus [HERD7]` checks the memory model instead.
 
 #[cfg(test)]
 mod cited;
 mod constants;
 mod data;
+mod litmus;
 mod rules;
 mod tables;
 
@@ -12,15 +13,16 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let mut check = false;
-    for arg in std::env::args().skip(1) {
-        if arg != "--check" {
-            eprintln!("error: unknown argument {arg}; the only one is --check");
-            return ExitCode::FAILURE;
-        }
-        check = true;
-    }
-    match run(check) {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let done = match args[..] {
+        [] => run(false),
+        ["--check"] => run(true),
+        ["litmus"] => litmus::run("herd7"),
+        ["litmus", herd] => litmus::run(herd),
+        _ => Err("usage: trapless-spec [--check | litmus [HERD7]]".into()),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(text) => {
             eprintln!("error: {text}");
