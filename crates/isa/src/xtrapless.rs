@@ -103,6 +103,8 @@ pub mod hifmap {
 
 /// Fields of `htlcfg`.
 pub mod htlcfg {
+    /// Sticky: an access to memory on behalf of this hart failed.
+    pub const FLT: u64 = 0x200;
     /// Sticky: a lookup of this hart matched more than one slot.
     pub const ERR: u64 = 0x100;
     /// Notifications go to any hart, as in the 2020 design, instead of where the vhart's state says.

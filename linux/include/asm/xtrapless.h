@@ -57,6 +57,7 @@
 #define XTL_HIFMAP_VHART_SHIFT		0
 
 /* Fields of htlcfg */
+#define XTL_HTLCFG_FLT			BIT_ULL(9)
 #define XTL_HTLCFG_ERR			BIT_ULL(8)
 #define XTL_HTLCFG_ANY			BIT_ULL(1)
 #define XTL_HTLCFG_EN			BIT_ULL(0)

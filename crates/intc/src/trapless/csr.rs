@@ -110,8 +110,8 @@ impl Trapless {
             self.detach(by, state::PREEMPTED);
         }
         let hart = &mut self.state.harts[by.hart];
-        // Only a lookup sets ERR; writing 1 leaves it as it is.
-        let sticky = hart.config & value & htlcfg::ERR;
+        // Only the controller sets ERR and FLT; writing 1 leaves them as they are.
+        let sticky = hart.config & value & (htlcfg::ERR | htlcfg::FLT);
         hart.config = value & (htlcfg::EN | htlcfg::ANY) | sticky;
     }
 

@@ -10,7 +10,8 @@ use crate::Lines;
 
 /// Bits of state that the controller has for each hart, for comparing what hardware costs: registers, slot,
 /// place in the queue, and what is on its way. What is pending is in memory.
-pub const HART_STATE_BITS: u32 = (htlcfg::EN | htlcfg::ANY | htlcfg::ERR).count_ones()
+pub const HART_STATE_BITS: u32 = (htlcfg::EN | htlcfg::ANY | htlcfg::ERR | htlcfg::FLT)
+    .count_ones()
     + (hgrant::V | hgrant::DOM | hgrant::COUNT | hgrant::FIRST).count_ones()
     + (hvtablebase::V | hvtablebase::PPN | hvtablebase::SIZE).count_ones()
     + SLOT_BITS
@@ -70,7 +71,7 @@ impl Hart {
         same.set_grant(self.grant);
         same.set_tables(self.tables);
         same == *self
-            && self.config & !(htlcfg::EN | htlcfg::ANY | htlcfg::ERR) == 0
+            && self.config & !(htlcfg::EN | htlcfg::ANY | htlcfg::ERR | htlcfg::FLT) == 0
             && (self.enabled() || self.slot.is_none())
             && self.slot.is_none_or(Slot::is_sound)
             && is_vs_level(self.arrived)

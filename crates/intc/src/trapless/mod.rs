@@ -1,4 +1,4 @@
-//! Xtrapless: ACLINT and PLIC, extended by interrupts that reach vCPUs without traps (seed 000).
+//! Xtrapless: ACLINT and PLIC, extended by interrupts that reach vCPUs without traps.
 //!
 //! ```text
 //!  sgenipi, ugenvsei, hgenvsi --> post: OR into the vhart's file in memory
@@ -53,7 +53,7 @@ mod tests;
 mod words;
 
 use trapless_isa::Mode;
-use trapless_isa::xtrapless::{ISA_NAME, limits};
+use trapless_isa::xtrapless::{ISA_NAME, htlcfg, limits};
 use vm_fdt::FdtWriter;
 
 use crate::aclint_plic::{self, AclintPlic};
@@ -174,6 +174,9 @@ impl InterruptArchitecture for Trapless {
         self.words.take_touched();
         let steps = self.steps.as_ref().map_or(0, Vec::len);
         let result = self.access_csr(access);
+        if self.words.take_failed() {
+            self.state.harts[access.hart].config |= htlcfg::FLT;
+        }
         // What an access touches after its last step belongs to that step.
         let rest = self.words.take_touched();
         if let Some(last) = self.steps.as_mut().and_then(|all| all[steps..].last_mut()) {

@@ -9,6 +9,7 @@ use crate::Memory;
 pub(super) struct Words {
     memory: Option<Box<dyn Memory>>,
     touched: Cell<u16>,
+    failed: Cell<bool>,
 }
 
 impl Words {
@@ -26,27 +27,42 @@ impl Words {
     /// The word at `base + offset`; `None` where the hart must not read.
     pub fn load(&self, base: u64, offset: u64) -> Option<u64> {
         self.touch();
-        self.memory.as_ref()?.load(address(base, offset)?)
+        self.noted(|memory| memory.load(address(base, offset)?))
     }
 
     /// Stores a word; `None` where the hart must not write.
     pub fn store(&self, base: u64, offset: u64, value: u64) -> Option<()> {
         self.touch();
-        self.memory.as_ref()?.store(address(base, offset)?, value)
+        self.noted(|memory| memory.store(address(base, offset)?, value))
     }
 
     /// Replaces the word at `base + offset` by `new` of it in one atomic operation and returns the
     /// old value; `None` where the hart must not do so.
     pub fn update(&self, base: u64, offset: u64, new: impl FnOnce(u64) -> u64) -> Option<u64> {
         self.touch();
-        let memory = self.memory.as_ref()?;
-        let addr = address(base, offset)?;
-        let old = memory.load(addr)?;
-        let value = new(old);
-        if value != old {
-            memory.store(addr, value)?;
+        self.noted(|memory| {
+            let addr = address(base, offset)?;
+            let old = memory.load(addr)?;
+            let value = new(old);
+            if value != old {
+                memory.store(addr, value)?;
+            }
+            Some(old)
+        })
+    }
+
+    /// Accesses memory and notes if that fails (MEM-6).
+    fn noted<T>(&self, access: impl FnOnce(&dyn Memory) -> Option<T>) -> Option<T> {
+        let value = self.memory.as_deref().and_then(access);
+        if value.is_none() {
+            self.failed.set(true);
         }
-        Some(old)
+        value
+    }
+
+    /// Whether an access has failed since the last call.
+    pub fn take_failed(&self) -> bool {
+        self.failed.take()
     }
 
     /// Number of words accessed since the last call.

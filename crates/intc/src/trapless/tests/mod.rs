@@ -2,10 +2,12 @@
 
 mod claims;
 mod detach;
+mod faults;
 mod lifecycle;
 mod posts;
 mod properties;
 mod queues;
+mod registers;
 mod rights;
 mod slots;
 mod world;

@@ -1,5 +1,6 @@
 //! A host with two domains in memory, and a vector as that memory.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use trapless_isa::Mode;
@@ -32,12 +33,25 @@ pub const SOFT: u64 = 1 << 2;
 pub const EXTERNAL: u64 = 1 << 10;
 pub const NOTIFY: u64 = 1 << 24;
 
+/// A word that cannot be accessed stands for memory with an uncorrectable error.
 #[derive(Clone)]
-pub struct Ram(Arc<Mutex<Vec<u64>>>);
+pub struct Ram(Arc<Mutex<Vec<u64>>>, Arc<AtomicU64>);
 
 impl Ram {
     pub fn new() -> Self {
-        Self(Arc::new(Mutex::new(vec![0; (RAM_SIZE / 8) as usize])))
+        let words = vec![0; (RAM_SIZE / 8) as usize];
+        Self(Arc::new(Mutex::new(words)), Arc::default())
+    }
+
+    /// From now on the word at `addr`, and no other, cannot be accessed; 0: all can.
+    pub fn lose(&self, addr: u64) {
+        self.1.store(addr, Ordering::Relaxed);
+    }
+
+    fn index(&self, addr: u64) -> Option<usize> {
+        assert_eq!(addr % 8, 0, "accesses are aligned");
+        let lost = self.1.load(Ordering::Relaxed) == addr;
+        (!lost).then_some((addr.checked_sub(RAM)? / 8) as usize)
     }
 
     pub fn words(&self) -> Vec<u64> {
@@ -59,15 +73,13 @@ impl Ram {
 
 impl Memory for Ram {
     fn load(&self, addr: u64) -> Option<u64> {
-        assert_eq!(addr % 8, 0, "accesses are aligned");
-        let index = addr.checked_sub(RAM)? / 8;
-        self.0.lock().unwrap().get(index as usize).copied()
+        let index = self.index(addr)?;
+        self.0.lock().unwrap().get(index).copied()
     }
 
     fn store(&self, addr: u64, value: u64) -> Option<()> {
-        assert_eq!(addr % 8, 0, "accesses are aligned");
-        let index = addr.checked_sub(RAM)? / 8;
-        *self.0.lock().unwrap().get_mut(index as usize)? = value;
+        let index = self.index(addr)?;
+        *self.0.lock().unwrap().get_mut(index)? = value;
         Some(())
     }
 }
