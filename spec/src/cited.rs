@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Prefixes of the names of rules, as in `ORD-2`.
-const RULES: [&str; 12] = [
-    "ACC", "BIT", "CSR", "DEL", "EXT", "LIT", "MEM", "NTF", "ORD", "PROP", "SLOT", "TIM",
+const RULES: [&str; 14] = [
+    "ACC", "BIT", "CSR", "DEL", "DISC", "EXT", "INT", "LIT", "MEM", "NTF", "ORD", "PROP", "SLOT",
+    "TIM",
 ];
 
 /// Functions of Linux that `docs/interrupts/` names.
