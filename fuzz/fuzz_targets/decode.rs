@@ -15,9 +15,18 @@ fuzz_target!(|data: &[u8]| {
         let compressed = word & 3 != 3;
         assert_eq!(inst.len, if compressed { 2 } else { 4 });
         assert_eq!(inst.raw, if compressed { word & 0xffff } else { word });
-        assert_eq!(decode(inst.raw), inst, "decoding what was decoded changes it");
+        assert_eq!(
+            decode(inst.raw),
+            inst,
+            "decoding what was decoded changes it"
+        );
 
-        assert!([inst.rd, inst.rs1, inst.rs2, inst.rs3].iter().all(|r| *r < 32) && inst.rm < 8);
+        assert!(
+            [inst.rd, inst.rs1, inst.rs2, inst.rs3]
+                .iter()
+                .all(|r| *r < 32)
+                && inst.rm < 8
+        );
         if !compressed && inst.op != Op::Illegal {
             let (bits, mask) = inst.op.encoding();
             assert_eq!(word & mask, bits);

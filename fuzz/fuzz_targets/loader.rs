@@ -15,7 +15,11 @@ fn boot(payload: &Payload) {
     match Machine::boot(config, payload, Peripherals::new(Box::new(std::io::sink()))) {
         Ok(machine) => {
             let place = machine.placement();
-            assert!(place.initrd.is_none_or(|(start, end)| machine.ram().contains(start, end - start)));
+            assert!(
+                place
+                    .initrd
+                    .is_none_or(|(start, end)| machine.ram().contains(start, end - start))
+            );
             if let Ok(signature) = machine.signature() {
                 assert!(signature.len() as u64 <= RAM);
             }
@@ -26,11 +30,19 @@ fn boot(payload: &Payload) {
 }
 
 fuzz_target!(|data: &[u8]| {
-    let Some((&kind, file)) = data.split_first() else { return };
+    let Some((&kind, file)) = data.split_first() else {
+        return;
+    };
     let firmware = Some(vec![0x13, 0, 0, 0]);
     match kind % 6 {
-        0 => boot(&Payload { firmware: Some(file.into()), ..Payload::default() }),
-        1 => boot(&Payload { kernel: Some(Content::Bytes(file.into())), ..Payload::default() }),
+        0 => boot(&Payload {
+            firmware: Some(file.into()),
+            ..Payload::default()
+        }),
+        1 => boot(&Payload {
+            kernel: Some(Content::Bytes(file.into())),
+            ..Payload::default()
+        }),
         2 => {
             let (kernel, initrd) = file.split_at(file.len() / 2);
             boot(&Payload {

@@ -16,7 +16,9 @@ use trapless_intc::trapless::{Config, Trapless};
 use trapless_intc::{CsrAccess, CsrFault, CsrOp, InterruptArchitecture, Lines, Memory};
 use trapless_isa::Mode;
 use trapless_isa::csr::VSIP;
-use trapless_isa::xtrapless::{csr, domain, file, hifmap, hnqbase, htlcfg, hvtablebase, source, vhart};
+use trapless_isa::xtrapless::{
+    csr, domain, file, hifmap, hnqbase, htlcfg, hvtablebase, source, vhart,
+};
 
 const RAM: u64 = 0x8000_0000;
 const WORDS: usize = 0x2000;
@@ -37,7 +39,10 @@ struct Ram(Arc<[AtomicU64]>, Arc<AtomicU64>);
 
 impl Ram {
     fn new() -> Self {
-        Self((0..WORDS).map(|_| AtomicU64::new(0)).collect(), Arc::default())
+        Self(
+            (0..WORDS).map(|_| AtomicU64::new(0)).collect(),
+            Arc::default(),
+        )
     }
 
     fn word(&self, addr: u64) -> Option<&AtomicU64> {
@@ -46,7 +51,9 @@ impl Ram {
     }
 
     fn set(&self, addr: u64, value: u64) {
-        self.word(addr).expect("the tables lie in RAM").store(value, Relaxed);
+        self.word(addr)
+            .expect("the tables lie in RAM")
+            .store(value, Relaxed);
     }
 
     fn copy(&self) -> Self {
@@ -79,11 +86,19 @@ struct World {
 
 impl World {
     fn on(ram: Ram, h: bool) -> Self {
-        let aclint = aclint_plic::Config { harts: HARTS, cycles_per_tick: 100, sswi: false };
+        let aclint = aclint_plic::Config {
+            harts: HARTS,
+            cycles_per_tick: 100,
+            sswi: false,
+        };
         let mut intc = Trapless::new(Config { aclint, h });
         intc.attach_memory(Box::new(ram.clone()));
         intc.record_steps(true);
-        Self { intc, ram, levels: [0; HARTS] }
+        Self {
+            intc,
+            ram,
+            levels: [0; HARTS],
+        }
     }
 
     fn new(h: bool) -> Self {
@@ -92,7 +107,10 @@ impl World {
         for id in 0..DOMAINS {
             let (entry, vharts) = (RAM + id * domain::SIZE, RAM + 0x800 + id * 0x100);
             let (sources, lines) = (RAM + 0x1000 + id * 0x800, RAM + 0xa00 + id * 0x100);
-            ram.set(entry + domain::CONFIG, domain::CONFIG_V | SOURCES << domain::CONFIG_SOURCES_SHIFT | VHARTS);
+            ram.set(
+                entry + domain::CONFIG,
+                domain::CONFIG_V | SOURCES << domain::CONFIG_SOURCES_SHIFT | VHARTS,
+            );
             ram.set(entry + domain::VHART_TABLE, vharts);
             ram.set(entry + domain::SOURCE_TABLE, sources);
             ram.set(entry + domain::LINES, lines);
@@ -104,7 +122,11 @@ impl World {
                 }
             }
             for number in 1..=SOURCES {
-                let kind = [0, source::ENTRY_LEVEL, source::ENTRY_LEVEL | source::ENTRY_RESAMPLE][number as usize % 3];
+                let kind = [
+                    0,
+                    source::ENTRY_LEVEL,
+                    source::ENTRY_LEVEL | source::ENTRY_RESAMPLE,
+                ][number as usize % 3];
                 let priority = number % 8 << source::ENTRY_PRIO_SHIFT;
                 let entry = source::ENTRY_V | kind | priority | number % VHARTS;
                 ram.set(sources + number * source::SIZE, entry);
@@ -127,15 +149,29 @@ impl World {
     /// An access; its result and the lines of all harts afterwards.
     fn access(&mut self, hart: usize, csr: u16, mode: Mode, op: CsrOp) -> Outcome {
         self.ram.1.store(0, Relaxed);
-        let access = CsrAccess { hart, csr, mode, vmid: 0, now: 0, op };
+        let access = CsrAccess {
+            hart,
+            csr,
+            mode,
+            vmid: 0,
+            now: 0,
+            op,
+        };
         let result = self.intc.csr(&access);
         assert!(self.ram.1.load(Relaxed) <= MOST_ACCESSES, "too much work");
         let changed = self.intc.take_changed();
         let lines: Vec<_> = (0..HARTS).map(|hart| self.intc.lines(hart, 0)).collect();
         for (hart, lines) in lines.iter().enumerate() {
             let differs = lines.level != self.levels[hart] || lines.pulse | lines.arrived != 0;
-            assert!(!differs || changed >> hart & 1 != 0, "a change nobody hears of");
-            assert_eq!(lines.arrived & !lines.level, 0, "an arrival that is not pending");
+            assert!(
+                !differs || changed >> hart & 1 != 0,
+                "a change nobody hears of"
+            );
+            assert_eq!(
+                lines.arrived & !lines.level,
+                0,
+                "an arrival that is not pending"
+            );
             self.levels[hart] = lines.level;
         }
         assert!(self.intc.take_steps().len() <= 3 * 32 + 3);
@@ -145,7 +181,9 @@ impl World {
     /// The same machine, restored from a snapshot.
     fn restored(&self, h: bool) -> Self {
         let mut copy = Self::on(self.ram.copy(), h);
-        copy.intc.restore(&self.intc.save()).expect("own snapshots fit");
+        copy.intc
+            .restore(&self.intc.save())
+            .expect("own snapshots fit");
         assert_eq!(copy.intc.save(), self.intc.save());
         copy.levels = self.levels;
         copy
@@ -158,7 +196,10 @@ type Outcome = (std::result::Result<u64, CsrFault>, Vec<Lines>, u64);
 fn value(input: &mut Unstructured<'_>) -> Result<u64> {
     Ok(match input.int_in_range(0..=5)? {
         0 => input.arbitrary()?,
-        1 => RAM + input.int_in_range(0..=WORDS as u64)? * 8 | u64::from(input.arbitrary::<u8>()?) << 56,
+        1 => {
+            RAM + input.int_in_range(0..=WORDS as u64)? * 8
+                | u64::from(input.arbitrary::<u8>()?) << 56
+        }
         _ => {
             let high = u64::from(input.arbitrary::<u8>()?) << 56;
             high | input.int_in_range(0..=DOMAINS)? << 32 | input.int_in_range(0..=SOURCES + 2)?
@@ -186,7 +227,10 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
                     guest @ 2..=5 => csr::SGENIPI + guest - 2,
                     host => csr::HIFMAP + host - 6,
                 };
-                let (hart, mode) = (input.int_in_range(0..=HARTS - 1)?, *input.choose(&Mode::ALL)?);
+                let (hart, mode) = (
+                    input.int_in_range(0..=HARTS - 1)?,
+                    *input.choose(&Mode::ALL)?,
+                );
                 let value = value(input)?;
                 let op = *input.choose(&[
                     CsrOp::Read,
@@ -197,7 +241,11 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
                 ])?;
                 let outcome = world.access(hart, csr, mode, op);
                 if let Some(copy) = &mut copy {
-                    assert_eq!(copy.access(hart, csr, mode, op), outcome, "a restored controller differs");
+                    assert_eq!(
+                        copy.access(hart, csr, mode, op),
+                        outcome,
+                        "a restored controller differs"
+                    );
                 }
             }
         }
