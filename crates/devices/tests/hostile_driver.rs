@@ -144,12 +144,10 @@ fn handshake_out_of_order_starts_nothing() {
     driver.offer(0, 0);
     driver.notify(0);
     assert_eq!(driver.last_error(), "notification before DRIVER_OK");
-    // Without VERSION_1, with a feature that was not offered, and DRIVER_OK without FEATURES_OK.
-    for features in [0, VERSION_1 | 1] {
-        driver.accept(features);
-        driver.write(0x70, 3 | FEATURES_OK);
-        assert_eq!(driver.status(), 3);
-    }
+    // With a feature that was not offered, and DRIVER_OK without FEATURES_OK.
+    driver.accept(VERSION_1 | 1);
+    driver.write(0x70, 3 | FEATURES_OK);
+    assert_eq!(driver.status(), 3);
     driver.write(0x70, 3 | DRIVER_OK);
     assert_eq!(driver.status(), 3);
     driver.device.poll();

@@ -301,6 +301,20 @@ fn net_peer_answers_arp() {
     );
 }
 
+/// xv6 takes the version-2 registers without negotiating VIRTIO_F_VERSION_1, and expects QEMU's vendor.
+#[test]
+fn driver_without_version_1_is_served_with_the_short_network_header() {
+    let mut driver = Driver::new(Net::new(Box::new(Loopback::default()), [2; 6]));
+    assert_eq!(driver.read(0xc), u32::from_le_bytes(*b"QEMU"));
+    driver.set_up(8, 0);
+    driver.put(DATA, &[[0; 10].as_slice(), &[7; 60]].concat());
+    driver.submit(0, &[(BUFFER, 2048, WRITE)]);
+    driver.submit(1, &[(DATA, 70, 0)]);
+    driver.notify(1);
+    assert_eq!(driver.next_used(0), Some((0, 70)));
+    assert_eq!(driver.get(BUFFER + 10, 60), [7; 60]);
+}
+
 #[test]
 fn event_index_suppresses_notifications_and_interrupts() {
     let mut driver = Driver::new(Rng::new(Box::new(SeededEntropy::new(1))));

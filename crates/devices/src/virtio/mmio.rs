@@ -21,8 +21,9 @@ use crate::{DeviceEvents, GuestRam, IrqLine, MmioDevice, fill_le, value_le};
 /// "virt", little-endian.
 const MAGIC: u32 = 0x7472_6976;
 const VERSION: u32 = 2;
-/// The vendor is informative only; these are the letters "TRPL".
-const VENDOR: u32 = 0x4c50_5254;
+/// The letters "QEMU": the vendor is informative only, but small kernels that were written for QEMU's
+/// `virt` look for it.
+const VENDOR: u32 = 0x554d_4551;
 /// Size of the register window that a device tree node should announce, in bytes.
 pub const WINDOW: u64 = 0x1000;
 
@@ -186,7 +187,7 @@ impl<D: VirtioDevice> VirtioMmio<D> {
         }
         let mut added = value & DRIVER_STATUS & !self.status;
         if added & VIRTIO_CONFIG_S_FEATURES_OK != 0 && !self.features_acceptable() {
-            self.guest_error("features that were not offered, or no VIRTIO_F_VERSION_1");
+            self.guest_error("features that were not offered");
             added &= !VIRTIO_CONFIG_S_FEATURES_OK;
         }
         if added & VIRTIO_CONFIG_S_DRIVER_OK != 0
@@ -209,9 +210,10 @@ impl<D: VirtioDevice> VirtioMmio<D> {
         }
     }
 
+    /// A driver that knows the version-2 registers but not VIRTIO_F_VERSION_1 is served, which section
+    /// 6.2 allows: on a little-endian machine only the header of network frames differs.
     fn features_acceptable(&self) -> bool {
         self.driver_features & !self.features() == 0
-            && self.driver_features & 1 << VIRTIO_F_VERSION_1 != 0
     }
 
     fn queue(&self) -> Option<&Queue> {

@@ -10,6 +10,7 @@ pub use tap::{Tap, TapError};
 
 use std::collections::VecDeque;
 
+use virtio_bindings::virtio_config::VIRTIO_F_VERSION_1;
 use virtio_bindings::virtio_ids::VIRTIO_ID_NET;
 use virtio_bindings::virtio_net::{VIRTIO_NET_F_MAC, VIRTIO_NET_F_STATUS, VIRTIO_NET_S_LINK_UP};
 
@@ -21,8 +22,10 @@ use super::{VirtioDevice, read_space};
 const RECEIVE: usize = 0;
 const TRANSMIT: usize = 1;
 const QUEUE_SIZE: u16 = 256;
-/// struct virtio_net_hdr, with `num_buffers` since VIRTIO_F_VERSION_1 is always negotiated (section 5.1.6.1).
+/// struct virtio_net_hdr with `num_buffers`, as VIRTIO_F_VERSION_1 has it (section 5.1.6.1).
 const HEADER: usize = 12;
+/// The same without: what drivers expect that did not negotiate that feature (section 5.1.6.1).
+const LEGACY_HEADER: usize = 10;
 const NUM_BUFFERS_OFFSET: usize = 10;
 /// Longest frame sent or received: a 64 KiB packet and its Ethernet header. Longer ones are dropped.
 pub const MAX_FRAME: usize = 65_536 + 18;
@@ -69,6 +72,8 @@ fn next_held(held: &mut VecDeque<Vec<u8>>, frame: &mut Vec<u8>) -> bool {
 pub struct Net {
     backend: Box<dyn NetBackend>,
     mac: [u8; 6],
+    /// Bytes of the header before each frame, as negotiated.
+    header: usize,
     /// A header and a frame on its way to the guest, kept while the guest has no buffer; empty: none.
     pending: Vec<u8>,
     frame: Vec<u8>,
@@ -80,6 +85,7 @@ impl Net {
         Self {
             backend,
             mac,
+            header: HEADER,
             pending: Vec::new(),
             frame: Vec::new(),
         }
@@ -112,9 +118,11 @@ impl Net {
     fn next_frame(&mut self) -> bool {
         while self.backend.receive(&mut self.frame) {
             if (MIN_FRAME..=MAX_FRAME).contains(&self.frame.len()) {
-                self.pending.resize(HEADER, 0);
+                self.pending.resize(self.header, 0);
                 // The frame is in one buffer, and says so even without mergeable buffers.
-                self.pending[NUM_BUFFERS_OFFSET] = 1;
+                if let Some(buffers) = self.pending.get_mut(NUM_BUFFERS_OFFSET) {
+                    *buffers = 1;
+                }
                 self.pending.extend_from_slice(&self.frame);
                 return true;
             }
@@ -125,11 +133,12 @@ impl Net {
     fn transmit(&mut self, io: &mut QueueIo<'_>) -> Result<(), DriverFault> {
         while let Some(mut chain) = io.pop(TRANSMIT)? {
             let len = chain.readable();
-            if (HEADER + MIN_FRAME..=HEADER + MAX_FRAME).contains(&(len as usize)) {
+            let header = self.header;
+            if (header + MIN_FRAME..=header + MAX_FRAME).contains(&(len as usize)) {
                 self.frame.resize(len as usize, 0);
                 chain.read(io, &mut self.frame)?;
                 // No offload was negotiated, so the header has nothing to say.
-                self.backend.send(&self.frame[HEADER..]);
+                self.backend.send(&self.frame[header..]);
             } else {
                 io.guest_error("frame too short or too long, dropped");
             }
@@ -161,6 +170,11 @@ impl VirtioDevice for Net {
         config[..6].copy_from_slice(&self.mac);
         config[6..].copy_from_slice(&(VIRTIO_NET_S_LINK_UP as u16).to_le_bytes());
         read_space(&config, offset, data);
+    }
+
+    fn activate(&mut self, features: u64) {
+        let modern = features & 1 << VIRTIO_F_VERSION_1 != 0;
+        self.header = if modern { HEADER } else { LEGACY_HEADER };
     }
 
     fn notify(&mut self, queue: usize, io: &mut QueueIo<'_>) -> Result<(), DriverFault> {

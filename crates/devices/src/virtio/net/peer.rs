@@ -1,159 +1,244 @@
-//! A host on the other end of the cable that answers ARP, ICMP echo and UDP, and nothing else.
+//! A host on the other end of the cable that answers ARP, ICMP echo, UDP and DHCP, and nothing else.
 //!
-//! It has no clock and no state besides the answers waiting for the guest, so the same frames always give the same
-//! answers. It does not learn or resolve addresses: an answer goes to where the question came from.
+//! It has no clock and no state besides the answers waiting for the guest, so the same frames always
+//! give the same answers. It does not learn or resolve addresses: an answer goes to where the question
+//! came from.
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 
-use super::{HELD_FRAMES, MIN_FRAME, NetBackend, next_held};
+use smoltcp::phy::ChecksumCapabilities;
+use smoltcp::wire::{
+    ArpOperation, ArpPacket, ArpRepr, DHCP_SERVER_PORT, DhcpMessageType, DhcpPacket, DhcpRepr,
+    EthernetAddress, EthernetFrame, EthernetProtocol, EthernetRepr, Icmpv4Packet, Icmpv4Repr,
+    IpProtocol, Ipv4Packet, Ipv4Repr, UdpPacket, UdpRepr,
+};
 
-const ETHERTYPE: std::ops::Range<usize> = 12..14;
-const ETHERTYPE_IPV4: [u8; 2] = [0x08, 0x00];
-const ETHERTYPE_ARP: [u8; 2] = [0x08, 0x06];
-const BROADCAST: [u8; 6] = [0xff; 6];
-/// ARP for IPv4 over Ethernet (RFC 826): hardware and protocol type and address lengths.
-const ARP_PREFIX: [u8; 6] = [0, 1, 8, 0, 6, 4];
-const ARP_LEN: usize = 28;
-const IPV4_HEADER: usize = 20;
-const PROTOCOL_ICMP: u8 = 1;
-const PROTOCOL_UDP: u8 = 17;
-const UDP_HEADER: usize = 8;
-const UDP_CHECKSUM: usize = 6;
+use super::{HELD_FRAMES, NetBackend, next_held};
 
-/// The peer: one IPv4 address behind one Ethernet address. It echoes UDP datagrams on every port.
+const IPV4_HEADER: u8 = 20;
+const TTL: u8 = 64;
+/// Seconds of a DHCP lease; the address never changes, so any length will do.
+const LEASE: u32 = 86_400;
+const NETMASK: Ipv4Addr = Ipv4Addr::new(255, 255, 255, 0);
+
+/// The peer: one IPv4 address behind one Ethernet address. It echoes UDP datagrams on every port but
+/// that of the DHCP server, where it gives the only client its address.
 #[derive(Debug)]
 pub struct Peer {
-    mac: [u8; 6],
+    mac: EthernetAddress,
     ip: Ipv4Addr,
     answers: VecDeque<Vec<u8>>,
 }
 
+/// A packet as it goes back, behind its Ethernet header.
+type Answer = (EthernetProtocol, Vec<u8>);
+
 impl Peer {
-    /// A host with the address `ip`, reachable at `mac`.
+    /// A host with the address `ip`, reachable at `mac`. By DHCP it gives its client the address of
+    /// the same network that ends in 15.
     pub fn new(mac: [u8; 6], ip: Ipv4Addr) -> Self {
         Self {
-            mac,
+            mac: EthernetAddress(mac),
             ip,
             answers: VecDeque::new(),
         }
     }
 
     fn answer(&self, frame: &[u8]) -> Option<Vec<u8>> {
-        let (header, body) = frame.split_at_checked(MIN_FRAME)?;
-        if header[..6] != self.mac && header[..6] != BROADCAST {
+        let frame = EthernetFrame::new_checked(frame).ok()?;
+        if frame.dst_addr() != self.mac && !frame.dst_addr().is_broadcast() {
             return None;
         }
-        let body = match [header[ETHERTYPE.start], header[ETHERTYPE.start + 1]] {
-            ETHERTYPE_ARP => self.answer_arp(body)?,
-            ETHERTYPE_IPV4 => self.answer_ipv4(body)?,
+        let (ethertype, payload) = match frame.ethertype() {
+            EthernetProtocol::Arp => self.answer_arp(frame.payload())?,
+            EthernetProtocol::Ipv4 => self.answer_ipv4(frame.payload())?,
             _ => return None,
         };
-        Some([&header[6..12], &self.mac, &header[ETHERTYPE], &body].concat())
+        let header = EthernetRepr {
+            src_addr: self.mac,
+            dst_addr: frame.src_addr(),
+            ethertype,
+        };
+        let mut answer = vec![0; header.buffer_len() + payload.len()];
+        let mut frame = EthernetFrame::new_unchecked(&mut answer);
+        header.emit(&mut frame);
+        frame.payload_mut().copy_from_slice(&payload);
+        Some(answer)
     }
 
     /// RFC 826: "who has our address?" gets our Ethernet address.
-    fn answer_arp(&self, request: &[u8]) -> Option<Vec<u8>> {
-        let request = request.get(..ARP_LEN)?;
-        if request[..6] != ARP_PREFIX
-            || request[6..8] != [0, 1]
-            || request[24..28] != self.ip.octets()
-        {
+    fn answer_arp(&self, request: &[u8]) -> Option<Answer> {
+        let request = ArpRepr::parse(&ArpPacket::new_checked(request).ok()?).ok()?;
+        let ArpRepr::EthernetIpv4 {
+            operation: ArpOperation::Request,
+            source_hardware_addr,
+            source_protocol_addr,
+            target_protocol_addr,
+            ..
+        } = request
+        else {
+            return None;
+        };
+        if target_protocol_addr != self.ip {
             return None;
         }
-        let (sender, own) = (&request[8..18], self.ip.octets());
-        Some([&ARP_PREFIX, &[0, 2][..], &self.mac, &own, sender].concat())
+        let reply = ArpRepr::EthernetIpv4 {
+            operation: ArpOperation::Reply,
+            source_hardware_addr: self.mac,
+            source_protocol_addr: self.ip,
+            target_hardware_addr: source_hardware_addr,
+            target_protocol_addr: source_protocol_addr,
+        };
+        let mut bytes = vec![0; reply.buffer_len()];
+        reply.emit(&mut ArpPacket::new_unchecked(&mut bytes));
+        Some((EthernetProtocol::Arp, bytes))
     }
 
-    /// Answers a whole, unfragmented packet to our address by the same packet sent back.
-    fn answer_ipv4(&self, packet: &[u8]) -> Option<Vec<u8>> {
-        let first = *packet.first()?;
-        let header_len = usize::from(first & 15) * 4;
-        if first >> 4 != 4 || header_len < IPV4_HEADER {
+    /// Answers a whole, unfragmented packet to our address, or to the DHCP server on all.
+    fn answer_ipv4(&self, packet: &[u8]) -> Option<Answer> {
+        let packet = Ipv4Packet::new_checked(packet).ok()?;
+        if packet.header_len() < IPV4_HEADER {
             return None;
         }
-        let total = usize::from(u16::from_be_bytes([*packet.get(2)?, *packet.get(3)?]));
-        // Short frames are padded, so the packet may end before the frame.
-        let (header, payload) = packet.get(..total)?.split_at_checked(header_len)?;
-        let fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff;
-        if fragment != 0 || header[16..20] != self.ip.octets() || checksum(&[header]) != 0 {
+        let question = Ipv4Repr::parse(&packet, &checked()).ok()?;
+        let broadcast = question.dst_addr == Ipv4Addr::BROADCAST;
+        if question.dst_addr != self.ip && !broadcast {
             return None;
         }
-        let source = &header[12..16];
-        let payload = match header[9] {
-            PROTOCOL_ICMP => echo_icmp(payload)?,
-            PROTOCOL_UDP => self.echo_udp(payload, source)?,
+        let (payload, to) = match question.next_header {
+            IpProtocol::Udp => self.answer_udp(packet.payload(), &question)?,
+            IpProtocol::Icmp if !broadcast => (echo_icmp(packet.payload())?, question.src_addr),
             _ => return None,
         };
-        // Without the options of the question; identification 0 is right for a packet that is never fragmented.
-        let total = (IPV4_HEADER + payload.len()) as u16;
-        let mut answer = vec![0; IPV4_HEADER];
-        answer[0] = 0x45;
-        answer[2..4].copy_from_slice(&total.to_be_bytes());
-        answer[6] = 0x40;
-        answer[8] = 64;
-        answer[9] = header[9];
-        answer[12..16].copy_from_slice(&self.ip.octets());
-        answer[16..20].copy_from_slice(source);
-        let sum = checksum(&[&answer]);
-        answer[10..12].copy_from_slice(&sum.to_be_bytes());
-        answer.extend(payload);
-        Some(answer)
-    }
-
-    /// RFC 862: the same data with the ports exchanged.
-    fn echo_udp(&self, datagram: &[u8], source: &[u8]) -> Option<Vec<u8>> {
-        let len = usize::from(u16::from_be_bytes([*datagram.get(4)?, *datagram.get(5)?]));
-        if len < UDP_HEADER {
-            return None;
-        }
-        let datagram = datagram.get(..len)?;
-        let own = self.ip.octets();
-        let pseudo = [&[0, PROTOCOL_UDP], &datagram[4..6]].concat();
-        let sum = |datagram: &[u8]| checksum(&[source, &own, &pseudo, datagram]);
-        if datagram[UDP_CHECKSUM..UDP_HEADER] != [0, 0] && sum(datagram) != 0 {
-            return None;
-        }
-        let mut answer = [
-            &datagram[2..4],
-            &datagram[..2],
-            &datagram[4..6],
-            &[0, 0],
-            &datagram[UDP_HEADER..],
-        ]
-        .concat();
-        // The pseudo header is the same both ways. A sum of zero is sent as all ones (RFC 768).
-        let sum = match sum(&answer) {
-            0 => 0xffff,
-            sum => sum,
+        let header = Ipv4Repr {
+            src_addr: self.ip,
+            dst_addr: to,
+            next_header: question.next_header,
+            payload_len: payload.len(),
+            hop_limit: TTL,
         };
-        answer[UDP_CHECKSUM..UDP_HEADER].copy_from_slice(&sum.to_be_bytes());
-        Some(answer)
+        let mut bytes = vec![0; header.buffer_len() + payload.len()];
+        let mut packet = Ipv4Packet::new_unchecked(&mut bytes);
+        header.emit(&mut packet, &checked());
+        packet.payload_mut().copy_from_slice(&payload);
+        Some((EthernetProtocol::Ipv4, bytes))
+    }
+
+    /// The answering datagram and where it goes: RFC 862's echo, or an answer of the DHCP server.
+    fn answer_udp(&self, datagram: &[u8], question: &Ipv4Repr) -> Option<(Vec<u8>, Ipv4Addr)> {
+        let datagram = UdpPacket::new_checked(datagram).ok()?;
+        let (from, to) = (question.src_addr.into(), question.dst_addr.into());
+        let ports = UdpRepr::parse(&datagram, &from, &to, &checked()).ok()?;
+        let (data, to) = match ports.dst_port {
+            DHCP_SERVER_PORT => self.answer_dhcp(datagram.payload())?,
+            _ if question.dst_addr == self.ip => (datagram.payload().to_vec(), question.src_addr),
+            _ => return None,
+        };
+        let header = UdpRepr {
+            src_port: ports.dst_port,
+            dst_port: ports.src_port,
+        };
+        let mut bytes = vec![0; header.header_len() + data.len()];
+        header.emit(
+            &mut UdpPacket::new_unchecked(&mut bytes),
+            &self.ip.into(),
+            &to.into(),
+            data.len(),
+            |payload| payload.copy_from_slice(&data),
+            &checked(),
+        );
+        Some((bytes, to))
+    }
+
+    /// RFC 2131: the only client gets the only address, with the peer as router and no name server.
+    fn answer_dhcp(&self, message: &[u8]) -> Option<(Vec<u8>, Ipv4Addr)> {
+        let message = DhcpPacket::new_checked(message).ok()?;
+        let question = DhcpRepr::parse(&message).ok()?;
+        let address = self.client_address();
+        let message_type = match question.message_type {
+            DhcpMessageType::Discover => DhcpMessageType::Offer,
+            DhcpMessageType::Request if self.grants(&question) => DhcpMessageType::Ack,
+            DhcpMessageType::Request => DhcpMessageType::Nak,
+            _ => return None,
+        };
+        let granted = message_type != DhcpMessageType::Nak;
+        let answer = DhcpRepr {
+            message_type,
+            secs: 0,
+            client_ip: Ipv4Addr::UNSPECIFIED,
+            your_ip: if granted {
+                address
+            } else {
+                Ipv4Addr::UNSPECIFIED
+            },
+            server_ip: self.ip,
+            router: granted.then_some(self.ip),
+            subnet_mask: granted.then_some(NETMASK),
+            requested_ip: None,
+            client_identifier: None,
+            server_identifier: Some(self.ip),
+            parameter_request_list: None,
+            dns_servers: None,
+            max_size: None,
+            lease_duration: granted.then_some(LEASE),
+            renew_duration: None,
+            rebind_duration: None,
+            additional_options: &[],
+            ..question
+        };
+        let mut bytes = vec![0; answer.buffer_len()];
+        answer
+            .emit(&mut DhcpPacket::new_unchecked(&mut bytes[..]))
+            .ok()?;
+        // The client has no address yet and may not hear what is sent to the one it gets.
+        let to = if granted && !question.broadcast {
+            address
+        } else {
+            Ipv4Addr::BROADCAST
+        };
+        Some((bytes, to))
+    }
+
+    /// Whether a request is for this server, and for the address that it gives.
+    fn grants(&self, request: &DhcpRepr<'_>) -> bool {
+        let wanted = request.requested_ip.unwrap_or(request.client_ip);
+        request
+            .server_identifier
+            .is_none_or(|server| server == self.ip)
+            && wanted == self.client_address()
+    }
+
+    fn client_address(&self) -> Ipv4Addr {
+        let [a, b, c, _] = self.ip.octets();
+        Ipv4Addr::new(a, b, c, 15)
     }
 }
 
-/// RFC 792: an echo request (type 8) becomes an echo reply (type 0).
+/// All checksums are checked and made.
+fn checked() -> ChecksumCapabilities {
+    ChecksumCapabilities::default()
+}
+
+/// RFC 792: an echo request becomes an echo reply.
 fn echo_icmp(message: &[u8]) -> Option<Vec<u8>> {
-    if message.len() < 8 || message[..2] != [8, 0] || checksum(&[message]) != 0 {
+    let message = Icmpv4Packet::new_checked(message).ok()?;
+    let Icmpv4Repr::EchoRequest {
+        ident,
+        seq_no,
+        data,
+    } = Icmpv4Repr::parse(&message, &checked()).ok()?
+    else {
         return None;
-    }
-    let mut answer = message.to_vec();
-    answer[..4].fill(0);
-    let sum = checksum(&[&answer]);
-    answer[2..4].copy_from_slice(&sum.to_be_bytes());
-    Some(answer)
-}
-
-/// The Internet checksum (RFC 1071) over `parts`, all but the last of even length. Over data that contains its own
-/// checksum it is 0.
-fn checksum(parts: &[&[u8]]) -> u16 {
-    let mut sum = 0_u32;
-    for word in parts.iter().flat_map(|part| part.chunks(2)) {
-        let low = word.get(1).copied().unwrap_or(0);
-        sum += u32::from(u16::from_be_bytes([word[0], low]));
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
+    };
+    let reply = Icmpv4Repr::EchoReply {
+        ident,
+        seq_no,
+        data,
+    };
+    let mut bytes = vec![0; reply.buffer_len()];
+    reply.emit(&mut Icmpv4Packet::new_unchecked(&mut bytes), &checked());
+    Some(bytes)
 }
 
 impl NetBackend for Peer {
@@ -177,6 +262,25 @@ mod tests {
     const PEER_MAC: [u8; 6] = [0x52, 0x55, 10, 0, 2, 2];
     const GUEST_MAC: [u8; 6] = [0x52, 0x54, 0, 0x12, 0x34, 0x56];
     const IP: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
+    const BROADCAST: [u8; 6] = [0xff; 6];
+    const ETHERTYPE_IPV4: [u8; 2] = [0x08, 0x00];
+    const ETHERTYPE_ARP: [u8; 2] = [0x08, 0x06];
+    /// ARP for IPv4 over Ethernet (RFC 826): hardware and protocol type and address lengths.
+    const ARP_PREFIX: [u8; 6] = [0, 1, 8, 0, 6, 4];
+    const PROTOCOL_ICMP: u8 = 1;
+    const PROTOCOL_UDP: u8 = 17;
+
+    /// The Internet checksum (RFC 1071) over `parts`, all but the last of even length. Over data that
+    /// contains its own checksum it is 0.
+    fn checksum(parts: &[&[u8]]) -> u16 {
+        let mut sum = 0_u32;
+        for word in parts.iter().flat_map(|part| part.chunks(2)) {
+            let low = word.get(1).copied().unwrap_or(0);
+            sum += u32::from(u16::from_be_bytes([word[0], low]));
+            sum = (sum & 0xffff) + (sum >> 16);
+        }
+        !(sum as u16)
+    }
     const GUEST_IP: [u8; 4] = [10, 0, 2, 15];
 
     fn ask(frame: &[u8]) -> Option<Vec<u8>> {
@@ -229,15 +333,6 @@ mod tests {
     }
 
     #[test]
-    fn checksum_is_that_of_the_rfc() {
-        // The example of RFC 1071, section 3: the sum is ddf2.
-        assert_eq!(
-            checksum(&[&[0x00, 0x01, 0xf2, 0x03], &[0xf4, 0xf5, 0xf6, 0xf7]]),
-            !0xddf2
-        );
-    }
-
-    #[test]
     fn ping_is_answered_and_a_damaged_one_is_not() {
         let mut message = vec![8, 0, 0, 0, 0x11, 0x22, 0, 1, b'd', b'a', b't'];
         let sum = checksum(&[&message]);
@@ -272,7 +367,90 @@ mod tests {
         assert_eq!(ask(&fragment), None);
     }
 
+    /// Asks with a DHCP message from a client without an address; the answer's Ethernet and IP
+    /// destinations and the message.
+    fn ask_dhcp(message: &DhcpRepr<'_>) -> Option<([u8; 6], [u8; 4], Vec<u8>)> {
+        let mut body = vec![0; message.buffer_len()];
+        message
+            .emit(&mut DhcpPacket::new_unchecked(&mut body[..]))
+            .unwrap();
+        let len = (8 + body.len() as u16).to_be_bytes();
+        let datagram = [&[0, 68, 0, 67], &len[..], &[0, 0], &body].concat();
+        let mut frame = ipv4(PROTOCOL_UDP, &datagram);
+        frame[..6].copy_from_slice(&BROADCAST);
+        frame[26..30].fill(0);
+        frame[30..34].fill(0xff);
+        frame[24..26].fill(0);
+        let sum = checksum(&[&frame[14..34]]);
+        frame[24..26].copy_from_slice(&sum.to_be_bytes());
+        let answer = ask(&frame)?;
+        assert_eq!(answer[34..38], [0, 67, 0, 68]);
+        let ip = answer[30..34].try_into().unwrap();
+        Some((answer[..6].try_into().unwrap(), ip, answer[42..].to_vec()))
+    }
+
+    #[test]
+    fn dhcp_client_gets_the_address_that_qemus_gets() {
+        let discover = DhcpRepr {
+            message_type: DhcpMessageType::Discover,
+            transaction_id: 7,
+            secs: 3,
+            client_hardware_address: EthernetAddress(GUEST_MAC),
+            client_ip: Ipv4Addr::UNSPECIFIED,
+            your_ip: Ipv4Addr::UNSPECIFIED,
+            server_ip: Ipv4Addr::UNSPECIFIED,
+            router: None,
+            subnet_mask: None,
+            relay_agent_ip: Ipv4Addr::UNSPECIFIED,
+            broadcast: false,
+            requested_ip: None,
+            client_identifier: None,
+            server_identifier: None,
+            parameter_request_list: Some(&[1, 3]),
+            dns_servers: None,
+            max_size: None,
+            lease_duration: None,
+            renew_duration: None,
+            rebind_duration: None,
+            additional_options: &[],
+        };
+        let (mac, ip, offer) = ask_dhcp(&discover).unwrap();
+        assert_eq!((mac, ip), (GUEST_MAC, GUEST_IP));
+        let offer = DhcpPacket::new_checked(&offer[..]).unwrap();
+        let offer = DhcpRepr::parse(&offer).unwrap();
+        assert_eq!(offer.message_type, DhcpMessageType::Offer);
+        assert_eq!((offer.transaction_id, offer.router), (7, Some(IP)));
+        assert_eq!(offer.your_ip.octets(), GUEST_IP);
+        let mut request = DhcpRepr {
+            message_type: DhcpMessageType::Request,
+            requested_ip: Some(offer.your_ip),
+            server_identifier: Some(IP),
+            broadcast: true,
+            ..discover
+        };
+        let kind = |answer: &[u8]| {
+            let packet = DhcpPacket::new_checked(answer).unwrap();
+            DhcpRepr::parse(&packet).unwrap().message_type
+        };
+        let (_, ip, ack) = ask_dhcp(&request).unwrap();
+        assert_eq!((ip, kind(&ack)), ([0xff; 4], DhcpMessageType::Ack));
+        request.requested_ip = Some(Ipv4Addr::new(10, 0, 2, 99));
+        let (_, ip, nak) = ask_dhcp(&request).unwrap();
+        assert_eq!((ip, kind(&nak)), ([0xff; 4], DhcpMessageType::Nak));
+    }
+
     proptest! {
+        /// Options that almost make sense.
+        #[test]
+        fn any_dhcp_message_is_survived(mut bytes in prop::collection::vec(any::<u8>(), 240..400)) {
+            // An Ethernet client's message with the magic number, so that the options are looked at.
+            bytes[..3].copy_from_slice(&[1, 1, 6]);
+            bytes[236..240].copy_from_slice(&[0x63, 0x82, 0x53, 0x63]);
+            let len = (8 + bytes.len() as u16).to_be_bytes();
+            let datagram = [&[0, 68, 0, 67], &len[..], &[0, 0], &bytes].concat();
+            ask(&ipv4(PROTOCOL_UDP, &datagram));
+        }
+
         /// Frames that almost make sense: a valid beginning, then anything.
         #[test]
         fn any_frame_is_survived(kind in 0..2_usize, bytes in prop::collection::vec(any::<u8>(), 0..80), sum in any::<bool>()) {
