@@ -41,8 +41,13 @@ pub struct Elf<'a> {
     pub end: u64,
     /// Known symbols.
     pub symbols: Symbols,
+    /// Its code is linked to virtual addresses that no physical one can be: it starts anywhere.
+    pub virtual_code: bool,
     segments: Vec<Segment<'a>>,
 }
+
+/// First address behind the physical ones (56 bits).
+const PHYSICAL_END: u64 = 1 << 56;
 
 #[derive(Debug)]
 struct Segment<'a> {
@@ -80,6 +85,7 @@ impl<'a> Elf<'a> {
         }
         let mut segments = Vec::new();
         let (mut start, mut end) = (u64::MAX, 0);
+        let mut virtual_code = false;
         for segment in headers.iter().filter(|h| h.p_type(endian) == PT_LOAD) {
             let bytes = segment.data(endian, file).map_err(|()| {
                 "the ELF file is truncated: a segment lies behind its end".to_string()
@@ -95,6 +101,7 @@ impl<'a> Elf<'a> {
             let Some(behind) = addr.checked_add(memory) else {
                 return Err("the ELF file is damaged: a segment wraps around".into());
             };
+            virtual_code |= segment.p_vaddr(endian) >= PHYSICAL_END;
             start = start.min(addr);
             end = end.max(behind);
             segments.push(Segment {
@@ -112,8 +119,21 @@ impl<'a> Elf<'a> {
             start,
             end,
             symbols,
+            virtual_code,
             segments,
         })
+    }
+
+    /// Moves the program to `base`, where its first byte is its entry: for a kernel that sets up its own
+    /// translation and does not say where in RAM it goes.
+    pub fn move_to(&mut self, base: u64) {
+        let distance = base.wrapping_sub(self.start);
+        for segment in &mut self.segments {
+            segment.addr = segment.addr.wrapping_add(distance);
+        }
+        self.start = base;
+        self.end = self.end.wrapping_add(distance);
+        self.entry = base;
     }
 
     /// Copies the segments into RAM; memory behind a segment's bytes is cleared.

@@ -1,4 +1,4 @@
-//! Kernel file formats: Linux `Image`, gzip of one, ELF.
+//! Kernel file formats: Linux `Image`, ELF, flat binary, gzip of the first and the last.
 
 use std::io::Read;
 
@@ -16,6 +16,8 @@ pub enum Kernel<'a> {
     },
     /// ELF, loaded to its physical addresses.
     Elf(Elf<'a>),
+    /// Anything else: starts at its first byte, as QEMU lets it.
+    Flat(std::borrow::Cow<'a, [u8]>),
 }
 
 /// Length of the header.
@@ -42,9 +44,9 @@ pub fn parse(file: &[u8], limit: u64) -> Result<Kernel<'_>, String> {
         if bytes.len() as u64 > limit {
             return Err("it is larger than RAM when decompressed; use a larger --ram".into());
         }
-        return image(bytes.into());
+        return unwrapped(bytes.into());
     }
-    image(file.into())
+    unwrapped(file.into())
 }
 
 /// What the header of a Linux `Image` says of where it goes, if a file of `len` bytes that begins with these is one and
@@ -63,9 +65,32 @@ pub struct Header {
     pub memory_size: u64,
 }
 
-fn image(bytes: std::borrow::Cow<'_, [u8]>) -> Result<Kernel<'_>, String> {
+/// What is not compressed: an image, or a flat binary unless it is known to be something else.
+fn unwrapped(bytes: std::borrow::Cow<'_, [u8]>) -> Result<Kernel<'_>, String> {
+    if !bytes.is_empty() && bytes.get(MAGIC_AT..MAGIC_AT + 4) != Some(MAGIC) {
+        return match foreign(&bytes) {
+            Some(what) => Err(what.into()),
+            None => Ok(Kernel::Flat(bytes)),
+        };
+    }
     let header = check(&bytes, bytes.len() as u64)?;
     Ok(Kernel::Image { bytes, header })
+}
+
+/// Says what a file without the magic number of a RISC-V Linux image is, if that cannot be started.
+fn foreign(bytes: &[u8]) -> Option<&'static str> {
+    let text = |byte: &u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
+    if bytes.get(4..8) == Some(b"zimg") {
+        Some("it is a compressed EFI kernel; take the Image or Image.gz of the same build")
+    } else if bytes.get(MAGIC_AT..MAGIC_AT + 4) == Some(b"ARMd") {
+        Some("it is a kernel for arm64")
+    } else if bytes.starts_with(b"070701") {
+        Some("it is an initial RAM disk; give it with --initrd")
+    } else if bytes[..bytes.len().min(HEADER)].iter().all(text) {
+        Some("it is a text file, neither a RISC-V Linux Image, an ELF file nor a flat binary")
+    } else {
+        None
+    }
 }
 
 fn check(bytes: &[u8], len: u64) -> Result<Header, String> {
@@ -73,15 +98,7 @@ fn check(bytes: &[u8], len: u64) -> Result<Header, String> {
         return Err("the file is empty".into());
     }
     if bytes.get(MAGIC_AT..MAGIC_AT + 4) != Some(MAGIC) {
-        let hint = if bytes.get(4..8) == Some(b"zimg") {
-            "it is a compressed EFI kernel; take the Image or Image.gz of the same build"
-        } else if bytes.get(MAGIC_AT..MAGIC_AT + 4) == Some(b"ARMd") {
-            "it is a kernel for arm64"
-        } else {
-            "it is neither a RISC-V Linux Image, a gzip file of one, nor an ELF file; a flat binary \
-             can be started with --firmware"
-        };
-        return Err(hint.into());
+        return Err("it is not a RISC-V Linux Image".into());
     }
     if bytes.len() < HEADER {
         return Err(format!(
@@ -167,13 +184,22 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn anything_else_is_a_flat_binary() {
+        let code = [0x6f, 0, 0, 0];
+        let flat =
+            |file: &[u8]| matches!(parse(file, 100), Ok(Kernel::Flat(bytes)) if *bytes == code);
+        assert!(flat(&code) && flat(&gzip(&code)));
+    }
+
+    #[test]
     fn broken_kernels_are_explained() {
         let packed = gzip(&linux_image(5000, 9000));
         for (file, limit, part) in [
             (&packed[..packed.len() / 2], 1 << 20, "truncated"),
             (&packed[..], 4000, "larger than RAM"),
             (b"", 1 << 20, "empty"),
-            (b"#!/bin/sh", 1 << 20, "neither"),
+            (b"#!/bin/sh", 1 << 20, "text file"),
+            (b"070701000000", 1 << 20, "--initrd"),
             (&linux_image(5000, u64::MAX), 1 << 20, "header"),
             (&linux_image(63, 64), 1 << 20, "truncated"),
             (b"\x7fELF", 1 << 20, "truncated"),

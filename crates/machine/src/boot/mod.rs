@@ -38,7 +38,7 @@ const INITRD_DISTANCE: u64 = 128 << 20;
 pub struct Payload {
     /// M-mode firmware: ELF or flat binary. Without one the kernel itself starts in M-mode.
     pub firmware: Option<Vec<u8>>,
-    /// Linux `Image`, gzip of one, or ELF.
+    /// Linux `Image`, ELF, flat binary, or gzip of the first or the last.
     pub kernel: Option<Content>,
     /// Initial RAM disk.
     pub initrd: Option<Content>,
@@ -170,7 +170,15 @@ fn load_kernel(ram: &Ram, kernel: &Content, firmware: Option<u64>) -> Result<(u6
             write(ram, start, &bytes, WHAT)?;
             Ok(end(start, &header, bytes.len() as u64))
         }
-        Kernel::Elf(elf) => {
+        Kernel::Flat(bytes) => {
+            write(ram, free, &bytes, WHAT)?;
+            Ok((free, free + bytes.len() as u64))
+        }
+        Kernel::Elf(mut elf) => {
+            let outside = elf.end <= ram.base() || elf.start >= ram.base() + ram.size();
+            if elf.virtual_code && outside {
+                elf.move_to(free);
+            }
             if firmware.is_some_and(|end| elf.start < end) {
                 return Err(Error::Invalid(format!(
                     "the kernel is linked to {:#x}, where the firmware is; link it to {free:#x} or boot it without \

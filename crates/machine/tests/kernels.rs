@@ -1,0 +1,41 @@
+//! `boot` takes the kernels that QEMU's `virt` takes.
+
+mod common;
+
+use common::*;
+use trapless_machine::{Content, Limits, Machine, Outcome, Payload};
+
+/// Boots a file as the kernel, in M-mode at the start of RAM; whether it powers the machine off.
+fn powers_off(kernel: Vec<u8>) -> bool {
+    let payload = Payload {
+        kernel: Some(Content::Bytes(kernel)),
+        ..Payload::default()
+    };
+    let mut machine = Machine::boot(config("sbi", 1), &payload, quiet()).unwrap();
+    let limits = Limits {
+        instret: 1_000_000,
+        ..Limits::default()
+    };
+    machine.run(&limits) == Outcome::PoweredOff
+}
+
+fn program() -> Vec<u8> {
+    let mut a = Asm::default();
+    a.power_off();
+    a.code()
+}
+
+#[test]
+fn flat_binary_starts_at_its_first_byte() {
+    assert!(powers_off(program()));
+}
+
+#[test]
+fn elf_kernel_linked_to_virtual_addresses_only_starts_at_its_first_byte() {
+    let mut file = elf(&program(), 0x4000, &[]);
+    // Entry, and virtual and physical address of the segment.
+    for at in [24, 64 + 16, 64 + 24] {
+        file[at..at + 8].copy_from_slice(&0xffff_ffff_8000_0000_u64.to_le_bytes());
+    }
+    assert!(powers_off(file));
+}
