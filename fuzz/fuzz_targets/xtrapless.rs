@@ -90,6 +90,7 @@ impl World {
             harts: HARTS,
             cycles_per_tick: 100,
             sswi: false,
+            edge_triggered: 0,
         };
         let mut intc = Trapless::new(Config { aclint, h });
         intc.attach_memory(Box::new(ram.clone()));

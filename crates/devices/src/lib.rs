@@ -65,6 +65,10 @@ pub trait MmioDevice: Send {
 pub trait IrqLine: Send {
     /// Drives the wire high (asserted) or low.
     fn set(&self, high: bool);
+
+    /// A new condition came up while the wire was high for another one. Level-triggered inputs do not
+    /// notice, which is the default; edge-triggered ones see an edge.
+    fn again(&self) {}
 }
 
 /// Where devices take the time from: virtual time in the machine, host time in the VMM.

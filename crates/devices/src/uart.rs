@@ -77,7 +77,9 @@ impl Uart {
     /// later. While the guest has the UART in loop-back mode nothing is taken.
     pub fn enqueue(&mut self, bytes: &[u8]) -> usize {
         let taken = self.serial.enqueue_raw_bytes(bytes).unwrap_or(0);
-        self.update();
+        if taken > 0 {
+            self.condition_came_up();
+        }
         taken
     }
 
@@ -120,6 +122,15 @@ impl Uart {
         let level = self.identification() != IIR_NONE;
         self.irq.set(level);
     }
+
+    /// As [`update`](Self::update), when there may be a condition more than before.
+    fn condition_came_up(&mut self) {
+        let level = self.identification() != IIR_NONE;
+        self.irq.set(level);
+        if level {
+            self.irq.again();
+        }
+    }
 }
 
 impl MmioDevice for Uart {
@@ -151,6 +162,7 @@ impl MmioDevice for Uart {
         let (Ok(register @ 0..8), Some(&value)) = (u8::try_from(offset), data.first()) else {
             return;
         };
+        let mut came_up = false;
         match register {
             IIR_FCR => {
                 let enable = value & FCR_FIFO_ENABLE != 0;
@@ -165,18 +177,24 @@ impl MmioDevice for Uart {
                 // An error here is a failure of `out`; see the type's comment.
                 let _ = self.serial.write(register, value);
                 if register == DATA && !dlab {
+                    came_up = !self.thr_empty;
                     self.thr_empty = true;
                 }
-                if register == IER && !dlab && value & !was_enabled & IER_THR_EMPTY != 0 {
+                if register == IER && !dlab {
+                    came_up = value & !was_enabled != 0;
                     // The register is always empty: enabling its interrupt reports that at once.
-                    self.thr_empty = true;
+                    self.thr_empty |= value & !was_enabled & IER_THR_EMPTY != 0;
                 }
             }
             _ => {
                 let _ = self.serial.write(register, value);
             }
         }
-        self.update();
+        if came_up {
+            self.condition_came_up();
+        } else {
+            self.update();
+        }
     }
 }
 

@@ -43,6 +43,8 @@ pub struct Config {
     pub cycles_per_tick: u64,
     /// Whether there is an SSWI.
     pub sswi: bool,
+    /// PLIC sources with edge-triggered gateways, bit per source (1..=63).
+    pub edge_triggered: u64,
 }
 
 /// See the [module](self).
@@ -68,11 +70,15 @@ impl AclintPlic {
     #[must_use]
     pub fn new(config: Config) -> Self {
         assert!((1..=64).contains(&config.harts), "1..=64 harts");
+        let mut plic = Plic::new(SOURCES, 2 * config.harts);
+        (1..64)
+            .filter(|source| config.edge_triggered >> source & 1 != 0)
+            .for_each(|source| plic.set_edge_triggered(source));
         let state = State {
             mswi: Mswi::new(config.harts),
             mtimer: Mtimer::new(config.harts, config.cycles_per_tick),
             sswi: Sswi::new(config.harts),
-            plic: Plic::new(SOURCES, 2 * config.harts),
+            plic,
         };
         Self {
             config,

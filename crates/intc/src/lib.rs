@@ -120,7 +120,8 @@ pub trait InterruptArchitecture: Send {
         Err(NoFile)
     }
 
-    /// A device drives its wire (`source` >= 1) high or low at time `now`.
+    /// A device drives its wire (`source` >= 1) high or low at time `now`. High when it is high already:
+    /// the device has a new reason, which only edge-triggered sources notice.
     fn set_source(&mut self, now: u64, source: u32, level: bool);
 
     /// The interrupt inputs of `hart` at time `now`: a function of the present state and `now`,

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!  wire --> gateway --> pending bit --> (priority, enable, threshold) per context --> interrupt
-//!             ^ closed from claim to completion of that source
+//!             ^ level-triggered sources: closed from claim to completion of that source
 //! ```
 
 use serde::{Deserialize, Serialize};
@@ -36,7 +36,8 @@ struct Context {
     raised: bool,
 }
 
-/// A PLIC with level-sensitive sources `1..=sources`.
+/// A PLIC with sources `1..=sources`, level-triggered but for those that
+/// [`set_edge_triggered`](Self::set_edge_triggered) names.
 ///
 /// ```
 /// use trapless_intc::plic::Plic;
@@ -57,6 +58,9 @@ pub struct Plic {
     wire: Vec<u32>,
     pending: Vec<u32>,
     claimed: Vec<u32>,
+    /// Sources with an edge-triggered gateway: wiring, not state.
+    #[serde(skip)]
+    edge: Vec<u32>,
     contexts: Vec<Context>,
 }
 
@@ -87,7 +91,18 @@ impl Plic {
             wire: vec![0; words],
             pending: vec![0; words],
             claimed: vec![0; words],
+            edge: vec![0; words],
             contexts: vec![context; contexts],
+        }
+    }
+
+    /// Gives `source` an edge-triggered gateway (specification, section 2.1): each time its wire is driven
+    /// high it is pending, also while it is being serviced, and a high wire at completion does not count.
+    /// A falling wire takes back what has not been claimed. So are all sources of QEMU's `virt`.
+    pub fn set_edge_triggered(&mut self, source: u32) {
+        let (word, bit) = position(source);
+        if let Some(edge) = self.edge.get_mut(word) {
+            *edge |= bit;
         }
     }
 
@@ -112,8 +127,8 @@ impl Plic {
 
     /// Drives the wire of `source`. Sources that do not exist are ignored.
     ///
-    /// A rising wire makes the source pending unless it is being serviced. A falling wire does not
-    /// take back a request that is already pending (specification, section 2.1).
+    /// A rising wire makes a level-triggered source pending unless it is being serviced. A falling wire
+    /// does not take back its request that is already pending (specification, section 2.1).
     pub fn set_level(&mut self, source: u32, level: bool) {
         if source == 0 || source > self.sources {
             return;
@@ -121,9 +136,14 @@ impl Plic {
         let (word, bit) = position(source);
         if level {
             self.wire[word] |= bit;
-            self.open_gateway(source);
         } else {
             self.wire[word] &= !bit;
+        }
+        if self.edge[word] & bit != 0 {
+            self.pending[word] = self.pending[word] & !bit | self.wire[word] & bit;
+            self.refresh();
+        } else if level {
+            self.open_gateway(source);
         }
     }
 
@@ -147,8 +167,8 @@ impl Plic {
         source
     }
 
-    /// Completes `source` for `context`: its gateway opens again, and if the wire is still high the
-    /// source becomes pending once more. Ignored if the source is not enabled for the context.
+    /// Completes `source` for `context`: its gateway opens again, and if the wire is still high a
+    /// level-triggered source becomes pending once more. Ignored if the source is not enabled for the context.
     pub fn complete(&mut self, context: usize, source: u32) {
         let (word, bit) = position(source);
         let enabled = |c: &Context| c.enable.get(word).is_some_and(|w| w & bit != 0);
@@ -258,7 +278,8 @@ impl Plic {
                 self.contexts.len()
             ));
         }
-        *self = state;
+        let edge = std::mem::take(&mut self.edge);
+        *self = Self { edge, ..state };
         // Bits of sources that do not exist would index out of the priority table.
         for word in 0..words {
             let mask = self.existing(word);
@@ -273,10 +294,11 @@ impl Plic {
         Ok(())
     }
 
-    /// Makes `source` pending if its wire is high and it is not being serviced.
+    /// Makes a level-triggered `source` pending if its wire is high and it is not being serviced.
     fn open_gateway(&mut self, source: u32) {
         let (word, bit) = position(source);
-        if self.wire[word] & !self.claimed[word] & !self.pending[word] & bit != 0 {
+        let closed = self.claimed[word] | self.pending[word] | self.edge[word];
+        if self.wire[word] & !closed & bit != 0 {
             self.pending[word] |= bit;
             self.refresh();
         }
@@ -364,6 +386,27 @@ mod tests {
         assert!(plic.context_pending(0), "wire is still high");
         assert_eq!(plic.claim(0), 1);
         plic.set_level(1, false);
+        plic.complete(0, 1);
+        assert!(!plic.context_pending(0));
+    }
+
+    #[test]
+    fn edge_triggered_source_pends_at_edges_only() {
+        let mut plic = plic();
+        plic.set_edge_triggered(1);
+        plic.set_level(1, true);
+        assert_eq!(plic.claim(0), 1);
+        plic.complete(0, 1);
+        assert!(!plic.context_pending(0), "high, but no new edge");
+        plic.set_level(1, true);
+        assert_eq!(plic.claim(0), 1, "a new reason while the wire is high");
+        plic.set_level(1, false);
+        plic.set_level(1, true);
+        assert!(plic.context_pending(0), "an edge while claimed is kept");
+        let text = serde_json::to_string(&plic).unwrap();
+        plic.restore(serde_json::from_str(&text).unwrap()).unwrap();
+        plic.set_level(1, false);
+        assert!(!plic.context_pending(0), "taken back");
         plic.complete(0, 1);
         assert!(!plic.context_pending(0));
     }

@@ -142,7 +142,7 @@ proptest! {
             1..200),
     ) {
         let harts = 3;
-        let mut arch = AclintPlic::new(Config { harts, cycles_per_tick: 100, sswi: true });
+        let mut arch = AclintPlic::new(Config { harts, cycles_per_tick: 100, sswi: true, edge_triggered: 0 });
         let windows = arch.windows();
         let regions: [&[u64]; 3] = [
             &[0, 0x4000, 0xbff8, 0xc000],
@@ -172,7 +172,7 @@ proptest! {
             }
         }
         let saved = arch.save();
-        let mut copy = AclintPlic::new(Config { harts, cycles_per_tick: 100, sswi: true });
+        let mut copy = AclintPlic::new(Config { harts, cycles_per_tick: 100, sswi: true, edge_triggered: 0 });
         copy.restore(&saved).unwrap();
         prop_assert_eq!(copy.save(), saved);
     }
@@ -184,11 +184,13 @@ fn broken_snapshots_are_refused() {
         harts: 1,
         cycles_per_tick: 100,
         sswi: false,
+        edge_triggered: 0,
     });
     let other = AclintPlic::new(Config {
         harts: 2,
         cycles_per_tick: 100,
         sswi: false,
+        edge_triggered: 0,
     });
     assert!(arch.restore(&other.save()).is_err());
     assert!(arch.restore(&serde_json::json!({"plic": 1})).is_err());
@@ -200,6 +202,7 @@ fn supervisor_lines_follow_plic_contexts() {
         harts: 2,
         cycles_per_tick: 100,
         sswi: false,
+        edge_triggered: 0,
     });
     let plic = 0xc00_0000;
     arch.store(0, 0, plic + 4 * 10, 4, 1).unwrap();

@@ -18,9 +18,13 @@ use crate::protection::Protection;
 /// VS-level software and external interrupts in `mip`: inputs that belong to a vCPU, not to the hart.
 const VS_INPUTS: u64 = 1 << 2 | 1 << 10;
 
-/// Levels of all device wires, bit per interrupt number (below 64).
+/// All device wires, bit per interrupt number (below 64).
 #[derive(Default)]
-pub(crate) struct Wires(AtomicU64);
+pub(crate) struct Wires {
+    levels: AtomicU64,
+    /// High wires whose device has a new reason since the last look.
+    again: AtomicU64,
+}
 
 /// One device's end of its wire.
 pub(crate) struct Wire {
@@ -40,10 +44,14 @@ impl Wire {
 impl IrqLine for Wire {
     fn set(&self, high: bool) {
         if high {
-            self.wires.0.fetch_or(self.bit, Relaxed);
+            self.wires.levels.fetch_or(self.bit, Relaxed);
         } else {
-            self.wires.0.fetch_and(!self.bit, Relaxed);
+            self.wires.levels.fetch_and(!self.bit, Relaxed);
         }
+    }
+
+    fn again(&self) {
+        self.wires.again.fetch_or(self.bit, Relaxed);
     }
 }
 
@@ -223,12 +231,13 @@ impl Bus {
     /// `origin`, which asks by itself.
     pub fn propagate(&mut self, time: u64, origin: Option<usize>) {
         let before = self.meter.enter(Activity::Interrupts);
-        let levels = self.wires.0.load(Relaxed);
-        let mut edges = levels ^ self.driven;
+        let levels = self.wires.levels.load(Relaxed);
+        let again = self.wires.again.swap(0, Relaxed) & levels;
+        let mut driven = levels ^ self.driven | again;
         self.driven = levels;
-        while edges != 0 {
-            let irq = edges.trailing_zeros();
-            edges &= edges - 1;
+        while driven != 0 {
+            let irq = driven.trailing_zeros();
+            driven &= driven - 1;
             self.intc.set_source(time, irq, levels >> irq & 1 != 0);
         }
         let mut changed = self.intc.take_changed();

@@ -266,6 +266,7 @@ mod tests {
             harts,
             cycles_per_tick: 100,
             sswi: true,
+            edge_triggered: 0,
         });
         let place = Placement {
             initrd: Some((0x8800_0000, 0x8900_0000)),

@@ -141,6 +141,7 @@ mod tests {
             harts: 2,
             cycles_per_tick: 100,
             sswi: true,
+            edge_triggered: 0,
         })
     }
 

@@ -61,6 +61,7 @@ impl Machine {
             harts: config.harts,
             cycles_per_tick: config.hart.cycles_per_tick,
             sswi: config.sswi,
+            edge_triggered: 1 << map::UART_IRQ,
         };
         let interrupts: Box<dyn InterruptArchitecture> = match config.interrupts {
             Interrupts::AclintPlic => Box::new(AclintPlic::new(aclint)),
@@ -314,6 +315,7 @@ impl Machine {
             harts: 1,
             cycles_per_tick: 1,
             sswi: false,
+            edge_triggered: 0,
         }));
         let inner = std::mem::replace(&mut self.bus.intc, nobody);
         self.bus.intc = wrap(inner);

@@ -82,6 +82,7 @@ impl Controller {
             harts: usize::from(harts),
             cycles_per_tick: 100,
             sswi: true,
+            edge_triggered: 0,
         };
         let mut intc = Trapless::new(Config { aclint, h: true });
         intc.attach_memory(Box::new(ram.clone()));

@@ -90,6 +90,7 @@ pub fn config(h: bool) -> Config {
             harts: HARTS,
             cycles_per_tick: 100,
             sswi: true,
+            edge_triggered: 0,
         },
         h,
     }
