@@ -4,6 +4,7 @@
 //! each other.
 
 use crate::Mode;
+use crate::inst::{Inst, NO_REG, Op};
 
 /// Interrupt inputs of one hart, as an interrupt architecture drives them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -116,6 +117,19 @@ pub struct FileAccess {
 pub struct NoFile;
 
 impl CsrOp {
+    /// What a CSR instruction asks for with this second operand. Its destination is
+    /// [`NO_REG`] if it was `x0`.
+    #[must_use]
+    pub fn of(inst: &Inst, operand: u64) -> Self {
+        match inst.op {
+            Op::Csrrw | Op::Csrrwi if inst.rd == NO_REG => Self::Write(operand),
+            Op::Csrrw | Op::Csrrwi => Self::Swap(operand),
+            _ if inst.rs1 == 0 => Self::Read,
+            Op::Csrrs | Op::Csrrsi => Self::Set(operand),
+            _ => Self::Clear(operand),
+        }
+    }
+
     /// The value that the access writes to a register that read as `old`, if it writes.
     #[must_use]
     pub fn written(self, old: u64) -> Option<u64> {

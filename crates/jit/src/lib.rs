@@ -33,6 +33,8 @@ pub use none::Jit;
 mod context;
 pub use context::{Context, CsrState, FloatState, Interrupts, Reservation, Timer};
 
+use trapless_isa::port::CsrOp;
+
 /// What harts of a machine are like, as far as it decides what code is emitted.
 #[derive(Clone, Default)]
 pub struct Options {
@@ -187,30 +189,22 @@ impl Position {
 /// date, the whole block charged, and the program counter at the start of the page.
 pub type Helper = unsafe extern "C" fn(context: *mut Context, block: u32, at: Position) -> bool;
 
-/// A CSR access: the CSR's number in the low 12 bits, and [`CsrKind`] above.
+/// A CSR access without its operand: the CSR's number in the low 12 bits, and what is done above.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
 pub struct CsrRequest(u32);
 
-/// What a CSR access does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum CsrKind {
-    /// Reads.
-    Read,
-    /// Writes without reading.
-    Write,
-    /// Reads and writes.
-    Swap,
-    /// Reads, and sets bits.
-    Set,
-    /// Reads, and clears bits.
-    Clear,
-}
-
 impl CsrRequest {
     #[cfg(all(target_arch = "x86_64", unix, not(feature = "no-compiler")))]
-    pub(crate) fn new(number: u16, kind: CsrKind) -> Self {
-        Self(u32::from(number & 0xFFF) | (kind as u32) << 12)
+    pub(crate) fn new(number: u16, op: CsrOp) -> Self {
+        let kind = match op {
+            CsrOp::Read => 0,
+            CsrOp::Write(_) => 1,
+            CsrOp::Swap(_) => 2,
+            CsrOp::Set(_) => 3,
+            CsrOp::Clear(_) => 4,
+        };
+        Self(u32::from(number & 0xFFF) | kind << 12)
     }
 
     #[cfg(all(target_arch = "x86_64", unix, not(feature = "no-compiler")))]
@@ -224,15 +218,15 @@ impl CsrRequest {
         self.0 as u16 & 0xFFF
     }
 
-    /// What is done.
+    /// What is done, with this operand.
     #[must_use]
-    pub fn kind(self) -> CsrKind {
+    pub fn op(self, operand: u64) -> CsrOp {
         match self.0 >> 12 {
-            0 => CsrKind::Read,
-            1 => CsrKind::Write,
-            2 => CsrKind::Swap,
-            3 => CsrKind::Set,
-            _ => CsrKind::Clear,
+            0 => CsrOp::Read,
+            1 => CsrOp::Write(operand),
+            2 => CsrOp::Swap(operand),
+            3 => CsrOp::Set(operand),
+            _ => CsrOp::Clear(operand),
         }
     }
 }

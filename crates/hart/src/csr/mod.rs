@@ -27,7 +27,6 @@ use trapless_isa::{Priv, csr};
 use crate::hart::Hart;
 use crate::platform::Platform;
 use crate::syndrome::Fault;
-use trapless_isa::inst::NO_REG;
 
 impl Hart {
     /// Executes one of the six CSR instructions.
@@ -43,14 +42,7 @@ impl Hart {
         } else {
             self.state.x[usize::from(inst.rs1 & 63)]
         };
-        let op = match inst.op {
-            Op::Csrrw | Op::Csrrwi if inst.rd == NO_REG => CsrOp::Write(operand),
-            Op::Csrrw | Op::Csrrwi => CsrOp::Swap(operand),
-            _ if inst.rs1 == 0 => CsrOp::Read,
-            Op::Csrrs | Op::Csrrsi => CsrOp::Set(operand),
-            _ => CsrOp::Clear(operand),
-        };
-        match self.csr_access(addr, op, plat) {
+        match self.csr_access(addr, CsrOp::of(inst, operand), plat) {
             Ok(old) => {
                 self.state.x[usize::from(inst.rd & 63)] = old;
                 Ok(())

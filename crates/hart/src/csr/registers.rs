@@ -1,6 +1,6 @@
 //! The architectural state of a hart besides what compiled code uses.
 
-use trapless_isa::csr::status;
+use trapless_isa::csr::{hstatus, status};
 
 use super::aia::registers::Aia;
 use crate::memory::pmp::Pmp;
@@ -42,7 +42,7 @@ pub(crate) const HPM_EVENTS: usize = 7;
 
 /// Control and status registers, but for those that compiled code uses: they are in
 /// [`Context`](trapless_jit::Context).
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct Csrs {
     /// Holds the `sstatus` fields too.
     pub mstatus: u64,
@@ -97,50 +97,13 @@ pub(crate) struct Csrs {
 }
 
 impl Csrs {
+    /// After reset.
     pub fn new() -> Self {
         Self {
             mstatus: status::UXL_64 | status::SXL_64,
             vsstatus: status::UXL_64,
-            s: [Bank::default(); 2],
-            medeleg: 0,
-            mideleg: 0,
-            hedeleg: 0,
-            hideleg: 0,
-            mip: 0,
-            hvip: 0,
-            host_pending: 0,
-            mtvec: 0,
-            mscratch: 0,
-            mepc: 0,
-            mcause: 0,
-            mtval: 0,
-            mtval2: 0,
-            mtinst: 0,
-            hstatus: trapless_isa::csr::hstatus::VSXL_64,
-            htval: 0,
-            htinst: 0,
-            hgatp: 0,
-            hgeie: 0,
-            htimedelta: 0,
-            mcounteren: 0,
-            hcounteren: 0,
-            scounteren: 0,
-            mcountinhibit: 0,
-            menvcfg: 0,
-            henvcfg: 0,
-            senvcfg: 0,
-            mstateen: [0; 4],
-            hstateen: [0; 4],
-            sstateen: [0; 4],
-            aia: Aia::new(),
-            pmp: Pmp::default(),
-            cycle_offset: 0,
-            instret_offset: 0,
-            cycle_stopped: 0,
-            instret_stopped: 0,
-            hpm_event: [0; HPM_COUNTERS],
-            hpm_offset: [0; HPM_COUNTERS],
-            events: [0; HPM_EVENTS],
+            hstatus: hstatus::VSXL_64,
+            ..Self::default()
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Execution: the run loop, traps, and two engines with the same results.
 
+mod callbacks;
+mod exchange;
 pub(crate) mod interp;
 mod native;
 pub(crate) mod noted_timer;

@@ -5,7 +5,7 @@
 //! folded into the lowest bit ("sticky"); [`round`] makes the result from it. So each operation rounds
 //! once and in one place.
 
-use super::{Rounding, flag};
+use super::rounding::{Rounding, flag};
 
 /// A binary interchange format.
 pub(super) trait Format {

@@ -2,39 +2,67 @@
 
 use dynasm::dynasm;
 use dynasmrt::{DynasmApi, DynasmLabelApi};
-use trapless_isa::inst::{Inst, Op};
+use trapless_isa::inst::{CostClass, Inst, Op};
 
 use super::block::BlockCompiler;
-use super::regs::{RCX, RDX, at};
+use super::encode::{self, Form, LOAD_32, LOAD_64, LOAD_S32, STORE_32, STORE_64};
+use super::regs::{RAX, RCX, RDX, at};
 use crate::Position;
+
+/// Instructions for one size of operands.
+#[derive(Clone, Copy)]
+struct Width {
+    bytes: i32,
+    load: Form,
+    load_signed: Form,
+    store: Form,
+}
+
+const WORD: Width = Width {
+    bytes: 4,
+    load: LOAD_32,
+    load_signed: LOAD_S32,
+    store: STORE_32,
+};
+const DOUBLEWORD: Width = Width {
+    bytes: 8,
+    load: LOAD_64,
+    load_signed: LOAD_64,
+    store: STORE_64,
+};
 
 impl BlockCompiler<'_> {
     /// Emits an instruction of A; `false` if `inst` is none.
     pub fn atomic(&mut self, inst: &Inst, at: Position) -> bool {
-        let word = match inst.op {
-            Op::LrW | Op::LrD => {
-                self.load_reserved(inst, at, inst.op == Op::LrW);
-                return true;
-            }
-            Op::ScW | Op::ScD => {
-                self.store_conditional(inst, at, inst.op == Op::ScW);
-                return true;
-            }
-            Op::AmoswapW | Op::AmoaddW | Op::AmoxorW | Op::AmoandW | Op::AmoorW => true,
-            Op::AmominW | Op::AmomaxW | Op::AmominuW | Op::AmomaxuW => true,
-            Op::AmoswapD | Op::AmoaddD | Op::AmoxorD | Op::AmoandD | Op::AmoorD => false,
-            Op::AmominD | Op::AmomaxD | Op::AmominuD | Op::AmomaxuD => false,
-            _ => return false,
-        };
-        let mut slow = self.slow_path(at);
-        self.probe(inst.rs1, 0, if word { 4 } else { 8 }, true, &mut slow);
-        self.fetch(RCX, inst.rs2);
-        if word {
-            // Sign-extended operands keep the order of unsigned words, too.
-            dynasm!(self.ops; .arch x64; movsxd rcx, ecx; movsxd rdx, [rax]);
-        } else {
-            dynasm!(self.ops; .arch x64; mov rdx, [rax]);
+        if inst.op.class() != CostClass::Amo {
+            return false;
         }
+        // funct3 is the size.
+        let width = if inst.raw >> 12 & 7 == 2 {
+            WORD
+        } else {
+            DOUBLEWORD
+        };
+        let load_reserved = matches!(inst.op, Op::LrW | Op::LrD);
+        let mut slow = self.slow_path(at);
+        self.probe(inst.rs1, 0, width.bytes, !load_reserved, &mut slow);
+        match inst.op {
+            Op::LrW | Op::LrD => self.load_reserved(inst, width),
+            Op::ScW | Op::ScD => self.store_conditional(inst, width),
+            _ => self.read_modify_write(inst, width),
+        }
+        self.end_probe(slow);
+        true
+    }
+
+    /// An AMO at the host address in `rax`.
+    fn read_modify_write(&mut self, inst: &Inst, width: Width) {
+        self.fetch(RCX, inst.rs2);
+        if width.bytes == 4 {
+            // Sign-extended operands keep the order of unsigned words, too.
+            dynasm!(self.ops; .arch x64; movsxd rcx, ecx);
+        }
+        encode::memory(&mut self.ops, width.load_signed, RDX, RAX, 0);
         match inst.op {
             Op::AmoswapW | Op::AmoswapD => {}
             Op::AmoaddW | Op::AmoaddD => dynasm!(self.ops; .arch x64; add rcx, rdx),
@@ -52,76 +80,48 @@ impl BlockCompiler<'_> {
             }
             _ => dynasm!(self.ops; .arch x64; cmp rcx, rdx; cmovb rcx, rdx),
         }
-        if word {
-            dynasm!(self.ops; .arch x64; mov [rax], ecx);
-        } else {
-            dynasm!(self.ops; .arch x64; mov [rax], rcx);
-        }
+        encode::memory(&mut self.ops, width.store, RCX, RAX, 0);
         self.put(inst.rd, RDX);
-        self.end_probe(slow);
-        true
     }
 
-    fn load_reserved(&mut self, inst: &Inst, at: Position, word: bool) {
-        let size = if word { 4 } else { 8 };
-        let held = at!(reservation);
-        let mut slow = self.slow_path(at);
-        self.probe(inst.rs1, 0, size, false, &mut slow);
-        if word {
-            dynasm!(self.ops; .arch x64; mov ecx, [rax]);
-        } else {
-            dynasm!(self.ops; .arch x64; mov rcx, [rax]);
-        }
+    fn load_reserved(&mut self, inst: &Inst, width: Width) {
+        encode::memory(&mut self.ops, width.load, RCX, RAX, 0);
         dynasm!(self.ops
             ; .arch x64
-            ; mov [rbx + held], rax
-            ; mov QWORD [rbx + held + 8], size
-            ; mov [rbx + held + 16], rcx
+            ; mov [rbx + at!(reservation.host)], rax
+            ; mov QWORD [rbx + at!(reservation.size)], width.bytes
+            ; mov [rbx + at!(reservation.value)], rcx
         );
-        if word {
+        if width.bytes == 4 {
             dynasm!(self.ops; .arch x64; movsxd rcx, ecx);
         }
         self.put(inst.rd, RCX);
-        self.end_probe(slow);
     }
 
-    fn store_conditional(&mut self, inst: &Inst, at: Position, word: bool) {
-        let size = if word { 4 } else { 8 };
-        let held = at!(reservation);
-        let mut slow = self.slow_path(at);
-        self.probe(inst.rs1, 0, size, true, &mut slow);
-        if word {
-            dynasm!(self.ops; .arch x64; mov edx, [rax]);
-        } else {
-            dynasm!(self.ops; .arch x64; mov rdx, [rax]);
-        }
+    fn store_conditional(&mut self, inst: &Inst, width: Width) {
+        encode::memory(&mut self.ops, width.load, RDX, RAX, 0);
         dynasm!(self.ops
             ; .arch x64
             ; mov ecx, 1
-            ; xor rdx, [rbx + held + 16]
-            ; cmp QWORD [rbx + held + 8], size
+            ; xor rdx, [rbx + at!(reservation.value)]
+            ; cmp QWORD [rbx + at!(reservation.size)], width.bytes
             ; jne >failed
-            ; cmp [rbx + held], rax
+            ; cmp [rbx + at!(reservation.host)], rax
             ; jne >failed
             ; test rdx, rdx
             ; jnz >failed
         );
         let value = self.value(inst.rs2, RDX);
-        if word {
-            dynasm!(self.ops; .arch x64; mov [rax], Rd(value));
-        } else {
-            dynasm!(self.ops; .arch x64; mov [rax], Rq(value));
-        }
+        encode::memory(&mut self.ops, width.store, value, RAX, 0);
         dynasm!(self.ops
             ; .arch x64
             ; xor ecx, ecx
             ; failed:
             ; xor eax, eax
-            ; mov [rbx + held], rax
-            ; mov [rbx + held + 8], rax
-            ; mov [rbx + held + 16], rax
+            ; mov [rbx + at!(reservation.host)], rax
+            ; mov [rbx + at!(reservation.size)], rax
+            ; mov [rbx + at!(reservation.value)], rax
         );
         self.put(inst.rd, RCX);
-        self.end_probe(slow);
     }
 }

@@ -4,13 +4,11 @@ use std::collections::BTreeMap;
 
 use dynasm::dynasm;
 use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
-use trapless_isa::{CostClass, Inst};
+use trapless_isa::inst::{CostClass, Inst, NO_REG};
 
-use super::Assembler;
-use super::encode::{self, Alu, LOAD_64, STORE_64};
+use super::encode::{self, Alu, Assembler, LOAD_64, STORE_64};
 use super::glue::Glue;
-use super::group::Apart;
-use super::memory::Probe;
+use super::probe::Probe;
 use super::regs::{Place, R14, R15, RAX, RBX, at, place, x_at};
 use crate::{Known, Options, Position, Source};
 
@@ -28,6 +26,16 @@ pub(super) struct Slow {
     /// What is looked up in the TLB.
     pub probe: Option<Probe>,
     /// Where the block goes on.
+    pub back: DynamicLabel,
+}
+
+/// A group's way out of its fast path, and back.
+pub(super) struct Apart {
+    /// Index of its first instruction, and its distance from the block's start in bytes.
+    pub first: (usize, u32),
+    /// Instructions.
+    pub len: usize,
+    pub out: DynamicLabel,
     pub back: DynamicLabel,
 }
 
@@ -287,7 +295,7 @@ impl BlockCompiler<'_> {
         match place(x) {
             Place::Host(own) => self.copy(own, host),
             // Slot 32 takes what nobody wants.
-            Place::Memory(32) | Place::Zero => {}
+            Place::Memory(NO_REG) | Place::Zero => {}
             Place::Memory(x) => {
                 encode::memory(&mut self.ops, STORE_64, host, RBX, x_at(x));
             }

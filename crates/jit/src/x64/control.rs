@@ -2,7 +2,7 @@
 
 use dynasm::dynasm;
 use dynasmrt::{DynasmApi, DynasmLabelApi};
-use trapless_isa::inst::{Inst, Op};
+use trapless_isa::inst::{Inst, NO_REG, Op};
 
 use super::block::{BlockCompiler, Target};
 use super::encode::{self, ADDRESS, Alu};
@@ -63,7 +63,7 @@ impl BlockCompiler<'_> {
 
     /// Writes the return address, which is at `offset` of the page. Changes `rax` only.
     fn link(&mut self, rd: u8, offset: i32) {
-        if rd != 0 && rd != 32 {
+        if rd != 0 && rd != NO_REG {
             let host = self.target(rd);
             encode::memory(&mut self.ops, ADDRESS, host, R13, offset);
             self.put(rd, host);

@@ -3,13 +3,13 @@
 use dynasm::dynasm;
 use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
 use trapless_isa::csr;
-use trapless_isa::inst::{Inst, Op};
+use trapless_isa::inst::{Inst, NO_REG, Op};
+use trapless_isa::port::CsrOp;
 
 use super::block::{BlockCompiler, Slow};
 use super::regs::{BIAS, RAX, RDX, at};
 use crate::{
-    CSR_DONE, CsrKind, CsrPlace, CsrRequest, CsrWrite, FLOAT_DIRTY, FLOAT_NEAREST, PlainCsr,
-    Position,
+    CSR_DONE, CsrPlace, CsrRequest, CsrWrite, FLOAT_DIRTY, FLOAT_NEAREST, PlainCsr, Position,
 };
 
 /// `sstatus.SIE`.
@@ -24,17 +24,9 @@ const SUM: i32 = 1 << 18;
 /// Displacement of `vstimecmp`.
 const VSTIMECMP: i32 = at!(timer.compare) + 8;
 
-/// Destination of a result that nobody wants.
-const NOBODY: u8 = 32;
-
-fn kind(inst: &Inst) -> CsrKind {
-    match inst.op {
-        Op::Csrrw | Op::Csrrwi if inst.rd == NOBODY => CsrKind::Write,
-        Op::Csrrw | Op::Csrrwi => CsrKind::Swap,
-        _ if inst.rs1 == 0 => CsrKind::Read,
-        Op::Csrrs | Op::Csrrsi => CsrKind::Set,
-        _ => CsrKind::Clear,
-    }
+/// What a CSR instruction does; its operand is in a register.
+fn op(inst: &Inst) -> CsrOp {
+    CsrOp::of(inst, 0)
 }
 
 fn number(inst: &Inst) -> u16 {
@@ -72,7 +64,7 @@ impl BlockCompiler<'_> {
     /// Lets a helper do what a CSR instruction does, and goes on at `back`.
     pub fn call_csr(&mut self, inst: &Inst, at: Position, back: DynamicLabel) {
         self.csr_operand(inst, RDX);
-        let request = CsrRequest::new(number(inst), kind(inst)).bits();
+        let request = CsrRequest::new(number(inst), op(inst)).bits();
         let csr = self.glue.csr as usize;
         dynasm!(self.ops
             ; .arch x64
@@ -104,8 +96,8 @@ impl BlockCompiler<'_> {
     }
 
     fn plain(&mut self, inst: &Inst, plain: &PlainCsr, slow: &Slow) -> bool {
-        let kind = kind(inst);
-        if kind != CsrKind::Read && matches!(plain.write, CsrWrite::Unknown) {
+        let op = op(inst);
+        if op != CsrOp::Read && matches!(plain.write, CsrWrite::Unknown) {
             return false;
         }
         // rcx: where the register is.
@@ -130,11 +122,11 @@ impl BlockCompiler<'_> {
             }
         }
         dynasm!(self.ops; .arch x64; mov rdx, [rcx]);
-        if kind != CsrKind::Read && !matches!(plain.write, CsrWrite::Ignored) {
+        if op != CsrOp::Read && !matches!(plain.write, CsrWrite::Ignored) {
             self.csr_operand(inst, RAX);
-            match kind {
-                CsrKind::Set => dynasm!(self.ops; .arch x64; or rax, rdx),
-                CsrKind::Clear => dynasm!(self.ops; .arch x64; andn rax, rax, rdx),
+            match op {
+                CsrOp::Set(_) => dynasm!(self.ops; .arch x64; or rax, rdx),
+                CsrOp::Clear(_) => dynasm!(self.ops; .arch x64; andn rax, rax, rdx),
                 _ => {}
             }
             self.write_plain(plain.write, slow);
@@ -175,7 +167,7 @@ impl BlockCompiler<'_> {
     /// `sstatus`, unless fields change that have other effects than to enable interrupts, user memory or floating point.
     fn status(&mut self, inst: &Inst, slow: &Slow) {
         let o = self.options;
-        let kind = kind(inst);
+        let op = op(inst);
         let known = INTERRUPT_FIELDS | SUM | if o.float_switchable { FS } else { 0 };
         dynasm!(self.ops
             ; .arch x64
@@ -184,12 +176,12 @@ impl BlockCompiler<'_> {
             ; jz =>slow.out
             ; mov rdx, [rcx]
         );
-        if kind != CsrKind::Read {
+        if op != CsrOp::Read {
             self.csr_operand(inst, RAX);
             // rax: the bits that change.
-            match kind {
-                CsrKind::Set => dynasm!(self.ops; .arch x64; andn rax, rdx, rax),
-                CsrKind::Clear => dynasm!(self.ops; .arch x64; and rax, rdx),
+            match op {
+                CsrOp::Set(_) => dynasm!(self.ops; .arch x64; andn rax, rdx, rax),
+                CsrOp::Clear(_) => dynasm!(self.ops; .arch x64; and rax, rdx),
                 _ => dynasm!(self.ops; .arch x64; xor rax, rdx),
             }
             dynasm!(self.ops
@@ -203,7 +195,7 @@ impl BlockCompiler<'_> {
                 ; je =>slow.out
                 ; same:
             );
-            if kind != CsrKind::Clear {
+            if !matches!(op, CsrOp::Clear(_)) {
                 // What is enabled and pending might be taken now.
                 dynasm!(self.ops
                     ; .arch x64
@@ -237,7 +229,7 @@ impl BlockCompiler<'_> {
                 ; same:
             );
         }
-        if inst.rd != NOBODY {
+        if inst.rd != NO_REG {
             // SD says that FS is dirty.
             dynasm!(self.ops
                 ; .arch x64
@@ -275,11 +267,11 @@ impl BlockCompiler<'_> {
 
     /// `fcsr`, `fflags` or `frm`, read, written or, if they are flags, set while the state is dirty already.
     fn float_control(&mut self, inst: &Inst, slow: &Slow) -> bool {
-        let (number, kind) = (number(inst), kind(inst));
-        let known = match kind {
-            CsrKind::Read => true,
-            CsrKind::Write => number != csr::FRM,
-            CsrKind::Set => number == csr::FFLAGS && inst.rd == NOBODY,
+        let (number, op) = (number(inst), op(inst));
+        let known = match op {
+            CsrOp::Read => true,
+            CsrOp::Write(_) => number != csr::FRM,
+            CsrOp::Set(_) => number == csr::FFLAGS && inst.rd == NO_REG,
             _ => false,
         };
         if !known {
@@ -290,7 +282,7 @@ impl BlockCompiler<'_> {
             ; cmp BYTE [rbx + at!(float.state)], 0
             ; je =>slow.out
         );
-        if kind == CsrKind::Read {
+        if op == CsrOp::Read {
             if number != csr::FRM {
                 let fflags = self.glue.fflags as usize;
                 dynasm!(self.ops; .arch x64; call extern fflags);
@@ -307,7 +299,7 @@ impl BlockCompiler<'_> {
             return true;
         }
         self.csr_operand(inst, RAX);
-        if kind == CsrKind::Set {
+        if matches!(op, CsrOp::Set(_)) {
             // What is in the host's register stays there.
             dynasm!(self.ops; .arch x64; and eax, 0x1F; or [rbx + at!(float.fflags)], al);
             return true;
@@ -341,7 +333,7 @@ impl BlockCompiler<'_> {
 
     /// `vsie`, read in HS-mode.
     fn guest_enables(&mut self, inst: &Inst, slow: &Slow) -> bool {
-        if kind(inst) != CsrKind::Read {
+        if op(inst) != CsrOp::Read {
             return false;
         }
         dynasm!(self.ops
@@ -361,7 +353,7 @@ impl BlockCompiler<'_> {
 
     /// `time`, read.
     fn time(&mut self, inst: &Inst, slow: &Slow) -> bool {
-        if kind(inst) != CsrKind::Read {
+        if op(inst) != CsrOp::Read {
             return false;
         }
         let o = self.options;
@@ -386,7 +378,7 @@ impl BlockCompiler<'_> {
 
     /// `stimecmp`, written by a guest to a time that does not come soon: noted only.
     fn guest_timer(&mut self, inst: &Inst, slow: &Slow) -> bool {
-        if kind(inst) != CsrKind::Write {
+        if !matches!(op(inst), CsrOp::Write(_)) {
             return false;
         }
         self.csr_operand(inst, RAX);

@@ -1,9 +1,11 @@
 //! Instructions with an operand that is known only now, in their shortest form. The assembler's macro would take
 //! 32 bits for each such displacement and immediate, and make all code a third longer.
 
-use dynasmrt::DynasmApi;
+use dynasmrt::x64::X64Relocation;
+use dynasmrt::{DynasmApi, VecAssembler};
 
-use super::Assembler;
+/// Assembles code for a place that is known.
+pub(super) type Assembler = VecAssembler<X64Relocation>;
 
 /// An instruction with a register and a place in memory.
 #[derive(Clone, Copy)]
@@ -36,8 +38,7 @@ pub(super) const STORE_64: Form = form(true, &[0x89]);
 pub(super) const STORE_32: Form = form(false, &[0x89]);
 pub(super) const STORE_16: Form = Form {
     word: true,
-    wide: false,
-    opcode: &[0x89],
+    ..form(false, &[0x89])
 };
 pub(super) const STORE_8: Form = form(false, &[0x88]);
 /// `lea`.

@@ -3,10 +3,9 @@
 use dynasm::dynasm;
 use dynasmrt::{DynasmApi, DynasmLabelApi};
 
-use super::Assembler;
 use super::buffer::Buffer;
-use super::encode::{self, Alu, LOAD_64};
-use super::memory::Probe;
+use super::encode::{self, Alu, Assembler, LOAD_64};
+use super::probe::Probe;
 use super::regs::{PINNED, RBX, RCX, RDX, at, x_at};
 use crate::{Helpers, TLB_ENTRIES};
 
@@ -84,6 +83,32 @@ fn reload(ops: &mut Assembler) {
         ; ldmxcsr [rbx + at!(float.clean)]
         ; integers:
     );
+}
+
+/// Displacement of the context's start, negated.
+const BIAS: i32 = super::regs::BIAS as i32;
+
+/// Calls a helper, whose other arguments are in their registers. `pad` aligns the stack.
+fn call(ops: &mut Assembler, helper: i64, pad: i32) {
+    if pad != 0 {
+        dynasm!(ops; .arch x64; sub rsp, BYTE pad as i8);
+    }
+    dynasm!(ops
+        ; .arch x64
+        ; lea rdi, [rbx - BIAS]
+        ; mov rax, QWORD helper
+        ; call rax
+    );
+    if pad != 0 {
+        dynasm!(ops; .arch x64; add rsp, BYTE pad as i8);
+    }
+}
+
+/// Calls a helper that executes the instruction whose block is in `ecx`, its index in `eax`.
+fn call_instruction(ops: &mut Assembler, helper: i64, pad: i32) {
+    spill(ops);
+    dynasm!(ops; .arch x64; mov esi, ecx; mov edx, eax);
+    call(ops, helper, pad);
 }
 
 /// From a page in the fetch TLB to its entry: 32 bytes each.
@@ -232,7 +257,6 @@ impl Glue {
             let code = ops.finalize().ok()?;
             buffer.append(&code).map(|at| at as u64)
         };
-        const BIAS: i32 = super::regs::BIAS as i32;
         // Result in rax.
         let leave_with = |ops: &mut Assembler| {
             spill(ops);
@@ -305,31 +329,12 @@ impl Glue {
             helpers.execute as *const () as i64,
         );
         let finish = piece(&|ops| {
-            spill(ops);
-            dynasm!(ops
-                ; .arch x64
-                ; lea rdi, [rbx - BIAS]
-                ; mov esi, ecx
-                ; mov edx, eax
-                ; mov rax, QWORD finish_helper
-                ; call rax
-                ; jmp extern to_resume
-            );
+            call_instruction(ops, finish_helper, 0);
+            dynasm!(ops; .arch x64; jmp extern to_resume);
         })?;
         let execute = piece(&|ops| {
-            spill(ops);
-            dynasm!(ops
-                ; .arch x64
-                ; sub rsp, 8
-                ; lea rdi, [rbx - BIAS]
-                ; mov esi, ecx
-                ; mov edx, eax
-                ; mov rax, QWORD execute_helper
-                ; call rax
-                ; add rsp, 8
-                ; test al, al
-                ; jz >trapped
-            );
+            call_instruction(ops, execute_helper, 8);
+            dynasm!(ops; .arch x64; test al, al; jz >trapped);
             reload(ops);
             dynasm!(ops
                 ; .arch x64
@@ -349,15 +354,8 @@ impl Glue {
         let csr_helper = helpers.csr as *const () as i64;
         let csr = piece(&|ops| {
             spill(ops);
-            dynasm!(ops
-                ; .arch x64
-                ; sub rsp, 8
-                ; lea rdi, [rbx - BIAS]
-                ; mov esi, eax
-                ; mov rax, QWORD csr_helper
-                ; call rax
-                ; add rsp, 8
-            );
+            dynasm!(ops; .arch x64; mov esi, eax);
+            call(ops, csr_helper, 8);
             reload(ops);
             dynasm!(ops; .arch x64; ret);
         })?;

@@ -5,10 +5,10 @@
 //! difference.
 
 use dynasm::dynasm;
-use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
+use dynasmrt::{DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::Inst;
 
-use super::block::BlockCompiler;
+use super::block::{Apart, BlockCompiler};
 use super::encode::{self, ADDRESS};
 use super::memory::access;
 use super::regs::{RAX, RCX, RDX};
@@ -27,15 +27,6 @@ struct Group {
     span: i32,
     /// Largest access in bytes.
     align: i32,
-}
-
-/// A group's way out of its fast path, and back.
-pub(super) struct Apart {
-    /// Index of its first instruction, and its distance from the block's start in bytes.
-    first: (usize, u32),
-    len: usize,
-    out: DynamicLabel,
-    back: DynamicLabel,
 }
 
 /// The group that `insts` begin with.

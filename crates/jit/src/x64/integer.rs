@@ -2,7 +2,7 @@
 
 use dynasm::dynasm;
 use dynasmrt::{DynasmApi, DynasmLabelApi};
-use trapless_isa::inst::{Inst, Op};
+use trapless_isa::inst::{Inst, NO_REG, Op};
 
 use super::block::BlockCompiler;
 use super::encode::{self, ADDRESS, ADDRESS_32, Alu, MULTIPLY_32, MULTIPLY_64};
@@ -27,7 +27,7 @@ fn operand(x: u8) -> Operand {
 impl BlockCompiler<'_> {
     /// Emits an integer instruction; `false` if `inst` is none that has a template.
     pub fn integer(&mut self, inst: &Inst) -> bool {
-        if inst.rd == 32 && writes_only_rd(inst.op) {
+        if inst.rd == NO_REG && writes_only_rd(inst.op) {
             return true;
         }
         let (rd, rs1, rs2, imm) = (inst.rd, inst.rs1, inst.rs2, inst.imm);
@@ -168,7 +168,7 @@ impl BlockCompiler<'_> {
 
     fn constant(&mut self, rd: u8, value: i32) {
         match place(rd) {
-            Place::Memory(32) | Place::Zero => {}
+            Place::Memory(NO_REG) | Place::Zero => {}
             Place::Memory(x) => {
                 encode::store_value(&mut self.ops, RBX, x_at(x), value);
             }

@@ -9,6 +9,7 @@ use super::encode::{
     self, ADDRESS, LOAD_8, LOAD_16, LOAD_32, LOAD_64, LOAD_S8, LOAD_S16, LOAD_S32, STORE_8,
     STORE_16, STORE_32, STORE_64,
 };
+use super::probe::Probe;
 use super::regs::{Place, RAX, RDX, at, place};
 use crate::{Position, TLB_ENTRIES};
 
@@ -28,36 +29,6 @@ pub(super) fn access(op: Op) -> Option<(i32, bool)> {
         Op::Sd => (8, true),
         _ => return None,
     })
-}
-
-/// What a TLB probe is for.
-#[derive(Clone, Copy)]
-pub(super) struct Probe {
-    /// Bytes: 1, 2, 4 or 8.
-    pub size: i32,
-    pub write: bool,
-    /// It must be aligned.
-    pub aligned: bool,
-}
-
-impl Probe {
-    /// How many kinds there are.
-    pub const KINDS: usize = 16;
-
-    /// Number of the kind, less than [`KINDS`](Self::KINDS).
-    pub fn number(self) -> usize {
-        let size = self.size.trailing_zeros() as usize;
-        size << 2 | usize::from(self.write) << 1 | usize::from(self.aligned)
-    }
-
-    /// The kind with a number.
-    pub fn from_number(number: usize) -> Self {
-        Self {
-            size: 1 << (number >> 2),
-            write: number & 2 != 0,
-            aligned: number & 1 != 0,
-        }
-    }
 }
 
 impl BlockCompiler<'_> {

@@ -15,17 +15,18 @@ mod glue;
 mod group;
 mod integer;
 mod memory;
+mod probe;
 mod regs;
 
 use std::arch::is_x86_feature_detected;
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
-use dynasmrt::x64::X64Relocation;
-use dynasmrt::{DynasmApi, VecAssembler};
+use dynasmrt::DynasmApi;
 
 use crate::{Code, Context, Exit, Helpers, Known, Options, Site, Source};
 use buffer::Buffer;
+use encode::Assembler;
 use glue::Glue;
 
 /// Most chained jumps before everything is compiled anew.
@@ -34,8 +35,6 @@ const SITES: usize = 1 << 19;
 const LEAST_CODE: usize = 16 << 10;
 /// Most of it: all of it can be jumped to from all of it.
 const MOST_CODE: usize = 1 << 30;
-
-type Assembler = VecAssembler<X64Relocation>;
 
 /// Compiled code of a machine.
 pub struct Jit {

@@ -26,8 +26,9 @@ pub(crate) struct Aia {
     pub(super) entered: Option<(Guest, u8)>,
 }
 
-impl Aia {
-    pub fn new() -> Self {
+impl Default for Aia {
+    /// All registers 0.
+    fn default() -> Self {
         Self {
             select: [0; 3],
             mvien: 0,

@@ -1,0 +1,145 @@
+//! What compiled code calls: an instruction without a template or off its fast path, executed by the interpreter.
+
+use std::mem::offset_of;
+
+use trapless_isa::port::CsrOp;
+use trapless_jit::{
+    CSR_DONE, CSR_MOVED, CSR_REFUSED, Context, CsrAnswer, CsrRequest, Helpers, Position,
+};
+
+use super::interp::Flow;
+use crate::code::CodeCache;
+use crate::hart::Hart;
+use crate::observe::activity::Activity;
+use crate::platform::Platform;
+use crate::syndrome::Fault;
+
+const _: () = assert!(offset_of!(Hart, state) == 0, "both have the same address");
+
+/// Callbacks for everything that compiled code does not inline.
+pub(super) const HELPERS: Helpers = Helpers {
+    finish,
+    execute,
+    csr,
+};
+
+/// What helpers find beside the hart.
+pub(super) struct Session<'a> {
+    pub code: *const CodeCache,
+    pub plat: *mut (dyn Platform + 'a),
+}
+
+/// Calls `f` with the hart, the code cache and the platform of the session that `context` is in.
+///
+/// # Safety
+/// To be called by helpers only, which compiled code calls.
+unsafe fn in_session<R>(
+    context: *mut Context,
+    f: impl FnOnce(&mut Hart, &CodeCache, &mut dyn Platform) -> R,
+) -> R {
+    // SAFETY: compiled code passes the pointer that `run_code` gave it, to the first field of a hart that nobody
+    // else uses meanwhile; the pointer was made from one to all of the hart.
+    let hart = unsafe { &mut *context.cast::<Hart>() };
+    // SAFETY: `run_code` put the address of a live session there.
+    let session = unsafe { &*hart.state.session.cast::<Session<'_>>() };
+    // SAFETY: both outlive the session, and only helpers, one at a time, use the platform while compiled code runs.
+    let (code, plat) = unsafe { (&*session.code, &mut *session.plat) };
+    hart.take_changes();
+    hart.record_noted_timer(plat);
+    f(hart, code, plat)
+}
+
+impl Hart {
+    /// Executes the instruction at `at` of a block, which is the last one of it or not. `false`: it trapped.
+    fn step(
+        &mut self,
+        code: &CodeCache,
+        plat: &mut dyn Platform,
+        (block, at): (u32, Position),
+        last: bool,
+    ) -> bool {
+        self.watch.meter.set(Activity::Helper);
+        self.watch.counts.helpers += 1;
+        let block = code.block(block);
+        let rest = &code.any_insts(&block)[at.index()..];
+        let pc = self.state.pc.wrapping_add(at.offset());
+        let next = match self.exec_one(&rest[0], pc, plat) {
+            Ok(Flow::Next) => Some(pc.wrapping_add(u64::from(rest[0].len))),
+            Ok(Flow::Jump(target)) => Some(target),
+            Err(Fault) => {
+                self.abort(rest, pc, code.cost(), plat);
+                None
+            }
+        };
+        self.prepare();
+        if let (Some(next), true) = (next, last) {
+            self.state.pc = next;
+        }
+        next.is_some()
+    }
+
+    /// Does a CSR access.
+    fn access_csr(
+        &mut self,
+        request: CsrRequest,
+        operand: u64,
+        plat: &mut dyn Platform,
+    ) -> CsrAnswer {
+        self.watch.meter.set(Activity::Csr);
+        self.watch.counts.csr_helpers += 1;
+        let op = request.op(operand);
+        let value = self.own_csr(request.number(), op, plat);
+        self.watch.meter.set(Activity::Compiled);
+        let code = self.state.fetch_tlb;
+        if op != CsrOp::Read {
+            self.prepare();
+        }
+        CsrAnswer {
+            value: value.unwrap_or(0),
+            done: match value {
+                None => CSR_REFUSED,
+                Some(_) if self.state.fetch_tlb == code => CSR_DONE,
+                Some(_) => CSR_MOVED,
+            },
+        }
+    }
+}
+
+/// See [`Helpers::finish`].
+///
+/// # Safety
+/// To be called by compiled code only.
+unsafe extern "C" fn finish(context: *mut Context, block: u32, at: Position) -> bool {
+    // SAFETY: promised by the caller.
+    unsafe {
+        in_session(context, |hart, code, plat| {
+            hart.step(code, plat, (block, at), true)
+        })
+    }
+}
+
+/// See [`Helpers::execute`].
+///
+/// # Safety
+/// To be called by compiled code only.
+unsafe extern "C" fn execute(context: *mut Context, block: u32, at: Position) -> bool {
+    // SAFETY: promised by the caller.
+    unsafe {
+        in_session(context, |hart, code, plat| {
+            hart.step(code, plat, (block, at), false)
+        })
+    }
+}
+
+/// See [`Helpers::csr`].
+///
+/// # Safety
+/// To be called by compiled code only.
+unsafe extern "C" fn csr(context: *mut Context, request: CsrRequest, operand: u64) -> CsrAnswer {
+    // SAFETY: promised by the caller.
+    unsafe {
+        in_session(context, |hart, _, plat| {
+            hart.access_csr(request, operand, plat)
+        })
+    }
+}

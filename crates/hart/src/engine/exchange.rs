@@ -1,0 +1,87 @@
+//! What a hart tells compiled code before it runs, and takes over afterwards.
+
+use std::ptr::{from_ref, null, null_mut};
+
+use trapless_isa::Mode;
+use trapless_isa::csr::{envcfg, status};
+use trapless_jit::{FLOAT_DIRTY, FLOAT_NEAREST, Options};
+
+use crate::config::HartConfig;
+use crate::csr::plain::plain_csrs;
+use crate::csr::read::SSTATUS;
+use crate::csr::write::VSSTATUS;
+use crate::fpu::flag;
+use crate::hart::Hart;
+use crate::observe::activity::Activity;
+
+/// What code for harts like `config` depends on.
+pub(crate) fn options(config: &HartConfig) -> Options {
+    Options {
+        misaligned: config.misaligned,
+        cycles_per_tick: config.cycles_per_tick,
+        status_shown: SSTATUS,
+        status_written: VSSTATUS as u32,
+        float_switchable: config.extensions.fd,
+        plain_csrs: plain_csrs(config),
+    }
+}
+
+impl Hart {
+    /// Tells compiled code what it needs to know and only others change.
+    #[inline]
+    pub(super) fn prepare(&mut self) {
+        self.watch.meter.set(Activity::Compiled);
+        let arrays = self.tlb.arrays();
+        self.state.data_tlb = arrays.data;
+        self.state.twin_tlb = arrays.twin;
+        self.state.fetch_tlb = arrays.fetch;
+        let (bank, status) = match self.mode {
+            Mode::HS => (&raw mut self.csr.s[0], &raw mut self.csr.mstatus),
+            Mode::VS => (&raw mut self.csr.s[1], &raw mut self.csr.vsstatus),
+            _ => (null_mut(), null_mut()),
+        };
+        if self.mode == Mode::HS {
+            let register = self.vsie_register();
+            self.state.csr.vsie_from = register.map_or(null(), from_ref);
+            self.state.csr.vsie_shown = self.vs_view();
+        }
+        self.state.csr.bank = bank.cast();
+        self.state.csr.status = status;
+        self.state.csr.hs = u8::from(self.mode == Mode::HS && self.plain_csrs_open());
+        self.state.csr.time_readable = u8::from(self.time_readable());
+        self.state.csr.zero_block = u8::from(self.cache_block_fault(envcfg::CBZE).is_none());
+        self.state.csr.time_delta = if self.mode.v() {
+            self.csr.htimedelta
+        } else {
+            0
+        };
+        self.prepare_timer();
+        let dirty = |status: u64| status & status::FS == status::FS;
+        let machine = dirty(self.csr.mstatus);
+        self.state.float.ready = match (machine || !self.mode.v(), self.state.float.frm) {
+            (true, 0) => FLOAT_DIRTY | FLOAT_NEAREST,
+            (true, _) => FLOAT_DIRTY,
+            (false, _) => 0,
+        };
+        let on = machine && (!self.mode.v() || dirty(self.csr.vsstatus));
+        self.state.float.state = if on { self.state.float.ready } else { 0 };
+    }
+
+    /// Takes over what compiled code has changed: SUM, and exception flags.
+    #[inline]
+    pub(super) fn take_changes(&mut self) {
+        if self.state.sum_changes != 0 {
+            self.tlb.sum_changed(self.state.sum_changes);
+            self.state.sum_changes = 0;
+        }
+        if self.state.float.used != 0 {
+            let raised = self.state.float.host_flags;
+            let bit = |from: u32, to: u8| if raised >> from & 1 != 0 { to } else { 0 };
+            self.state.float.fflags |= bit(0, flag::NV)
+                | bit(2, flag::DZ)
+                | bit(3, flag::OF)
+                | bit(4, flag::UF)
+                | bit(5, flag::NX);
+        }
+    }
+}
