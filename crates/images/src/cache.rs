@@ -6,21 +6,52 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+/// Names the cache folder.
+pub(crate) const VARIABLE: &str = "TRAPLESS_CACHE";
+
 /// A cache folder. Everything below it can be deleted at any time and is made again when needed.
 #[derive(Debug, Clone)]
 pub struct Cache {
     root: PathBuf,
 }
 
+/// Keeps other processes away from a part of the cache until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    /// `None` in a cache of somebody else who does not work there: nothing can be changed, and what is
+    /// finished stays as it is.
+    _file: Option<File>,
+}
+
 impl Cache {
-    /// Opens (and creates) the cache: `TRAPLESS_CACHE` if set, else `.cache` in the project folder.
+    /// Opens the cache: `TRAPLESS_CACHE` if set, else `.cache` in the project folder, or that of the user
+    /// if nobody has made one there and this user cannot.
+    ///
+    /// A cache that belongs to another user serves what is finished in it.
     ///
     /// # Errors
     /// If the folder cannot be created.
     pub fn open(project: &Path) -> Result<Self> {
-        let root = std::env::var_os("TRAPLESS_CACHE")
-            .map_or_else(|| project.join(".cache"), PathBuf::from);
-        Self::at(&root)
+        if let Some(named) = std::env::var_os(VARIABLE) {
+            return Self::at(Path::new(&named));
+        }
+        match Self::at(&project.join(".cache")) {
+            Err(error) if error.is_denied() => Self::of_user().unwrap_or(Err(error)),
+            opened => opened,
+        }
+    }
+
+    /// The user's own: `trapless` in `XDG_CACHE_HOME` or `~/.cache`. `None` if the user has named a cache,
+    /// or has no home.
+    #[must_use]
+    pub fn of_user() -> Option<Result<Self>> {
+        if std::env::var_os(VARIABLE).is_some() {
+            return None;
+        }
+        let folder = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty());
+        let caches = folder("XDG_CACHE_HOME").map(PathBuf::from);
+        let caches = caches.or_else(|| Some(Path::new(&folder("HOME")?).join(".cache")))?;
+        Some(Self::at(&caches.join("trapless")))
     }
 
     /// Opens (and creates) a cache at `root`.
@@ -46,12 +77,26 @@ impl Cache {
         Ok(path)
     }
 
-    /// Waits until no other process works on `name` and keeps others out until the result is dropped.
-    pub(crate) fn lock(&self, name: &str) -> Result<File> {
-        let path = self.folder("locks")?.join(name);
-        let file = File::create(&path).map_err(io("create", &path))?;
-        file.lock().map_err(io("lock", &path))?;
-        Ok(file)
+    /// Waits until no other process works on `name` and keeps others out until the result is dropped. In
+    /// the cache of another user it waits for that user only.
+    pub(crate) fn lock(&self, name: &str) -> Result<Lock> {
+        let path = self.root.join("locks").join(name);
+        let created = self.folder("locks").and_then(|_| {
+            let file = File::create(&path).map_err(io("create", &path))?;
+            file.lock().map_err(io("lock", &path))?;
+            Ok(file)
+        });
+        match created {
+            Ok(file) => Ok(Lock { _file: Some(file) }),
+            Err(error) if error.is_denied() => {
+                let file = File::open(&path).ok();
+                if let Some(file) = &file {
+                    file.lock_shared().map_err(io("lock", &path))?;
+                }
+                Ok(Lock { _file: file })
+            }
+            Err(error) => Err(error),
+        }
     }
 }
 
@@ -85,4 +130,25 @@ fn hex(bytes: &[u8]) -> String {
         let _ = write!(text, "{b:02x}");
         text
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    /// Promise: two processes never work on the same thing, and one reads what another user has finished.
+    #[test]
+    fn a_cache_that_cannot_be_written_can_still_be_locked_for_reading() {
+        let temp = tempfile::tempdir().unwrap();
+        let cache = Cache::at(temp.path()).unwrap();
+        drop(cache.lock("x").unwrap());
+        let locks = temp.path().join("locks");
+        fs::set_permissions(locks.join("x"), fs::Permissions::from_mode(0o444)).unwrap();
+        fs::set_permissions(&locks, fs::Permissions::from_mode(0o555)).unwrap();
+        // Root may write everywhere; for it this only shows that locking twice in a row works.
+        drop(cache.lock("x").unwrap());
+        drop(cache.lock("y").unwrap());
+        fs::set_permissions(&locks, fs::Permissions::from_mode(0o755)).unwrap();
+    }
 }

@@ -15,6 +15,16 @@ pub enum Error {
         /// The operating system's answer.
         source: std::io::Error,
     },
+    /// The cache cannot be written.
+    #[error(
+        "cannot write to the cache {} ({reason}); set TRAPLESS_CACHE to a folder of your own", root.display()
+    )]
+    Cache {
+        /// Its folder.
+        root: PathBuf,
+        /// What could not be done.
+        reason: Box<Error>,
+    },
     /// A program this crate calls is not installed.
     #[error(
         "the program `{program}` is missing; install the Debian package {package} and try again"
@@ -93,6 +103,20 @@ pub enum Error {
         /// Comma-separated list of valid names.
         known: String,
     },
+}
+
+impl Error {
+    /// Whether this user may not write where it had to be written.
+    #[must_use]
+    pub fn is_denied(&self) -> bool {
+        use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+        match self {
+            Self::Io { source, .. } => {
+                matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem)
+            }
+            _ => false,
+        }
+    }
 }
 
 /// Result of this crate.

@@ -106,13 +106,52 @@ impl Images {
         if let Some(ready) = self.ready.get(name) {
             return Ok(ready.clone());
         }
-        let prepared = match self.make(name) {
-            // The archive drops old versions: newer lists name what it has now.
-            Err(Error::Download { .. }) if self.refresh().is_ok() => self.make(name)?,
+        let prepared = match self.make_here(name) {
+            Err(error) if error.is_denied() => {
+                self.leave_cache(error)?;
+                self.make_here(name).map_err(|error| self.told(error))?
+            }
             other => other?,
         };
         self.ready.insert(name.to_owned(), prepared.clone());
         Ok(prepared)
+    }
+
+    /// Makes an image in the cache in use.
+    fn make_here(&mut self, name: &str) -> Result<Prepared> {
+        match self.make(name) {
+            // The archive drops old versions: newer lists name what it has now.
+            Err(Error::Download { .. }) if self.refresh().is_ok() => self.make(name),
+            other => other,
+        }
+    }
+
+    /// The cache in use belongs to another user and lacks something: from now on the user's own is used.
+    fn leave_cache(&mut self, denied: Error) -> Result<()> {
+        let own = match Cache::of_user() {
+            Some(own) => own?,
+            None => return Err(self.told(denied)),
+        };
+        if own.root() == self.cache.root() {
+            return Err(self.told(denied));
+        }
+        let (theirs, root) = (self.cache.root().display(), own.root().display());
+        self.progress
+            .tell(&format!("{theirs} belongs to another user; using {root}"));
+        self.cache = own;
+        self.apt = None;
+        Ok(())
+    }
+
+    /// Says what to do if this user may not write to the cache.
+    fn told(&self, error: Error) -> Error {
+        if !error.is_denied() {
+            return error;
+        }
+        Error::Cache {
+            root: self.cache.root().to_owned(),
+            reason: Box::new(error),
+        }
     }
 
     fn make(&mut self, name: &str) -> Result<Prepared> {

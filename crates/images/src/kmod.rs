@@ -15,10 +15,11 @@
 //! fixed names in the tree, so that the same sources give the same modules wherever the project and its cache are.
 
 use crate::apt::{Apt, Package, Request};
-use crate::cache::{Cache, sha256_file, sha256_parts};
+use crate::cache::{Cache, sha256_parts};
 use crate::command::{run, spawn_output};
 use crate::error::{Error, Result, io};
 use crate::files::PackageFiles;
+use crate::inputs::add_input;
 use crate::prepared::{PackageVersion, files_of, remove_old};
 use crate::progress::Progress;
 use crate::recipe::Build;
@@ -78,7 +79,7 @@ pub(crate) fn build(name: &str, build: &Build, inputs: &Inputs<'_>) -> Result<Bu
 
     let mut parts = vec![FORMAT.to_owned(), name.to_owned(), build.source.join(" ")];
     for input in build.inputs.iter().chain([&build.script]) {
-        hash_input(&project.join(input), input, &mut parts)?;
+        add_input(&project.join(input), input, &mut parts)?;
     }
     let compilers = Tools::resolve(apt)?;
     for package in headers.iter().chain(&source).chain(&compilers) {
@@ -285,22 +286,6 @@ fn unpack_source(
     Ok(folder)
 }
 
-/// Adds names, modes and content of a file or of all files below a folder.
-fn hash_input(path: &Path, name: &str, parts: &mut Vec<String>) -> Result<()> {
-    if path.is_dir() {
-        for file in files_of(path)? {
-            let below = file.file_name().unwrap_or_default().to_string_lossy();
-            hash_input(&file, &format!("{name}/{below}"), parts)?;
-        }
-        return Ok(());
-    }
-    let metadata = fs::metadata(path).map_err(io("read", path))?;
-    let executable = std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o100;
-    parts.push(format!("{name} {executable}"));
-    parts.push(sha256_file(path)?);
-    Ok(())
-}
-
 /// Writes what the script printed beside the modules, where a user can read all of it.
 fn keep_log(cache: &Cache, name: &str, output: &Output) -> Result<PathBuf> {
     let path = cache.folder("modules")?.join(format!("{name}.log"));
@@ -326,35 +311,4 @@ fn last_lines(output: &Output) -> String {
 
 fn jobs() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::unix::fs::PermissionsExt;
-
-    fn key(folder: &Path) -> Vec<String> {
-        let mut parts = Vec::new();
-        hash_input(folder, "linux", &mut parts).unwrap();
-        parts
-    }
-
-    #[test]
-    fn every_change_below_an_input_changes_the_key() {
-        let temp = tempfile::tempdir().unwrap();
-        let file = temp.path().join("patches/series");
-        fs::create_dir(temp.path().join("patches")).unwrap();
-        fs::write(&file, "a.patch\n").unwrap();
-        let mut keys = vec![key(temp.path())];
-        fs::write(&file, "b.patch\n").unwrap();
-        keys.push(key(temp.path()));
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
-        keys.push(key(temp.path()));
-        fs::rename(&file, temp.path().join("patches/serie")).unwrap();
-        keys.push(key(temp.path()));
-        let mut different = keys.clone();
-        different.sort();
-        different.dedup();
-        assert_eq!(different.len(), keys.len());
-    }
 }

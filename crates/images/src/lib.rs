@@ -15,6 +15,7 @@ pub mod error;
 pub mod files;
 pub mod images;
 mod initramfs;
+mod inputs;
 mod kmod;
 pub mod mirror;
 pub mod modules;

@@ -25,13 +25,22 @@ impl Progress {
         }
     }
 
+    /// Tells the user something, unless nothing is shown.
+    pub fn tell(self, text: &str) {
+        use std::io::Write;
+        if self != Self::Silent {
+            // Nothing can be done if standard error is closed.
+            let _ = writeln!(std::io::stderr(), "{text}");
+        }
+    }
+
     /// Begins a task of `total` bytes; 0 means that the amount is not known.
     #[must_use]
     pub fn task(self, title: &str, total: u64) -> Task {
         let bar = match self {
             Self::Silent => ProgressBar::hidden(),
             Self::Lines => {
-                eprintln!("{title}");
+                self.tell(title);
                 ProgressBar::hidden()
             }
             Self::Bars => {

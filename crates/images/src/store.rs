@@ -92,6 +92,12 @@ impl<'a> Store<'a> {
                 missing.push(package);
             }
         }
+        if let Some(first) = missing.first() {
+            // apt would not say clearly that this user may not write here.
+            let part = folder.join(format!("{}.part", first.sha256));
+            let open = fs::OpenOptions::new().append(true).create(true).open(&part);
+            open.map_err(io("write", &part))?;
+        }
         // The second attempt starts from nothing, in case a partial file of an earlier run is what spoils the first.
         let mut reason = String::new();
         for attempt in 0..2 {

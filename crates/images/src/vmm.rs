@@ -1,9 +1,12 @@
-//! The riscv64 build of `vmm/`, with the machine's own cargo where it can, else with Debian's in the tool tree.
+//! The riscv64 build of `vmm/`, with the machine's own cargo where it can, else with Debian's in the tool
+//! tree. It is kept under a name that says what it was built from.
 
 use crate::apt::Apt;
 use crate::cache::{Cache, sha256_parts};
 use crate::command::{run, spawn_output};
 use crate::error::{Error, Result, io};
+use crate::inputs::add_input;
+use crate::prepared::files_of;
 use crate::progress::Progress;
 use crate::tools::Tools;
 use std::fs;
@@ -16,14 +19,72 @@ const SOURCE: &str = "/trapless/source";
 const CACHE: &str = "/trapless/cache";
 const TARGET_MUSL: &str = "riscv64gc-unknown-linux-musl";
 
+/// Changes when this code would make another program from the same sources.
+const FORMAT: &str = "1";
+/// What stands in a crate's folder and has no part in its build.
+const APART: &[&str] = &["target", "tests", "examples", "README.md"];
+
 /// Builds the VMM (`vmm/` of `project`) as a static riscv64 program and returns the path of the program.
 ///
-/// Cargo itself decides what is out of date, so a second call costs a fraction of a second.
+/// What has been built from the same sources is taken from the cache: then no compiler is needed.
 ///
 /// # Errors
 /// If the tools cannot be had or the program does not compile; the compiler's messages go to standard error.
 pub fn build(project: &Path, cache: &Cache, apt: &Apt, progress: Progress) -> Result<PathBuf> {
+    let folder = cache.folder("vmm")?.join(&sources(project)?[..24]);
+    let program = folder.join("trapless-vmm");
     let _lock = cache.lock("vmm")?;
+    if program.exists() {
+        return Ok(program);
+    }
+    let built = compile_here(project, cache, apt, progress)?;
+    let unfinished = folder.with_extension("unfinished");
+    fs::create_dir_all(&unfinished).map_err(io("create", &unfinished))?;
+    let copy = unfinished.join("trapless-vmm");
+    fs::copy(&built, &copy).map_err(io("write", &copy))?;
+    fs::rename(&unfinished, &folder).map_err(io("write", &folder))?;
+    Ok(program)
+}
+
+/// Names the sources of the VMM by their content: its own folder, and the crates of the project that its
+/// lock file lists, which are those without a `source`.
+fn sources(project: &Path) -> Result<String> {
+    let lock = project.join("vmm/Cargo.lock");
+    let text = fs::read_to_string(&lock).map_err(io("read", &lock))?;
+    let bad = |message: String| Error::Data {
+        path: lock.clone(),
+        message,
+    };
+    let lock: toml::Table = toml::from_str(&text).map_err(|e| bad(e.to_string()))?;
+    let packages = lock.get("package").and_then(toml::Value::as_array);
+    let mut parts = vec![FORMAT.to_owned()];
+    // Versions and features of what the crates share.
+    add_input(&project.join("Cargo.toml"), "Cargo.toml", &mut parts)?;
+    add_crate(project, "vmm", &mut parts)?;
+    for package in packages.into_iter().flatten() {
+        let name = package.get("name").and_then(toml::Value::as_str);
+        let name = name.and_then(|name| name.strip_prefix("trapless-"));
+        if let (Some(name), None) = (name, package.get("source"))
+            && name != "vmm"
+        {
+            add_crate(project, &format!("crates/{name}"), &mut parts)?;
+        }
+    }
+    Ok(sha256_parts(parts.iter().map(String::as_bytes)))
+}
+
+fn add_crate(project: &Path, name: &str, parts: &mut Vec<String>) -> Result<()> {
+    for file in files_of(&project.join(name))? {
+        let below = file.file_name().unwrap_or_default().to_string_lossy();
+        if !APART.contains(&&*below) && !below.starts_with('.') {
+            add_input(&file, &format!("{name}/{below}"), parts)?;
+        }
+    }
+    Ok(())
+}
+
+/// Lets cargo build the program and returns where it left it.
+fn compile_here(project: &Path, cache: &Cache, apt: &Apt, progress: Progress) -> Result<PathBuf> {
     let target_dir = cache.folder("vmm-target")?;
     let _task = progress.task("Building the VMM for riscv64", 0);
     let program = |target: &str| target_dir.join(target).join("release/trapless-vmm");
@@ -33,7 +94,7 @@ pub fn build(project: &Path, cache: &Cache, apt: &Apt, progress: Progress) -> Re
         if Tools::status(&mut command)? == 0 {
             return Ok(program(target));
         }
-        eprintln!("the machine's own cargo could not build the VMM; trying Debian's");
+        progress.tell("the machine's own cargo could not build the VMM; trying Debian's");
     }
     let code = Tools::status(&mut tree_cargo(project, cache, apt, progress)?)?;
     if code == 0 {
@@ -140,4 +201,41 @@ fn tree_cargo(project: &Path, cache: &Cache, apt: &Apt, progress: Progress) -> R
         .args(["--target-dir", &format!("{CACHE}/vmm-target")])
         .env("CARGO_HOME", format!("{CACHE}/cargo-home"));
     Ok(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Promise: a changed source is built again; an unchanged one is not, wherever it is and however new.
+    #[test]
+    fn the_vmm_is_named_by_the_content_of_its_sources() {
+        let temp = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = temp.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        let lock = "[[package]]\nname = \"trapless-intc\"\n[[package]]\nname = \"libc\"\n\
+                    source = \"x\"\n[[package]]\nname = \"trapless-vmm\"\n";
+        write("Cargo.toml", "[workspace]");
+        write("vmm/Cargo.lock", lock);
+        write("vmm/src/main.rs", "1");
+        write("crates/intc/src/lib.rs", "1");
+        let key = || sources(temp.path()).unwrap();
+        let first = key();
+        write("vmm/src/main.rs", "1");
+        write("vmm/target/release/x", "1");
+        write("crates/intc/tests/x.rs", "1");
+        write("crates/hart/src/lib.rs", "1");
+        assert_eq!(key(), first);
+        let mut keys = vec![first];
+        for path in ["vmm/src/main.rs", "crates/intc/src/lib.rs", "Cargo.toml"] {
+            write(path, "[a]");
+            keys.push(key());
+        }
+        keys.sort();
+        keys.dedup();
+        assert_eq!(keys.len(), 4);
+    }
 }
