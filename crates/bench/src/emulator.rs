@@ -71,21 +71,8 @@ pub fn qemu(project: &Path, path: Option<&Path>) -> Result<Emulator> {
             let apt = Apt::open(&cache, Progress::auto())?;
             let tools = Tools::prepare(&cache, &apt, Progress::auto())?;
             let usr = tools.tree().join("usr");
-            let libraries = usr
-                .join("lib")
-                .join(format!("{}-linux-gnu", std::env::consts::ARCH));
+            let (loader, libraries) = trapless_images::tree::loader(tools.tree())?;
             environment.push(("QEMU_MODULE_DIR", libraries.join("qemu")));
-            let loader = std::fs::read_dir(&libraries)
-                .with_context(|| format!("cannot list {}", libraries.display()))?
-                .flatten()
-                .map(|entry| entry.path())
-                .find(|p| {
-                    p.file_name()
-                        .is_some_and(|n| n.to_string_lossy().starts_with("ld-linux-"))
-                })
-                .context(
-                    "the tool tree has no dynamic linker; remove .cache/trees to fetch it again",
-                )?;
             // A program of another Debian release cannot use this system's libraries.
             vec![
                 loader,

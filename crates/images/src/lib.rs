@@ -11,6 +11,7 @@ mod command;
 pub mod cpio;
 mod dpkg;
 mod elf;
+mod entry;
 pub mod error;
 pub mod files;
 pub mod images;

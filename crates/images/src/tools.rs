@@ -2,11 +2,11 @@
 
 use crate::apt::{Apt, Package, Request};
 use crate::cache::Cache;
-use crate::command::{missing, spawn_output, tail};
-use crate::error::{Error, Result, io};
+use crate::command::missing;
+use crate::entry::Entry;
+use crate::error::{Result, io};
 use crate::progress::Progress;
 use crate::tree;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -55,6 +55,7 @@ const TOOLS: &[&str] = &[
 pub struct Tools {
     tree: PathBuf,
     packages: Vec<Package>,
+    entry: Entry,
 }
 
 impl Tools {
@@ -72,7 +73,12 @@ impl Tools {
                 std::os::unix::fs::symlink(target, &link).map_err(io("create", &link))?;
             }
         }
-        Ok(Self { tree, packages })
+        let entry = Entry::find(cache, apt, progress)?;
+        Ok(Self {
+            tree,
+            packages,
+            entry,
+        })
     }
 
     /// The packages that [`Tools::prepare`] would use.
@@ -100,11 +106,8 @@ impl Tools {
     /// A command that runs `program` inside the tree, with `folders` visible at their own paths (besides `/tmp` and
     /// `/dev`) and the current folder kept if it lies in one of them.
     ///
-    /// Works as root, and as a user where unprivileged user namespaces are allowed. The machine's own mounts stay as
-    /// they are: all happens in a mount namespace of its own.
-    ///
     /// # Errors
-    /// If the mount points cannot be created, or namespaces are not allowed here.
+    /// If the mount points cannot be created.
     pub fn command(&self, program: &str, folders: &[&Path]) -> Result<Command> {
         let cwd = std::env::current_dir().unwrap_or_default();
         let kept = folders.iter().any(|f| cwd.starts_with(f));
@@ -121,45 +124,11 @@ impl Tools {
         places: &[(&Path, &Path)],
         cwd: &Path,
     ) -> Result<Command> {
-        let quote =
-            |path: &Path| format!("'{}'", path.display().to_string().replace('\'', r"'\''"));
-        let mut script = String::from("set -e; t=$1; shift\n");
         let system = ["/dev", "/proc", "/tmp"].map(|f| (Path::new(f), Path::new(f)));
-        for (folder, place) in system.iter().chain(places) {
-            let point = self.tree.join(place.strip_prefix("/").unwrap_or(place));
-            fs::create_dir_all(&point).map_err(io("create", &point))?;
-            script += &format!("mount --rbind {} \"$t\"{}\n", quote(folder), quote(place));
-        }
-        let enter = r#"cd "$0" && exec "$@""#;
-        script += &format!(
-            "exec chroot \"$t\" /bin/sh -c '{enter}' {} \"$@\"\n",
-            quote(cwd)
-        );
-
-        let mut probe = Command::new("unshare");
-        let user: &[&str] = if is_root() { &[] } else { &["--map-root-user"] };
-        probe.args(user).args(["--mount", "true"]);
-        let answer = spawn_output(&mut probe, "util-linux")?;
-        if !answer.status.success() {
-            return Err(Error::Command {
-                what: "entering the tool tree (run as root, or allow unprivileged user namespaces)"
-                    .into(),
-                status: answer.status.to_string(),
-                output: tail(&answer, 2),
-            });
-        }
-        let mut command = Command::new("unshare");
-        command.args(user).args([
-            "--mount",
-            "--propagation",
-            "private",
-            "sh",
-            "-c",
-            &script,
-            "sh",
-        ]);
-        command.arg(&self.tree).arg(program);
+        let places: Vec<_> = system.iter().chain(places).copied().collect();
+        let mut command = self.entry.command(&self.tree, &places, cwd)?;
         command
+            .arg(program)
             .env("PATH", "/usr/bin:/usr/sbin:/bin:/sbin")
             .env("LC_ALL", "C.UTF-8");
         for name in [
@@ -186,9 +155,4 @@ impl Tools {
             .map_err(|e| missing(command, "util-linux", e))?;
         Ok(status.code().unwrap_or(1))
     }
-}
-
-/// Whether this process runs as root.
-fn is_root() -> bool {
-    fs::metadata("/proc/self").is_ok_and(|m| std::os::unix::fs::MetadataExt::uid(&m) == 0)
 }

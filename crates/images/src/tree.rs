@@ -3,7 +3,7 @@
 use crate::apt::{Apt, Package};
 use crate::cache::{Cache, sha256_parts};
 use crate::dpkg;
-use crate::error::{Result, io};
+use crate::error::{Error, Result, io};
 use crate::progress::Progress;
 use crate::store::{Fetch, Store};
 use std::fs;
@@ -40,6 +40,29 @@ pub fn unpack(
     // The name appears only when all is there: an interrupted run leaves no half tree in use.
     fs::rename(&unfinished, &tree).map_err(io("write", &tree))?;
     Ok(tree)
+}
+
+/// The dynamic loader of a tree and the folder of its libraries. With them its programs run on a machine with
+/// another C library.
+///
+/// # Errors
+/// If the tree has none.
+pub fn loader(tree: &Path) -> Result<(PathBuf, PathBuf)> {
+    let libraries = tree
+        .join("usr/lib")
+        .join(format!("{}-linux-gnu", std::env::consts::ARCH));
+    let entries = fs::read_dir(&libraries).map_err(io("list", &libraries))?;
+    let named = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default();
+        name.to_string_lossy().starts_with("ld-linux-")
+    };
+    let loader = entries.flatten().map(|entry| entry.path()).find(named);
+    let loader = loader.ok_or_else(|| Error::Data {
+        path: libraries.clone(),
+        message: "no dynamic loader; remove the folder `trees` of the cache to fetch it again"
+            .into(),
+    })?;
+    Ok((loader, libraries))
 }
 
 /// The merged-/usr links that packages expect.
