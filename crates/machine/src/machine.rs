@@ -24,6 +24,9 @@ use crate::preset::{Engine, Interrupts, MachineConfig};
 use crate::protection::Tables;
 use crate::{Error, fdt, map};
 
+/// Largest signature of a program, in bytes; those of riscv-arch-test have some KiB.
+const MAX_SIGNATURE: u64 = 16 << 20;
+
 /// A machine with everything in it.
 pub struct Machine {
     pub(crate) config: MachineConfig,
@@ -353,6 +356,12 @@ impl Machine {
         let Some(len) = len else {
             return Err(fail("the program's signature lies outside RAM"));
         };
+        if len > MAX_SIGNATURE {
+            return Err(Error::Invalid(format!(
+                "the program's signature would have {len} bytes, more than 16 MiB; \
+                 correct its symbols begin_signature and end_signature"
+            )));
+        }
         let mut bytes = vec![0; len as usize];
         self.ram
             .guest_memory()

@@ -115,6 +115,8 @@ impl Peripherals {
             } else {
                 (*input).clone()
             },
+            listener: Listener::default(),
+            unread: VecDeque::new(),
         };
         let rtc = GoldfishRtc::new(
             Box::new((*clock).clone()),
@@ -188,6 +190,14 @@ impl ConsoleInput {
 }
 
 impl ConsoleInput {
+    /// What a driver has thrown away unread while it set up its device comes again, before the rest.
+    fn take_back(&self, unread: &mut VecDeque<u8>) {
+        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for byte in unread.drain(..).rev() {
+            queue.push_front(byte);
+        }
+    }
+
     /// Offers up to `room` waiting bytes to a device; those it takes are gone.
     fn pass_on(&self, room: usize, take: impl FnOnce(&[u8]) -> usize) {
         let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -199,26 +209,94 @@ impl ConsoleInput {
     }
 }
 
-/// The UART with its input line: whenever the guest makes room, waiting input follows.
+/// The UART with its input line: whenever a guest that listens makes room, waiting input follows.
 struct ConsoleUart {
     uart: Uart,
     input: ConsoleInput,
+    listener: Listener,
+    /// What the receiver holds, that is: what the guest has not read yet.
+    unread: VecDeque<u8>,
+}
+
+impl ConsoleUart {
+    const DATA: u64 = 0;
+    /// Clears the receiver, or switches its FIFO, which clears it, too.
+    const FCR: u64 = 2;
+}
+
+/// Whether the guest wants input. A driver empties the receiver before it is ready, perhaps several times:
+/// what arrives then is lost, so whoever types waits until somebody listens.
+#[derive(Default)]
+struct Listener {
+    /// The divisor latch covers the first two registers.
+    latch: bool,
+    /// The interrupt for received data is enabled (IER).
+    interrupt: bool,
+    /// Reads of the line status since the last access to another register: a guest that polls.
+    polls: u32,
+}
+
+impl Listener {
+    const IER: u64 = 1;
+    const LCR: u64 = 3;
+    const LSR: u64 = 5;
+    /// More reads of the line status in a row than a driver makes that waits until it may transmit.
+    const POLLING: u32 = 16;
+
+    fn read(&mut self, register: u64) {
+        if register == Self::LSR {
+            self.polls = self.polls.saturating_add(1);
+        } else if register != 0 || self.latch {
+            // Polling goes on when what it found has been read.
+            self.polls = 0;
+        }
+    }
+
+    fn write(&mut self, register: u64, value: u8) {
+        self.polls = 0;
+        match register {
+            Self::LCR => self.latch = value & 0x80 != 0,
+            Self::IER if !self.latch => self.interrupt = value & 1 != 0,
+            _ => {}
+        }
+    }
+
+    fn listens(&self) -> bool {
+        self.interrupt || self.polls >= Self::POLLING
+    }
 }
 
 impl MmioDevice for ConsoleUart {
     fn read(&mut self, offset: u64, data: &mut [u8]) {
+        if offset == Self::DATA && !self.listener.latch {
+            self.unread.pop_front();
+        }
         self.uart.read(offset, data);
+        self.listener.read(offset);
         self.poll();
     }
 
     fn write(&mut self, offset: u64, data: &[u8]) {
+        let room = self.uart.input_capacity();
         self.uart.write(offset, data);
+        if offset == Self::FCR && self.uart.input_capacity() > room {
+            self.input.take_back(&mut self.unread);
+        }
+        self.listener
+            .write(offset, data.first().copied().unwrap_or(0));
         self.poll();
     }
 
     fn poll(&mut self) {
+        if !self.listener.listens() {
+            return;
+        }
         let room = self.uart.input_capacity();
-        self.input.pass_on(room, |bytes| self.uart.enqueue(bytes));
+        self.input.pass_on(room, |bytes| {
+            let taken = self.uart.enqueue(bytes);
+            self.unread.extend(&bytes[..taken]);
+            taken
+        });
     }
 }
 

@@ -202,12 +202,12 @@ fn machine_without_anything_to_wait_for_is_idle() {
     assert_eq!(run(&mut machine), Outcome::Idle);
 }
 
-/// Waits for the UART through the PLIC (M-mode context of hart 0), echoes each byte, and powers off
-/// after `q`.
-fn echo() -> Asm {
-    const UART: u64 = 0x1000_0000;
+const UART: u64 = 0x1000_0000;
+
+/// After `a`, waits for the UART through the PLIC (M-mode context of hart 0), echoes each byte, and
+/// powers off after `q`.
+fn echo(mut a: Asm) -> Asm {
     const PLIC: u64 = 0xc00_0000;
-    let mut a = Asm::default();
     a.addi(T1, ZERO, 1);
     a.li(T0, PLIC + 4 * 10).sw(T1, T0, 0);
     a.li(T0, UART).sb(T1, T0, 1);
@@ -232,7 +232,12 @@ fn echo() -> Asm {
 fn console_input_arrives_at_its_time() {
     let output = Output::default();
     let peripherals = trapless_machine::Peripherals::new(Box::new(output.clone()));
-    let mut machine = Machine::boot(config("sbi", 1), &echo().payload(), peripherals).unwrap();
+    let mut machine = Machine::boot(
+        config("sbi", 1),
+        &echo(Asm::default()).payload(),
+        peripherals,
+    )
+    .unwrap();
     assert_eq!(run(&mut machine), Outcome::Idle);
     machine.input(7_000_000, b"later ");
     machine.input(3_000_000, b"first ");
@@ -248,6 +253,48 @@ fn console_input_arrives_at_its_time() {
     machine.input(0, b"q");
     assert_eq!(run(&mut machine), Outcome::PoweredOff);
     assert_eq!(output.text(), format!("first later {}q", "x".repeat(1000)));
+}
+
+/// Promise: what is typed before a driver is ready reaches it. As Linux's driver of the 8250 does, this one
+/// empties the receiver, reads it, enables its interrupt, and then switches the FIFO on, which empties
+/// it again.
+#[test]
+fn console_input_waits_for_a_driver() {
+    let mut a = Asm::default();
+    a.li(T0, UART).li(T1, 7);
+    a.sb(T1, T0, 2)
+        .sb(ZERO, T0, 2)
+        .lbu(T1, T0, 5)
+        .lbu(T1, T0, 0);
+    a.li(T1, 1).sb(T1, T0, 1).sb(T1, T0, 2);
+    let output = Output::default();
+    let peripherals = trapless_machine::Peripherals::new(Box::new(output.clone()));
+    let mut machine = Machine::boot(config("sbi", 1), &echo(a).payload(), peripherals).unwrap();
+    machine.input(0, b"typed ahead, q");
+    assert_eq!(run(&mut machine), Outcome::PoweredOff);
+    assert_eq!(output.text(), "typed ahead, q");
+}
+
+/// Promise: a guest that polls the line status, as boot loaders do, gets input without any interrupt.
+#[test]
+fn console_input_reaches_a_guest_that_polls() {
+    let mut a = Asm::default();
+    a.li(S1, UART);
+    let (poll, off) = (a.here(), a.label());
+    a.lbu(T0, S1, 5).andi(T0, T0, 1).beq(T0, ZERO, poll);
+    a.lbu(T0, S1, 0)
+        .sb(T0, S1, 0)
+        .addi(T1, T0, -(b'q' as i32))
+        .beq(T1, ZERO, off)
+        .j(poll);
+    a.bind(off);
+    a.power_off();
+    let output = Output::default();
+    let peripherals = trapless_machine::Peripherals::new(Box::new(output.clone()));
+    let mut machine = Machine::boot(config("sbi", 1), &a.payload(), peripherals).unwrap();
+    machine.input(0, b"polled q");
+    assert_eq!(run(&mut machine), Outcome::PoweredOff);
+    assert_eq!(output.text(), "polled q");
 }
 
 #[derive(Default)]
