@@ -247,12 +247,25 @@ impl Experiment {
         let harts = guest_harts.unwrap_or(self.guest.harts);
         let mut line = format!(
             "trapless.run={} trapless.cpus={harts} trapless.memory={}",
-            self.name, self.guest.memory
+            self.name,
+            self.guest_memory(harts)
         );
         for (name, value) in self.values(given)? {
             let _ = write!(line, " trapless.param.{name}={value}");
         }
         Ok(line)
+    }
+
+    /// RAM of a guest with `harts` vCPUs, as VMMs take it: what the experiment says, or more if so many
+    /// vCPUs need more. With 64 MiB and 4 MiB for each vCPU a guest of 64 has room for its image, and for
+    /// what Linux sets aside for each CPU.
+    #[must_use]
+    pub fn guest_memory(&self, harts: u32) -> String {
+        let needed = 64 + 4 * u64::from(harts);
+        match mebibytes(&self.guest.memory) {
+            Some(stated) if stated < needed => format!("{needed}M"),
+            _ => self.guest.memory.clone(),
+        }
     }
 
     /// Side and name in the markers around the measured part.
@@ -283,6 +296,17 @@ pub fn toml_files(folder: &Path) -> Result<Vec<PathBuf>> {
         .collect();
     files.sort();
     Ok(files)
+}
+
+/// `256M` or `1G` in MiB.
+fn mebibytes(memory: &str) -> Option<u64> {
+    let digits = memory.trim_end_matches(['M', 'G']);
+    let factor = match &memory[digits.len()..] {
+        "M" => 1,
+        "G" => 1024,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(factor)
 }
 
 fn is_word(name: &str) -> bool {
@@ -325,6 +349,17 @@ mod tests {
             line.contains("trapless.cpus=3") && line.ends_with("wakeups=7"),
             "{line}"
         );
+    }
+
+    /// Promise: more vCPUs get the memory they need; the usual number leaves it as the experiment says.
+    #[test]
+    fn memory_grows_with_vcpus() {
+        let timer = load(TIMER).unwrap();
+        assert_eq!(timer.guest_memory(1), "256M");
+        assert_eq!(timer.guest_memory(48), "256M");
+        assert_eq!(timer.guest_memory(64), "320M");
+        let large = load(&TIMER.replace("256M", "1G")).unwrap();
+        assert_eq!(large.guest_memory(64), "1G");
     }
 
     #[test]
