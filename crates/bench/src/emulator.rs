@@ -1,5 +1,5 @@
-//! The commands that run the same guest: QEMU of the tool tree, the `trapless` command, and this program with other receivers
-//! of events.
+//! The commands that run the same guest: QEMU of the tool tree, the `trapless` command, and this
+//! program with other receivers of events.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,8 @@ use trapless_images::{Apt, Cache, PackageVersion, Progress, Tools};
 use crate::rows::Scenario;
 use crate::setting::{HARTS, MEMORY, Sinks};
 
-/// Words of every kernel command line. The self-tests of the kernel's ciphers keep a hart busy for seconds after the boot.
+/// Words of every kernel command line. The self-tests of the kernel's ciphers keep a hart busy for
+/// seconds after the boot.
 const APPEND: &str = "console=ttyS0 quiet cryptomgr.notests";
 
 /// How to start one emulator.
@@ -61,7 +62,8 @@ impl Images {
     }
 }
 
-/// QEMU at `path`, or of the tool tree. Its modules must be its own: those of the system's QEMU are another version.
+/// QEMU at `path`, or of the tool tree. Its modules must be its own: those of the system's QEMU are
+/// another version.
 pub fn qemu(project: &Path, path: Option<&Path>) -> Result<Emulator> {
     let mut environment = Vec::new();
     let command = match path {

@@ -1,5 +1,6 @@
-//! A machine as `trapless boot` makes it, with chosen receivers of events: the difference is what the ledger costs. Says on
-//! standard error how much it had executed at each marker line and at its end.
+//! A machine as `trapless boot` makes it, with chosen receivers of events: the difference is what
+//! the ledger costs. Says on standard error how much it had executed at each marker line and at its
+//! end.
 
 use std::fs::File;
 use std::io::{BufWriter, Write, stdout};
@@ -49,10 +50,12 @@ impl<S: Sink> Sink for Kept<S> {
     }
 }
 
-/// Virtual time between two looks at the console, in cycles; so exact are the counts of instructions.
+/// Virtual time between two looks at the console, in cycles; so exact are the counts of
+/// instructions.
 const SLICE: u64 = 100_000;
 
-/// Shows the console, and keeps marker lines until somebody takes them. Characters appear at once, as with `trapless boot`.
+/// Shows the console, and keeps marker lines until somebody takes them. Characters appear at once,
+/// as with `trapless boot`.
 #[derive(Clone, Default)]
 struct Console(Arc<Mutex<Vec<u8>>>);
 

@@ -1,11 +1,14 @@
-//! `trapless-bench`: speed and memory of Trapless and QEMU 10 side by side, on the same firmware, kernel, files and programs.
+//! `trapless-bench`: speed and memory of Trapless and QEMU 10 side by side, on the same firmware,
+//! kernel, files and programs.
 //!
 //! ```text
 //! rows (what is measured) -> scenario (one boot: image, command line) -> emulator (the command)
-//!   -> session (runs it, notes when each marker line arrives, and its memory) -> results (medians, ratios, table, JSON)
+//!   -> session (runs it, notes when each marker line arrives, and its memory)
+//!   -> results (medians, ratios, table, JSON)
 //! ```
 //!
-//! Time is always the host's: the moment at which a marker line of the guest arrives here, or the process begins or ends.
+//! Time is always the host's: the moment at which a marker line of the guest arrives here, or the
+//! process begins or ends.
 
 mod clock;
 mod console;

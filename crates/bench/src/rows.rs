@@ -84,7 +84,8 @@ pub struct Scenario {
     pub append: &'static str,
     /// Most seconds it may take.
     pub limit: u64,
-    /// Instead of QEMU and `trapless`: this program with these receivers of events. The first is what the others are compared with.
+    /// Instead of QEMU and `trapless`: this program with these receivers of events. The first is
+    /// what the others are compared with.
     pub variants: Option<&'static [Sinks]>,
     /// What is measured.
     pub rows: &'static [Row],

@@ -22,8 +22,8 @@ const CONSOLE: usize = 1 << 20;
 
 /// What was seen.
 pub struct Session {
-    /// When `begin` lines ended and `end` lines began: a marker takes a while on a slow console, and that belongs to neither
-    /// side of it.
+    /// When `begin` lines ended and `end` lines began: a marker takes a while on a slow console,
+    /// and that belongs to neither side of it.
     begins: BTreeMap<String, Moment>,
     ends: BTreeMap<String, (Moment, i32)>,
     exit: Option<Moment>,
@@ -134,7 +134,8 @@ pub fn run(
             settled = Some(Instant::now());
         }
         if !open {
-            // The end of its output is the end of the process, or nearly so; its times go when it has been waited for.
+            // The end of its output is the end of the process, or nearly so; its times go when it
+            // has been waited for.
             session.exit = Some(watch.now());
             let status = child.0.wait().context("cannot wait for the emulator")?;
             if !status.success() {
@@ -253,8 +254,8 @@ impl Session {
         })
     }
 
-    /// How many of the [`COUNTS`](crate::counts::COUNTS) called `what` there were in a row, if the emulator
-    /// says so.
+    /// How many of the [`COUNTS`](crate::counts::COUNTS) called `what` there were in a row, if the
+    /// emulator says so.
     pub fn count(&self, row: &Row, what: &str) -> Option<f64> {
         let note = |moment: &str| self.notes.get(&format!("{moment}: {what}")).copied();
         let at = |mark| match mark {

@@ -34,7 +34,8 @@ pub enum Feature {
     PreciseTimer,
     /// Privileged behaviour close enough to the ratified specifications (QEMU 7.2 is not).
     Privileged,
-    /// Follows the specification in the corners where QEMU is known not to (docs/isa-differences.md).
+    /// Follows the specification in the corners where QEMU is known not to
+    /// (docs/isa-differences.md).
     Exact,
     /// IMSICs, an APLIC, Smaia and Ssaia.
     Aia,

@@ -69,7 +69,8 @@ pub struct Guest {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Host {
-    /// Number of harts of the machine unless the user says otherwise; by default as many as the guest.
+    /// Number of harts of the machine unless the user says otherwise; by default as many as the
+    /// guest.
     pub harts: Option<u32>,
     /// Shell script that starts the guest (`vmm_start`, `vmm_wait`); by default it does only that.
     pub script: Option<String>,
@@ -256,9 +257,9 @@ impl Experiment {
         Ok(line)
     }
 
-    /// RAM of a guest with `harts` vCPUs, as VMMs take it: what the experiment says, or more if so many
-    /// vCPUs need more. With 64 MiB and 4 MiB for each vCPU a guest of 64 has room for its image, and for
-    /// what Linux sets aside for each CPU.
+    /// RAM of a guest with `harts` vCPUs, as VMMs take it: what the experiment says, or more if so
+    /// many vCPUs need more. With 64 MiB and 4 MiB for each vCPU a guest of 64 has room for its
+    /// image, and for what Linux sets aside for each CPU.
     #[must_use]
     pub fn guest_memory(&self, harts: u32) -> String {
         let needed = 64 + 4 * u64::from(harts);
@@ -351,7 +352,8 @@ mod tests {
         );
     }
 
-    /// Promise: more vCPUs get the memory they need; the usual number leaves it as the experiment says.
+    /// Promise: more vCPUs get the memory they need; the usual number leaves it as the experiment
+    /// says.
     #[test]
     fn memory_grows_with_vcpus() {
         let timer = load(TIMER).unwrap();
@@ -428,7 +430,8 @@ mod tests {
             let line = experiment
                 .host_command_line(&BTreeMap::new(), None)
                 .unwrap();
-            // riscv64 Linux takes 1024 bytes without a word about the rest; room for larger values and other words.
+            // riscv64 Linux takes 1024 bytes without a word about the rest; room for larger values
+            // and other words.
             assert!(line.len() < 850, "{}: {line}", experiment.name);
         }
         let names: Vec<_> = all.into_iter().map(|e| e.name).collect();

@@ -1,7 +1,7 @@
 //! Experiments: workloads that run in a guest, what they measure and what they print.
 //!
-//! Each is one TOML file in `experiments/`. The scripts in it go into images (`trapless-images`); the
-//! words that start one stand on the host's kernel command line
+//! Each is one TOML file in `experiments/`. The scripts in it go into images (`trapless-images`);
+//! the words that start one stand on the host's kernel command line
 //! ([`Experiment::host_command_line`]).
 
 pub mod error;

@@ -41,7 +41,8 @@ impl FromStr for Value {
     }
 }
 
-/// Something that the user can set: a whole number from `minimum` to `maximum`, or one of `choices`.
+/// Something that the user can set: a whole number from `minimum` to `maximum`, or one of
+/// `choices`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameter {

@@ -1,7 +1,7 @@
 //! Which registers there are: numbers, names and gdb's target description.
 //!
-//! Numbers and feature names are those of gdb (`riscv-tdep.h`, manual section "RISC-V Features"), so
-//! that `info registers csr`, the decoding of `mstatus` and convenience like `$sp` work.
+//! Numbers and feature names are those of gdb (`riscv-tdep.h`, manual section "RISC-V Features"),
+//! so that `info registers csr`, the decoding of `mstatus` and convenience like `$sp` work.
 
 use std::num::NonZeroUsize;
 

@@ -19,10 +19,11 @@
 //! # }
 //! ```
 //!
-//! Every hart is a thread. Breakpoints and watchpoints are checks before each instruction: memory is
-//! not patched, there is no limit to their number, and they hold for all harts by virtual address.
-//! While there are none the machine runs at full speed. A stop does not move block ends, so a run
-//! that is only looked at ends in the same state, with the same ledger, as one without gdb.
+//! Every hart is a thread. Breakpoints and watchpoints are checks before each instruction: memory
+//! is not patched, there is no limit to their number, and they hold for all harts by virtual
+//! address. While there are none the machine runs at full speed. A stop does not move block ends,
+//! so a run that is only looked at ends in the same state, with the same ledger, as one without
+//! gdb.
 //!
 //! | module | subject |
 //! |---|---|
@@ -52,7 +53,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens on `address`: `HOST:PORT`, or `:PORT` for this computer only. Port 0 takes a free one.
+    /// Listens on `address`: `HOST:PORT`, or `:PORT` for this computer only. Port 0 takes a free
+    /// one.
     ///
     /// # Errors
     /// [`Error::Listen`] if the address is malformed or in use.

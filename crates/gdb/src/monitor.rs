@@ -17,8 +17,8 @@ pub fn describe(hart: &Hart) -> String {
     format!("hart {} {}-mode{wait}", hart.id(), hart.mode())
 }
 
-/// Executes `command`, which may change whether memory addresses are `physical`; the answer ends with
-/// a newline.
+/// Executes `command`, which may change whether memory addresses are `physical`; the answer ends
+/// with a newline.
 pub fn command(command: &str, machine: &Machine, physical: &mut bool) -> String {
     let words: Vec<&str> = command.split_whitespace().collect();
     match words.as_slice() {

@@ -33,9 +33,9 @@ const SLICE_CYCLES: u64 = 50_000_000;
 const SLICE_FAST: u64 = 8_000_000;
 const SLICE_OBSERVED: u64 = 1_000_000;
 
-/// Runs `machine` under gdb's control until it ends, gdb kills it, or `host` has enough. The machine
-/// does not run before the first gdb has connected; after `detach` it runs on and another gdb may
-/// connect.
+/// Runs `machine` under gdb's control until it ends, gdb kills it, or `host` has enough. The
+/// machine does not run before the first gdb has connected; after `detach` it runs on and another
+/// gdb may connect.
 ///
 /// # Errors
 /// [`Error::Accept`]. A connection that breaks counts as a `detach`.

@@ -86,7 +86,8 @@ impl<'m> Debugger<'m> {
         Ok(())
     }
 
-    /// Splits a range of `tid`'s addresses into physical pieces inside pages, as far as it is mapped.
+    /// Splits a range of `tid`'s addresses into physical pieces inside pages, as far as it is
+    /// mapped.
     fn pieces(&mut self, tid: Tid, start: u64, len: usize) -> Vec<(u64, usize)> {
         let mut pieces = Vec::new();
         let mut done = 0;
@@ -322,8 +323,8 @@ impl MultiThreadRangeStepping for Debugger<'_> {
 }
 
 impl MultiThreadSchedulerLocking for Debugger<'_> {
-    /// Harts share one clock: the others cannot stand still for long. They go on, but are held where
-    /// they would miss a breakpoint that gdb has lifted while it steps a hart over it.
+    /// Harts share one clock: the others cannot stand still for long. They go on, but are held
+    /// where they would miss a breakpoint that gdb has lifted while it steps a hart over it.
     fn set_resume_action_scheduler_lock(&mut self) -> Result<(), Infallible> {
         self.breaks.only = Some(self.named.clone());
         Ok(())

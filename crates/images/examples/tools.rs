@@ -1,6 +1,6 @@
 //! `tools vmm`: builds the VMM and prints its path. `tools tree`: prints the tool tree's path.
-//! `tools image NAME`: makes an image and prints its path.
-//! `tools chroot CMD...`: runs a command inside the tree, with the project and the cache visible at their own paths.
+//! `tools image NAME`: makes an image and prints its path. `tools chroot CMD...`: runs a command
+//! inside the tree, with the project and the cache visible at their own paths.
 
 use std::path::{Path, PathBuf};
 use trapless_images::{Apt, Cache, Images, Progress, Result, Tools, vmm};

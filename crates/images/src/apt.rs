@@ -1,4 +1,5 @@
-//! apt with a private configuration: another release and architecture without touching the machine's own state.
+//! apt with a private configuration: another release and architecture without touching the
+//! machine's own state.
 
 use crate::cache::{Cache, sha256_parts};
 use crate::command::{spawn_output, tail};
@@ -102,7 +103,8 @@ impl Apt {
             suites.push((security, format!("{SUITE}-security")));
         }
         suites.push((&mirror.main, SUITE.to_owned()));
-        // Updates and security fixes are welcome, but a mirror may not carry them or be amid a change: then the release alone.
+        // Updates and security fixes are welcome, but a mirror may not carry them or be amid a
+        // change: then the release alone.
         let mut reason = String::new();
         for chosen in [&suites[..], &suites[suites.len() - 1..]] {
             let lines: Vec<String> = chosen
@@ -131,7 +133,8 @@ impl Apt {
         })
     }
 
-    /// Resolves a request to exact packages, sorted by name. The answer is kept until the lists are renewed.
+    /// Resolves a request to exact packages, sorted by name. The answer is kept until the lists are
+    /// renewed.
     ///
     /// # Errors
     /// [`Error::Resolve`] if a package is not in the archive.
@@ -183,7 +186,8 @@ impl Apt {
         }
     }
 
-    /// Downloads `uri`s to files with apt's own transport (its proxy settings apply); the caller checks what arrived.
+    /// Downloads `uri`s to files with apt's own transport (its proxy settings apply); the caller
+    /// checks what arrived.
     pub(crate) fn download_command(&self, files: &[(&Package, PathBuf)]) -> Result<Command> {
         let mut command = Command::new("/usr/lib/apt/apt-helper");
         command
@@ -204,7 +208,8 @@ impl Apt {
         fs::write(&path, text).map_err(io("write", &path))
     }
 
-    /// Writes the configuration for packages of `arch`. The machine's settings (a proxy, say) stay, its hooks do not.
+    /// Writes the configuration for packages of `arch`. The machine's settings (a proxy, say) stay,
+    /// its hooks do not.
     fn config(&self, arch: &str) -> Result<PathBuf> {
         let foreign = if arch == "riscv64" {
             self.native.as_str()

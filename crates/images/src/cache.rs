@@ -1,4 +1,5 @@
-//! The cache folder: package files named by their SHA-256, trees and images named by what they were made from.
+//! The cache folder: package files named by their SHA-256, trees and images named by what they were
+//! made from.
 
 use crate::error::{Result, io};
 use sha2::{Digest, Sha256};
@@ -18,14 +19,14 @@ pub struct Cache {
 /// Keeps other processes away from a part of the cache until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Lock {
-    /// `None` in a cache of somebody else who does not work there: nothing can be changed, and what is
-    /// finished stays as it is.
+    /// `None` in a cache of somebody else who does not work there: nothing can be changed, and what
+    /// is finished stays as it is.
     _file: Option<File>,
 }
 
 impl Cache {
-    /// Opens the cache: `TRAPLESS_CACHE` if set, else `.cache` in the project folder, or that of the user
-    /// if nobody has made one there and this user cannot.
+    /// Opens the cache: `TRAPLESS_CACHE` if set, else `.cache` in the project folder, or that of
+    /// the user if nobody has made one there and this user cannot.
     ///
     /// A cache that belongs to another user serves what is finished in it.
     ///
@@ -41,8 +42,8 @@ impl Cache {
         }
     }
 
-    /// The user's own: `trapless` in `XDG_CACHE_HOME` or `~/.cache`. `None` if the user has named a cache,
-    /// or has no home.
+    /// The user's own: `trapless` in `XDG_CACHE_HOME` or `~/.cache`. `None` if the user has named a
+    /// cache, or has no home.
     #[must_use]
     pub fn of_user() -> Option<Result<Self>> {
         if std::env::var_os(VARIABLE).is_some() {
@@ -77,8 +78,8 @@ impl Cache {
         Ok(path)
     }
 
-    /// Waits until no other process works on `name` and keeps others out until the result is dropped. In
-    /// the cache of another user it waits for that user only.
+    /// Waits until no other process works on `name` and keeps others out until the result is
+    /// dropped. In the cache of another user it waits for that user only.
     pub(crate) fn lock(&self, name: &str) -> Result<Lock> {
         let path = self.root.join("locks").join(name);
         let created = self.folder("locks").and_then(|_| {
@@ -137,7 +138,8 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
-    /// Promise: two processes never work on the same thing, and one reads what another user has finished.
+    /// Promise: two processes never work on the same thing, and one reads what another user has
+    /// finished.
     #[test]
     fn a_cache_that_cannot_be_written_can_still_be_locked_for_reading() {
         let temp = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! Writer of the "newc" cpio format, the form of initial RAM file systems (Linux, `initramfs/buffer-format`).
+//! Writer of the "newc" cpio format, the form of initial RAM file systems (Linux,
+//! `initramfs/buffer-format`).
 //!
 //! The same entries in the same order give the same bytes: times are 0, the owner is root.
 

@@ -7,8 +7,8 @@ use crate::progress::Progress;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Unpacks each of `packages` from the file at the same place in `files`. `unpack` is given both, and
-/// calls [`extract`]; progress is shown as `title`.
+/// Unpacks each of `packages` from the file at the same place in `files`. `unpack` is given both,
+/// and calls [`extract`]; progress is shown as `title`.
 ///
 /// # Errors
 /// The first error of `unpack`.

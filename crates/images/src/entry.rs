@@ -1,14 +1,15 @@
-//! Ways into a tree of another system: programs run as if the tree were the root folder, with folders of this
-//! machine at places in it.
+//! Ways into a tree of another system: programs run as if the tree were the root folder, with
+//! folders of this machine at places in it.
 //!
 //! | way | needs |
 //! |---|---|
 //! | mount namespace and `chroot` | root, or user namespaces for everybody |
 //! | PRoot | `ptrace` of own children: any user, also in a container with the usual limits |
 //!
-//! PRoot translates the paths in system calls, which makes programs slower. It does not know the newer system
-//! calls that take paths; `enosys` lets those fail as if the kernel were older, and C libraries then use the old
-//! ones. Both come from Debian and run with the dynamic loader and C library of their own release.
+//! PRoot translates the paths in system calls, which makes programs slower. It does not know the
+//! newer system calls that take paths; `enosys` lets those fail as if the kernel were older, and C
+//! libraries then use the old ones. Both come from Debian and run with the dynamic loader and C
+//! library of their own release.
 
 use crate::apt::{Apt, Request};
 use crate::cache::Cache;
@@ -75,8 +76,8 @@ impl Entry {
         })
     }
 
-    /// A command that lacks only the program, which it runs in `tree`, in the folder `cwd` there, with each
-    /// (folder, place) of `places` visible.
+    /// A command that lacks only the program, which it runs in `tree`, in the folder `cwd` there,
+    /// with each (folder, place) of `places` visible.
     ///
     /// # Errors
     /// If the mount points cannot be created.

@@ -1,4 +1,5 @@
-//! Files out of packages, each package unpacked into a folder of its own, so that every file is known to come from one.
+//! Files out of packages, each package unpacked into a folder of its own, so that every file is
+//! known to come from one.
 
 use crate::apt::Package;
 use crate::cache::Cache;
@@ -84,7 +85,8 @@ impl PackageFiles {
         })
     }
 
-    /// Finds the only file or folder whose path matches `pattern`, in which `*` stands for any part of a last component.
+    /// Finds the only file or folder whose path matches `pattern`, in which `*` stands for any part
+    /// of a last component.
     ///
     /// # Errors
     /// If there is none or more than one.
@@ -138,7 +140,8 @@ impl PackageFiles {
         found
     }
 
-    /// The programs and the shared libraries and program interpreters they need: path in the image -> (package, file).
+    /// The programs and the shared libraries and program interpreters they need: path in the image
+    /// -> (package, file).
     ///
     /// # Errors
     /// If a program or library is in no package or is not an ELF file.

@@ -98,7 +98,8 @@ impl Images {
             .collect()
     }
 
-    /// Makes the image `name` (a recipe, `vmm` or `kvm-selftests`), or finds it in the cache and checks that it is undamaged.
+    /// Makes the image `name` (a recipe, `vmm` or `kvm-selftests`), or finds it in the cache and
+    /// checks that it is undamaged.
     ///
     /// # Errors
     /// If there is no such recipe, or a package or tool it needs cannot be had.
@@ -126,7 +127,8 @@ impl Images {
         }
     }
 
-    /// The cache in use belongs to another user and lacks something: from now on the user's own is used.
+    /// The cache in use belongs to another user and lacks something: from now on the user's own is
+    /// used.
     fn leave_cache(&mut self, denied: Error) -> Result<()> {
         let own = match Cache::of_user() {
             Some(own) => own?,

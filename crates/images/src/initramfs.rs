@@ -11,8 +11,8 @@ use std::fs;
 use std::io::BufWriter;
 use std::path::Path;
 
-/// Writes the archive to `path`. `inside` and `own` are other images and files of the project by their path in the archive;
-/// packages that contribute are added to `used`.
+/// Writes the archive to `path`. `inside` and `own` are other images and files of the project by
+/// their path in the archive; packages that contribute are added to `used`.
 pub(crate) fn write(
     recipe: &Recipe,
     files: &PackageFiles,

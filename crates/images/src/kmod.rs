@@ -1,4 +1,5 @@
-//! Kernel modules of the project (`linux/`), built against Debian's headers of exactly the kernel in the images.
+//! Kernel modules of the project (`linux/`), built against Debian's headers of exactly the kernel
+//! in the images.
 //!
 //! A script of the project builds them inside the tool tree. It is called with up to three folders:
 //!
@@ -11,8 +12,9 @@
 //!
 //! It may write below OUT, the current folder, `BUILD_DIR` and `TMPDIR`, and nowhere else.
 //!
-//! `KCFLAGS`, `KAFLAGS` and `MAKEFLAGS` are set: no debugging information, as many jobs as processors. All folders have
-//! fixed names in the tree, so that the same sources give the same modules wherever the project and its cache are.
+//! `KCFLAGS`, `KAFLAGS` and `MAKEFLAGS` are set: no debugging information, as many jobs as
+//! processors. All folders have fixed names in the tree, so that the same sources give the same
+//! modules wherever the project and its cache are.
 
 use crate::apt::{Apt, Package, Request};
 use crate::cache::{Cache, sha256_parts};

@@ -1,8 +1,9 @@
 //! Kernels, firmware and guest images from Debian packages.
 //!
 //! ```text
-//! mirror -> Apt (private lists, exact versions) -> Store (files by SHA-256) -> tree (unpacked) -> images
-//!                                                                               Tools -> the VMM, kernel modules
+//! mirror -> Apt (private lists, exact versions) -> Store (files by SHA-256) -> tree (unpacked)
+//!   tree -> images
+//!   tree -> Tools, run by way of entry -> the VMM, kernel modules
 //! ```
 
 pub mod apt;

@@ -31,7 +31,8 @@ impl Mirror {
         Self::from_sources(&read_sources(Path::new("/etc/apt")), &release).ok_or(Error::NoMirror)
     }
 
-    /// Picks the archive of the running Debian release among `sources`; `os_release` is the text of `/etc/os-release`.
+    /// Picks the archive of the running Debian release among `sources`; `os_release` is the text of
+    /// `/etc/os-release`.
     fn from_sources(sources: &[Source], os_release: &str) -> Option<Self> {
         let codename = os_release
             .lines()

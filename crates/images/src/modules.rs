@@ -1,7 +1,8 @@
 //! Kernel modules: what a module needs, in load order, and the `modules.dep` that `modprobe` reads.
 //!
-//! Debian makes `modules.dep` when a kernel is installed; images are made without installing one, so the dependencies are
-//! taken from the modules themselves (`depends=` and `softdep=` in section `.modinfo`).
+//! Debian makes `modules.dep` when a kernel is installed; images are made without installing one,
+//! so the dependencies are taken from the modules themselves (`depends=` and `softdep=` in section
+//! `.modinfo`).
 
 use crate::elf;
 use crate::error::{Error, Result, io};
@@ -24,7 +25,8 @@ pub struct Module {
 
 /// Collects `wanted` and all they need; each module comes after those it depends on.
 ///
-/// `folder` is `/lib/modules/RELEASE` of an unpacked kernel package. Modules built into the kernel are left out.
+/// `folder` is `/lib/modules/RELEASE` of an unpacked kernel package. Modules built into the kernel
+/// are left out.
 ///
 /// # Errors
 /// If a wanted module does not exist or a module file is damaged.
@@ -53,7 +55,8 @@ pub fn collect(folder: &Path, wanted: &[String]) -> Result<Vec<Module>> {
 
 /// The text of `modules.dep` for `modules`, which are in load order.
 ///
-/// Each line names all modules that are needed, directly or not; `modprobe` loads them from the last to the first.
+/// Each line names all modules that are needed, directly or not; `modprobe` loads them from the
+/// last to the first.
 #[must_use]
 pub fn modules_dep(modules: &[Module]) -> String {
     let mut text = String::new();
@@ -92,7 +95,8 @@ struct Order<'a> {
 }
 
 impl Order<'_> {
-    /// Depth first, so that what is needed comes first. A cycle of soft dependencies is entered once.
+    /// Depth first, so that what is needed comes first. A cycle of soft dependencies is entered
+    /// once.
     fn visit(&mut self, name: &str, required: bool) -> std::result::Result<(), Missing> {
         let name = name.replace('-', "_");
         if self.builtin.contains(&name) || !self.seen.insert(name.clone()) {
@@ -106,7 +110,8 @@ impl Order<'_> {
             };
         };
         for needed in &module.depends {
-            // A soft dependency may name an alias (`crypto-crc32c`) that the kernel satisfies itself.
+            // A soft dependency may name an alias (`crypto-crc32c`) that the kernel satisfies
+            // itself.
             self.visit(needed, false)?;
         }
         self.done.push(module);

@@ -46,7 +46,8 @@ pub struct Recipe {
     /// Packages, fetched with all they depend on.
     #[serde(default)]
     pub packages: Vec<String>,
-    /// The image is this one file of the packages; `*` stands for a version. Without it the image is an initial RAM file system.
+    /// The image is this one file of the packages; `*` stands for a version. Without it the image
+    /// is an initial RAM file system.
     pub extract: Option<String>,
     /// The image is a folder of kernel modules for `kernel`, built by a script of the project.
     pub build: Option<Build>,
@@ -62,7 +63,8 @@ pub struct Recipe {
     /// Path in the image = file beside the recipe.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
-    /// Path in the image = another image, or `vmm`, or `kvm-selftests`; or one file of one that is a folder: `NAME/FILE`.
+    /// Path in the image = another image, or `vmm`, or `kvm-selftests`; or one file of one that is
+    /// a folder: `NAME/FILE`.
     #[serde(default)]
     pub artefacts: BTreeMap<String, String>,
     /// Path of a symbolic link = its target.

@@ -1,4 +1,5 @@
-//! Package files in the cache, named by their SHA-256: fetched once, checked on every use, repaired when damaged.
+//! Package files in the cache, named by their SHA-256: fetched once, checked on every use, repaired
+//! when damaged.
 
 use crate::apt::{Apt, Package};
 use crate::cache::{Cache, sha256_file};
@@ -12,7 +13,8 @@ use std::time::Duration;
 
 /// Brings package files onto this machine. The caller checks them, so a fetcher may fail half-way.
 pub trait Fetch {
-    /// Tries to write each package's file to the path beside it. `done` is told the bytes present so far.
+    /// Tries to write each package's file to the path beside it. `done` is told the bytes present
+    /// so far.
     ///
     /// # Errors
     /// The reason, in the transport's own words.
@@ -78,7 +80,8 @@ impl<'a> Store<'a> {
         Self { cache, progress }
     }
 
-    /// Returns the checked file of every package, in the same order; fetches what is missing or damaged.
+    /// Returns the checked file of every package, in the same order; fetches what is missing or
+    /// damaged.
     ///
     /// # Errors
     /// [`Error::Download`] if a file is neither here nor can be fetched.
@@ -98,7 +101,8 @@ impl<'a> Store<'a> {
             let open = fs::OpenOptions::new().append(true).create(true).open(&part);
             open.map_err(io("write", &part))?;
         }
-        // The second attempt starts from nothing, in case a partial file of an earlier run is what spoils the first.
+        // The second attempt starts from nothing, in case a partial file of an earlier run is what
+        // spoils the first.
         let mut reason = String::new();
         for attempt in 0..2 {
             if missing.is_empty() {

@@ -1,4 +1,5 @@
-//! A Debian tree with the tools this machine may lack: riscv64 cross compilers, rustc for riscv64, QEMU 10.
+//! A Debian tree with the tools this machine may lack: riscv64 cross compilers, rustc for riscv64,
+//! QEMU 10.
 
 use crate::apt::{Apt, Package, Request};
 use crate::cache::Cache;
@@ -103,8 +104,8 @@ impl Tools {
         &self.packages
     }
 
-    /// A command that runs `program` inside the tree, with `folders` visible at their own paths (besides `/tmp` and
-    /// `/dev`) and the current folder kept if it lies in one of them.
+    /// A command that runs `program` inside the tree, with `folders` visible at their own paths
+    /// (besides `/tmp` and `/dev`) and the current folder kept if it lies in one of them.
     ///
     /// # Errors
     /// If the mount points cannot be created.
@@ -116,8 +117,8 @@ impl Tools {
         self.command_with(program, &places, &cwd)
     }
 
-    /// As [`Tools::command`], with each (folder, place) visible at another place in the tree, and the current folder `cwd`
-    /// there.
+    /// As [`Tools::command`], with each (folder, place) visible at another place in the tree, and
+    /// the current folder `cwd` there.
     pub(crate) fn command_with(
         &self,
         program: &str,

@@ -10,7 +10,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-/// Unpacks `packages` into a folder of the cache and returns it; an already unpacked tree is used again.
+/// Unpacks `packages` into a folder of the cache and returns it; an already unpacked tree is used
+/// again.
 ///
 /// # Errors
 /// If a package cannot be fetched or unpacked.
@@ -42,8 +43,8 @@ pub fn unpack(
     Ok(tree)
 }
 
-/// The dynamic loader of a tree and the folder of its libraries. With them its programs run on a machine with
-/// another C library.
+/// The dynamic loader of a tree and the folder of its libraries. With them its programs run on a
+/// machine with another C library.
 ///
 /// # Errors
 /// If the tree has none.

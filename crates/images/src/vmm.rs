@@ -1,5 +1,5 @@
-//! The riscv64 build of `vmm/`, with the machine's own cargo where it can, else with Debian's in the tool
-//! tree. It is kept under a name that says what it was built from.
+//! The riscv64 build of `vmm/`, with the machine's own cargo where it can, else with Debian's in
+//! the tool tree. It is kept under a name that says what it was built from.
 
 use crate::apt::Apt;
 use crate::cache::{Cache, sha256_parts};
@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const TARGET_GNU: &str = "riscv64gc-unknown-linux-gnu";
-/// Where the tool tree sees the project and the cache. Always the same, so that the program is the same wherever these are.
+/// Where the tool tree sees the project and the cache. Always the same, so that the program is the
+/// same wherever these are.
 const SOURCE: &str = "/trapless/source";
 const CACHE: &str = "/trapless/cache";
 const TARGET_MUSL: &str = "riscv64gc-unknown-linux-musl";
@@ -24,12 +25,14 @@ const FORMAT: &str = "1";
 /// What stands in a crate's folder and has no part in its build.
 const APART: &[&str] = &["target", "tests", "examples", "README.md"];
 
-/// Builds the VMM (`vmm/` of `project`) as a static riscv64 program and returns the path of the program.
+/// Builds the VMM (`vmm/` of `project`) as a static riscv64 program and returns the path of the
+/// program.
 ///
 /// What has been built from the same sources is taken from the cache: then no compiler is needed.
 ///
 /// # Errors
-/// If the tools cannot be had or the program does not compile; the compiler's messages go to standard error.
+/// If the tools cannot be had or the program does not compile; the compiler's messages go to
+/// standard error.
 pub fn build(project: &Path, cache: &Cache, apt: &Apt, progress: Progress) -> Result<PathBuf> {
     let folder = cache.folder("vmm")?.join(&sources(project)?[..24]);
     let program = folder.join("trapless-vmm");
@@ -46,8 +49,8 @@ pub fn build(project: &Path, cache: &Cache, apt: &Apt, progress: Progress) -> Re
     Ok(program)
 }
 
-/// Names the sources of the VMM by their content: its own folder, and the crates of the project that its
-/// lock file lists, which are those without a `source`.
+/// Names the sources of the VMM by their content: its own folder, and the crates of the project
+/// that its lock file lists, which are those without a `source`.
 fn sources(project: &Path) -> Result<String> {
     let lock = project.join("vmm/Cargo.lock");
     let text = fs::read_to_string(&lock).map_err(io("read", &lock))?;
@@ -156,7 +159,8 @@ fn host_cargo(project: &Path, target: &str) -> Command {
     command
 }
 
-/// Debian's cargo works offline on crates that the machine's cargo, which knows the registry, has laid beside it.
+/// Debian's cargo works offline on crates that the machine's cargo, which knows the registry, has
+/// laid beside it.
 fn tree_cargo(project: &Path, cache: &Cache, apt: &Apt, progress: Progress) -> Result<Command> {
     let tools = Tools::prepare(cache, apt, progress)?;
     let manifest = project.join("vmm/Cargo.toml");
@@ -207,7 +211,8 @@ fn tree_cargo(project: &Path, cache: &Cache, apt: &Apt, progress: Progress) -> R
 mod tests {
     use super::*;
 
-    /// Promise: a changed source is built again; an unchanged one is not, wherever it is and however new.
+    /// Promise: a changed source is built again; an unchanged one is not, wherever it is and
+    /// however new.
     #[test]
     fn the_vmm_is_named_by_the_content_of_its_sources() {
         let temp = tempfile::tempdir().unwrap();

@@ -1,7 +1,9 @@
-//! Registers of the Advanced Interrupt Architecture: random sequences of accesses to interrupt files, to the
-//! APLIC's domains and to the CSRs of Smaia and Ssaia, each value read kept in the data area.
+//! Registers of the Advanced Interrupt Architecture: random sequences of accesses to interrupt
+//! files, to the APLIC's domains and to the CSRs of Smaia and Ssaia, each value read kept in the
+//! data area.
 //!
-//! What QEMU does in another way than the specification says is left out here and listed in `docs/aia.md`.
+//! What QEMU does in another way than the specification says is left out here and listed in
+//! `docs/aia.md`.
 
 use trapless_isa::Mode;
 use trapless_isa::csr::{self, hvictl, stateen0};
@@ -246,7 +248,8 @@ impl Domain {
         }
     }
 
-    /// Makes a source active or inactive. A change from one active mode to another goes through inactive.
+    /// Makes a source active or inactive. A change from one active mode to another goes through
+    /// inactive.
     fn configure(&mut self, rng: &Rng, b: &mut Block) {
         let Some(source) = self.source(rng) else {
             return;
@@ -255,8 +258,8 @@ impl Domain {
         store(b, at, 0);
         self.active.retain(|active| *active != source);
         if rng.chance(4, 5) {
-            // QEMU takes a wire for the rectified input of a detached source, and keeps a level pending
-            // whose wire has gone: both show only where a wire moves.
+            // QEMU takes a wire for the rectified input of a detached source, and keeps a level
+            // pending whose wire has gone: both show only where a wire moves.
             let modes: &[u64] = match source {
                 UART_SOURCE => &[4, 5, 6],
                 _ => &[1, 4, 5, 6, 7],

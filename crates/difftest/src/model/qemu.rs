@@ -1,4 +1,5 @@
-//! QEMU's `virt` machine: its test device ends it, its RAM is a shared file that is read afterwards.
+//! QEMU's `virt` machine: its test device ends it, its RAM is a shared file that is read
+//! afterwards.
 //!
 //! That works with every version since 7.2 and needs no signature support, monitor or semihosting.
 //! (The `spike` machine would understand `tohost`, but lacks `time` and with it Sstc.)
@@ -59,9 +60,9 @@ impl Qemu {
         let mut cpu = String::from("rv64,h=true,pmp=on,svnapot=on,svpbmt=on,svinval=on,sstc=on");
         if self.version >= (10, 0) {
             cpu += ",zicond=on,zicbom=on,zicboz=on,zicbop=on,zawrs=on,smstateen=on";
-            // With Svade and Svadu, menvcfg.ADUE chooses (Svade after reset).
-            // Without AIA, QEMU takes the lowest pending number instead of the architected priority;
-            // with it, sip and vsip lose bits.
+            // With Svade and Svadu, menvcfg.ADUE chooses (Svade after reset). Without AIA, QEMU
+            // takes the lowest pending number instead of the architected priority; with it, sip and
+            // vsip lose bits.
             if program.family == "interrupt" {
                 cpu += ",smaia=on,ssaia=on";
             }

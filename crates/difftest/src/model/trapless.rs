@@ -14,8 +14,9 @@ pub enum Engine {
     Usual,
     /// Interprets everything.
     Interp,
-    /// Interpreter and compiler in lock-step, everything compiled at first sight. The machine compares
-    /// registers, CSRs, time, retired instructions, events and memory, and fails at a difference.
+    /// Interpreter and compiler in lock-step, everything compiled at first sight. The machine
+    /// compares registers, CSRs, time, retired instructions, events and memory, and fails at a
+    /// difference.
     Both,
 }
 
