@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use trapless_experiments::Value;
 
 use crate::commands::explore::disturbance::Disturbance;
@@ -13,12 +13,27 @@ use crate::plan::WorkloadArgs;
 
 /// A deterministic RISC-V computer that counts every trap of the virtual machines it runs.
 #[derive(Parser)]
-#[command(version, max_term_width = 100, after_help = EXAMPLES)]
+#[command(name = "trapless", version, max_term_width = 100, after_help = EXAMPLES)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+    /// Project folder with images/ and experiments/ [default: the one installed with this program,
+    /// or the source tree it was built from].
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        env = "TRAPLESS_PROJECT",
+        hide_env_values = true
+    )]
+    pub project: Option<PathBuf>,
 }
+
+/// Harts of a machine that `boot` makes, unless the user says otherwise.
+pub const BOOT_HARTS: usize = 2;
+/// Harts of a machine that `exec` makes, unless the user says otherwise.
+pub const EXEC_HARTS: usize = 1;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -63,6 +78,25 @@ pub enum Command {
     Images(ImagesArgs),
     /// Print reports from ledgers written earlier.
     Report(ReportArgs),
+    /// Print a script that completes options in a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page, or write those of all subcommands to a folder.
+    Man {
+        /// Folder for the pages.
+        folder: Option<PathBuf>,
+    },
+}
+
+/// What becomes of a machine whose kernel has panicked.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OnPanic {
+    /// The command ends with status 1.
+    Exit,
+    /// The machine runs on, for a debugger or to be looked at.
+    Keep,
 }
 
 /// `trapless boot`.
@@ -70,13 +104,17 @@ pub enum Command {
 #[command(after_help = "\
 Keys on the console: Ctrl-A x leaves, Ctrl-A h lists more.
 
+Input need not come from a terminal: lines in a pipe or file reach the guest when it listens. When they
+have ended the machine runs on. Then, once the guest has been idle and silent for 10 s of its time, that
+time passes no faster than the clock on the wall, so that an idle machine costs next to nothing.
+
 Examples:
   trapless boot                                  Debian's kernel as KVM host, with a shell
   trapless boot --machine sbi --harts 4 --ram 4G
   trapless boot --kernel Image --initrd initrd.img --append 'console=ttyS0'")]
 pub struct BootArgs {
     /// Machine preset; `trapless machines` lists them.
-    #[arg(long, short, default_value = "sstc", value_name = "NAME")]
+    #[arg(long, short, default_value = "sstc", value_name = "NAME", value_parser = machine::name)]
     pub machine: String,
     /// Linux Image (plain or gzip) or ELF kernel [default: Debian's].
     #[arg(long, value_name = "FILE")]
@@ -99,12 +137,16 @@ pub struct BootArgs {
     /// Write the machine's device tree to this file and stop.
     #[arg(long, value_name = "FILE")]
     pub dump_dtb: Option<PathBuf>,
-    /// Device that the terminal is connected to; output of the other is shown, too. Linux calls them
-    /// ttyS0 and hvc0.
+    /// Device that the terminal is connected to; output of the other is shown, too. Linux calls
+    /// them ttyS0 and hvc0.
     #[arg(long, default_value = "uart", value_parser = ["uart", "virtio"], value_name = "DEVICE")]
     pub console: String,
+    /// What happens when the kernel panics and says no more [default: exit, or keep if standard
+    /// input is a terminal].
+    #[arg(long, value_enum, value_name = "ACTION")]
+    pub on_panic: Option<OnPanic>,
     /// Number of harts.
-    #[arg(long, default_value_t = 2, value_name = "N")]
+    #[arg(long, default_value_t = BOOT_HARTS, value_name = "N")]
     pub harts: usize,
     /// Write the ledger of the run to this file.
     #[arg(long, value_name = "FILE")]
@@ -126,15 +168,16 @@ pub struct BootArgs {
 #[command(after_help = "\
 Examples:
   trapless run --machine sbi --workload timer --set wakeups=200
-  trapless run --machine sstc --workload ipi --ledger ipi.json --trace ipi.trace.json
+  trapless run --machine sstc --workload ipi --ledger ipi.json --trace ipi.perfetto-trace
   trapless run --machine sstc --workload mixed --profile       where the time goes")]
 pub struct RunArgs {
     /// Machine preset; `trapless machines` lists them.
-    #[arg(long, short, value_name = "NAME")]
+    #[arg(long, short, value_name = "NAME", value_parser = machine::name)]
     pub machine: String,
     #[command(flatten)]
     pub workload: WorkloadArgs,
-    /// Where to write the ledger [default: out/WORKLOAD-MACHINE.json].
+    /// Where to write the ledger [default: out/WORKLOAD-MACHINE.json; options that change the run
+    /// are in the name, as in out/ipi-sstc-seed=3.json].
     #[arg(long, value_name = "FILE")]
     pub ledger: Option<PathBuf>,
     /// Write a trace that Perfetto opens.
@@ -155,11 +198,12 @@ Examples:
   trapless compare --machines sbi,sstc --workload net --set pings=100 --out net-report")]
 pub struct CompareArgs {
     /// Machines to compare, the baseline first.
-    #[arg(long, value_delimiter = ',', required = true, value_name = "NAMES")]
+    #[arg(long, value_delimiter = ',', required = true, value_name = "NAMES", value_parser = machine::name)]
     pub machines: Vec<String>,
     #[command(flatten)]
     pub workload: WorkloadArgs,
-    /// Where to write NAME.json and NAME.html [default: out/WORKLOAD-MACHINES].
+    /// Where to write NAME.json and NAME.html [default: out/WORKLOAD-MACHINES, and as for `run`
+    /// options that change the run].
     #[arg(long, value_name = "NAME")]
     pub out: Option<PathBuf>,
     /// Print the ledgers as JSON instead of a table.
@@ -171,13 +215,16 @@ pub struct CompareArgs {
 #[derive(Args)]
 #[command(after_help = "\
 Each run is the same up to the boundary; what follows must end as well as without the disturbance.
+First the boundaries are counted and one run is timed, so that you know how long it will take.
+`--stride 1` takes every boundary. Ctrl-C stops it and keeps the results of runs that have ended.
 
 Examples:
   trapless explore --machine trapless --workload sequence --function kvm_arch_vcpu_put
-  trapless explore --machine trapless --workload sequence --function kvm_arch_vcpu_load --disturb turn --calls 3")]
+  trapless explore --machine trapless --workload sequence --function kvm_arch_vcpu_load \
+      --disturb turn --calls 3 --stride 1")]
 pub struct ExploreArgs {
     /// Machine preset.
-    #[arg(long, short, default_value = "trapless", value_name = "NAME")]
+    #[arg(long, short, default_value = "trapless", value_name = "NAME", value_parser = machine::name)]
     pub machine: String,
     /// What to run.
     #[command(flatten)]
@@ -194,9 +241,12 @@ pub struct ExploreArgs {
     /// Take an instruction at most N times in each call, as when a loop polls [default: each time].
     #[arg(long, value_name = "N")]
     pub visits: Option<u64>,
-    /// Take only each Nth boundary.
-    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub stride: u64,
+    /// Take only each Nth boundary [default: as many as --runs allows, spread evenly].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub stride: Option<u64>,
+    /// Most disturbed runs, unless --stride says which.
+    #[arg(long, default_value_t = 60, value_name = "N", conflicts_with = "stride", value_parser = clap::value_parser!(u64).range(1..))]
+    pub runs: u64,
     /// What to do there.
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["turn", "tick", "ipi"])]
     pub disturb: Vec<Disturbance>,
@@ -218,8 +268,8 @@ Example:
 pub struct ExecArgs {
     /// The program.
     pub file: PathBuf,
-    /// Write the words between `begin_signature` and `end_signature` to this file, as riscv-arch-test
-    /// wants them.
+    /// Write the words between `begin_signature` and `end_signature` to this file, as
+    /// riscv-arch-test wants them.
     #[arg(long, value_name = "FILE")]
     pub signature: Option<PathBuf>,
     /// Bytes in a line of the signature.
@@ -229,10 +279,10 @@ pub struct ExecArgs {
     #[arg(long, value_name = "FILE")]
     pub ledger: Option<PathBuf>,
     /// Machine preset.
-    #[arg(long, short, default_value = "sstc", value_name = "NAME")]
+    #[arg(long, short, default_value = "sstc", value_name = "NAME", value_parser = machine::name)]
     pub machine: String,
     /// Number of harts.
-    #[arg(long, default_value_t = 1, value_name = "N")]
+    #[arg(long, default_value_t = EXEC_HARTS, value_name = "N")]
     pub harts: usize,
     /// Give up after this many instructions.
     #[arg(long, default_value_t = 10_000_000_000, value_name = "N")]
@@ -273,8 +323,8 @@ pub struct ReportArgs {
     /// Write an HTML page to this file.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Print tables as Markdown instead: exits for each class of interrupts (workload density), or the cost of a move (pairs
-    /// of migrate with moving=1 and moving=0).
+    /// Print tables as Markdown instead: exits for each class of interrupts (workload density), or
+    /// the cost of a move (pairs of migrate with moving=1 and moving=0).
     #[arg(long)]
     pub phases: bool,
 }

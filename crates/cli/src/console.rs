@@ -1,7 +1,7 @@
 //! The machine's console as the command sees it: text for the user, marker lines for the ledger.
 //!
-//! Images print `@trapless …` lines (described in `images/init/trapless.sh`). They are read here, at
-//! the virtual time at which the UART sent their last character.
+//! Images print `@trapless …` lines (described in `images/init/trapless.sh`). They are read here,
+//! at the virtual time at which the UART sent their last character.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -16,6 +16,13 @@ const MAX_LINE: usize = 4096;
 const MAX_DUMP: usize = 20_000;
 /// Most results kept.
 const MAX_RESULTS: usize = 256;
+/// Begins Linux's account of why it gives up.
+const PANIC: &str = "Kernel panic - not syncing";
+/// The last words of a Linux that will not reboot by itself.
+const LAST_WORDS: &str = "---[ end Kernel panic";
+/// Virtual time in cycles after which a panicked kernel that says nothing more is dead. A guest's
+/// kernel that panics is survived by its host, which goes on to print.
+const SILENCE: u64 = 2_000_000_000;
 
 /// What a run has told so far.
 #[derive(Default)]
@@ -28,6 +35,8 @@ pub struct Transcript {
     pub status: BTreeMap<String, i32>,
     /// Last line that was no marker, for progress displays.
     pub last_line: String,
+    /// The first line that told of a kernel panic, of the host or of a guest.
+    pub panic: Option<String>,
     dump: Option<String>,
     dump_lines: usize,
 }
@@ -42,10 +51,14 @@ pub struct Recorder {
     measured: String,
     begun: bool,
     now: u64,
+    /// When the last line came, if it was the last of a kernel panic.
+    died: Option<u64>,
+    printed: u64,
 }
 
 impl Recorder {
-    /// Counts into `ledger`; phase `workload` lies between the `begin` and `end` lines of `measured`.
+    /// Counts into `ledger`; phase `workload` lies between the `begin` and `end` lines of
+    /// `measured`.
     pub fn new(ledger: Ledger, measured: String) -> Self {
         Self {
             ledger,
@@ -53,6 +66,8 @@ impl Recorder {
             measured,
             begun: false,
             now: 0,
+            died: None,
+            printed: 0,
         }
     }
 
@@ -66,8 +81,31 @@ impl Recorder {
         self.transcript.status.get(&self.measured).copied()
     }
 
+    /// Whether the machine's own kernel has panicked and does nothing more, at virtual time `now`.
+    pub fn dead(&self, now: u64) -> bool {
+        self.died.is_some_and(|died| now > died + SILENCE)
+    }
+
+    /// Virtual time in cycles at which the last line was complete.
+    pub fn last_output(&self) -> u64 {
+        self.printed
+    }
+
+    /// Notes kernel panics.
+    fn panic(&mut self, line: &str) {
+        if let Some(at) = line.find(PANIC) {
+            let panic = &mut self.transcript.panic;
+            panic.get_or_insert_with(|| line[at..].into());
+        }
+        if !line.is_empty() {
+            self.died = line.contains(LAST_WORDS).then_some(self.now);
+        }
+    }
+
     fn line(&mut self, line: &str) {
         let line = line.trim_end();
+        self.printed = self.now;
+        self.panic(line);
         let measuring = self.begun && self.measured_status().is_none();
         let t = &mut self.transcript;
         // A prompt or a message without newline may stand before a marker.
@@ -169,8 +207,8 @@ pub struct ConsoleTap {
 }
 
 impl ConsoleTap {
-    /// Feeds lines to `recorder` and all bytes to `copy`, which may keep back what is not a whole line: a UART
-    /// sends single bytes.
+    /// Feeds lines to `recorder` and all bytes to `copy`, which may keep back what is not a whole
+    /// line: a UART sends single bytes.
     pub fn new(recorder: SharedRecorder, copy: Option<Box<dyn Write + Send>>) -> Self {
         Self {
             recorder,
@@ -242,6 +280,22 @@ mod tests {
         let ledger = shared.lock().ledger.to_file(Default::default(), None);
         let names: Vec<&str> = ledger.phases.iter().map(|p| p.name.as_str()).collect();
         assert_eq!(names, ["start", "workload", "level", "after"]);
+    }
+
+    /// Promise: a kernel that has panicked is noticed, and not taken for its host's.
+    #[test]
+    fn only_a_panic_that_nothing_follows_is_the_end() {
+        let panic = "[ 1.5] Kernel panic - not syncing: Out of memory\n\
+                     [ 1.5] ---[ end Kernel panic - not syncing: Out of memory ]---\n\n";
+        let host = feed(panic);
+        assert!(host.lock().dead(SILENCE + 1) && !host.lock().dead(SILENCE));
+        let text = host.lock().transcript.panic.clone();
+        assert_eq!(
+            text.as_deref(),
+            Some("Kernel panic - not syncing: Out of memory")
+        );
+        let guest = feed(&format!("{panic}the guest has ended\n"));
+        assert!(!guest.lock().dead(u64::MAX) && guest.lock().transcript.panic.is_some());
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! What `trapless boot` plugs into its machine.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
 
 use trapless_devices::DeviceEvents;
 use trapless_devices::virtio::block::{Block, Overlay, RawDisk};
@@ -14,14 +15,27 @@ use crate::args::BootArgs;
 /// Most memory that what a guest writes to one disk may take, in bytes.
 const OVERLAY: u64 = 4 << 30;
 
-/// Says what a driver did wrong, if anybody listens.
-struct Complain(bool);
+/// Most complaints about the driver of one device.
+const COMPLAINTS: u32 = 20;
+
+/// Says what a driver did wrong, if anybody listens, until it is clear that the driver will not
+/// stop.
+struct Complain {
+    left: u32,
+}
 
 impl DeviceEvents for Complain {
     fn guest_error(&mut self, device: &'static str, what: &'static str) {
-        if self.0 {
-            eprintln!("\r\ntrapless: driver of {device}: {what}\r");
+        if self.left == 0 {
+            return;
         }
+        self.left -= 1;
+        let end = if self.left == 0 {
+            " (and no more of this)"
+        } else {
+            ""
+        };
+        note!("\r\ntrapless: driver of {device}: {what}{end}\r");
     }
 }
 
@@ -43,12 +57,18 @@ impl Devices {
         }
     }
 
-    /// Plugs them in beside a UART that writes to `console`. `heard`: somebody reads what they say.
-    pub fn plug(&self, console: Box<dyn Write + Send>, heard: bool) -> Result<Peripherals, Error> {
-        let complain = || Box::new(Complain(heard));
+    /// Plugs them in beside a UART that writes to `console`. The virtio console, if the machine has
+    /// one, writes to `second`; without it nobody reads what is said here.
+    pub fn plug(
+        &self,
+        console: Box<dyn Write + Send>,
+        second: Option<Box<dyn Write + Send>>,
+    ) -> Result<Peripherals, Error> {
+        let left = if second.is_some() { COMPLAINTS } else { 0 };
+        let complain = || Box::new(Complain { left });
         let mut peripherals = Peripherals::new(console);
         for (index, path) in self.disks.iter().enumerate() {
-            let base = RawDisk::open(path, false).map_err(|e| Error::Invalid(e.to_string()))?;
+            let base = open_disk(path)?;
             let overlay = Overlay::new(Box::new(base), Some(OVERLAY));
             let disk = Block::new(Box::new(overlay), &format!("trapless{index}"));
             peripherals.plug(disk, complain())?;
@@ -57,15 +77,25 @@ impl Devices {
         let net = Net::new(Box::new(peer), [0x52, 0x54, 0, 0, 0, 1]);
         peripherals.plug(net, complain())?;
         if self.virtio_console {
-            let out: Box<dyn Write + Send> = if heard {
-                Box::new(std::io::stdout())
-            } else {
-                Box::new(std::io::sink())
-            };
+            let out = second.unwrap_or_else(|| Box::new(std::io::sink()));
             peripherals.plug_console(out, complain())?;
         }
         let rng = Rng::new(Box::new(SeededEntropy::new(self.seed)));
         peripherals.plug(rng, complain())?;
         Ok(peripherals)
     }
+}
+
+/// Opens a disk image. A pipe would wait for somebody to write to it.
+fn open_disk(path: &Path) -> Result<RawDisk, Error> {
+    let invalid = |text: String| Error::Invalid(text);
+    if let Ok(kind) = std::fs::metadata(path).map(|m| m.file_type())
+        && (kind.is_fifo() || kind.is_socket() || kind.is_char_device())
+    {
+        return Err(invalid(format!(
+            "cannot use {} as a disk image: it is neither a file nor a block device",
+            path.display()
+        )));
+    }
+    RawDisk::open(path, false).map_err(|e| invalid(e.to_string()))
 }

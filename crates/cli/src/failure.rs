@@ -3,11 +3,14 @@
 use std::process::ExitCode;
 
 use crate::interrupt::{self, Interrupted};
+use crate::output::Closed;
 
 /// Exit status after a wrong option or file.
-const USAGE: u8 = 2;
+pub const USAGE: u8 = 2;
 /// Exit status after a workload that failed.
 const FAILED: u8 = 1;
+/// What shells say of a program that SIGPIPE has ended.
+const CLOSED: u8 = 128 + 13;
 
 /// A workload that did not do what it should.
 #[derive(Debug)]
@@ -23,7 +26,10 @@ impl std::error::Error for Failed {}
 
 /// Tells the user what went wrong, and returns the exit status for it.
 pub fn report(error: &anyhow::Error) -> ExitCode {
-    eprintln!("trapless: {error:#}");
+    if error.is::<Closed>() {
+        return ExitCode::from(CLOSED);
+    }
+    note!("trapless: {error:#}");
     ExitCode::from(if error.is::<Interrupted>() {
         interrupt::STATUS
     } else if error.is::<Failed>() {

@@ -17,8 +17,13 @@
 //! | `machine` | options -> machine configuration; what the ledger records of it |
 //! | `devices`, `terminal` | what `boot` plugs into its machine, and the user's terminal |
 //! | `console` | marker lines on the guest's console |
-//! | `project`, `files`, `output` | recipes and experiments, files the user names, standard output |
+//! | `project` | recipes and experiments |
+//! | `files`, `output` | files the user names, standard output |
 //! | `failure`, `interrupt` | exit status, Ctrl-C |
+//! | `qemu` | what options of QEMU are called here |
+
+#[macro_use]
+mod output;
 
 mod args;
 mod commands;
@@ -30,9 +35,9 @@ mod interrupt;
 mod machine;
 mod measure;
 mod observe;
-mod output;
 mod plan;
 mod project;
+mod qemu;
 mod terminal;
 
 use std::process::ExitCode;
@@ -41,8 +46,15 @@ use clap::Parser;
 
 use args::Cli;
 
-/// Reads the command line, does what it says, and returns the exit status: 0, 1 if a workload failed, 2
-/// after a wrong option or file, 130 after Ctrl-C, or that of the program for `exec`.
+/// Reads the command line, does what it says, and returns the exit status: 0, 1 if a workload
+/// failed, 2 after a wrong option or file, 130 after Ctrl-C, or that of the program for `exec`.
 pub fn main() -> ExitCode {
-    commands::run(&Cli::parse().command).unwrap_or_else(|error| failure::report(&error))
+    let cli = Cli::try_parse().unwrap_or_else(|error| {
+        if let Some(hint) = qemu::hint(std::env::args().skip(1)) {
+            note!("trapless: {hint}");
+            std::process::exit(failure::USAGE.into());
+        }
+        error.exit()
+    });
+    commands::run(&cli).unwrap_or_else(|error| failure::report(&error))
 }

@@ -2,9 +2,9 @@
 //! ledger records of it.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use clap::{Args, ValueEnum};
 use trapless_experiments::Value;
 use trapless_ledger::Config;
@@ -13,13 +13,18 @@ use trapless_machine::cost::CostTable;
 use trapless_machine::preset::{Interrupts, Size};
 use trapless_machine::{Engine, Machine, MachineConfig};
 
+use crate::files;
+
 /// RAM of machines whose user does not say.
 const DEFAULT_RAM: u64 = 2 << 30;
-/// Runs of a block before it is compiled if engines are compared: nearly all code is to be compiled.
+/// Most virtual time between two looks at Ctrl-C while everything is interpreted, in cycles.
+const SLOW_SLICE: u64 = 2_000_000;
+/// Runs of a block before it is compiled if engines are compared: nearly all code is to be
+/// compiled.
 const HOT_BOTH: u32 = 1;
 
 /// Options of every command that makes a machine.
-#[derive(Args, Clone)]
+#[derive(Args, Clone, Default)]
 pub struct HartArgs {
     /// Size of RAM.
     #[arg(long, value_name = "SIZE", help_heading = "Machine")]
@@ -53,10 +58,12 @@ pub struct HartArgs {
         help_heading = "Machine"
     )]
     pub engine: EngineName,
-    /// Runs of a block that are interpreted before it is compiled [default: what pays; few for both].
+    /// Runs of a block that are interpreted before it is compiled [default: what pays; few for
+    /// both].
     #[arg(long, value_name = "RUNS", help_heading = "Machine")]
     pub hot: Option<u32>,
-    /// Most memory for compiled code; what does not fit is compiled again when it is needed [default: 48M].
+    /// Most memory for compiled code; what does not fit is compiled again when it is needed
+    /// [default: 48M].
     #[arg(long, value_name = "SIZE", help_heading = "Machine")]
     pub code_cache: Option<Size>,
 }
@@ -80,6 +87,21 @@ pub fn setting(text: &str) -> Result<(String, Value), String> {
     Ok((name.into(), value.parse().map_err(|_| wrong())?))
 }
 
+/// Value of `--machine`. In QEMU `-m` is the size of RAM.
+pub fn name(text: &str) -> Result<String, String> {
+    if text.parse::<Size>().is_ok() {
+        return Err(format!(
+            "this is the machine's name, which `trapless machines` lists; for RAM use --ram {text}"
+        ));
+    }
+    Ok(text.into())
+}
+
+fn cost_model(path: &Path) -> Result<CostTable> {
+    CostTable::from_text(&files::text(path, "cost model")?)
+        .map_err(|reason| anyhow!("cannot use the cost model {}: {reason}", path.display()))
+}
+
 /// The machine that the options describe.
 pub fn config(
     machine: &str,
@@ -97,7 +119,7 @@ pub fn config(
         config.set_isa(isa)?;
     }
     if let Some(file) = &args.cost {
-        config.set_cost(CostTable::from_file(file)?);
+        config.set_cost(cost_model(file)?);
     }
     config.hart.misaligned = !args.trap_misaligned;
     if let Some(quantum) = args.quantum {
@@ -122,8 +144,40 @@ pub fn config(
     Ok(config)
 }
 
-/// With `--engine both`, lets a twin of `machine` run beside it in lock-step. `boot` makes the twin: the
-/// same machine with another engine, which nobody listens to.
+impl HartArgs {
+    /// Virtual time between two looks at Ctrl-C in cycles: `usual`, or less where machines run much
+    /// slower, because two are compared or everything is interpreted.
+    pub fn slice(&self, usual: u64) -> u64 {
+        match self.engine {
+            EngineName::Jit => usual,
+            EngineName::Interp => usual.min(SLOW_SLICE),
+            EngineName::Both => usual.min(SLOW_SLICE / 4),
+        }
+    }
+
+    /// Options that change what a run counts, as `NAME=VALUE`, for file names.
+    pub fn variant(&self) -> Vec<String> {
+        let size = |size: &Size| format!("ram={}M", size.0 >> 20);
+        let cost = |path: &PathBuf| {
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            format!("cost={stem}")
+        };
+        [
+            self.ram.as_ref().map(size),
+            self.isa.as_ref().map(|isa| format!("isa={isa}")),
+            self.cost.as_ref().map(cost),
+            self.trap_misaligned.then(|| "trap-misaligned".into()),
+            self.quantum.map(|quantum| format!("quantum={quantum}")),
+            self.seed.map(|seed| format!("seed={seed}")),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+}
+
+/// With `--engine both`, lets a twin of `machine` run beside it in lock-step. `boot` makes the
+/// twin: the same machine with another engine, which nobody listens to.
 ///
 /// # Errors
 /// If the twin cannot be made.

@@ -69,7 +69,7 @@ impl Plan<'_> {
     ) -> Result<Outcome> {
         let limit = self.args.time_limit.saturating_mul(1_000_000_000);
         let bar = if self.args.console || !std::io::stderr().is_terminal() {
-            eprintln!("Running {title}");
+            note!("Running {title}");
             ProgressBar::hidden()
         } else {
             ProgressBar::new_spinner()
@@ -80,9 +80,10 @@ impl Plan<'_> {
         );
         bar.enable_steady_tick(Duration::from_millis(120));
         let clock = Instant::now();
+        let slice = self.args.harts_options.slice(SLICE);
         let mut interrupted = false;
         let outcome =
-            observation.drive(machine, Limits::default(), SLICE, &mut |machine, idle| {
+            observation.drive(machine, Limits::default(), slice, &mut |machine, idle| {
                 let rate = machine.instret() as f64 / clock.elapsed().as_secs_f64() / 1e6;
                 bar.set_prefix(format!(
                     "{title}: {:.2} s of virtual time, {rate:.0} M instructions/s",
@@ -90,7 +91,8 @@ impl Plan<'_> {
                 ));
                 bar.set_message(recorder.lock().transcript.last_line.clone());
                 interrupted = interrupt::requested();
-                !idle && !interrupted && machine.now() < limit
+                let dead = recorder.lock().dead(machine.now());
+                !idle && !interrupted && !dead && machine.now() < limit
             })?;
         bar.finish_and_clear();
         if interrupted {

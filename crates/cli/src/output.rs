@@ -1,27 +1,111 @@
-//! What goes to standard output.
+//! What goes to standard output and standard error. Both may be full or closed: neither is a reason
+//! to panic.
 
-use std::io::IsTerminal;
+use std::fmt::Write as _;
+use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use anyhow::Result;
 use trapless_report::Style;
+
+/// Tells the user something on standard error. Nothing can be done if that is closed.
+macro_rules! note {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($text)*);
+    }};
+}
+
+/// Whoever read standard output has gone, as `head` does. The command ends without a word, like
+/// other programs in a pipe.
+#[derive(Debug)]
+pub struct Closed;
+
+impl std::fmt::Display for Closed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("nobody reads standard output any more")
+    }
+}
+
+impl std::error::Error for Closed {}
+
+/// Why standard output took no more.
+fn failed(kind: ErrorKind) -> anyhow::Error {
+    match kind {
+        ErrorKind::BrokenPipe => Closed.into(),
+        kind => anyhow::anyhow!("cannot write to standard output: {}", io::Error::from(kind)),
+    }
+}
+
+/// Prints `text`.
+///
+/// # Errors
+/// If standard output is closed or full.
+pub fn print(text: &str) -> Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(|e| failed(e.kind()))
+}
+
+/// Prints JSON for programs.
+///
+/// # Errors
+/// If standard output is closed or full.
+pub fn print_json(value: &serde_json::Value) -> Result<()> {
+    print(&format!("{value:#}\n"))
+}
+
+/// Names with explanations, in two columns.
+pub fn table<'a>(rows: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    rows.into_iter()
+        .fold(String::new(), |mut all, (name, text)| {
+            // Writing to a string cannot fail.
+            let _ = writeln!(all, "  {name:<12} {text}");
+            all
+        })
+}
+
+/// Standard output as the console of a machine. A machine does not stop when its console breaks, so
+/// the first error is kept for the command to find.
+#[derive(Clone, Default)]
+pub struct Screen(Arc<Mutex<Option<ErrorKind>>>);
+
+impl Screen {
+    /// Whether everything could be written so far.
+    ///
+    /// # Errors
+    /// If standard output is closed or full.
+    pub fn check(&self) -> Result<()> {
+        let broken = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        broken.map_or(Ok(()), |kind| Err(failed(kind)))
+    }
+
+    fn keep<T>(&self, result: io::Result<T>) -> io::Result<T> {
+        if let Err(error) = &result {
+            let mut broken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            broken.get_or_insert(error.kind());
+        }
+        result
+    }
+}
+
+impl Write for Screen {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.keep(io::stdout().write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.keep(io::stdout().flush())
+    }
+}
 
 /// How to print reports on this terminal.
 pub fn style() -> Style {
-    let out = std::io::stdout();
+    let out = io::stdout();
     let width = rustix::termios::tcgetwinsize(&out).map_or(100, |size| usize::from(size.ws_col));
     Style {
         colour: out.is_terminal() && std::env::var_os("NO_COLOR").is_none(),
         width: width.clamp(60, 160),
     }
-}
-
-/// Prints names with explanations in two columns.
-pub fn table<'a>(rows: impl IntoIterator<Item = (&'a str, &'a str)>) {
-    for (name, text) in rows {
-        println!("  {name:<12} {text}");
-    }
-}
-
-/// Prints JSON for programs.
-pub fn print_json(value: &serde_json::Value) {
-    println!("{value:#}");
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::io::{LineWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use trapless_experiments::{Experiment, Value};
 use trapless_images::Images;
@@ -16,7 +16,21 @@ use crate::console::{ConsoleTap, Recorder, SharedRecorder, Transcript};
 use crate::failure::Failed;
 use crate::machine::{self, HartArgs};
 use crate::observe::Observation;
-use crate::{files, interrupt, project};
+use crate::project::Project;
+use crate::{files, interrupt};
+
+/// What the console says of a failure: the kernel's own reason, or else the last line.
+fn last_words(transcript: &Transcript) -> String {
+    match &transcript.panic {
+        Some(panic) => format!("a kernel panicked: {panic}"),
+        None => format!("last line: {}", transcript.last_line),
+    }
+}
+
+/// VMM in the host unless the user says otherwise.
+const DEFAULT_VMM: &str = "trapless";
+/// Longest name of a result file, without extension.
+const MAX_NAME: usize = 200;
 
 macro_rules! fail {
     ($($text:tt)*) => {
@@ -40,7 +54,7 @@ pub struct WorkloadArgs {
     #[arg(long, value_name = "N")]
     pub host_harts: Option<u32>,
     /// VMM in the host.
-    #[arg(long, default_value = "trapless", value_parser = ["trapless", "qemu"])]
+    #[arg(long, default_value = DEFAULT_VMM, value_parser = [DEFAULT_VMM, "qemu"])]
     pub vmm: String,
     /// Show the host's console.
     #[arg(long)]
@@ -70,6 +84,31 @@ impl WorkloadArgs {
         self.parameters.iter().filter(of_machine).cloned().collect()
     }
 
+    /// Name of result files without extension: `out/WORKLOAD-MACHINES`, and every option that makes
+    /// it another run, so that no run replaces the results of a different one.
+    pub fn result_name(&self, machines: &str) -> PathBuf {
+        let mut name = format!("{}-{machines}", self.workload);
+        let mut words: Vec<String> = self
+            .parameters
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        words.sort();
+        words.extend(self.guest_harts.map(|n| format!("guest-harts={n}")));
+        words.extend(self.host_harts.map(|n| format!("host-harts={n}")));
+        if self.vmm != DEFAULT_VMM {
+            words.push(format!("vmm={}", self.vmm));
+        }
+        words.extend(self.harts_options.variant());
+        for word in words {
+            name.push('-');
+            name.push_str(&word);
+        }
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._=+,-".contains(c);
+        let name = name.replace(|c| !plain(c), "_");
+        Path::new("out").join(shortened(name))
+    }
+
     /// Refuses settings of machines that do not run.
     pub fn check_settings(&self, machines: &[&str]) -> anyhow::Result<()> {
         for (name, _) in &self.parameters {
@@ -81,6 +120,18 @@ impl WorkloadArgs {
         }
         Ok(())
     }
+}
+
+/// A file name that is not too long for any file system. What is cut off still counts.
+fn shortened(name: String) -> String {
+    if name.len() <= MAX_NAME {
+        return name;
+    }
+    // FNV-1a
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    });
+    format!("{}-{hash:016x}", &name[..MAX_NAME - 17])
 }
 
 /// The machine that a setting belongs to; `None` for a parameter of a workload.
@@ -114,9 +165,8 @@ pub struct Ready {
 
 impl<'a> Plan<'a> {
     /// Prepares the images.
-    pub fn new(args: &'a WorkloadArgs) -> Result<Self> {
-        let project = project::find()?;
-        let experiment = Experiment::find(&project.join("experiments"), &args.workload)?;
+    pub fn new(args: &'a WorkloadArgs, project: &Project) -> Result<Self> {
+        let experiment = Experiment::find(&project.experiments()?, &args.workload)?;
         let parameters = args.workload_parameters();
         let mut append = experiment.host_command_line(&parameters, args.guest_harts)?;
         let host = if args.vmm == "qemu" {
@@ -131,7 +181,7 @@ impl<'a> Plan<'a> {
         let harts = args
             .host_harts
             .unwrap_or_else(|| experiment.host_harts().max(args.guest_harts.unwrap_or(0)));
-        let mut images = project::images()?;
+        let mut images = project.images()?;
         let mut packages = BTreeMap::new();
         let mut take = |images: &mut Images, name: &str| -> Result<PathBuf> {
             let image = images.prepare(name)?;
@@ -210,18 +260,19 @@ impl<'a> Plan<'a> {
         transcript: &Transcript,
     ) -> Result<()> {
         let title = format!("workload {} on {}", self.experiment.name, config.machine);
-        let last = &transcript.last_line;
+        let last = last_words(transcript);
         match outcome {
             Outcome::PoweredOff => {}
             Outcome::Stopped => return Err(interrupt::Interrupted.into()),
+            Outcome::Limit if transcript.panic.is_some() => fail!("{title} failed: {last}"),
             Outcome::Limit => fail!(
-                "{title} did not end within {} s of virtual time (last line: {last}); \
+                "{title} did not end within {} s of virtual time ({last}); \
                  use --time-limit for more, or --console to watch",
                 self.args.time_limit
             ),
-            other => fail!(
-                "{title} ended unexpectedly ({other:?}; last line: {last}); use --console to watch"
-            ),
+            other => {
+                fail!("{title} ended unexpectedly ({other:?}; {last}); use --console to watch")
+            }
         }
         let host = transcript
             .status
@@ -231,11 +282,13 @@ impl<'a> Plan<'a> {
                 .dumps
                 .iter()
                 .find(|(k, _)| k.ends_with(".output"));
-            let tail = output.map_or_else(|| last.clone(), |(_, lines)| lines.join("\n"));
-            fail!("{title} failed: {side} ended with status {status}; its last output:\n{tail}");
+            let tail = output.map_or_else(String::new, |(_, lines)| lines.join("\n"));
+            fail!(
+                "{title} failed: {side} ended with status {status} ({last}); its last output:\n{tail}"
+            );
         }
         if host.is_none() {
-            fail!("{title} ended without saying so (last line: {last}); use --console to watch");
+            fail!("{title} ended without saying so ({last}); use --console to watch");
         }
         Ok(())
     }
@@ -249,20 +302,28 @@ impl<'a> Plan<'a> {
         let set = &mut info.configuration;
         set.insert("VMM".into(), self.args.vmm.clone());
         set.insert("guest vCPUs".into(), guest_harts.to_string());
-        set.insert("guest RAM".into(), self.experiment.guest.memory.clone());
+        set.insert(
+            "guest RAM".into(),
+            self.experiment.guest_memory(guest_harts),
+        );
         set.insert("kernel command line".into(), self.append.clone());
         for (name, value) in self.experiment.values(&parameters)? {
             set.insert(format!("parameter {name}"), value.to_string());
         }
         for (key, about) in &self.experiment.results {
-            let value = transcript.results.get(key).with_context(|| {
-                format!("workload {} did not report {key}", self.experiment.name)
-            })?;
+            let name = &self.experiment.name;
+            let Some(value) = transcript.results.get(key) else {
+                fail!(
+                    "workload {name} did not report {key} ({}); use --console to watch",
+                    last_words(transcript)
+                );
+            };
+            let Ok(number) = value.parse() else {
+                fail!("workload {name} reported {key}={value}, which is not a number");
+            };
             info.measurements.push(Measurement {
                 name: key.clone(),
-                value: value.parse().with_context(|| {
-                    format!("workload {} reported {key}={value}", self.experiment.name)
-                })?,
+                value: number,
                 unit: about.unit.clone(),
             });
         }
@@ -274,5 +335,42 @@ impl<'a> Plan<'a> {
             });
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Options {
+        #[command(flatten)]
+        workload: WorkloadArgs,
+    }
+
+    fn name(options: &str) -> String {
+        let words = ["x", "--workload", "ipi"].into_iter();
+        let options = Options::parse_from(words.chain(options.split_whitespace()));
+        options.workload.result_name("sstc").display().to_string()
+    }
+
+    /// Promise: a run never replaces the ledger of a run with other options.
+    #[test]
+    fn options_that_change_a_run_are_in_the_name_of_its_ledger() {
+        assert_eq!(name(""), "out/ipi-sstc");
+        assert_eq!(name("--console --engine interp --time-limit 9"), name(""));
+        assert_eq!(name("--seed 3"), "out/ipi-sstc-seed=3");
+        assert_eq!(
+            name("--set rounds=5 --set aia.guests=3 --guest-harts 4 --vmm qemu"),
+            "out/ipi-sstc-aia.guests=3-rounds=5-guest-harts=4-vmm=qemu"
+        );
+        assert_eq!(
+            name("--isa -svadu,+zicond"),
+            "out/ipi-sstc-isa=-svadu,+zicond"
+        );
+        assert_eq!(name("--cost a/../slow.toml"), "out/ipi-sstc-cost=slow");
+        let long = |last: &str| name(&format!("--set a={} --set b={last}", "x".repeat(250)));
+        assert!(long("y").len() < 220 && long("y") != long("z"));
     }
 }

@@ -1,12 +1,14 @@
 //! The user's terminal as a machine's console: raw mode, and keys that are not for the guest.
 
 use std::io::{IsTerminal, Read, Stdin, stdin};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 
 /// Ctrl-A, as in QEMU and screen.
 const ESCAPE: u8 = 1;
+/// Reads of standard input that may wait for the machine.
+const READ_AHEAD: usize = 4;
 
 /// What the user typed.
 #[derive(Debug, PartialEq, Eq)]
@@ -26,7 +28,7 @@ pub const HELP: &str = "\r\n\
     Ctrl-A x  leave the machine\r\n\
     Ctrl-A s  show where the harts are\r\n\
     Ctrl-A a  send Ctrl-A\r\n\
-    Ctrl-A h  this help\r\n";
+    Ctrl-A h  this help";
 
 /// Raw mode for as long as it lives.
 pub struct RawMode(Option<(Stdin, Termios)>);
@@ -107,14 +109,15 @@ impl Keys {
     }
 }
 
-/// Reads standard input in a thread of its own. The channel closes at its end.
+/// Reads standard input in a thread of its own, no faster than the machine takes it. The channel
+/// closes at its end.
 pub fn keyboard() -> Receiver<Key> {
-    let (sender, receiver) = channel();
+    let (sender, receiver) = sync_channel(READ_AHEAD);
     std::thread::spawn(move || read_keys(&sender));
     receiver
 }
 
-fn read_keys(sender: &Sender<Key>) {
+fn read_keys(sender: &SyncSender<Key>) {
     let mut input = stdin();
     let escapes = input.is_terminal();
     let mut keys = Keys::default();

@@ -1,5 +1,5 @@
-//! The hart's own counters, read by a bare-metal program (`programs/counters.S`), against the ledger
-//! that `trapless exec --ledger` writes, and against the log of instructions.
+//! The hart's own counters, read by a bare-metal program (`programs/counters.S`), against the
+//! ledger that `trapless exec --ledger` writes, and against the log of instructions.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -94,8 +94,8 @@ fn traps(section: &Section, from: &[&str], to: &str) -> u64 {
         .sum()
 }
 
-/// Promise: `mhpmcounter3..6` count traps to M, traps to HS, guest exits, traps to VS and guest entries as
-/// the ledger does, and both are what the program did.
+/// Promise: `mhpmcounter3..6` count traps to M, traps to HS, guest exits, traps to VS and guest
+/// entries as the ledger does, and both are what the program did.
 #[test]
 fn performance_counters_inside_agree_with_the_ledger_outside() {
     for machine in ["sbi", "sstc"] {
@@ -124,8 +124,8 @@ fn performance_counters_inside_agree_with_the_ledger_outside() {
     }
 }
 
-/// Promise: retired instructions are the same for the program (`minstret`), for the ledger, and in the
-/// log of instructions, of which those that trap do not retire.
+/// Promise: retired instructions are the same for the program (`minstret`), for the ledger, and in
+/// the log of instructions, of which those that trap do not retire.
 #[test]
 fn retired_instructions_inside_agree_with_ledger_and_log() {
     /// From reading `minstret` to the end: csrr, sd, li, la (two), sd, wfi.

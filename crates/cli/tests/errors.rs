@@ -1,5 +1,5 @@
-//! Wrong options and broken files: a sentence that says what is wrong, exit status 2, and never a panic,
-//! with and without `RUST_BACKTRACE`.
+//! Wrong options and broken files: a sentence that says what is wrong, exit status 2, and never a
+//! panic, with and without `RUST_BACKTRACE`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -17,7 +17,8 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("errors")
 }
 
-/// A Linux Image (`Documentation/arch/riscv/boot-image-header.rst`) that says it needs `size` bytes.
+/// A Linux Image (`Documentation/arch/riscv/boot-image-header.rst`) that says it needs `size`
+/// bytes.
 fn image(size: u64, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len.max(64)];
     // jal x0, 0
@@ -97,6 +98,9 @@ const CASES: &[(&str, &str)] = &[
         "[possible values: 4, 8, 16]",
     ),
     ("exec @noise --profile=/", "is a folder"),
+    ("exec @noise --ledger /dev/null/x", "cannot make the folder"),
+    ("exec @noise --gdb nonsense", "cannot listen for gdb"),
+    ("exec /dev/zero", "more than 1 GiB"),
     (
         "run --machine sstc --workload boot --engine both --profile",
         "look into one machine",
@@ -166,6 +170,32 @@ const CASES: &[(&str, &str)] = &[
         "boot --firmware @firmware --kernel @kernel --disk @empty",
         "less than one sector",
     ),
+    (
+        "boot --firmware /dev/zero --kernel @kernel",
+        "more than 1 GiB",
+    ),
+    (
+        "boot --firmware @firmware --kernel @kernel --disk /dev/zero",
+        "neither a file nor a block device",
+    ),
+    // What is wrong is found before images are made.
+    ("boot --trace /proc/none/x", "cannot make the folder"),
+    (
+        "run --machine sstc --workload timer --ledger /proc/x.json",
+        "cannot write",
+    ),
+    (
+        "run --machine sstc --workload timer --gdb :99999",
+        "cannot listen for gdb",
+    ),
+    (
+        "compare --machines sbi,sstc --workload timer --out /proc/x",
+        "cannot write",
+    ),
+    // Habits from QEMU.
+    ("boot -m 4G", "use --ram 4G"),
+    ("boot -smp 4", "use --harts N"),
+    ("boot -kernel @kernel -append x", "use --kernel FILE"),
     // Machines.
     ("boot --machine nope", "use one of: aia, sbi, sstc"),
     ("boot --harts 0", "1 to 64 harts"),

@@ -59,8 +59,8 @@ fn share(profile: &Value, name: &str) -> f64 {
     activity.and_then(|a| a["share"].as_f64()).expect(name)
 }
 
-/// Promise: a profile accounts for all of the time, finds the guest's own work where it is, says what the
-/// engine did, and leaves the ledger as it is without a profile.
+/// Promise: a profile accounts for all of the time, finds the guest's own work where it is, says
+/// what the engine did, and leaves the ledger as it is without a profile.
 #[test]
 fn profile_tells_where_time_goes_and_changes_nothing() {
     const ROUNDS: u64 = 40_000_000;

@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Exit status of each program: 0 passed, 4 skipped. `sbi_pmu_test` is skipped because the guest gets
-/// no SBI PMU: neither machine has counter overflow interrupts (Sscofpmf), without which KVM offers none.
+/// Exit status of each program: 0 passed, 4 skipped. `sbi_pmu_test` is skipped because the guest
+/// gets no SBI PMU: neither machine has counter overflow interrupts (Sscofpmf), without which KVM
+/// offers none.
 const RESULTS: [(&str, i32); 16] = [
     ("arch_timer", 0),
     ("coalesced_io_test", 0),

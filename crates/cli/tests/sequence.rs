@@ -1,7 +1,9 @@
-//! Promise: no interrupt of a guest is lost, comes twice, too early or to the wrong vCPU, whatever the host does meanwhile.
+//! Promise: no interrupt of a guest is lost, comes twice, too early or to the wrong vCPU, whatever
+//! the host does meanwhile.
 //!
-//! The guest's module `trapless_seq` numbers timer, IPI and device interrupts and checks them. These
-//! are short runs; `tests/sequence-long` makes a million of each class. One goes through instructions of KVM's paths.
+//! The guest's module `trapless_seq` numbers timer, IPI and device interrupts and checks them.
+//! These are short runs; `tests/sequence-long` makes a million of each class. One goes through
+//! instructions of KVM's paths.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -74,8 +76,8 @@ fn preempted_vcpus_get_every_interrupt_once() {
     }
 }
 
-/// Twice as many vCPUs as harts, while one of these comes and goes, the guest is paused, the VMM of a guest beside it is
-/// killed, and its vCPUs flush each other's TLBs.
+/// Twice as many vCPUs as harts, while one of these comes and goes, the guest is paused, the VMM of
+/// a guest beside it is killed, and its vCPUs flush each other's TLBs.
 #[test]
 #[ignore = "long: part of make test-long"]
 fn disturbed_vcpus_get_every_interrupt_once() {
@@ -106,8 +108,8 @@ fn disturbed_vcpus_get_every_interrupt_once() {
     }
 }
 
-/// A hart that stands still, lets others run first or is interrupted while KVM takes a blocking vCPU off it or puts
-/// it back. Only some instructions: `docs/results/explore.md` has all.
+/// A hart that stands still, lets others run first or is interrupted while KVM takes a blocking
+/// vCPU off it or puts it back. Only some instructions: `docs/results/explore.md` has all.
 #[test]
 fn vcpus_disturbed_on_their_way_off_and_on_a_hart_get_every_interrupt_once() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_trapless"));

@@ -10,23 +10,29 @@ use anyhow::{Context, Result, bail};
 use trapless_ledger::Ledger;
 use trapless_machine::{Limits, Machine, MachineConfig, Outcome, Payload, Peripherals};
 
-use crate::args::BootArgs;
+use crate::args::{BootArgs, OnPanic};
 use crate::console::{ConsoleTap, Recorder, SharedRecorder};
 use crate::devices::Devices;
+use crate::failure::Failed;
+use crate::output::Screen;
+use crate::project::Project;
 use crate::terminal::{HELP, Key, RawMode, keyboard};
-use crate::{files, interrupt, machine, observe, project};
+use crate::{files, interrupt, machine, observe};
 
 /// Virtual time between two looks at the keyboard, in cycles.
 const SLICE: u64 = 2_000_000;
+/// Virtual time in cycles after which a machine that gets no more input, waits and prints nothing
+/// is idle for good: from then on its time passes no faster than the host's.
+const IDLE: u64 = 10_000_000_000;
 /// How long to wait for a key while the machine is idle, before looking at Ctrl-C again.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// Kernel command line with the default images. The self-tests of the kernel's ciphers keep a hart busy for
-/// seconds after the boot.
+/// Kernel command line with the default images. The self-tests of the kernel's ciphers keep a hart
+/// busy for seconds after the boot.
 const APPEND: &str = "console=ttyS0 quiet cryptomgr.notests";
 
 /// Boots, and boots again after a reboot, until the guest powers off or the user leaves.
-pub fn main(args: &BootArgs) -> Result<ExitCode> {
+pub fn main(args: &BootArgs, project: &Project) -> Result<ExitCode> {
     interrupt::catch()?;
     let config = machine::config(
         &args.machine,
@@ -34,11 +40,12 @@ pub fn main(args: &BootArgs) -> Result<ExitCode> {
         &args.harts_options,
         &args.settings,
     )?;
-    observe::check(&args.observe)?;
-    if let Some(path) = &args.ledger {
+    observe::check_both(&args.harts_options, &args.observe)?;
+    observe::check(&args.observe, args.trace.as_deref())?;
+    for path in args.ledger.iter().chain(&args.dump_dtb) {
         files::check_output(path)?;
     }
-    let payload = payload(args)?;
+    let payload = payload(args, project)?;
     if let Some(path) = &args.dump_dtb {
         let machine = Machine::boot(
             config,
@@ -56,11 +63,11 @@ pub fn main(args: &BootArgs) -> Result<ExitCode> {
     }
 }
 
-fn payload(args: &BootArgs) -> Result<Payload> {
+fn payload(args: &BootArgs, project: &Project) -> Result<Payload> {
     let mut images = None;
     let mut image = |name: &str| -> Result<PathBuf> {
         if images.is_none() {
-            images = Some(project::images()?);
+            images = Some(project.images()?);
         }
         let images = images.as_mut().context("images are open")?;
         Ok(images.prepare(name)?.path)
@@ -105,21 +112,32 @@ fn session(
     let ledger = Ledger::new(machine::ledger_config(config));
     let recorder = SharedRecorder::new(Recorder::new(ledger, String::new()));
     let mut observation = observe::Observation::new(&args.observe, args.trace.as_deref())?;
-    let out: Box<dyn Write + Send> = Box::new(std::io::stdout());
-    let console = Box::new(ConsoleTap::new(recorder.clone(), Some(out)));
+    let screen = Screen::default();
+    let console = || -> Box<dyn Write + Send> {
+        let copy = Box::new(screen.clone());
+        Box::new(ConsoleTap::new(recorder.clone(), Some(copy)))
+    };
     let devices = Devices::new(args);
-    let peripherals = devices.plug(console, true)?;
+    let peripherals = devices.plug(console(), Some(console()))?;
     let mut machine = observation.boot(config.clone(), payload, peripherals)?;
     machine.add_sink(Box::new(recorder.clone()));
-    observe::check_both(&args.harts_options, &args.observe)?;
     let payload = payload.clone();
     machine::accompany(&mut machine, &args.harts_options, config, move |config| {
-        let nowhere = devices.plug(Box::new(std::io::sink()), false)?;
+        let nowhere = devices.plug(Box::new(std::io::sink()), None)?;
         Machine::boot(config, &payload, nowhere)
     })?;
     let outcome = {
         let _raw = RawMode::enter();
-        interact(&mut machine, &mut observation, keys)?
+        let mut session = Session {
+            keys,
+            screen: &screen,
+            recorder: &recorder,
+            ends_on_panic: ends_on_panic(args),
+            slice: args.harts_options.slice(SLICE),
+            input_ended: None,
+            leave: None,
+        };
+        session.run(&mut machine, &mut observation)?
     };
     let now = machine.now();
     observation.finish(now)?;
@@ -130,6 +148,11 @@ fn session(
         let mut recorder = recorder.lock();
         recorder.ledger.finish(now);
         files::write(path, recorder.ledger.to_file(info, None).to_json())?;
+    }
+    screen.check()?;
+    if recorder.lock().dead(now) {
+        let panic = recorder.lock().transcript.panic.clone();
+        return Err(Failed(panic.unwrap_or_default()).into());
     }
     match outcome {
         Some(Outcome::Rebooted) => Ok(true),
@@ -145,81 +168,153 @@ fn session(
     }
 }
 
-/// How the user ended a session.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Leave {
-    /// By key.
-    Key,
-    /// By signal.
-    Signal,
+/// Whether a kernel panic ends the command.
+fn ends_on_panic(args: &BootArgs) -> bool {
+    match args.on_panic {
+        Some(action) => action == OnPanic::Exit,
+        None => !std::io::stdin().is_terminal(),
+    }
 }
 
-/// Runs with the keyboard attached; `None` if the user left.
-fn interact(
-    machine: &mut Machine,
-    observation: &mut observe::Observation,
-    keys: &Receiver<Key>,
-) -> Result<Option<Outcome>> {
-    let mut leave = None;
-    let mut open = true;
-    // Somebody who types should not see idle hours fly by.
-    let paced = std::io::stdin().is_terminal();
-    let clock = Instant::now();
-    let outcome = observation.drive(machine, Limits::default(), SLICE, &mut |machine, idle| {
+/// Why a session ended that could have gone on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Leave {
+    /// The user pressed the key.
+    Key,
+    /// A signal came.
+    Signal,
+    /// The kernel has panicked, or standard output is gone.
+    Broken,
+}
+
+/// A machine with the keyboard and the screen attached.
+struct Session<'a> {
+    keys: &'a Receiver<Key>,
+    screen: &'a Screen,
+    recorder: &'a SharedRecorder,
+    ends_on_panic: bool,
+    slice: u64,
+    /// Set when standard input has ended.
+    input_ended: Option<Ended>,
+    leave: Option<Leave>,
+}
+
+/// What is watched after the end of standard input.
+#[derive(Clone, Copy)]
+struct Ended {
+    /// The host's time when the machine last worked or printed.
+    busy: Instant,
+    /// Virtual time then, in cycles.
+    at: u64,
+    /// Virtual time and executed instructions at the last look.
+    seen: (u64, u64),
+}
+
+impl Ended {
+    fn new(machine: &Machine) -> Self {
+        Self {
+            busy: Instant::now(),
+            at: machine.now(),
+            seen: (machine.now(), machine.instret()),
+        }
+    }
+
+    /// How long to wait. Only work keeps a machine busy that gets no input, and work runs at full
+    /// speed; a machine that has been idle and silent for [`IDLE`] cycles is slowed down to the
+    /// host's clock.
+    fn wait(&mut self, machine: &Machine, printed: u64) -> Duration {
+        let (now, executed) = (machine.now(), machine.instret());
+        let worked = executed.saturating_sub(self.seen.1) > now.saturating_sub(self.seen.0) / 2;
+        if worked || printed > self.at {
+            *self = Self::new(machine);
+            return Duration::ZERO;
+        }
+        self.seen = (now, executed);
+        let idle = Duration::from_nanos(now.saturating_sub(self.at).saturating_sub(IDLE));
+        idle.saturating_sub(self.busy.elapsed())
+    }
+}
+
+impl Session<'_> {
+    /// Runs the machine; `None` if the user left.
+    fn run(
+        &mut self,
+        machine: &mut Machine,
+        observation: &mut observe::Observation,
+    ) -> Result<Option<Outcome>> {
+        // Somebody who types should not see idle hours fly by.
+        let paced = std::io::stdin().is_terminal();
+        let clock = Instant::now();
+        let slice = self.slice;
+        let outcome = observation.drive(machine, Limits::default(), slice, &mut |machine, idle| {
+            show_output();
+            let ahead = Duration::from_nanos(machine.now()).saturating_sub(clock.elapsed());
+            let ahead = if paced { ahead } else { Duration::ZERO };
+            self.poll(machine, idle, ahead)
+        });
         show_output();
-        let ahead = Duration::from_nanos(machine.now()).saturating_sub(clock.elapsed());
+        let outcome = outcome?;
+        Ok(match self.leave {
+            Some(Leave::Key | Leave::Broken) => None,
+            Some(Leave::Signal) => Some(Outcome::Stopped),
+            None => outcome,
+        })
+    }
+
+    fn end(&mut self, leave: Leave) -> bool {
+        self.leave = Some(leave);
+        false
+    }
+
+    /// Takes what came from the keyboard, and waits for it if the machine is idle or ahead of the
+    /// clock. `false` ends the session.
+    fn poll(&mut self, machine: &mut Machine, idle: bool, ahead: Duration) -> bool {
         loop {
             if interrupt::requested() {
-                leave = Some(Leave::Signal);
-                return false;
+                return self.end(Leave::Signal);
             }
-            let patience = match (idle, paced && open) {
-                (true, _) => PATIENCE,
-                (false, true) => ahead.min(PATIENCE),
-                (false, false) => Duration::ZERO,
-            };
-            match keys.recv_timeout(patience) {
+            let panicked = self.ends_on_panic && self.recorder.lock().dead(machine.now());
+            if panicked || self.screen.check().is_err() {
+                return self.end(Leave::Broken);
+            }
+            if let Some(ended) = &mut self.input_ended {
+                let printed = self.recorder.lock().last_output();
+                std::thread::sleep(ended.wait(machine, printed).min(PATIENCE));
+                return !idle;
+            }
+            let patience = if idle { PATIENCE } else { ahead.min(PATIENCE) };
+            match self.keys.recv_timeout(patience) {
                 Ok(Key::Input(bytes)) => machine.input(machine.now(), &bytes),
                 Ok(Key::Quit) => {
-                    eprint!("\r\n");
-                    leave = Some(Leave::Key);
-                    return false;
+                    note!("\r");
+                    return self.end(Leave::Key);
                 }
-                Ok(Key::Help) => eprint!("{HELP}"),
+                Ok(Key::Help) => note!("{HELP}\r"),
                 Ok(Key::Status) => status(machine),
                 Err(RecvTimeoutError::Timeout) if idle => continue,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
-                    open = false;
-                    return !idle;
+                    self.input_ended = Some(Ended::new(machine));
+                    continue;
                 }
             }
             return true;
         }
-    });
-    show_output();
-    let outcome = outcome?;
-    Ok(match leave {
-        Some(Leave::Key) => None,
-        Some(Leave::Signal) => Some(Outcome::Stopped),
-        None => outcome,
-    })
+    }
 }
 
-/// Lets the user see what the guest has written after the last whole line. Nobody may be there to see it.
+/// Lets the user see what the guest has written after the last whole line. Nobody may be there to
+/// see it.
 fn show_output() {
     let _ = std::io::stdout().flush();
 }
 
 fn status(machine: &Machine) {
-    eprint!(
-        "\r\n{:.6} s of virtual time\r\n",
-        machine.now() as f64 / 1e9
-    );
+    note!("\r\n{:.6} s of virtual time\r", machine.now() as f64 / 1e9);
     for hart in machine.harts() {
         let state = if hart.waiting() { "waits" } else { "runs" };
-        eprint!(
-            "hart {}: {} {:#x}, {state}, {} instructions\r\n",
+        note!(
+            "hart {}: {} {:#x}, {state}, {} instructions\r",
             hart.id(),
             hart.mode(),
             hart.pc(),

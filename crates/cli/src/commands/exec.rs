@@ -1,18 +1,26 @@
 //! `trapless exec`: a bare-metal program from reset in M-mode.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Result, bail};
+use trapless_isa::{Mode, csr};
 use trapless_ledger::Ledger;
+use trapless_ledger::event::{Event, Sink};
 use trapless_machine::{Limits, Machine, Outcome, Peripherals};
 
 use crate::args::ExecArgs;
 use crate::console::{Recorder, SharedRecorder};
+use crate::output::Screen;
 use crate::{files, interrupt, machine, observe};
 
 /// Virtual time between two looks at Ctrl-C, in cycles.
-const SLICE: u64 = 50_000_000;
+const SLICE: u64 = 10_000_000;
+/// Traps to M-mode in a row without an executed instruction after which there never will be one:
+/// the handler itself traps, and interrupts are off.
+const HOPELESS: u64 = 1_000_000;
 
 /// Runs the program; the exit status is its own.
 pub fn main(args: &ExecArgs) -> Result<ExitCode> {
@@ -23,18 +31,22 @@ pub fn main(args: &ExecArgs) -> Result<ExitCode> {
         &args.harts_options,
         &args.settings,
     )?;
-    observe::check(&args.observe)?;
+    observe::check_both(&args.harts_options, &args.observe)?;
+    observe::check(&args.observe, None)?;
+    for path in args.ledger.iter().chain(&args.signature) {
+        files::check_output(path)?;
+    }
     let elf = files::read(&args.file, "program")?;
     let mut observation = observe::Observation::new(&args.observe, None)?;
     let ledger = Ledger::new(machine::ledger_config(&config));
     let recorder = SharedRecorder::new(Recorder::new(ledger, String::new()));
+    let screen = Screen::default();
     let mut machine = observation.exec(
         config.clone(),
         &elf,
-        Peripherals::new(Box::new(std::io::stdout())),
-        Box::new(std::io::stdout()),
+        Peripherals::new(Box::new(screen.clone())),
+        Box::new(screen.clone()),
     )?;
-    observe::check_both(&args.harts_options, &args.observe)?;
     machine::accompany(&mut machine, &args.harts_options, &config, move |config| {
         let nowhere = Peripherals::new(Box::new(std::io::sink()));
         Machine::exec(config, &elf, nowhere, Box::new(std::io::sink()))
@@ -42,18 +54,26 @@ pub fn main(args: &ExecArgs) -> Result<ExitCode> {
     if args.ledger.is_some() {
         machine.add_sink(Box::new(recorder.clone()));
     }
+    let traps = Traps::default();
+    machine.add_sink(Box::new(traps.clone()));
     let limits = Limits {
         instret: args.max_instructions,
         ..Limits::default()
     };
+    let slice = args.harts_options.slice(SLICE);
+    let mut progress = Progress::default();
     let mut interrupted = false;
-    let outcome = observation.drive(&mut machine, limits, SLICE, &mut |machine, idle| {
+    let outcome = observation.drive(&mut machine, limits, slice, &mut |machine, idle| {
         interrupted = interrupt::requested();
-        !idle && !interrupted && machine.instret() < args.max_instructions
+        progress.note(machine, &traps);
+        let done = progress.tried >= args.max_instructions || progress.stuck.is_some();
+        !idle && !interrupted && !done && screen.check().is_ok()
     })?;
     if interrupted {
         return Err(interrupt::Interrupted.into());
     }
+    screen.clone().flush().ok();
+    screen.check()?;
     observation.finish(machine.now())?;
     observation.show_profile();
     if let Some(path) = &args.ledger {
@@ -73,15 +93,81 @@ pub fn main(args: &ExecArgs) -> Result<ExitCode> {
         Some(Outcome::Exit(code)) => code,
         Some(Outcome::PoweredOff | Outcome::Rebooted) => 0,
         Some(Outcome::Idle) => bail!("the program waits for an interrupt that nothing can raise"),
+        _ if progress.stuck.is_some() => bail!("{}", progress.stuck.unwrap_or_default()),
         Some(Outcome::Stopped) => return Err(interrupt::Interrupted.into()),
         _ => bail!(
-            "the program did not end within {} instructions; use --max-instructions for more",
+            "the program did not end within {} instructions and traps; use --max-instructions for more",
             args.max_instructions
         ),
     };
     // A status has eight bits; a failure whose low bits are zero must not look like success.
     let status = u8::try_from(code).unwrap_or(if code & 0xFF == 0 { 1 } else { code as u8 });
     Ok(ExitCode::from(status))
+}
+
+/// Counts traps: an instruction that traps is not executed, but a loop of them must end, too.
+#[derive(Clone, Default)]
+struct Traps(Arc<Mutex<Trapped>>);
+
+/// What is known of the traps so far.
+#[derive(Clone, Copy, Default)]
+struct Trapped {
+    count: u64,
+    /// Hart, cause and program counter of the last one, if M-mode handles it.
+    last: Option<(usize, u64, u64)>,
+}
+
+impl Traps {
+    fn get(&self) -> Trapped {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Sink for Traps {
+    fn record(&mut self, event: &Event) {
+        if let Event::Trap(trap) = event {
+            let mut traps = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            traps.count += 1;
+            traps.last = (trap.to == Mode::M).then_some((trap.hart, trap.cause, trap.epc));
+        }
+    }
+
+    fn sums_timer_sets(&self) -> bool {
+        true
+    }
+}
+
+/// How far the program has come.
+#[derive(Default)]
+struct Progress {
+    /// Instructions that were executed or trapped.
+    tried: u64,
+    /// Executed instructions, and traps since the last of them.
+    executed: u64,
+    traps: u64,
+    /// Why the program can never go on.
+    stuck: Option<String>,
+}
+
+impl Progress {
+    /// Looks at the machine between two slices.
+    fn note(&mut self, machine: &Machine, traps: &Traps) {
+        let Trapped { count, last } = traps.get();
+        let executed = machine.instret();
+        self.tried = executed.saturating_add(count);
+        if executed != self.executed {
+            (self.executed, self.traps) = (executed, count);
+        } else if count - self.traps > HOPELESS {
+            self.stuck = last.map(|(hart, cause, epc)| {
+                let handler = machine.harts()[hart].peek_csr_as_m(csr::MTVEC).unwrap_or(0);
+                format!(
+                    "the program does nothing but trap at {epc:#x} ({}): no handler can run there; \
+                     it must set mtvec (now {handler:#x}) before anything can trap",
+                    trapless_isa::cause::name(cause).unwrap_or("unknown cause")
+                )
+            });
+        }
+    }
 }
 
 /// Lines of `width` bytes in hexadecimal, most significant first (riscv-arch-test).

@@ -4,38 +4,23 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use serde_json::json;
+use trapless_images::Recipe;
 
 use crate::args::ImagesArgs;
-use crate::output::{print_json, table};
-use crate::project;
+use crate::output::{print, print_json, table};
+use crate::project::Project;
 
 /// Lists the images, or makes those that are named.
-pub fn main(args: &ImagesArgs) -> Result<ExitCode> {
-    let mut images = project::images()?;
+pub fn main(args: &ImagesArgs, project: &Project) -> Result<ExitCode> {
+    let mut images = project.images()?;
     if args.refresh {
         images.refresh()?;
     }
-    let recipes = images.recipes()?;
     if args.names.is_empty() {
-        if args.json {
-            print_json(&json!(
-                recipes
-                    .iter()
-                    .map(|r| json!({ "name": r.name, "explanation": r.explanation }))
-                    .collect::<Vec<_>>()
-            ));
-        } else {
-            println!("Images:");
-            table(
-                recipes
-                    .iter()
-                    .map(|r| (r.name.as_str(), r.explanation.trim())),
-            );
-            println!("  {:<12} the VMM for riscv64", "vmm");
-            println!("\n`trapless images NAME...` makes them and prints where they are.");
-        }
+        list(&images.recipes()?, args.json, project)?;
         return Ok(ExitCode::SUCCESS);
     }
+    let recipes = images.recipes()?;
     let all = args.names.iter().any(|n| n == "all");
     let names: Vec<&str> = if all {
         recipes.iter().map(|r| r.name.as_str()).collect()
@@ -44,15 +29,28 @@ pub fn main(args: &ImagesArgs) -> Result<ExitCode> {
     };
     let made = images.prepare_all(&names)?;
     if args.json {
-        print_json(&json!(made));
-    } else {
-        for (name, image) in &made {
-            println!(
-                "{name:<12} {:>9} KiB  {}",
-                image.size / 1024,
-                image.path.display()
-            );
-        }
+        print_json(&json!(made))?;
+        return Ok(ExitCode::SUCCESS);
     }
+    let lines = made.iter().map(|(name, image)| {
+        let (size, path) = (image.size / 1024, image.path.display());
+        format!("{name:<12} {size:>9} KiB  {path}\n")
+    });
+    print(&lines.collect::<String>())?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn list(recipes: &[Recipe], as_json: bool, project: &Project) -> Result<()> {
+    if as_json {
+        let rows = recipes.iter();
+        let rows = rows.map(|r| json!({ "name": r.name, "explanation": r.explanation }));
+        return print_json(&rows.collect());
+    }
+    let rows = recipes.iter();
+    let rows = rows.map(|r| (r.name.as_str(), r.explanation.trim()));
+    print(&format!(
+        "Images of {}:\n{}\n`trapless images NAME...` makes them and prints where they are.\n",
+        project.folder()?.display(),
+        table(rows.chain([("vmm", "the VMM for riscv64")]))
+    ))
 }

@@ -1,42 +1,60 @@
 //! `trapless machines`: what machines there are, and what one is.
 
+use std::fmt::Write;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use serde_json::json;
-use trapless_machine::{MachineConfig, presets};
+use trapless_machine::presets;
 
-use crate::machine;
-use crate::output::{print_json, table};
+use crate::args::{BOOT_HARTS, EXEC_HARTS};
+use crate::machine::{self, HartArgs};
+use crate::output::{print, print_json, table};
 
 /// Lists the machines, or explains the one called `name`.
 pub fn main(name: Option<&str>, as_json: bool) -> Result<ExitCode> {
-    let all = presets();
-    let Some(name) = name else {
-        if as_json {
-            print_json(&json!(all));
-        } else {
-            println!("Machines:");
-            table(all.iter().map(|(n, p)| (n.as_str(), p.summary.as_str())));
-            println!("\n`trapless machines NAME` shows one with its cost model.");
-        }
-        return Ok(ExitCode::SUCCESS);
-    };
-    let config = MachineConfig::preset(name)?;
-    if as_json {
-        print_json(&json!(config));
-        return Ok(ExitCode::SUCCESS);
-    }
-    let info = machine::run_info(&config);
-    println!("{name}: {}\n", all[name].summary);
-    table(
-        info.configuration
-            .iter()
-            .map(|(k, v)| (k.as_str(), v.as_str())),
-    );
-    println!("\nCost model `{}`, in cycles of 1 ns:", config.cost.name);
-    for cost in &info.cost_model {
-        println!("  {:<12} {:>4}  {}", cost.name, cost.cycles, cost.source);
+    match (name, as_json) {
+        (None, true) => print_json(&json!(presets()))?,
+        (None, false) => list()?,
+        (Some(name), as_json) => explain(name, as_json)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn list() -> Result<()> {
+    let all = presets();
+    let rows = all.iter().map(|(n, p)| (n.as_str(), p.summary.as_str()));
+    print(&format!(
+        "Machines:\n{}\n`trapless machines NAME` shows one with its cost model.\n",
+        table(rows)
+    ))
+}
+
+/// Shows the machine as `boot` makes it.
+fn explain(name: &str, as_json: bool) -> Result<()> {
+    let config = machine::config(name, BOOT_HARTS, &HartArgs::default(), &[])?;
+    if as_json {
+        return print_json(&json!(config));
+    }
+    let info = machine::run_info(&config);
+    let all = presets();
+    let summary = all.get(name).map_or("", |preset| preset.summary.as_str());
+    let rows = info.configuration.iter();
+    let rows = rows.map(|(k, v)| (k.as_str(), v.as_str()));
+    let mut text = format!("{name}: {summary}\n\n{}", table(rows));
+    // Writing to a string cannot fail.
+    let _ = write!(
+        text,
+        "\nThese are the defaults of `boot`. `exec` has {EXEC_HARTS} hart, `run` and `compare` as many as \
+         the workload says.\n\nCost model `{}`, in cycles of 1 ns:\n",
+        config.cost.name
+    );
+    for cost in &info.cost_model {
+        let _ = writeln!(
+            text,
+            "  {:<12} {:>4}  {}",
+            cost.name, cost.cycles, cost.source
+        );
+    }
+    print(&text)
 }

@@ -12,8 +12,7 @@ use crate::{files, output};
 pub fn main(args: &ReportArgs) -> Result<ExitCode> {
     let mut ledgers = Vec::new();
     for path in &args.ledgers {
-        let text = std::fs::read_to_string(path)
-            .with_context(|| format!("cannot read the ledger {}", path.display()))?;
+        let text = files::text(path, "ledger")?;
         // `compare` writes a list of ledgers, `run` a single one.
         let values: Vec<serde_json::Value> = match serde_json::from_str(&text)
             .with_context(|| format!("{} is not a ledger", path.display()))?
@@ -29,15 +28,15 @@ pub fn main(args: &ReportArgs) -> Result<ExitCode> {
     }
     if let Some(path) = &args.html {
         files::write(path, trapless_report::html::page(&ledgers))?;
-        eprintln!("Report: {}", path.display());
+        note!("Report: {}", path.display());
     }
     if args.phases {
         let text = trapless_report::phases::markdown(&ledgers)
             .or_else(|| trapless_report::moves::markdown(&ledgers))
             .context("none of these workloads has such tables; use ledgers of density or pairs of migrate")?;
-        print!("{text}");
+        output::print(&text)?;
     } else {
-        print!("{}", trapless_report::report(&ledgers, output::style()));
+        output::print(&trapless_report::report(&ledgers, output::style()))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -7,33 +7,32 @@ use anyhow::Result;
 
 use crate::args::RunArgs;
 use crate::plan::Plan;
+use crate::project::Project;
 use crate::{files, interrupt, measure, observe, output};
 
 /// Runs it and shows the report.
-pub fn main(args: &RunArgs) -> Result<ExitCode> {
+pub fn main(args: &RunArgs, project: &Project) -> Result<ExitCode> {
     interrupt::catch()?;
     let path = args.ledger.clone().unwrap_or_else(|| {
-        PathBuf::from(format!(
-            "out/{}-{}.json",
-            args.workload.workload, args.machine
-        ))
+        let name = args.workload.result_name(&args.machine);
+        PathBuf::from(format!("{}.json", name.display()))
     });
     args.workload.check_settings(&[&args.machine])?;
     measure::check(&args.workload, &args.machine)?;
     observe::check_both(&args.workload.harts_options, &args.observe)?;
     files::check_output(&path)?;
-    observe::check(&args.observe)?;
-    let plan = Plan::new(&args.workload)?;
+    observe::check(&args.observe, args.trace.as_deref())?;
+    let plan = Plan::new(&args.workload, project)?;
     let (ledger, profile) = plan.run(&args.machine, args.trace.as_deref(), &args.observe)?;
     files::write(&path, ledger.to_json())?;
     if args.json {
-        print!("{}", ledger.to_json());
+        output::print(&ledger.to_json())?;
     } else {
-        print!("{}", trapless_report::report(&[ledger], output::style()));
+        output::print(&trapless_report::report(&[ledger], output::style()))?;
     }
     if let Some(profile) = profile {
-        eprint!("{profile}");
+        note!("{}", profile.trim_end());
     }
-    eprintln!("Ledger: {}", path.display());
+    note!("Ledger: {}", path.display());
     Ok(ExitCode::SUCCESS)
 }

@@ -1,60 +1,62 @@
 //! `trapless workloads`: what workloads there are, and what one does.
 
+use std::fmt::Write;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use serde_json::json;
 use trapless_experiments::Experiment;
 
-use crate::output::{print_json, table};
-use crate::project;
+use crate::output::{print, print_json, table};
+use crate::project::Project;
 
 /// Lists the workloads, or explains the one called `name`.
-pub fn main(name: Option<&str>, as_json: bool) -> Result<ExitCode> {
-    let folder = project::find()?.join("experiments");
-    let Some(name) = name else {
-        let all = Experiment::load_all(&folder)?;
-        if as_json {
-            print_json(&all.iter().map(describe).collect());
-        } else {
-            println!("Workloads:");
-            table(all.iter().map(|e| (e.name.as_str(), e.title.as_str())));
-            println!("\n`trapless workloads NAME` explains one and its parameters.");
-        }
-        return Ok(ExitCode::SUCCESS);
-    };
-    let e = Experiment::find(&folder, name)?;
-    if as_json {
-        print_json(&describe(&e));
-        return Ok(ExitCode::SUCCESS);
+pub fn main(name: Option<&str>, as_json: bool, project: &Project) -> Result<ExitCode> {
+    let folder = project.experiments()?;
+    match (name, as_json) {
+        (None, as_json) => list(&Experiment::load_all(&folder)?, as_json)?,
+        (Some(name), true) => print_json(&describe(&Experiment::find(&folder, name)?))?,
+        (Some(name), false) => explain(&Experiment::find(&folder, name)?)?,
     }
-    println!(
-        "{name}: {}\n\n{}\n\n{}",
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(all: &[Experiment], as_json: bool) -> Result<()> {
+    if as_json {
+        return print_json(&all.iter().map(describe).collect());
+    }
+    let rows = all.iter().map(|e| (e.name.as_str(), e.title.as_str()));
+    print(&format!(
+        "Workloads:\n{}\n`trapless workloads NAME` explains one and its parameters.\n",
+        table(rows)
+    ))
+}
+
+fn explain(e: &Experiment) -> Result<()> {
+    let mut text = format!(
+        "{}: {}\n\n{}\n\n{}\n\nGuest: {} vCPUs, {}\n",
+        e.name,
         e.title,
         e.explanation.trim(),
-        e.measures.trim()
+        e.measures.trim(),
+        e.guest.harts,
+        e.guest.memory
     );
-    println!("\nGuest: {} vCPUs, {}", e.guest.harts, e.guest.memory);
+    // Writing to a string cannot fail.
     if !e.parameters.is_empty() {
-        println!("\nParameters (--set NAME=VALUE):");
+        text.push_str("\nParameters (--set NAME=VALUE):\n");
         for (name, p) in &e.parameters {
-            println!(
-                "  {name:<12} {} ({}; default {})",
-                p.explanation,
-                p.range(),
-                p.default
-            );
+            let (range, default) = (p.range(), &p.default);
+            let about = &p.explanation;
+            let _ = writeln!(text, "  {name:<12} {about} ({range}; default {default})");
         }
     }
     if !e.results.is_empty() {
-        println!("\nResults:");
-        table(
-            e.results
-                .iter()
-                .map(|(n, r)| (n.as_str(), r.explanation.as_str())),
-        );
+        let rows = e.results.iter();
+        let rows = rows.map(|(n, r)| (n.as_str(), r.explanation.as_str()));
+        let _ = write!(text, "\nResults:\n{}", table(rows));
     }
-    Ok(ExitCode::SUCCESS)
+    print(&text)
 }
 
 fn describe(e: &Experiment) -> serde_json::Value {

@@ -1,9 +1,8 @@
 //! `--diagram`: the way of single interrupts as sequence diagrams.
 
-use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use trapless_machine::Machine;
 use trapless_report::sequence::{Finder, Wanted};
 
@@ -16,6 +15,13 @@ pub struct Request {
     text: String,
     wanted: Wanted,
     file: PathBuf,
+}
+
+impl Request {
+    /// Where the diagram goes.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
 }
 
 impl std::str::FromStr for Request {
@@ -65,13 +71,10 @@ impl Diagrams {
                 missing.push(request.text);
                 continue;
             };
-            let mut file = files::create(&request.file)?;
-            file.write_all(sequence.mermaid(self.clock).as_bytes())
-                .and_then(|()| file.flush())
-                .with_context(|| format!("cannot write {}", request.file.display()))?;
+            files::write(&request.file, sequence.mermaid(self.clock))?;
         }
         if !missing.is_empty() {
-            eprintln!(
+            note!(
                 "No diagram: the run had no interrupt {}. Ask for a lower number or another state.",
                 missing.join(", ")
             );

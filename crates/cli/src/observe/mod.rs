@@ -4,8 +4,7 @@ mod diagram;
 mod kept;
 mod profile;
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -17,7 +16,7 @@ use trapless_machine::{Limits, Machine, MachineConfig, Outcome, Payload, Periphe
 use trapless_report::{PerfettoTrace, TrapLog};
 
 use crate::failure::Failed;
-use crate::files;
+use crate::files::{self, Output};
 use crate::machine::{EngineName, HartArgs};
 
 use diagram::{Diagrams, Request};
@@ -37,8 +36,8 @@ pub struct ObserveArgs {
     /// `ipi.scheduled_off:3=FILE`. Repeat for more.
     #[arg(long, value_name = "INTERRUPT=FILE", help_heading = "Looking inside")]
     pub diagram: Vec<Request>,
-    /// Show at the end where the host's time went and what the engine did; `--profile=FILE` writes it as
-    /// JSON, too.
+    /// Show at the end where the host's time went and what the engine did; `--profile=FILE` writes
+    /// it as JSON, too.
     #[arg(
         long,
         value_name = "FILE",
@@ -49,7 +48,7 @@ pub struct ObserveArgs {
     pub profile: Option<Option<PathBuf>>,
 }
 
-type Trace = PerfettoTrace<BufWriter<File>>;
+type Trace = PerfettoTrace<Output>;
 
 /// What gdb's session calls between slices.
 struct GdbHost<'a> {
@@ -63,7 +62,7 @@ impl trapless_gdb::Host for GdbHost<'_> {
     }
 
     fn notice(&mut self, text: &str) {
-        eprint!("{text}\r\n");
+        note!("{text}\r");
     }
 
     fn observer(&mut self) -> Option<&mut dyn Observer> {
@@ -85,14 +84,19 @@ pub struct Observation {
     profile: Option<Profile>,
 }
 
-/// Refuses options that [`Observation::new`] would, without opening anything.
-pub fn check(args: &ObserveArgs) -> Result<()> {
-    args.log
-        .as_deref()
-        .map(str::parse::<LogOptions>)
-        .transpose()?;
-    if let Some(Some(path)) = &args.profile {
-        files::check_output(path)?;
+/// Refuses what [`Observation`] could not do later: malformed options, files that cannot be
+/// written, an address that gdb cannot connect to.
+pub fn check(args: &ObserveArgs, trace: Option<&Path>) -> Result<()> {
+    let log: Option<LogOptions> = args.log.as_deref().map(str::parse).transpose()?;
+    let profile = args.profile.iter().flatten();
+    let diagrams = args.diagram.iter().map(Request::file);
+    let outputs = profile.map(PathBuf::as_path).chain(diagrams).chain(trace);
+    outputs.map(files::check_output).collect::<Result<()>>()?;
+    if let Some(log) = log {
+        files::check_output(&log.file)?;
+    }
+    if let Some(address) = &args.gdb {
+        Server::bind(address)?;
     }
     Ok(())
 }
@@ -141,7 +145,7 @@ impl Observation {
         if let Some((path, sink)) = &mut self.trace {
             let name = format!("trapless {}", machine.config().machine);
             let clock = machine.config().cost.clock_hz;
-            let kept = Kept::new(PerfettoTrace::new(files::create(path)?, &name, clock));
+            let kept = Kept::new(PerfettoTrace::new(Output::create(path)?, &name, clock));
             machine.add_sink(Box::new(kept.share()));
             *sink = Some(kept);
         }
@@ -174,10 +178,12 @@ impl Observation {
         Ok(machine)
     }
 
-    /// Runs the machine to its end, in slices of `slice` cycles of virtual time or at gdb's command; `limits.instret` ends a slice early.
+    /// Runs the machine to its end, in slices of `slice` cycles of virtual time or at gdb's
+    /// command; `limits.instret` ends a slice early.
     ///
-    /// `poll` is called between slices, with `true` if the machine is idle and only input can wake it.
-    /// If it answers `false` the run is over: with [`Outcome::Idle`] if it was, else with `None`.
+    /// `poll` is called between slices, with `true` if the machine is idle and only input can wake
+    /// it. If it answers `false` the run is over: with [`Outcome::Idle`] if it was, else with
+    /// `None`.
     pub fn drive(
         &mut self,
         machine: &mut Machine,
@@ -201,7 +207,7 @@ impl Observation {
         poll: &mut dyn FnMut(&mut Machine, bool) -> bool,
     ) -> Result<Option<Outcome>> {
         if let Some(server) = &self.gdb {
-            eprintln!("Waiting for gdb: target remote {}", server.address());
+            note!("Waiting for gdb: target remote {}", server.address());
             let log = self.log.as_mut();
             let ended = trapless_gdb::serve(machine, server, &mut GdbHost { poll, log })?;
             return Ok(match ended {
@@ -237,9 +243,10 @@ impl Observation {
         }
         if let Some((path, Some(kept))) = &self.trace {
             if let Some(trace) = kept.take() {
-                trace
-                    .finish(now)
-                    .with_context(|| format!("cannot write {}", path.display()))?;
+                let output = trace.finish(now);
+                output
+                    .with_context(|| format!("cannot write {}", path.display()))?
+                    .commit()?;
             }
         }
         if let (Some(profile), Some(Some(path))) = (&self.profile, &self.profiled) {
@@ -256,7 +263,7 @@ impl Observation {
     /// Shows it.
     pub fn show_profile(&self) {
         if let Some(text) = self.profile() {
-            eprint!("{text}");
+            note!("{}", text.trim_end());
         }
     }
 }

@@ -1,5 +1,5 @@
-//! `--profile`: where the host's time goes. A thread looks again and again at what the machine does; the
-//! machine does not notice.
+//! `--profile`: where the host's time goes. A thread looks again and again at what the machine
+//! does; the machine does not notice.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -56,7 +56,8 @@ impl Sampler {
     }
 }
 
-/// Each look counts the same: when the host keeps this thread waiting, it does not wait for what it sees then.
+/// Each look counts the same: when the host keeps this thread waiting, it does not wait for what it
+/// sees then.
 fn sample(meter: &Meter, mut wait: impl FnMut() -> bool) -> Samples {
     let start = Instant::now();
     let mut counts = vec![0; Activity::ALL.len()];

@@ -50,3 +50,72 @@ fn prompt_is_shown_before_its_answer_is_typed() {
     let status = shell.0.wait().expect("it ends");
     assert!(status.success(), "{status}: {end}");
 }
+
+/// A KVM host with a shell whose input is this file.
+fn boot_with(input: &str, options: &[&str]) -> Running {
+    runs();
+    let mut command = trapless();
+    command.arg("boot").args(options);
+    command.stdin(std::fs::File::open(input).expect("it is there"));
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    Running(command.spawn().expect("the command starts"))
+}
+
+/// All that a machine has said, and its exit status.
+fn end(mut machine: Running) -> (String, Option<i32>) {
+    let mut text = String::new();
+    let stdout = machine.0.stdout.take().expect("it is piped");
+    let stderr = machine.0.stderr.take().expect("it is piped");
+    for mut stream in [Box::new(stdout) as Box<dyn Read>, Box::new(stderr)] {
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).expect("it can be read");
+        text.push_str(&String::from_utf8_lossy(&bytes));
+    }
+    (text, machine.0.wait().expect("it ends").code())
+}
+
+/// Promise: lines that are there before the shell reach it, whatever drivers do meanwhile.
+#[test]
+fn a_script_on_standard_input_is_typed_when_the_shell_listens() {
+    let script = concat!(env!("CARGO_TARGET_TMPDIR"), "/typed");
+    std::fs::write(script, "echo $((6 * 7))\nexit\n").expect("it can be written");
+    let (text, status) = end(boot_with(script, &[]));
+    assert!(status == Some(0) && text.contains("\n42\r\n"), "{text}");
+}
+
+/// Promise: a kernel panic ends the command with status 1 and the kernel's reason.
+#[test]
+fn a_kernel_that_panics_ends_the_command() {
+    let append = "console=ttyS0 quiet cryptomgr.notests rdinit=/none init=/none root=/dev/none";
+    let (text, status) = end(boot_with("/dev/null", &["--append", append]));
+    assert_eq!(status, Some(1), "{text}");
+    assert!(
+        text.contains("trapless: Kernel panic - not syncing: "),
+        "{text}"
+    );
+}
+
+/// Promise: a machine that waits for input which cannot come costs next to nothing.
+#[test]
+fn an_idle_machine_without_input_leaves_the_processor_alone() {
+    let machine = boot_with("/dev/null", &[]);
+    let path = format!("/proc/{}/stat", machine.0.id());
+    let ticks = || -> u64 {
+        let text = std::fs::read_to_string(&path).expect("it runs");
+        let words = text.rsplit(')').next().unwrap_or_default();
+        let words = words.split_whitespace().skip(11).take(2);
+        words.map(|n| n.parse::<u64>().expect("a number")).sum()
+    };
+    // Until it boots no more, and has been idle for the time that the help says.
+    let mut before = ticks();
+    for _ in 0..60 {
+        std::thread::sleep(Duration::from_secs(2));
+        let now = ticks();
+        // Hundredths of a second.
+        if now > 100 && now - before < 10 {
+            return;
+        }
+        before = now;
+    }
+    panic!("it is still busy");
+}

@@ -4,214 +4,108 @@
 //! process forks; the child disturbs the hart there and runs the workload to its end, which must be
 //! as good as without. What counts as a good end is the workload's own affair: `sequence` numbers
 //! every interrupt.
+//!
+//! A first copy of the machine walks through the calls without a disturbance: it counts the
+//! boundaries and shows how long a run takes.
 
+mod children;
 pub mod disturbance;
+mod progress;
 mod symbols;
+mod walk;
 mod walker;
 
 use std::collections::BTreeMap;
-use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
-use indicatif::{ProgressBar, ProgressStyle};
-use nix::sys::wait::{WaitStatus, wait};
-use nix::unistd::{ForkResult, fork};
+use anyhow::{Result, bail};
 use trapless_machine::{Limits, Outcome};
 
 use crate::args::ExploreArgs;
 use crate::failure::Failed;
-use crate::interrupt;
 use crate::machine::EngineName;
 use crate::observe::Observation;
 use crate::plan::{Plan, Ready};
+use crate::project::Project;
+use crate::{interrupt, output};
 
-use disturbance::{Disturbance, disturb};
+use children::Children;
+use disturbance::disturb;
+use progress::Progress;
 use symbols::Symbols;
-use walker::Walker;
+use walk::Walk;
 
 /// Virtual time between two looks at the console and Ctrl-C, in cycles.
 const SLICE: u64 = 1_000_000;
 
-/// Children under way and what became of them.
-#[derive(Default)]
-struct Children {
-    running: BTreeMap<i32, String>,
-    done: u64,
-    failed: Vec<String>,
-}
-
-impl Children {
-    /// Waits until fewer than `most` run.
-    fn wait_below(&mut self, most: usize) -> Result<()> {
-        while self.running.len() >= most.max(1) {
-            let status = wait().context("cannot wait for a run")?;
-            let Some(pid) = status.pid() else { continue };
-            let Some(what) = self.running.remove(&pid.as_raw()) else {
-                continue;
-            };
-            self.done += 1;
-            if !matches!(status, WaitStatus::Exited(_, 0)) {
-                self.failed.push(what);
-            }
-        }
-        Ok(())
-    }
-}
-
 /// `trapless explore`.
-pub fn main(args: &ExploreArgs) -> Result<ExitCode> {
+pub fn main(args: &ExploreArgs, project: &Project) -> Result<ExitCode> {
     interrupt::catch()?;
     if args.workload.harts_options.engine == EngineName::Both {
         bail!("explore watches each instruction of one machine; choose --engine jit or interp");
     }
-    let mut plan = Plan::new(&args.workload)?;
+    let mut plan = Plan::new(&args.workload, project)?;
     plan.append("trapless.symbols=1");
     let mut observation = Observation::new(&Default::default(), None)?;
     let mut ready = plan.machine(&args.machine, &mut observation)?;
-    eprintln!("Booting {} on {}", plan.experiment.name, args.machine);
+    note!("Booting {} on {}", plan.experiment.name, args.machine);
     let symbols = reach_workload(&plan, &mut ready)?;
-    let mut walker = Walker {
-        wanted: args
-            .functions
-            .iter()
-            .map(|name| Ok((symbols.find(name)?, args.calls)))
-            .collect::<Result<_>>()?,
-        text: symbols.range(),
-        call: None,
-        calls: 0,
-        passing: None,
-        finished: false,
-    };
+    let wanted = args.functions.iter();
+    let wanted = wanted.map(|name| Ok((symbols.find(name)?, args.calls)));
+    let wanted: BTreeMap<u64, u32> = wanted.collect::<Result<_>>()?;
     skip(args.skip, &plan, &mut ready)?;
 
-    let jobs = args
-        .jobs
-        .or_else(|| std::thread::available_parallelism().ok().map(Into::into))
-        .unwrap_or(1);
-    let bar = progress();
+    let mut walk = Walk::new(args, &plan, &symbols, wanted);
+    walk.choose_stride(&mut ready)?;
     let mut children = Children::default();
-    let mut boundaries: BTreeMap<String, u64> = BTreeMap::new();
-    let mut within: BTreeMap<String, u64> = BTreeMap::new();
-    let mut visits: BTreeMap<(u32, u64), u64> = BTreeMap::new();
-    let mut seen = 0_u64;
-    let mut taken = 0_u64;
-    loop {
-        let limits = Limits {
-            until: ready.machine.now() + SLICE,
-            ..Limits::default()
-        };
-        match ready.machine.run_observed(&limits, Some(&mut walker)) {
-            Outcome::Observer(hart) => {
-                walker.passing = Some(hart);
-                let pc = ready.machine.harts()[hart].pc();
-                let function = walker.call.as_ref().map_or(pc, |call| call.function);
-                let count = boundaries.entry(symbols.name(function)).or_default();
-                *count += 1;
-                *within.entry(symbols.function(pc).into()).or_default() += 1;
-                seen += 1;
-                let visits = visits.entry((walker.calls, pc)).or_default();
-                *visits += 1;
-                if args.visits.is_some_and(|most| *visits > most) {
-                    continue;
-                }
-                taken += 1;
-                if (taken - 1) % args.stride != 0 {
-                    continue;
-                }
-                for &disturbance in &args.disturb {
-                    children.wait_below(jobs)?;
-                    bar.set_message(format!(
-                        "{seen} boundaries, {} runs, {} failed; {}",
-                        children.done,
-                        children.failed.len(),
-                        symbols.name(pc)
-                    ));
-                    let what = format!("{disturbance} at {} on hart {hart}", symbols.name(pc));
-                    // SAFETY: the child only touches this process's own data and ends by `exit`; the
-                    // other threads, which wait for signals, hold no lock of it.
-                    match unsafe { fork() }.context("cannot start a run")? {
-                        ForkResult::Child => {
-                            disturb(&mut ready.machine, hart, disturbance);
-                            let verdict = finish(&plan, &mut ready);
-                            if let Err(error) = &verdict {
-                                eprintln!("{what}: {error:#}");
-                            }
-                            std::process::exit(i32::from(verdict.is_err()));
-                        }
-                        ForkResult::Parent { child } => {
-                            children.running.insert(child.as_raw(), what);
-                        }
-                    }
-                }
-            }
-            Outcome::Limit if walker.finished => break,
-            Outcome::Limit if ready.machine.now() < limit(&plan) => {}
-            _ => break,
+    let mut progress = Progress::new();
+    let ended = walk.through(&mut ready, &mut |ready, hart, walk, place| {
+        for &disturbance in &args.disturb {
+            children.wait_below(walk.jobs)?;
+            progress.tell(walk, &children);
+            let what = format!("{disturbance} at {place}");
+            children.start(what, || {
+                disturb(&mut ready.machine, hart, disturbance);
+                finish(&plan, ready)
+            })?;
+        }
+        Ok(())
+    });
+    if interrupt::requested() {
+        children.stop()?;
+    } else {
+        ended?;
+        while children.running() > 0 && !interrupt::requested() {
+            children.wait_below(children.running())?;
+            progress.tell(&walk, &children);
         }
         if interrupt::requested() {
-            children.wait_below(1)?;
-            return Err(interrupt::Interrupted.into());
+            children.stop()?;
         }
     }
-    children.wait_below(1)?;
-    bar.finish_and_clear();
-    if args.json {
-        let disturbances: Vec<String> = args.disturb.iter().map(ToString::to_string).collect();
-        let result = serde_json::json!({
-            "workload": plan.experiment.name,
-            "machine": args.machine,
-            "calls": args.calls,
-            "stride": args.stride,
-            "visits": args.visits,
-            "disturbances": disturbances,
-            "boundaries": boundaries,
-            "within": within,
-            "runs": children.done,
-            "failed": children.failed,
-        });
-        println!("{}", serde_json::to_string_pretty(&result)?);
+    progress.clear();
+    output::print(&if args.json {
+        walk.json(&children)?
     } else {
-        for (function, count) in &boundaries {
-            println!("{function:<48} {count:>6} instructions");
-        }
-        println!(
-            "{} runs disturbed at {} of {seen} instruction boundaries ({}), {} failed",
-            children.done,
-            taken.div_ceil(args.stride),
-            names(&args.disturb),
-            children.failed.len()
-        );
-    }
-    if children.done == 0 {
-        return Err(Failed(
-            "none of the functions was called; try --skip 0 or more --calls".into(),
-        )
-        .into());
-    }
+        walk.text(&children)
+    })?;
+    verdict(&children)
+}
+
+/// Exit status.
+fn verdict(children: &Children) -> Result<ExitCode> {
     if !children.failed.is_empty() {
         return Err(Failed(format!("failed: {}", children.failed.join("; "))).into());
     }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// A line that tells how far it is, on a terminal.
-fn progress() -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
+    if interrupt::requested() {
+        note!("trapless: interrupted; what is said above holds for the runs that have ended");
+        return Ok(ExitCode::from(interrupt::STATUS));
     }
-    // It does not tick by itself: a thread of its own would not survive in the children.
-    let bar = ProgressBar::new_spinner();
-    bar.set_style(
-        ProgressStyle::with_template("{spinner} {wide_msg}")
-            .unwrap_or_else(|_| ProgressStyle::default_spinner()),
-    );
-    bar
-}
-
-fn names(list: &[Disturbance]) -> String {
-    let names: Vec<String> = list.iter().map(ToString::to_string).collect();
-    names.join(", ")
+    if children.done == 0 {
+        let none = "none of the functions was called; try --skip 0 or more --calls";
+        return Err(Failed(none.into()).into());
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Virtual time in cycles at which a workload has failed.
@@ -254,8 +148,8 @@ fn skip(cycles: u64, plan: &Plan<'_>, ready: &mut Ready) -> Result<()> {
     }
 }
 
-/// Runs the measured part of the workload to its end and judges it. What the host does afterwards takes longer than a
-/// short workload.
+/// Runs the measured part of the workload to its end and judges it. What the host does afterwards
+/// takes longer than a short workload.
 fn finish(plan: &Plan<'_>, ready: &mut Ready) -> Result<()> {
     loop {
         let limits = Limits {

@@ -17,7 +17,8 @@ impl Symbols {
             let address = u64::from_str_radix(words.next()?, 16).ok()?;
             let kind = words.next()?;
             let name = words.next()?;
-            // Mapping symbols of the psABI ($x...) and local labels (.L...) have addresses of functions, too.
+            // Mapping symbols of the psABI ($x...) and local labels (.L...) have addresses of
+            // functions, too.
             (matches!(kind, "t" | "T") && !name.starts_with(['$', '.']))
                 .then(|| (address, name.to_string()))
         };

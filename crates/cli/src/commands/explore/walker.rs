@@ -22,9 +22,9 @@ pub struct Call {
 /// Stops before each instruction of a wanted call.
 pub struct Walker {
     /// Calls still wanted by entry address.
-    pub wanted: BTreeMap<u64, u32>,
+    wanted: BTreeMap<u64, u32>,
     /// Text whose instructions count.
-    pub text: (u64, u64),
+    text: (u64, u64),
     /// The call under way.
     pub call: Option<Call>,
     /// Calls that have begun.
@@ -33,6 +33,21 @@ pub struct Walker {
     pub passing: Option<usize>,
     /// All wanted calls have returned.
     pub finished: bool,
+}
+
+impl Walker {
+    /// Stops in `wanted` calls (entry address, number of calls), where they are in the text from
+    /// its first to its second address.
+    pub fn new(wanted: BTreeMap<u64, u32>, text: (u64, u64)) -> Self {
+        Self {
+            wanted,
+            text,
+            call: None,
+            calls: 0,
+            passing: None,
+            finished: false,
+        }
+    }
 }
 
 impl Observer for Walker {

@@ -1,0 +1,306 @@
+//! How the command ends when something outside it, or the program in it, does not: readers that go away,
+//! full disks, pipes that nobody writes to, Ctrl-C, and programs that trap for ever.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long the end may take on a busy computer.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn scratch(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("endings-{name}"))
+}
+
+fn succeed(command: &mut Command) {
+    let output = command.output().expect("it starts");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {text}");
+}
+
+/// A bare-metal program; `options` are the linker's.
+fn program(name: &str, source: &str, options: &[&str]) -> PathBuf {
+    let (text, object) = (scratch(&format!("{name}.S")), scratch(&format!("{name}.o")));
+    let file = scratch(&format!("{name}.elf"));
+    std::fs::write(&text, source).expect("it can be written");
+    let mut assembler = Command::new("riscv64-linux-gnu-as");
+    succeed(
+        assembler
+            .arg("-march=rv64gc")
+            .arg("-o")
+            .args([&object, &text]),
+    );
+    let mut linker = Command::new("riscv64-linux-gnu-ld");
+    linker.args(["-N", "-Ttext=0x80000000"]).args(options);
+    succeed(linker.arg("-o").args([&file, &object]));
+    file
+}
+
+/// Prints lines for ever.
+fn printer() -> PathBuf {
+    let source = ".globl _start\n_start: li t0, 0x10000000\nli t1, 'x'\nli t2, 10\n\
+                  1: sb t1, 0(t0)\nsb t2, 0(t0)\nj 1b\n";
+    program("printer", source, &[])
+}
+
+/// Prints a line and ends with status 0.
+fn greeter() -> PathBuf {
+    let source = ".globl _start, tohost\n_start: li t0, 0x10000000\nli t1, 'x'\nsb t1, 0(t0)\n\
+                  li t1, 10\nsb t1, 0(t0)\nla t0, tohost\nli t1, 1\nsd t1, 0(t0)\n1: j 1b\n\
+                  .align 6\ntohost: .dword 0\n";
+    program("greeter", source, &[])
+}
+
+fn trapless(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_trapless"));
+    command
+        .args(words)
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// Waits for the end of `child`.
+fn end(child: &mut Child) -> ExitStatus {
+    let started = Instant::now();
+    while started.elapsed() < PATIENCE {
+        if let Some(status) = child.try_wait().expect("it is ours") {
+            return status;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    child.kill().expect("it runs");
+    panic!("it does not end");
+}
+
+/// What it has said and how it ended; it must do so by itself.
+fn output(command: &mut Command) -> Output {
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
+    end(&mut child);
+    child.wait_with_output().expect("it has ended")
+}
+
+fn said(child: &mut Child) -> String {
+    let mut text = String::new();
+    let stderr = child.stderr.as_mut().expect("it is piped");
+    stderr.read_to_string(&mut text).expect("it is text");
+    text
+}
+
+fn interrupt(child: &Child) {
+    succeed(Command::new("kill").args(["-INT", &child.id().to_string()]));
+}
+
+/// Promise: a program whose traps have no handler is told so, instead of running for ever.
+#[test]
+fn a_program_that_only_traps_is_stopped_with_a_sentence() {
+    let source = ".globl _start\n_start: lw t0, 0(zero)\n";
+    let file = program("unhandled", source, &[]);
+    let file = file.to_str().expect("UTF-8");
+    for more in [&[][..], &["--engine", "both"], &["--harts", "2"]] {
+        let output = output(trapless(&["exec", file]).args(more));
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(
+            text.contains("set mtvec") && text.lines().count() == 1,
+            "{text}"
+        );
+    }
+    let output = output(&mut trapless(&[
+        "exec",
+        file,
+        "--max-instructions",
+        "1000000",
+    ]));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        text.contains("within 1000000 instructions and traps"),
+        "{text}"
+    );
+}
+
+/// Promise: `| head` ends the command without a word, as with other programs.
+#[test]
+fn the_command_ends_quietly_when_its_reader_has_gone() {
+    let file = printer();
+    let mut command = trapless(&["exec", file.to_str().expect("UTF-8")]);
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut line = [0; 2];
+    let mut stdout = child.stdout.take().expect("it is piped");
+    stdout.read_exact(&mut line).expect("it prints");
+    drop(stdout);
+    assert_eq!(end(&mut child).code(), Some(141));
+    assert_eq!(said(&mut child), "");
+    for words in [&["machines", "sstc"][..], &["workloads"], &["man"]] {
+        let (theirs, ours) = UnixStream::pair().expect("there is room");
+        drop(ours);
+        let mut command = trapless(words);
+        let child = command.stdout(OwnedFd::from(theirs)).spawn();
+        let mut child = child.expect("it starts");
+        assert_eq!(end(&mut child).code(), Some(141), "{words:?}");
+        assert_eq!(said(&mut child), "");
+    }
+}
+
+/// Promise: output that did not fit is an error, never a success and never a panic.
+#[test]
+fn a_full_disk_behind_standard_output_is_told() {
+    let file = greeter();
+    let file = file.to_str().expect("UTF-8");
+    let ended = output(&mut trapless(&["exec", file]));
+    assert_eq!(
+        (ended.status.code(), &*ended.stdout),
+        (Some(0), &b"x\n"[..])
+    );
+    let full = || File::create("/dev/full").expect("Linux has it");
+    for words in [
+        &["exec", file][..],
+        &["machines"],
+        &["machines", "sstc", "--json"],
+    ] {
+        let mut child = trapless(words).stdout(full()).spawn().expect("it starts");
+        let code = end(&mut child).code();
+        let text = said(&mut child);
+        assert_eq!(code, Some(2), "{words:?}: {text}");
+        assert!(text.contains("cannot write to standard output"), "{text}");
+    }
+    let mut command = trapless(&["exec", file]);
+    let mut child = command.stdout(Stdio::null()).stderr(full()).spawn();
+    assert_eq!(end(child.as_mut().expect("it starts")).code(), Some(0));
+}
+
+/// Promise: Ctrl-C ends every kind of run soon.
+#[test]
+fn an_interrupt_ends_a_run_of_two_engines_soon() {
+    let file = program(
+        "forever",
+        ".globl _start\n_start: addi t0, t0, 1\nj _start\n",
+        &[],
+    );
+    let file = file.to_str().expect("UTF-8");
+    for engine in ["jit", "interp", "both"] {
+        let mut command = trapless(&["exec", file, "--engine", engine]);
+        let mut child = command.stdout(Stdio::null()).spawn().expect("it starts");
+        std::thread::sleep(Duration::from_millis(700));
+        let started = Instant::now();
+        interrupt(&child);
+        assert_eq!(end(&mut child).code(), Some(130), "{engine}");
+        // 0.2 s where nothing else runs.
+        assert!(
+            started.elapsed() < Duration::from_secs(3),
+            "{engine}: {:?}",
+            started.elapsed()
+        );
+    }
+}
+
+/// Promise: a pipe that gives nothing is waited for aloud, and Ctrl-C ends that.
+#[test]
+fn a_pipe_that_nobody_writes_to_can_be_interrupted() {
+    let fifo = scratch("fifo");
+    let _ = std::fs::remove_file(&fifo);
+    succeed(Command::new("mkfifo").arg(&fifo));
+    let name = fifo.to_str().expect("UTF-8");
+    let mut child = trapless(&["exec", name]).spawn().expect("it starts");
+    let mut word = [0; 7];
+    let stderr = child.stderr.as_mut().expect("it is piped");
+    stderr
+        .read_exact(&mut word)
+        .expect("it says what it waits for");
+    assert_eq!(&word, b"Waiting");
+    interrupt(&child);
+    assert_eq!(end(&mut child).code(), Some(130));
+    // A writer that comes late is heard.
+    let child = trapless(&["exec", name]).stdout(Stdio::piped()).spawn();
+    let mut child = child.expect("it starts");
+    std::thread::sleep(Duration::from_millis(300));
+    let elf = std::fs::read(greeter()).expect("it is there");
+    let mut writer = File::options()
+        .write(true)
+        .open(&fifo)
+        .expect("it has a reader");
+    writer.write_all(&elf).expect("it is read");
+    drop(writer);
+    assert_eq!(end(&mut child).code(), Some(0));
+}
+
+/// Promise: damaged symbols do not fill the disk.
+#[test]
+fn a_signature_as_large_as_memory_is_refused() {
+    let source = ".globl _start, tohost, begin_signature\n_start: la t0, tohost\nli t1, 1\n\
+                  sd t1, 0(t0)\n1: j 1b\n.align 6\ntohost: .dword 0\nbegin_signature: .dword 7\n";
+    let file = program(
+        "signature",
+        source,
+        &["--defsym", "end_signature=0xF0000000"],
+    );
+    let signature = scratch("signature.txt");
+    let _ = std::fs::remove_file(&signature);
+    let mut command = trapless(&["exec", file.to_str().expect("UTF-8")]);
+    let output = output(command.arg("--signature").arg(&signature));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("begin_signature and end_signature"), "{text}");
+    assert!(!signature.exists());
+}
+
+/// Promise: what lies in the current folder is never run, however it is called.
+#[test]
+fn the_current_folder_is_no_project_unless_it_is_named() {
+    let folder = scratch("project");
+    for name in ["images", "experiments", "vmm"] {
+        std::fs::create_dir_all(folder.join(name)).expect("it can be made");
+    }
+    let mine = "title = \"mine\"\nexplanation = \"e\"\nmeasures = \"m\"\n\
+                [guest]\nharts = 1\nmemory = \"256M\"\nscript = \"true\"\n";
+    std::fs::write(folder.join("experiments/mine.toml"), mine).expect("it can be written");
+    let list = |command: &mut Command| {
+        let output = output(command.current_dir(&folder).env_remove("TRAPLESS_PROJECT"));
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    let usual = list(&mut trapless(&["workloads"]));
+    assert!(
+        usual.contains("timer") && !usual.contains("mine"),
+        "{usual}"
+    );
+    let named = list(&mut trapless(&["workloads", "--project", "."]));
+    assert!(
+        named.contains("mine") && !named.contains("timer"),
+        "{named}"
+    );
+    let wrong = output(&mut trapless(&["workloads", "--project", "/dev"]));
+    let text = String::from_utf8_lossy(&wrong.stderr);
+    assert!(
+        wrong.status.code() == Some(2) && text.contains("no project folder"),
+        "{text}"
+    );
+}
+
+/// Promise: shells complete the options, and there is a manual page for each subcommand.
+#[test]
+fn completions_and_manual_pages_name_every_subcommand() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = output(&mut trapless(&["completions", shell]));
+        let script = String::from_utf8(output.stdout).expect("UTF-8");
+        assert!(
+            script.contains("compare") && script.contains("guest-harts"),
+            "{shell}"
+        );
+    }
+    let folder = scratch("man");
+    let written = output(&mut trapless(&["man", folder.to_str().expect("UTF-8")]));
+    assert!(written.status.success());
+    for name in [
+        "trapless",
+        "trapless-run",
+        "trapless-exec",
+        "trapless-explore",
+    ] {
+        let page = std::fs::read_to_string(folder.join(format!("{name}.1")));
+        assert!(page.expect(name).contains(".SH OPTIONS"), "{name}");
+    }
+}
