@@ -1,18 +1,20 @@
 # `make demo` and `make test` do everything on a fresh machine that has git, make and Rust.
 CARGO ?= cargo
 TRAPLESS = target/release/trapless
+PREFIX ?= /usr/local
 # Our machine against itself with other engines.
 ENGINES = --subject trapless:$(TRAPLESS) --against interp:$(TRAPLESS),both:$(TRAPLESS)
 # Programs of Debian's next release that do not run on this one, unpacked in the cache.
 TOOLS = $(CARGO) run --release --locked -q -p trapless-images --example tools --
 
-.PHONY: help demo test test-long bench setup build lint fuzz spec
+.PHONY: help demo test test-long bench setup build lint fuzz spec install
 
 help:
 	@echo 'make demo   build, fetch Debian packages, make images, compare interrupts on sbi, sstc, aia and trapless'
 	@echo 'make test   lints, unit tests, differential ISA tests, system tests on real kernels'
 	@echo 'make test-long  the same and what takes hours: a million interrupts of each class, thousands of programs'
 	@echo 'make bench  speed and memory beside QEMU (BENCH="--runs 5 --only boot"), and of the bare engines'
+	@echo 'make install  the program, manual pages, completions and data under PREFIX=$(PREFIX)'
 	@echo 'make spec   the specification of the interrupt extension as HTML: out/spec/xtrapless.html'
 	@echo 'make fuzz   each fuzz target for SECONDS=60 (needs a nightly toolchain and cargo-fuzz)'
 
@@ -64,3 +66,19 @@ spec:
 	$(CARGO) run --release --locked -q -p trapless-spec -- --check
 	asciidoctor -w --failure-level=INFO -o out/spec/xtrapless.html spec/xtrapless.adoc
 	@echo out/spec/xtrapless.html
+
+# The program as built, what it documents itself with, and what images are made from. `DESTDIR` is for
+# packages. Nothing is built here: run `make build` first, as yourself.
+DATA = images experiments vmm crates linux spec Cargo.toml Cargo.lock LICENSE-APACHE LICENSE-MIT
+install:
+	@test -x $(TRAPLESS) || { echo 'There is no $(TRAPLESS) yet: run "make build" first.' >&2; exit 2; }
+	install -D -m 755 $(TRAPLESS) $(DESTDIR)$(PREFIX)/bin/trapless
+	$(TRAPLESS) man $(DESTDIR)$(PREFIX)/share/man/man1
+	mkdir -p $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
+	    $(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+	$(TRAPLESS) completions bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/trapless
+	$(TRAPLESS) completions zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_trapless
+	$(TRAPLESS) completions fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/trapless.fish
+	rm -rf $(DESTDIR)$(PREFIX)/share/trapless
+	mkdir -p $(DESTDIR)$(PREFIX)/share/trapless
+	tar -c --exclude=target $(DATA) | tar -x --no-same-owner -C $(DESTDIR)$(PREFIX)/share/trapless
