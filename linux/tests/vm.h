@@ -72,7 +72,7 @@ extern int kvm, failures;
 		failures += !ok_;					\
 	} while (0)
 
-void fatal(const char *what);
+_Noreturn void fatal(const char *what);
 
 /* vCPUs in their reset state, without an interrupt controller */
 void create_vm(struct vm *vm, int nr_vcpus);

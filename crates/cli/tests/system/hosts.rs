@@ -56,6 +56,12 @@ pub fn device() -> &'static Host {
     get(RUN.get_or_init(|| boot("trapless", "kvm", "")))
 }
 
+/// A host that panics while a guest runs, and its crash kernel.
+pub fn crash() -> &'static Host {
+    static RUN: OnceLock<Result<Host, String>> = OnceLock::new();
+    get(RUN.get_or_init(|| boot("trapless", "crash", " crashkernel=192M")))
+}
+
 /// A CPU that injects interrupts while it goes off line.
 pub fn unplug() -> &'static Host {
     static RUN: OnceLock<Result<Host, String>> = OnceLock::new();

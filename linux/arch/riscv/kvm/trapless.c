@@ -325,8 +325,16 @@ int kvm_riscv_trapless_enable(void)
 	if (!kvm_riscv_trapless_available())
 		return 0;
 
+	/*
+	 * Another kernel may have left anything here, if it was not shut down.
+	 * Without its tables the controller forgets the vCPU that was attached
+	 * instead of writing to its file: that memory belongs to somebody else.
+	 */
+	csr_write(CSR_HVTABLEBASE, 0);
+	csr_write(CSR_HTLCFG, 0);
 	csr_write(CSR_HIFMAP, 0);
 	csr_write(CSR_HGRANT, 0);
+	csr_write(CSR_HNQBASE, 0);
 	/* What user mode may reach with ugenvsei, hgrant says */
 	if (riscv_has_extension_unlikely(RISCV_ISA_EXT_SMSTATEEN))
 		csr_set(CSR_SSTATEEN0, TRAPLESS_STATEEN0_C);

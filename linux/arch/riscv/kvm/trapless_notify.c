@@ -160,16 +160,48 @@ static irqreturn_t trapless_timer_interrupt(int irq, void *dev_id)
 	return IRQ_HANDLED;
 }
 
+/*
+ * VS-level interrupts are masked in hie; the chip of the hart's interrupts knows
+ * sie only. A kernel that is about to start another one after a panic masks all
+ * interrupts through their chips. The next kernel clears sie, but knows nothing
+ * of hie: a guest's timer that expires would interrupt it for ever.
+ */
+static void trapless_vs_mask(struct irq_data *d)
+{
+	csr_clear(CSR_HIE, BIT(d->hwirq));
+}
+
+static void trapless_vs_unmask(struct irq_data *d)
+{
+	csr_set(CSR_HIE, BIT(d->hwirq));
+}
+
+/* Each handler lowers what has interrupted */
+static void trapless_vs_eoi(struct irq_data *d)
+{
+}
+
+static struct irq_chip trapless_vs_chip = {
+	.name		= "Xtrapless",
+	.irq_mask	= trapless_vs_mask,
+	.irq_unmask	= trapless_vs_unmask,
+	.irq_eoi	= trapless_vs_eoi,
+};
+
 static struct trapless_irq {
 	unsigned int hwirq;
 	irq_handler_t handler;
 	const char *name;
+	struct irq_chip *chip;
 	unsigned int irq;
 } trapless_irqs[] = {
 	{ XTRAPLESS_NOTIFY_IRQ, trapless_notify_interrupt, "kvm-notify" },
-	{ IRQ_VS_SOFT, trapless_soft_interrupt, "kvm-vs-soft" },
-	{ IRQ_VS_TIMER, trapless_timer_interrupt, "kvm-vs-timer" },
-	{ IRQ_VS_EXT, trapless_external_interrupt, "kvm-vs-ext" },
+	{ IRQ_VS_SOFT, trapless_soft_interrupt, "kvm-vs-soft",
+	  &trapless_vs_chip },
+	{ IRQ_VS_TIMER, trapless_timer_interrupt, "kvm-vs-timer",
+	  &trapless_vs_chip },
+	{ IRQ_VS_EXT, trapless_external_interrupt, "kvm-vs-ext",
+	  &trapless_vs_chip },
 };
 
 int kvm_riscv_trapless_notify_enable(void)
@@ -185,13 +217,11 @@ int kvm_riscv_trapless_notify_enable(void)
 	csr_write(CSR_HNQBASE, XTL_HNQBASE_EN | virt_to_phys((void *)tc->queue) |
 		  TRAPLESS_QUEUE_ORDER);
 
-	/* The timer's bit follows the vCPU that is attached */
 	csr_clear(CSR_HIP, BIT(IRQ_VS_SOFT) | BIT(IRQ_VS_EXT));
-	csr_clear(CSR_HIE, BIT(IRQ_VS_TIMER));
-	csr_set(CSR_HIE, BIT(IRQ_VS_SOFT) | BIT(IRQ_VS_EXT));
-
 	for (i = 0; i < ARRAY_SIZE(trapless_irqs); i++)
 		enable_percpu_irq(trapless_irqs[i].irq, IRQ_TYPE_NONE);
+	/* From here the timer's bit follows the vCPU that is attached */
+	csr_clear(CSR_HIE, BIT(IRQ_VS_TIMER));
 
 	return 0;
 }
@@ -203,8 +233,6 @@ void kvm_riscv_trapless_notify_disable(void)
 	for (i = 0; i < ARRAY_SIZE(trapless_irqs); i++)
 		disable_percpu_irq(trapless_irqs[i].irq);
 
-	csr_clear(CSR_HIE, BIT(IRQ_VS_SOFT) | BIT(IRQ_VS_TIMER) |
-			   BIT(IRQ_VS_EXT));
 	/* From here notifications go to the queues of other harts */
 	csr_write(CSR_HNQBASE, 0);
 	WARN_ONCE(csr_read(CSR_HTLCFG) & XTL_HTLCFG_ERR,
@@ -223,6 +251,32 @@ static void trapless_free_queues(void)
 		free_page(per_cpu(trapless_cpus, cpu).queue);
 }
 
+static void trapless_free_irqs(int count)
+{
+	while (--count >= 0) {
+		free_percpu_irq(trapless_irqs[count].irq, &trapless_cpus);
+		irq_dispose_mapping(trapless_irqs[count].irq);
+	}
+}
+
+static int trapless_request_irq(struct irq_domain *domain,
+				struct trapless_irq *tirq)
+{
+	int ret;
+
+	tirq->irq = irq_create_mapping(domain, tirq->hwirq);
+	if (!tirq->irq)
+		return -ENOMEM;
+	if (tirq->chip)
+		irq_set_chip(tirq->irq, tirq->chip);
+	ret = request_percpu_irq(tirq->irq, tirq->handler, tirq->name,
+				 &trapless_cpus);
+	if (ret)
+		irq_dispose_mapping(tirq->irq);
+
+	return ret;
+}
+
 static int trapless_request_irqs(void)
 {
 	struct irq_domain *domain;
@@ -236,25 +290,16 @@ static int trapless_request_irqs(void)
 	}
 
 	for (i = 0; i < ARRAY_SIZE(trapless_irqs); i++) {
-		struct trapless_irq *tirq = &trapless_irqs[i];
-
-		ret = -ENOMEM;
-		tirq->irq = irq_create_mapping(domain, tirq->hwirq);
-		if (tirq->irq)
-			ret = request_percpu_irq(tirq->irq, tirq->handler,
-						 tirq->name, &trapless_cpus);
+		ret = trapless_request_irq(domain, &trapless_irqs[i]);
 		if (ret) {
-			kvm_err("unable to request interrupt %u\n", tirq->hwirq);
-			goto free_irqs;
+			kvm_err("unable to request interrupt %u\n",
+				trapless_irqs[i].hwirq);
+			trapless_free_irqs(i);
+			return ret;
 		}
 	}
 
 	return 0;
-
-free_irqs:
-	while (--i >= 0)
-		free_percpu_irq(trapless_irqs[i].irq, &trapless_cpus);
-	return ret;
 }
 
 int kvm_riscv_trapless_notify_init(void)
@@ -291,10 +336,7 @@ free_queues:
 
 void kvm_riscv_trapless_notify_exit(void)
 {
-	int i;
-
-	for (i = 0; i < ARRAY_SIZE(trapless_irqs); i++)
-		free_percpu_irq(trapless_irqs[i].irq, &trapless_cpus);
+	trapless_free_irqs(ARRAY_SIZE(trapless_irqs));
 	destroy_workqueue(trapless_wq);
 	trapless_free_queues();
 }
