@@ -70,7 +70,8 @@ int main(int argc, char **argv)
 
 	while (argc == 3 && what < 4 && strcmp(argv[1], names[what]))
 		what++;
-	if (argc != 3 || what == 4 || (rounds = strtoull(argv[2], NULL, 0)) == 0) {
+	rounds = argc == 3 ? strtoull(argv[2], NULL, 0) : 0;
+	if (what == 4 || rounds == 0) {
 		printf("usage: kvm-cost hypercall|mmio|stimecmp|empty ROUNDS\n");
 		return 2;
 	}
