@@ -216,6 +216,21 @@ impl Images {
         prepared::of_folder(built.folder, built.packages)
     }
 
+    /// Unpacks parts of the source of the images' kernel and returns the folder they are in.
+    ///
+    /// A part is a path below the top of the kernel's tree: a file, or a folder with all it has.
+    ///
+    /// # Errors
+    /// If the source package cannot be had, or has no such part.
+    pub fn kernel_source(&mut self, parts: &[String]) -> Result<PathBuf> {
+        let recipe = self.recipe("kernel")?;
+        let kernel = self.resolve(&recipe)?.pop().ok_or(Error::NoMirror)?;
+        let (cache, progress) = (self.cache.clone(), self.progress);
+        let source = kmod::source_of(self.apt()?, &kernel)?;
+        let _lock = cache.lock("modules")?;
+        kmod::unpack_source(&cache, self.apt()?, &source, parts, progress)
+    }
+
     /// What a recipe puts into an image: another image, or one file of a folder.
     fn artefact(&mut self, name: &str) -> Result<Prepared> {
         let Some((image, file)) = name.split_once('/') else {

@@ -233,7 +233,7 @@ fn headers_of(apt: &Apt, kernel: &Package) -> Result<Vec<Package>> {
 }
 
 /// The source package of the very kernel.
-fn source_of(apt: &Apt, kernel: &Package) -> Result<Package> {
+pub(crate) fn source_of(apt: &Apt, kernel: &Package) -> Result<Package> {
     let mut numbers = kernel.version.split('.');
     let mut next = || numbers.next().unwrap_or_default();
     let name = format!("linux-source-{}.{}={}", next(), next(), kernel.version);
@@ -261,7 +261,7 @@ fn release_of(headers: &Path) -> Result<String> {
 }
 
 /// Unpacks `parts` of the source package into a folder of the cache and returns it.
-fn unpack_source(
+pub(crate) fn unpack_source(
     cache: &Cache,
     apt: &Apt,
     source: &Package,
