@@ -7,19 +7,24 @@ ENGINES = --subject trapless:$(TRAPLESS) --against interp:$(TRAPLESS),both:$(TRA
 # Programs of Debian's next release that do not run on this one, unpacked in the cache.
 TOOLS = $(CARGO) run --release --locked -q -p trapless-images --example tools --
 
-.PHONY: help demo test test-long bench setup build lint fuzz spec install
+.PHONY: help demo test test-long bench setup test-setup build lint fuzz spec book install
 
 help:
 	@echo 'make demo   build, fetch Debian packages, make images, compare interrupts on sbi, sstc, aia and trapless'
 	@echo 'make test   lints, unit tests, differential ISA tests, system tests on real kernels'
+	@echo 'make lint   the static checks alone; GATES="prose clippy" for some (scripts/lint --list)'
 	@echo 'make test-long  the same and what takes hours: a million interrupts of each class, thousands of programs'
 	@echo 'make bench  speed and memory beside QEMU (BENCH="--runs 5 --only boot"), and of the bare engines'
 	@echo 'make install  the program, manual pages, completions and data under PREFIX=$(PREFIX)'
 	@echo 'make spec   the specification of the interrupt extension as HTML: out/spec/xtrapless.html'
-	@echo 'make fuzz   each fuzz target for SECONDS=60 (needs a nightly toolchain and cargo-fuzz)'
+	@echo 'make book   all pages and the specification as one book: out/book/index.html'
+	@echo 'make fuzz   each fuzz target for SECONDS=60'
 
 setup:
 	@scripts/install
+
+test-setup:
+	@scripts/install packages packages-test
 
 build: setup
 	$(CARGO) build --release --locked
@@ -27,13 +32,10 @@ build: setup
 demo: build
 	$(TRAPLESS) compare --machines sbi,sstc,aia,trapless --workload mixed
 
-lint: setup
-	$(CARGO) fmt --all --check
-	cd vmm && $(CARGO) fmt --check
-	$(CARGO) clippy --release --locked --workspace --all-targets -- -D warnings
-	$(CARGO) clippy --release --locked -p trapless-jit -p trapless-hart --features trapless-jit/no-compiler -- -D warnings
+lint: test-setup
+	scripts/lint $(GATES)
 
-test: build lint
+test: test-setup lint build
 	$(CARGO) test --release --locked --workspace
 	cd vmm && $(CARGO) test --locked
 	$(CARGO) run --release --locked -q -p trapless-spec -- litmus scripts/herd7
@@ -50,10 +52,8 @@ test-long: test
 	target/release/trapless-difftest run --seeds 200..3000 $(ENGINES)
 	$(CARGO) run --release --locked -p trapless-hart --example fuzz_blocks -- 3600
 
-fuzz: setup
-	command -v cargo-fuzz >/dev/null || $(CARGO) install --locked cargo-fuzz
-	for t in decode loader virtio xtrapless; do \
-	    $(CARGO) +nightly fuzz run $$t -- -max_total_time=$${SECONDS:-60} || exit; done
+fuzz: test-setup
+	scripts/fuzz $${SECONDS:-60}
 
 bench: build
 	$(CARGO) run --release --locked -q -p trapless-hart --example speed
@@ -66,6 +66,9 @@ spec:
 	$(CARGO) run --release --locked -q -p trapless-spec -- --check
 	asciidoctor -w --failure-level=INFO -o out/spec/xtrapless.html spec/xtrapless.adoc
 	@echo out/spec/xtrapless.html
+
+book: spec
+	scripts/book
 
 # The program as built, what it documents itself with, and what images are made from. `DESTDIR` is for
 # packages. Nothing is built here: run `make build` first, as yourself.
