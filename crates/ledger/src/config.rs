@@ -74,8 +74,8 @@ impl DeviceMap {
         Some(window.base)
     }
 
-    /// The same map with IMSICs and an APLIC, as the machine `aia` has them; `plic`: guests may have a PLIC
-    /// as well.
+    /// The same map with IMSICs and an APLIC, as the machine `aia` has them; `plic`: guests may
+    /// have a PLIC as well.
     pub fn with_aia(self, plic: bool) -> Self {
         let mut windows = self.windows;
         windows.retain(|w| plic || w.name != "plic");

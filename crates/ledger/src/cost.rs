@@ -71,7 +71,7 @@ impl Ledger {
         self.class(class).syscalls += 1;
     }
 
-    /// An M-mode trap from V=0: firmware works for an exit, or for a call that signals.
+    /// An M-mode trap from V=0, made on behalf of an exit or of a call that signals.
     pub(crate) fn charge_firmware(&mut self, hart: usize) {
         let state = &mut self.harts[hart];
         let called = state.call.is_some_and(|c| c.signals && c.depth == 0);

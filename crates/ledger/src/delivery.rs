@@ -33,7 +33,8 @@ impl Ledger {
         let (named, unknown) = self
             .vcpus
             .for_targets(trap.guest.vmid, a0, a1, |index, vcpu| {
-                // Not the number of bits: vCPUs of an old VM can share number and VMID with new ones.
+                // Not the number of bits: vCPUs of an old VM can share number and VMID with new
+                // ones.
                 class.counts.sent += 1;
                 if vcpu.ipi_sent != NEVER {
                     coalesced += 1;

@@ -92,7 +92,8 @@ pub struct TimerSet {
     pub deadline: u64,
 }
 
-/// Several writes by a guest between which nothing else happened on the hart, none of which became due.
+/// Several writes by a guest with no other event of the hart in between; none of their deadlines
+/// passed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TimerSets {
     /// The last one.

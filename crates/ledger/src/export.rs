@@ -237,8 +237,8 @@ fn summary(histogram: &Histogram) -> Option<Latency> {
     (histogram.count() != 0).then(|| histogram.summary())
 }
 
-/// Keys: `guest_timer`, `guest_ipi` and `guest_device` from cause to effect; `raised.X` from pending
-/// to taken.
+/// Keys: `guest_timer`, `guest_ipi` and `guest_device` from cause to effect; `raised.X` from
+/// pending to taken.
 fn latency(totals: &Totals) -> BTreeMap<String, Latency> {
     let mut all = vec![
         ("guest_timer".to_string(), &totals.timer_latency),

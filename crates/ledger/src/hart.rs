@@ -1,4 +1,5 @@
-//! What the ledger remembers of each hart: its mode, the exit that the host handles, the vCPU on it.
+//! What the ledger remembers of each hart: its mode, the exit that the host handles, the vCPU on
+//! it.
 
 use crate::chain::Steps;
 use crate::class::{Class, Place};

@@ -153,7 +153,8 @@ impl Ledger {
         self.answer(class, pending, taken, s.hart);
     }
 
-    /// vCPU `index` takes an external interrupt at `time`. Its class, if the claim does not tell it.
+    /// vCPU `index` takes an external interrupt at `time`. Its class, if the claim does not tell
+    /// it.
     pub(crate) fn external_taken(&mut self, index: usize, time: u64) -> Option<Class> {
         let vcpu = self.vcpus.get_mut(index);
         if vcpu.files.file.is_none() {

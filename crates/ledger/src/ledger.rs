@@ -1,7 +1,7 @@
 //! The ledger's state: phases and their totals, virtual time, and what is known of harts and vCPUs.
 //!
-//! Rules that turn events into counts are in `attribution`, `delivery`, `cost`, `interrupt_files` and
-//! `controller`, written down in `docs/ledger.md`; each has a test in `tests/`.
+//! Rules that turn events into counts are in `attribution`, `delivery`, `cost`, `interrupt_files`
+//! and `controller`, written down in `docs/ledger.md`; each has a test in `tests/`.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ use crate::vhart::{Pending, Vharts};
 /// Phases kept apart; marks beyond that are counted in the last one.
 const PHASES: usize = 64;
 
-/// A guest interrupt whose way has been followed to the end.
+/// A guest interrupt that has been followed from its sender to the guest's handler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Answered {
     /// Class.
@@ -227,8 +227,8 @@ impl Ledger {
         self.totals().classes[class as usize].arrived[place as usize] += 1;
     }
 
-    /// The deadline of the vCPU on `hart` may have passed: it arrives in the state that the hart was
-    /// in until `now`.
+    /// The deadline of the vCPU on `hart` may have passed: it arrives in the state that the hart
+    /// was in until `now`.
     pub(crate) fn timer_arrival(&mut self, hart: usize, now: u64) {
         let state = &self.harts[hart];
         if let Some(index) = state.loaded {
@@ -269,8 +269,8 @@ impl Ledger {
         });
     }
 
-    /// The vCPU on no hart any more, as far as the hart without slots tells: the host waits, or runs
-    /// a program.
+    /// The host waits, or runs a program: without slots, this is how it shows that `hart` has put
+    /// its vCPU.
     pub(crate) fn host_moved_on(&mut self, hart: usize) {
         let state = &mut self.harts[hart];
         if state.slot.is_none() {

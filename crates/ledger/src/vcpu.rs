@@ -70,8 +70,8 @@ pub struct FileState {
 }
 
 impl FileState {
-    /// Class of an exit at a CSR that stands for the vCPU's interrupt file: that of the interrupt it
-    /// handles.
+    /// Class of an exit at a CSR that stands for the vCPU's interrupt file: that of the interrupt
+    /// it handles.
     pub fn csr_class(&self, reason: Reason) -> Option<Class> {
         match reason {
             Reason::Csr(csr::STOPEI | csr::SIREG | csr::SISELECT) => {

@@ -76,7 +76,8 @@ fn message_of_a_guest_is_an_ipi_until_its_identity_is_claimed() {
     assert_eq!((files.assigned, files.moved, files.evicted), (2, 0, 0));
 }
 
-/// A store to a file that is not mapped is an exit of class IPI; the host's message that follows is not another IPI.
+/// A store to a file that is not mapped is an exit of class IPI; the host's message that follows is
+/// not another IPI.
 #[test]
 fn store_that_exits_is_one_ipi_with_its_cost() {
     let mut s = two_vcpus();
@@ -119,7 +120,8 @@ fn ipi_to_a_vcpu_without_file_is_followed_through_its_injection() {
     assert_eq!(section.guest_files.unwrap().evicted, 1);
 }
 
-/// What the host stores by itself is a device interrupt, and costs the system call that made it do so.
+/// What the host stores by itself is a device interrupt, and costs the system call that made it do
+/// so.
 #[test]
 fn message_of_the_host_is_a_device_interrupt() {
     let mut s = two_vcpus();

@@ -1,4 +1,5 @@
-//! A guest's writes of its timer may be recorded as a sum: the ledger must be the same as with each of them.
+//! A guest's writes of its timer may be recorded as a sum: the ledger must be the same as with each
+//! of them.
 
 mod script;
 
@@ -9,8 +10,8 @@ use trapless_ledger::event::{Sink, TimerSet, TimerSets};
 
 const NEVER: u64 = u64::MAX;
 
-/// A vCPU that programs its timer by `deadlines`, one write after the other or all as one sum, after a timer
-/// that may already run, and before one that fires.
+/// A vCPU that programs its timer by `deadlines`, one write after the other or all as one sum,
+/// after a timer that may already run, and before one that fires.
 fn ledger(before: Option<u64>, deadlines: &[u64], sum: bool) -> String {
     let mut script = Script::new();
     script.ret(HS, VS);

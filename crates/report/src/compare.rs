@@ -126,7 +126,8 @@ impl Column<'_> {
 /// Time slots of a hart.
 pub const MODES: [&str; 6] = ["VU", "VS", "U", "HS", "M", "idle"];
 
-/// Machine names; the workload or a number is added where they are not enough to tell columns apart.
+/// Machine names; the workload or a number is added where they are not enough to tell columns
+/// apart.
 fn names(ledgers: &[LedgerFile]) -> Vec<String> {
     let distinct = |list: &[String]| list.iter().collect::<BTreeSet<_>>().len() == list.len();
     let machines: Vec<String> = ledgers.iter().map(|l| l.run.machine.clone()).collect();

@@ -1,4 +1,4 @@
-//! Exits that have nothing to do with interrupts of the guest: one line each is enough.
+//! Exits that have nothing to do with interrupts of the guest. A diagram shows one line for each.
 
 use std::collections::HashMap;
 
@@ -18,8 +18,8 @@ struct Episode {
 }
 
 /// For each event whether it is within an exit that is nothing but an aside: a page fault, a device
-/// access, a tick of the host; or any that was over when the interrupt arrived at `arrived`. The exit
-/// itself is not.
+/// access, a tick of the host; or any that was over when the interrupt arrived at `arrived`. The
+/// exit itself is not.
 pub fn aside(events: &[Event], config: &Config, arrived: u64) -> Vec<bool> {
     let mut aside = vec![false; events.len()];
     let mut open: HashMap<usize, Episode> = HashMap::new();

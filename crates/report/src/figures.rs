@@ -119,7 +119,7 @@ impl Comparison<'_> {
     }
 }
 
-/// A value as the workload gave it: whole numbers stay whole.
+/// A value as the workload gave it, without a fraction if it has none.
 fn measured(value: f64, space: Space) -> String {
     if value.fract() == 0.0 && (0.0..1e15).contains(&value) {
         number::count(value as u64, space)

@@ -15,7 +15,7 @@
 //! | [`html`] | the report as a page |
 //! | [`log`] | traps as lines of text |
 //! | [`perfetto`] | traces for the Perfetto viewer |
-//! | [`sequence`], `actors`, `episodes`, `diagram` | the way of one interrupt as a sequence diagram |
+//! | [`sequence`], `actors`, `episodes`, `diagram` | sequence diagram of one interrupt |
 //! | [`moves`] | what moving a vCPU costs |
 //! | [`phases`] | tables of runs that make one class of interrupts after the other |
 //! | [`number`] | numbers for people |

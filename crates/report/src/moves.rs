@@ -1,4 +1,5 @@
-//! What moving a vCPU costs, from pairs of runs of workload `migrate`: one that moves it and one that does not.
+//! What moving a vCPU costs, from pairs of runs of workload `migrate`: one that moves it and one
+//! that does not.
 
 use std::fmt::Write as _;
 
@@ -45,8 +46,8 @@ fn moving(ledger: &LedgerFile) -> Option<&str> {
     Some(value)
 }
 
-/// A table of the differences for each move as Markdown; `None` without such a pair. A run with `moving=0` belongs to the
-/// one right before it.
+/// A table of the differences for each move as Markdown; `None` without such a pair. A run with
+/// `moving=0` belongs to the one right before it.
 #[must_use]
 pub fn markdown(ledgers: &[LedgerFile]) -> Option<String> {
     let names = phases::names(ledgers, &["moving"]);

@@ -18,8 +18,8 @@ impl Space {
     }
 }
 
-/// A count with its digits in groups of three: `2 003`. Four digits are grouped too, so that columns
-/// line up.
+/// A count with its digits in groups of three: `2 003`. Four digits are grouped too, so that
+/// columns line up.
 pub fn count(value: u64, space: Space) -> String {
     let digits = value.to_string();
     let mut text = String::new();

@@ -1,7 +1,9 @@
-//! Exits for each class of interrupts, from workloads that make one class after the other, as Markdown.
+//! Exits for each class of interrupts, from workloads that make one class after the other, as
+//! Markdown.
 //!
-//! Such a workload marks a phase for each class and reports under the phase's name how many interrupts came (workload
-//! `density`). Ledgers that differ in the number of vCPUs only are rows of a table, others are columns.
+//! Such a workload marks a phase for each class and reports under the phase's name how many
+//! interrupts came (workload `density`). Ledgers that differ in the number of vCPUs only are rows
+//! of a table, others are columns.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -183,8 +185,8 @@ fn classes(ledgers: &[LedgerFile]) -> Vec<String> {
     classes
 }
 
-/// Name of each ledger's column: the machine, and the parameters, besides those in `without`, that are not those of the
-/// first ledger.
+/// Name of each ledger's column: the machine, and the parameters, besides those in `without`, that
+/// are not those of the first ledger.
 pub(crate) fn names(ledgers: &[LedgerFile], without: &[&str]) -> Vec<String> {
     let parameters = |ledger: &LedgerFile| -> BTreeMap<String, String> {
         let named = |(key, value): (&String, &String)| {

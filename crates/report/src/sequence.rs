@@ -1,4 +1,5 @@
-//! The way of one interrupt as a sequence diagram, from the events of a run.
+//! One interrupt from its sender to the guest's handler as a sequence diagram, from the events of a
+//! run.
 //!
 //! ```text
 //! events ──> Finder (asks a Ledger which interrupt is meant) ──> Sequence ──> mermaid, text
@@ -14,7 +15,7 @@ use trapless_ledger::{Answered, Class, Config, Ledger, Left, State, replay};
 use crate::actors::{Actors, Message};
 use crate::episodes;
 
-/// Events kept while looking: an interrupt whose way has more cannot be shown from its beginning.
+/// Events kept while looking: of an interrupt that takes more, the beginning is missing.
 const KEPT: usize = 20_000;
 /// Events shown after the guest's handler was entered, at most.
 const AFTER: usize = 400;
@@ -32,7 +33,7 @@ pub struct Wanted {
     pub state: Option<State>,
     /// How a vCPU that is scheduled off was left; any if `None`.
     pub left: Option<Left>,
-    /// The how-manieth of them, from 1.
+    /// Ordinal among them, from 1.
     pub number: u64,
 }
 
@@ -179,7 +180,7 @@ pub fn find(
     Ok(finder.finish())
 }
 
-/// The way of one interrupt.
+/// One interrupt, from its sender to the end of the guest's handler.
 #[derive(Clone, Debug)]
 pub struct Sequence {
     /// The interrupt.
@@ -187,7 +188,8 @@ pub struct Sequence {
     pub(crate) messages: Actors,
 }
 
-/// Follows the events from the send to the end of the handler; what others do meanwhile is left out.
+/// Follows the events from the send to the end of the handler; what others do meanwhile is left
+/// out.
 fn messages(ledger: &Ledger, events: &[Event], found: Answered) -> Actors {
     let mut actors = Actors::new(ledger, found.sent);
     let mut relevance = Relevance::new(&found);
@@ -206,8 +208,8 @@ fn messages(ledger: &Ledger, events: &[Event], found: Answered) -> Actors {
     actors
 }
 
-/// Which events belong to the way: those of the hart that takes the interrupt; of other harts the
-/// one that sends, until it goes on with its own work, and each that the controller tells.
+/// Which events belong to the interrupt: those of the hart that takes the interrupt; of other harts
+/// the one that sends, until it goes on with its own work, and each that the controller tells.
 struct Relevance {
     taken_on: usize,
     /// Harts that work for it now.
@@ -233,7 +235,7 @@ impl Relevance {
             let hart = self.begins(event);
             self.started = hart.is_some();
             self.sender = hart;
-            // An access to the controller is done at once; a trap is the begin of work.
+            // An access to the controller is done at once; a trap begins work.
             let at_once = matches!(event, Event::Virtual(_) | Event::TimerSet(_));
             self.busy.extend(hart.filter(|_| !at_once));
             return self.started;
@@ -278,7 +280,7 @@ impl Relevance {
         hart == self.taken_on || self.busy.contains(&hart)
     }
 
-    /// Hart on which the way begins with this event.
+    /// Hart on which the interrupt begins with this event.
     fn begins(&self, event: &Event) -> Option<usize> {
         if event.time() != self.found.sent {
             return None;

@@ -101,7 +101,8 @@ counters! {
     pub struct Notifications, counted as NotificationCounts {
         /// By kind.
         kinds: BTreeMap<NotificationKind, NotificationQueue>,
-        /// Posts for a vCPU on no hart that told nobody: one was outstanding, or the state wants none.
+        /// Posts for a vCPU on no hart that told nobody: one was outstanding, or the state wants
+        /// none.
         silent: u64 as Notifications,
         /// Notifications dropped because a queue was full.
         overflows: u64 as Notifications,

@@ -73,7 +73,8 @@ impl std::error::Error for ReadError {}
 impl LedgerFile {
     /// The JSON text, indented, with a final newline.
     pub fn to_json(&self) -> String {
-        // Serialization of these types has no failing case: keys are strings, floats finite or null.
+        // Serialization of these types has no failing case: keys are strings, floats finite or
+        // null.
         let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
         text.push('\n');
         text

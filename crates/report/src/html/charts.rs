@@ -197,8 +197,8 @@ fn axis_label(log_micros: f64) -> String {
     }
 }
 
-/// Counts in bins of equal width on the logarithmic axis. A bucket's count is spread evenly over the
-/// bins it covers.
+/// Counts in bins of equal width on the logarithmic axis. A bucket's count is spread evenly over
+/// the bins it covers.
 fn rebin(c: &Column, latency: &Latency, axis: &Axis) -> Vec<f64> {
     let bins = ((axis.high - axis.low) * BINS) as usize;
     let mut counts = vec![0.0; bins];

@@ -299,7 +299,7 @@ fn costs(comparison: &Comparison, prices: &[BTreeMap<String, String>]) -> Markup
 
 fn cost_table(run: &RunInfo) -> Markup {
     let content = html! {
-        caption { "Virtual time depends on these prices, counts do not" }
+        caption { "Prices of virtual time. Counts of a workload that waits depend on them, too" }
         thead {
             tr {
                 th scope="col" { "Work" }
