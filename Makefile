@@ -72,7 +72,7 @@ book: spec
 
 # The program as built, what it documents itself with, and what images are made from. `DESTDIR` is for
 # packages. Nothing is built here: run `make build` first, as yourself.
-DATA = images experiments vmm crates linux spec Cargo.toml Cargo.lock LICENSE-APACHE LICENSE-MIT
+DATA = images experiments vmm crates linux spec Cargo.toml Cargo.lock LICENSES
 install:
 	@test -x $(TRAPLESS) || { echo 'There is no $(TRAPLESS) yet: run "make build" first.' >&2; exit 2; }
 	install -D -m 755 $(TRAPLESS) $(DESTDIR)$(PREFIX)/bin/trapless
