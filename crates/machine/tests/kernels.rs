@@ -22,7 +22,10 @@ fn powers_off(kernel: Vec<u8>) -> bool {
 fn program() -> Vec<u8> {
     let mut a = Asm::default();
     a.power_off();
-    a.code()
+    let mut code = a.code();
+    // Shorter files are taken for images that were cut off.
+    code.resize(64, 0);
+    code
 }
 
 #[test]

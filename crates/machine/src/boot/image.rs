@@ -2,6 +2,9 @@
 
 use std::io::Read;
 
+use trapless_isa::decode::decode;
+use trapless_isa::inst::Op;
+
 use super::elf::{Elf, is_elf};
 
 /// A kernel that is ready to be placed.
@@ -86,11 +89,30 @@ fn foreign(bytes: &[u8]) -> Option<&'static str> {
         Some("it is a kernel for arm64")
     } else if bytes.starts_with(b"070701") {
         Some("it is an initial RAM disk; give it with --initrd")
-    } else if bytes[..bytes.len().min(HEADER)].iter().all(text) {
-        Some("it is a text file, neither a RISC-V Linux Image, an ELF file nor a flat binary")
+    } else if bytes[..bytes.len().min(HEADER)].iter().all(text) || !starts_with_code(bytes) {
+        Some("it is neither a RISC-V Linux Image, a gzip file of one, an ELF file nor a flat binary")
     } else {
         None
     }
+}
+
+/// Whether a file can be a flat binary: longer than the header of an image that was cut off, and legal
+/// instructions at its start.
+fn starts_with_code(bytes: &[u8]) -> bool {
+    let mut at = 0;
+    for _ in 0..4 {
+        let Some(raw) = bytes.get(at..at + 4).and_then(|b| b.try_into().ok()) else {
+            return false;
+        };
+        let inst = decode(u32::from_le_bytes(raw));
+        // A jump may lead over data.
+        match inst.op {
+            Op::Illegal => return false,
+            Op::Jal | Op::Jalr => break,
+            _ => at += usize::from(inst.len),
+        }
+    }
+    bytes.len() >= HEADER
 }
 
 fn check(bytes: &[u8], len: u64) -> Result<Header, String> {
@@ -185,7 +207,8 @@ pub(crate) mod tests {
 
     #[test]
     fn anything_else_is_a_flat_binary() {
-        let code = [0x6f, 0, 0, 0];
+        let mut code = [0; HEADER];
+        code[0] = 0x6f;
         let flat =
             |file: &[u8]| matches!(parse(file, 100), Ok(Kernel::Flat(bytes)) if *bytes == code);
         assert!(flat(&code) && flat(&gzip(&code)));
@@ -198,7 +221,7 @@ pub(crate) mod tests {
             (&packed[..packed.len() / 2], 1 << 20, "truncated"),
             (&packed[..], 4000, "larger than RAM"),
             (b"", 1 << 20, "empty"),
-            (b"#!/bin/sh", 1 << 20, "text file"),
+            (b"#!/bin/sh", 1 << 20, "neither"),
             (b"070701000000", 1 << 20, "--initrd"),
             (&linux_image(5000, u64::MAX), 1 << 20, "header"),
             (&linux_image(63, 64), 1 << 20, "truncated"),
