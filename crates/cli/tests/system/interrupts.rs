@@ -90,7 +90,8 @@ fn processors(run: &Run, side: Side) -> Vec<Processor<'_>> {
                 .collect()
         }
         Side::Guest => {
-            let vcpu = |v: &trapless_ledger::document::VcpuInfo| v.vhart.expect("vCPUs are told apart");
+            let vcpu =
+                |v: &trapless_ledger::document::VcpuInfo| v.vhart.expect("vCPUs are told apart");
             let mut vcpus: Vec<_> = run.ledger.vcpus.iter().collect();
             vcpus.sort_by_key(|v| vcpu(v));
             let list = vcpus

@@ -90,7 +90,9 @@ fn foreign(bytes: &[u8]) -> Option<&'static str> {
     } else if bytes.starts_with(b"070701") {
         Some("it is an initial RAM disk; give it with --initrd")
     } else if bytes[..bytes.len().min(HEADER)].iter().all(text) || !starts_with_code(bytes) {
-        Some("it is neither a RISC-V Linux Image, a gzip file of one, an ELF file nor a flat binary")
+        Some(
+            "it is neither a RISC-V Linux Image, a gzip file of one, an ELF file nor a flat binary",
+        )
     } else {
         None
     }
