@@ -77,7 +77,7 @@ impl Bus {
 pub fn value(data: &[u8]) -> u64 {
     data.iter()
         .rev()
-        .fold(0, |value, &byte| value << 8 | u64::from(byte))
+        .fold(0, |value, &byte| (value << 8) | u64::from(byte))
 }
 
 /// Fills `data` with the low bytes of `value`.

@@ -44,7 +44,7 @@ pub fn register_type(id: u64) -> u32 {
 
 /// Length in bytes of the register with this id.
 pub fn register_len(id: u64) -> usize {
-    1 << (id >> 52 & 0xf)
+    1 << ((id >> 52) & 0xf)
 }
 
 /// Longest register: a vector register of 65 536 bits.

@@ -17,7 +17,7 @@ const TIMER_STATE: u32 = 3;
 const CSR_SIP: u32 = 7;
 const ISA_EXT_SSTC: u32 = 8;
 /// SSIP, STIP and SEIP.
-const VS_INTERRUPTS: u64 = 1 << 1 | 1 << 5 | 1 << 9;
+const VS_INTERRUPTS: u64 = (1 << 1) | (1 << 5) | (1 << 9);
 
 /// Appends the registers and the MP state of a vCPU that does not run.
 ///

@@ -41,7 +41,7 @@ impl Checksum {
             let mut word = [0; 8];
             word[..chunk.len()].copy_from_slice(chunk);
             let mixed = (self.0 ^ u64::from_le_bytes(word)).wrapping_mul(0x100_0000_01b3);
-            self.0 = mixed ^ mixed >> 32;
+            self.0 = mixed ^ (mixed >> 32);
         }
     }
 

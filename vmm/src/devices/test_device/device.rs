@@ -297,7 +297,7 @@ impl TestDevice {
         }
         for (index, source) in self.sources.iter().enumerate() {
             let mut source = lock(source);
-            let sends = control.setup.mask & 1 << index != 0;
+            let sends = control.setup.mask & (1 << index) != 0;
             (source.sent, source.active, source.finished) = (0, sends, !sends);
         }
         control.running = true;

@@ -51,7 +51,7 @@ impl TestDevice {
             // A page that moves while the thread uses it would not have been checked.
             PAGE_LOW | PAGE_HIGH if running => {}
             PAGE_LOW => setup.page = setup.page & !0xffff_ffff | u64::from(value),
-            PAGE_HIGH => setup.page = setup.page & 0xffff_ffff | u64::from(value) << 32,
+            PAGE_HIGH => setup.page = setup.page & 0xffff_ffff | (u64::from(value) << 32),
             COUNT => setup.count = value,
             INTERVAL => setup.interval = value,
             BURST => setup.burst = value.clamp(1, MAX_BURST),

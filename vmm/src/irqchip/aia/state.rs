@@ -33,7 +33,7 @@ impl Aia {
     fn imsic_attributes(&self) -> impl Iterator<Item = u64> + '_ {
         (0..u64::from(self.vcpus)).flat_map(|vcpu| {
             self.imsic_registers()
-                .map(move |register| vcpu << 12 | register)
+                .map(move |register| (vcpu << 12) | register)
         })
     }
 

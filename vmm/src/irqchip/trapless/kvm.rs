@@ -80,7 +80,7 @@ impl KvmPort {
     }
 
     fn set_grant(&self, first: u64, count: u64) -> io::Result<()> {
-        let value = first << hgrant::FIRST_SHIFT | count << hgrant::COUNT_SHIFT;
+        let value = (first << hgrant::FIRST_SHIFT) | (count << hgrant::COUNT_SHIFT);
         self.set(uapi::GRP_GRANT, 0, value)
     }
 }

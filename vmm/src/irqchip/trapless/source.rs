@@ -17,7 +17,7 @@ pub fn entry(kind: Kind, vhart: u16) -> u64 {
         Kind::Level => entry::ENTRY_LEVEL,
         Kind::Resample => entry::ENTRY_LEVEL | entry::ENTRY_RESAMPLE,
     };
-    kind | PRIORITY << entry::ENTRY_PRIO_SHIFT | u64::from(vhart) << entry::ENTRY_VHART_SHIFT
+    kind | (PRIORITY << entry::ENTRY_PRIO_SHIFT) | (u64::from(vhart) << entry::ENTRY_VHART_SHIFT)
 }
 
 /// Operations on a source.
@@ -39,6 +39,6 @@ impl Op {
             Self::Assert => xtrapless::op::ASSERT,
             Self::Deassert => xtrapless::op::DEASSERT,
         };
-        op << xtrapless::ugenvsei::OP_SHIFT | u64::from(source) << xtrapless::ugenvsei::ID_SHIFT
+        (op << xtrapless::ugenvsei::OP_SHIFT) | (u64::from(source) << xtrapless::ugenvsei::ID_SHIFT)
     }
 }

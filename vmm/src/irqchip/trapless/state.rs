@@ -15,7 +15,7 @@ fn words() -> impl Iterator<Item = u64> {
 }
 
 pub(super) fn file_word(vhart: u16, word: u64) -> u64 {
-    u64::from(vhart) << 16 | word
+    (u64::from(vhart) << 16) | word
 }
 
 impl Chip {
