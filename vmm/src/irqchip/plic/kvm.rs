@@ -22,7 +22,7 @@ impl KvmLine {
     /// A handle that stays valid while the vCPU runs in another thread.
     ///
     /// # Errors
-    /// [`Error::Failed`] without free descriptors.
+    /// [`Error::Failed`](crate::error::Error::Failed) without free descriptors.
     pub fn new(vcpu: &VcpuFd) -> Result<Self> {
         duplicate(vcpu).map(Self)
     }
