@@ -42,8 +42,8 @@ Examples:
   trapless boot --kernel Image --disk root.img --append 'root=/dev/vda console=ttyS0'
   trapless exec program.elf                               a bare-metal program
 
-Exit status: that of the program for exec; else 0, 1 if a workload failed, 2 after a wrong option or
-file, 130 after Ctrl-C.";
+Exit status: that of the program for exec; else 0, 1 if a workload failed or a kernel panicked, 2 after
+a wrong option or file, 130 after Ctrl-C, 141 if nobody reads the output any more.";
 
 /// The subcommands.
 #[derive(Subcommand)]

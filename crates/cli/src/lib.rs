@@ -46,8 +46,7 @@ use clap::Parser;
 
 use args::Cli;
 
-/// Reads the command line, does what it says, and returns the exit status: 0, 1 if a workload
-/// failed, 2 after a wrong option or file, 130 after Ctrl-C, or that of the program for `exec`.
+/// Reads the command line, does what it says, and returns the exit status that `trapless --help` lists.
 pub fn main() -> ExitCode {
     let cli = Cli::try_parse().unwrap_or_else(|error| {
         if let Some(hint) = qemu::hint(std::env::args().skip(1)) {
