@@ -9,6 +9,7 @@
 #include <linux/jump_label.h>
 #include <linux/kvm_types.h>
 #include <linux/types.h>
+#include <linux/workqueue.h>
 
 struct kvm;
 struct kvm_device_attr;
@@ -43,6 +44,9 @@ struct kvm_trapless {
 
 	/* Line levels and outstanding resamples, written by the controller */
 	u64		*lines;
+
+	/* Passes completions of resample sources on */
+	struct work_struct resample;
 };
 
 struct kvm_vcpu_trapless {

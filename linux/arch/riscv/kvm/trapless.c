@@ -125,6 +125,15 @@ static int trapless_alloc_tables(struct kvm *kvm)
 	return 0;
 }
 
+static void trapless_resample_work(struct work_struct *work)
+{
+	struct kvm_trapless *tl = container_of(work, struct kvm_trapless,
+					       resample);
+
+	kvm_riscv_trapless_resample(container_of(tl, struct kvm,
+						 arch.trapless));
+}
+
 /*
  * Make the VM an interrupt domain. The caller holds kvm->lock and the mutexes
  * of all vCPUs, none of which has run.
@@ -151,6 +160,7 @@ int kvm_riscv_trapless_create_domain(struct kvm *kvm)
 		return ret;
 	}
 
+	INIT_WORK(&tl->resample, trapless_resample_work);
 	rcu_assign_pointer(trapless_vms[id], kvm);
 
 	entry = &trapless_domains[id];
@@ -183,6 +193,7 @@ void kvm_riscv_trapless_destroy_vm(struct kvm *kvm)
 	kvm_riscv_trapless_sync();
 	/* ... and interrupt handlers do not touch the vCPUs. */
 	synchronize_rcu();
+	cancel_work_sync(&tl->resample);
 
 	trapless_free_tables(kvm);
 	ida_free(&trapless_ida, tl->domain);
@@ -305,10 +316,13 @@ void kvm_riscv_trapless_resample(struct kvm *kvm)
 	struct kvm_trapless *tl = &kvm->arch.trapless;
 	unsigned int words = (XTRAPLESS_MAX_SOURCES + 1) / 64;
 	unsigned int i, bit;
+	atomic64_t *word;
 	u64 bits;
 
 	for (i = 0; i <= tl->nr_sources / 64; i++) {
-		bits = atomic64_xchg(trapless_word(tl->lines, (words + i) * 8), 0);
+		word = trapless_word(tl->lines, (words + i) * 8);
+		/* Completions from here on are notified again */
+		bits = atomic64_read(word) ? atomic64_xchg(word, 0) : 0;
 		while (bits) {
 			bit = __ffs64(bits);
 			bits &= bits - 1;

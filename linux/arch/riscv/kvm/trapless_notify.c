@@ -67,7 +67,6 @@ static void trapless_handle(u64 notification)
 	u32 id = FIELD_GET(XTL_HNOTIFY_ID, notification);
 	struct kvm_vcpu *vcpu;
 	struct kvm *kvm;
-	u64 bit, old;
 
 	/*
 	 * A notification about a VM that is gone finds nobody or a successor,
@@ -79,18 +78,12 @@ static void trapless_handle(u64 notification)
 		return;
 
 	if (kind == XTL_KIND_RESAMPLE) {
-		if (!id || id > kvm->arch.trapless.nr_sources)
-			return;
-		/* Completions from here on are notified again */
-		bit = BIT_ULL(id % 64);
-		old = atomic64_fetch_andnot(bit,
-			trapless_word(kvm->arch.trapless.lines,
-				      (XTRAPLESS_MAX_SOURCES + 1) / 8 +
-				      id / 64 * 8));
-		/* A scan was faster */
-		if (!(old & bit))
-			return;
-		kvm_notify_acked_irq(kvm, 0, id);
+		/*
+		 * An eventfd takes locks that may sleep with PREEMPT_RT. Until
+		 * its turn comes, the source's bit keeps further completions
+		 * from being notified.
+		 */
+		queue_work(system_bh_highpri_wq, &kvm->arch.trapless.resample);
 		return;
 	}
 
