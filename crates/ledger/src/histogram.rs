@@ -1,5 +1,7 @@
 //! Latency histogram with a bounded relative error.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -92,18 +94,9 @@ impl Histogram {
     /// Smallest value `v` such that at least `per_mille`/1000 of all values are `<= v`, rounded up
     /// to the end of its bucket and never above the maximum. 0 without values.
     pub fn percentile(&self, per_mille: u64) -> u64 {
-        // u128: count * 1000 may not fit, and rounding must be exact for reproducible ledgers.
-        let rank = (u128::from(self.count) * u128::from(per_mille))
-            .div_ceil(1000)
-            .max(1) as u64;
-        let mut seen = 0;
-        for (index, n) in self.counts.iter().enumerate() {
-            seen += n;
-            if seen >= rank {
-                return bounds(index).1.min(self.max);
-            }
-        }
-        self.max
+        let buckets = self.counts.iter().enumerate();
+        let buckets = buckets.map(|(index, n)| (bounds(index).1, *n));
+        percentile(buckets, self.count, self.max, per_mille)
     }
 
     /// The form that is written to a ledger.
@@ -123,6 +116,28 @@ impl Histogram {
                 .collect(),
         }
     }
+}
+
+/// The percentile of `count` values in `buckets`, given by their largest values and counts, none
+/// of them above `max`.
+fn percentile(
+    buckets: impl Iterator<Item = (u64, u64)>,
+    count: u64,
+    max: u64,
+    per_mille: u64,
+) -> u64 {
+    // u128: count * 1000 may not fit, and rounding must be exact for reproducible ledgers.
+    let rank = (u128::from(count) * u128::from(per_mille))
+        .div_ceil(1000)
+        .max(1) as u64;
+    let mut seen = 0;
+    for (largest, n) in buckets {
+        seen += n;
+        if seen >= rank {
+            return largest.min(max);
+        }
+    }
+    max
 }
 
 impl Merge for Histogram {
@@ -156,6 +171,31 @@ pub struct Latency {
 }
 
 impl Latency {
+    /// The values of several runs as if they were of one; `None` without a value.
+    pub fn pooled<'a>(parts: impl IntoIterator<Item = &'a Self>) -> Option<Self> {
+        let mut all = Self {
+            min: u64::MAX,
+            ..Self::default()
+        };
+        let mut buckets: BTreeMap<(u64, u64), u64> = BTreeMap::new();
+        for part in parts.into_iter().filter(|part| part.count != 0) {
+            all.count += part.count;
+            all.sum = all.sum.saturating_add(part.sum);
+            all.min = all.min.min(part.min);
+            all.max = all.max.max(part.max);
+            for (low, high, n) in &part.buckets {
+                *buckets.entry((*low, *high)).or_default() += n;
+            }
+        }
+        let of = |per_mille| {
+            let largest = buckets.iter().map(|((_, high), n)| (*high, *n));
+            percentile(largest, all.count, all.max, per_mille)
+        };
+        (all.p50, all.p90, all.p99, all.p999) = (of(500), of(900), of(990), of(999));
+        all.buckets = buckets.iter().map(|((a, b), n)| (*a, *b, *n)).collect();
+        (all.count != 0).then_some(all)
+    }
+
     /// Arithmetic mean; 0 without values.
     pub fn mean(&self) -> f64 {
         if self.count == 0 {
@@ -223,5 +263,25 @@ mod tests {
         a.add(&b);
         assert_eq!(a.summary(), all.summary());
         assert_eq!(Histogram::default().summary(), Latency::default());
+        // The written form can be put together as well.
+        let parts = [a.summary(), Latency::default()];
+        assert_eq!(Latency::pooled(&parts), Some(all.summary()));
+    }
+
+    #[test]
+    fn pooled_latencies_are_those_of_all_values() {
+        let mut all = Histogram::default();
+        let parts: Vec<Latency> = (1..4u64)
+            .map(|run| {
+                let mut one = Histogram::default();
+                for i in 0..100 * run {
+                    one.record(i * i * run);
+                    all.record(i * i * run);
+                }
+                one.summary()
+            })
+            .collect();
+        assert_eq!(Latency::pooled(&parts), Some(all.summary()));
+        assert_eq!(Latency::pooled([]), None);
     }
 }
