@@ -2,16 +2,24 @@
 
 use trapless_ledger::class::NotificationKind;
 use trapless_ledger::document::{GuestFiles, Notifications, Slots};
-use trapless_ledger::{Class, InterruptClass, Latency, Left, Section, State};
+use trapless_ledger::{Class, InterruptClass, Left, Section, State};
 
-use crate::compare::{Column, Comparison, Row};
+use crate::compare::{Column, Comparison, Row, Run, cell, cells, difference_text, per_thousand};
+use crate::latency;
 use crate::number::{self, Space};
+use crate::statistics::Sample;
 
 /// A title and rows of one cell per column.
 pub type Block = (&'static str, Vec<Row>);
 
 /// A figure of a class.
 type Count = fn(&InterruptClass) -> u64;
+
+const EXITS: Count = |c| c.exits;
+const FIRMWARE: Count = |c| c.firmware_traps;
+
+/// Rows that are shown for each interrupt as well.
+const PER_INTERRUPT: [&str; 2] = ["exits", "firmware traps"];
 
 /// Rows of a class; those marked are shown even if all cells are 0, for 0 is what they are about.
 const ROWS: [(&str, bool, Count); 21] = [
@@ -31,8 +39,8 @@ const ROWS: [(&str, bool, Count); 21] = [
     ("  pending already", false, |c| c.coalesced),
     ("  replaced before the deadline", false, |c| c.superseded),
     ("taken by the guest", true, |c| c.taken),
-    ("exits", true, |c| c.exits),
-    ("firmware traps", true, |c| c.firmware_traps),
+    ("exits", true, EXITS),
+    ("firmware traps", true, FIRMWARE),
     ("host traps", false, |c| c.host_traps),
     ("system calls", true, |c| c.syscalls),
     ("taken by the host at V=0", false, |c| c.host_interrupts),
@@ -97,15 +105,6 @@ fn detached(slots: &Slots, left: Left) -> u64 {
     slots.detached.get(&left).copied().unwrap_or(0)
 }
 
-impl Column<'_> {
-    fn p50_p99(&self, latency: Option<&Latency>, space: Space) -> String {
-        let us = |v: u64| number::micros_text(self.micros(v as f64), space);
-        latency.map_or("–".to_string(), |l| {
-            format!("{} / {}", us(l.p50), us(l.p99))
-        })
-    }
-}
-
 impl Comparison<'_> {
     /// A block for each class that any column has, then one for notifications.
     pub fn class_blocks(&self, space: Space) -> Vec<Block> {
@@ -119,46 +118,29 @@ impl Comparison<'_> {
         if !rows.is_empty() {
             blocks.push(("Notifications and slots", rows));
         }
-        let files = |c: &Column| c.section.guest_files;
-        if self.columns.iter().any(|c| files(c).is_some()) {
+        let has_files = |run: &Run| run.section.guest_files.is_some();
+        if self.columns.iter().any(|c| c.runs.iter().any(has_files)) {
             let row = |(label, count): (&'static str, FileCount)| {
-                self.row(label, |c| {
-                    files(c).map_or("–".to_string(), |f| number::count(count(&f), space))
-                })
+                self.count_row(label, space, |s| s.guest_files.as_ref().map(count))
             };
             blocks.push(("Guest interrupt files", FILE_ROWS.map(row).into()));
         }
         blocks
     }
 
-    fn has_class(&self, class: Class) -> bool {
-        let any = |c: &Column| {
-            figures(c.section, class).is_some_and(|f| f.sent + f.taken + f.exits + f.claims != 0)
-        };
-        self.columns.iter().any(any)
+    /// Whether guests used interrupts of this class in any run.
+    pub(crate) fn has_class(&self, class: Class) -> bool {
+        self.any(|s| figures(s, class).map_or(0, |f| f.sent + f.taken + f.exits + f.claims))
     }
 
     fn class_rows(&self, class: Class, space: Space) -> Vec<Row> {
         let mut rows = Vec::new();
-        let left_rows = LEFT.map(|(left, label)| {
-            let arrived = move |f: &InterruptClass| f.left.get(&left).map_or(0, |l| l.arrived);
-            (label, arrived)
-        });
         for (label, always, count) in ROWS {
             if label == "  arrived: state not known" {
-                for (label, arrived) in &left_rows {
-                    let of = |c: &Column| figures(c.section, class).map_or(0, arrived);
-                    if self.columns.iter().any(|c| of(c) != 0) {
-                        rows.push(self.row(label, |c| match &figures(c.section, class) {
-                            // Only slots tell.
-                            Some(f) if !f.left.is_empty() => number::count(of(c), space),
-                            _ => "–".to_string(),
-                        }));
-                    }
-                }
+                self.left_rows(class, space, &mut rows);
             }
-            let used = |c: &Column| figures(c.section, class).is_some_and(|f| count(f) != 0);
-            if !always && !self.columns.iter().any(used) {
+            let of = |s: &Section| figures(s, class).map(count);
+            if !always && !self.any(|s| of(s).unwrap_or(0)) {
                 continue;
             }
             let label = match (label, class) {
@@ -166,62 +148,73 @@ impl Comparison<'_> {
                 ("sent", Class::Device) => "made pending",
                 _ => label,
             };
-            rows.push(self.row(label, |c| {
-                let figures = figures(c.section, class);
-                figures.map_or("–".to_string(), |f| number::count(count(f), space))
-            }));
+            rows.push(self.count_row(label, space, of));
+            if PER_INTERRUPT.contains(&label) {
+                let (label, samples) = (
+                    format!("  {label} per 1 000 taken"),
+                    self.rates(class, count),
+                );
+                rows.push((label, cells(&samples, |v| number::decimal(v, space))));
+            }
         }
         for state in State::ALL {
-            let latency = |c: &Column| {
-                let figures = figures(c.section, class)?;
-                figures.latency.get(&state).cloned()
-            };
-            if self.columns.iter().any(|c| latency(c).is_some()) {
-                let label = format!(
-                    "latency in µs, {}: p50 / p99",
-                    state.name().replace('_', " ")
-                );
-                rows.push(self.row(&label, |c| c.p50_p99(latency(c).as_ref(), space)));
-            }
+            let label = format!("latency in µs, {}", state.name().replace('_', " "));
+            rows.extend(latency::rows(self, &label, space, |s| {
+                figures(s, class)?.latency.get(&state)
+            }));
         }
         for (left, label) in LEFT {
-            let latency = |c: &Column| {
-                let figures = figures(c.section, class)?;
-                figures.left.get(&left)?.latency.clone()
-            };
-            if self.columns.iter().any(|c| latency(c).is_some()) {
-                let label = format!("latency in µs, {}: p50 / p99", label.trim());
-                rows.push(self.row(&label, |c| c.p50_p99(latency(c).as_ref(), space)));
-            }
+            let label = format!("latency in µs, {}", label.trim());
+            rows.extend(latency::rows(self, &label, space, |s| {
+                figures(s, class)?.left.get(&left)?.latency.as_ref()
+            }));
         }
         rows
+    }
+
+    /// A count of a class per 1 000 interrupts that guests took.
+    pub(crate) fn rates(&self, class: Class, count: Count) -> Vec<Option<Sample>> {
+        self.samples(|run| match figures(run.section, class) {
+            Some(f) => per_thousand(count(f), f.taken),
+            None => f64::NAN,
+        })
+    }
+
+    /// How vCPUs that were scheduled off had been left, where slots tell it.
+    fn left_rows(&self, class: Class, space: Space, rows: &mut Vec<Row>) {
+        for (left, label) in LEFT {
+            let of = |s: &Section| {
+                let known = figures(s, class).filter(|f| !f.left.is_empty())?;
+                Some(known.left.get(&left).map_or(0, |l| l.arrived))
+            };
+            if self.any(|s| of(s).unwrap_or(0)) {
+                rows.push(self.count_row(label, space, of));
+            }
+        }
     }
 
     fn notification_rows(&self, space: Space) -> Vec<Row> {
         let mut rows = Vec::new();
         for kind in NotificationKind::ALL {
-            let of = |c: &Column| c.section.notifications.kinds.get(&kind).cloned();
-            if self.columns.iter().all(|c| of(c).is_none()) {
-                continue;
+            let of = |s: &Section| s.notifications.kinds.get(&kind).map_or(0, |k| k.queued);
+            let used = |s: &Section| u64::from(s.notifications.kinds.contains_key(&kind));
+            if self.any(used) {
+                rows.push(self.count_row(&format!("queued: {kind}"), space, |s| Some(of(s))));
+                let label = "  in µs until the host has it";
+                rows.extend(latency::rows(self, label, space, |s| {
+                    s.notifications.kinds.get(&kind)?.latency.as_ref()
+                }));
             }
-            rows.push(self.row(&format!("queued: {kind}"), |c| {
-                number::count(of(c).map_or(0, |k| k.queued), space)
-            }));
-            rows.push(self.row("  in µs until the host has it: p50 / p99", |c| {
-                c.p50_p99(of(c).and_then(|k| k.latency).as_ref(), space)
-            }));
         }
         for (label, count) in NOTIFICATION_ROWS {
-            let of = |c: &Column| count(&c.section.notifications, &c.section.slots);
-            if self.columns.iter().any(|c| of(c) != 0) {
-                rows.push(self.row(label, |c| number::count(of(c), space)));
+            let of = |s: &Section| count(&s.notifications, &s.slots);
+            if self.any(of) {
+                rows.push(self.count_row(label, space, |s| Some(of(s))));
             }
         }
-        let ipis = |c: &Column| c.section.host_ipis;
-        if self.columns.iter().any(|c| ipis(c) != 0) {
-            rows.push(self.row("IPIs of the host without firmware", |c| {
-                number::count(ipis(c), space)
-            }));
+        if self.any(|s| s.host_ipis) {
+            let label = "IPIs of the host without firmware";
+            rows.push(self.count_row(label, space, |s| Some(s.host_ipis)));
         }
         rows
     }
@@ -231,18 +224,28 @@ impl Comparison<'_> {
     pub fn class_sentences(&self, space: Space) -> Vec<String> {
         let mut lines = Vec::new();
         for (class, title) in Class::ALL.into_iter().zip(TITLES) {
-            let parts: Vec<String> = self
-                .columns
-                .iter()
-                .filter_map(|c| {
-                    let f = figures(c.section, class)?;
-                    let rate = |n| per_thousand(n, f.taken, space);
-                    (f.taken != 0).then(|| {
-                        let (exits, firmware) = (rate(f.exits), rate(f.firmware_traps));
-                        format!("{exits} exits + {firmware} firmware traps on {}", c.name)
-                    })
-                })
-                .collect();
+            let (exits, firmware) = (self.rates(class, EXITS), self.rates(class, FIRMWARE));
+            let took = |s: &Section| figures(s, class).is_some_and(|f| f.taken != 0);
+            let text = |sample: &Sample| cell(Some(sample), |v| number::decimal(v, space));
+            let columns = self.columns.iter().zip(exits.iter().zip(&firmware));
+            let columns = columns.filter(|(c, _)| c.runs.iter().any(|run| took(run.section)));
+            let mut base = None;
+            let mut parts: Vec<String> = Vec::new();
+            for (c, (exits, firmware)) in columns {
+                let (Some(exits), Some(firmware)) = (exits, firmware) else {
+                    continue;
+                };
+                let shown = match base {
+                    Some(base) => difference_text(exits.difference(base), false),
+                    None => String::new(),
+                };
+                base = base.or(Some(exits));
+                let (exits, firmware) = (text(exits), text(firmware));
+                parts.push(format!(
+                    "{exits} exits + {firmware} firmware traps on {}{shown}",
+                    c.name
+                ));
+            }
             if !parts.is_empty() {
                 let thousand = number::count(1000, space);
                 lines.push(format!(
@@ -256,25 +259,18 @@ impl Comparison<'_> {
             ("Halting (WFI), counted apart", "wfi"),
         ];
         for (what, key) in apart {
-            let exits = |c: &Column| c.section.exits_of(key).exits;
-            let any = self.columns.iter().any(|c| exits(c) != 0);
-            if any && !lines.is_empty() {
-                let parts: Vec<String> = self
-                    .columns
-                    .iter()
-                    .map(|c| {
-                        let rate = number::decimal(c.per_thousand(exits(c)), space);
-                        format!("{rate} exits on {}", c.name)
-                    })
-                    .collect();
+            let exits = |s: &Section| s.exits_of(key).exits;
+            if self.any(exits) && !lines.is_empty() {
+                let samples = self.samples(|run| run.per_thousand(exits(run.section)));
+                let part = |(c, sample): (&Column, &Option<Sample>)| {
+                    let rate = cell(sample.as_ref(), |v| number::decimal(v, space));
+                    format!("{rate} exits on {}", c.name)
+                };
+                let parts: Vec<String> = self.columns.iter().zip(&samples).map(part).collect();
                 let per = self.per_thousand_text(space);
                 lines.push(format!("{what}: {}, {per}.", parts.join(" -> ")));
             }
         }
         lines
     }
-}
-
-fn per_thousand(n: u64, of: u64, space: Space) -> String {
-    number::decimal(n as f64 * 1000.0 / of.max(1) as f64, space)
 }

@@ -1,17 +1,18 @@
 //! Ledgers side by side: columns, and what is the same for all that a report says about them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use trapless_ledger::document::{Clock, HartInfo};
 use trapless_ledger::{Latency, LedgerFile, Section};
 
 use crate::number::{self, Space};
+use crate::statistics::{Difference, Interval, Sample};
+use crate::titles::{by_seed, seed, seeds, settings, titles};
 
-/// One ledger as a column of a comparison.
-pub struct Column<'a> {
-    /// Name, different from that of every other column.
-    pub name: String,
-    /// The ledger.
+/// One run of a column.
+#[derive(Clone, Copy)]
+pub struct Run<'a> {
+    /// Its ledger.
     pub file: &'a LedgerFile,
     /// Its workload phase.
     pub section: &'a Section,
@@ -19,18 +20,46 @@ pub struct Column<'a> {
     pub work: u64,
 }
 
-/// Several ledgers side by side; the first is the baseline.
+/// Runs that differ in nothing but the seed.
+pub struct Column<'a> {
+    /// Name, different from that of every other column.
+    pub name: String,
+    /// At least one, in order of the seeds.
+    pub runs: Vec<Run<'a>>,
+}
+
+/// Several columns side by side; the first is the baseline.
 pub struct Comparison<'a> {
-    /// Columns in the order given.
+    /// Columns in the order of their first ledgers.
     pub columns: Vec<Column<'a>>,
-    /// Unit of [`Column::work`], plural.
+    /// Unit of [`Run::work`], plural.
     pub unit: String,
     /// Whether the workload reported its work itself; else interrupts taken by guests are counted.
     pub reported: bool,
 }
 
+/// Ledgers by what is the same in all runs of a column. A seed that a column has already makes
+/// another one: the same run again is no further sample.
+fn grouped(ledgers: &[LedgerFile]) -> Vec<Vec<&LedgerFile>> {
+    let mut groups: Vec<(BTreeMap<String, String>, Vec<&LedgerFile>)> = Vec::new();
+    for ledger in ledgers {
+        let settings = settings(ledger);
+        let known = |runs: &[&LedgerFile]| runs.iter().any(|run| seed(run) == seed(ledger));
+        let group = groups.iter_mut().find(|g| g.0 == settings && !known(&g.1));
+        match group {
+            Some((_, runs)) => runs.push(ledger),
+            None => groups.push((settings, vec![ledger])),
+        }
+    }
+    let mut groups: Vec<_> = groups.into_iter().map(|(_, runs)| runs).collect();
+    for runs in &mut groups {
+        runs.sort_by_key(|run| by_seed(run));
+    }
+    groups
+}
+
 impl<'a> Comparison<'a> {
-    /// Lays out `ledgers`.
+    /// Lays out `ledgers`: those that differ in the seed only share a column.
     pub fn new(ledgers: &'a [LedgerFile]) -> Self {
         let units: BTreeSet<_> = ledgers
             .iter()
@@ -44,17 +73,20 @@ impl<'a> Comparison<'a> {
             (Some(_), Some(work)) => work.count,
             _ => l.workload().guest_interrupts.taken.values().sum(),
         };
-        let columns = names(ledgers)
-            .into_iter()
-            .zip(ledgers)
-            .map(|(name, file)| Column {
-                name,
-                file,
-                section: file.workload(),
-                work: work(file),
-            });
+        let run = |file: &'a LedgerFile| Run {
+            file,
+            section: file.workload(),
+            work: work(file),
+        };
+        let groups = grouped(ledgers);
+        let columns = titles(&groups).into_iter().zip(groups);
         Self {
-            columns: columns.collect(),
+            columns: columns
+                .map(|(name, runs)| Column {
+                    name,
+                    runs: runs.into_iter().map(run).collect(),
+                })
+                .collect(),
             reported: common.is_some(),
             unit: common.unwrap_or_else(|| "guest interrupts".to_string()),
         }
@@ -65,19 +97,20 @@ impl<'a> Comparison<'a> {
         format!("per {} {}", number::count(1000, space), self.unit)
     }
 
+    /// Whether any column has several runs.
+    pub fn repeated(&self) -> bool {
+        self.columns.iter().any(|c| c.runs.len() > 1)
+    }
+
     /// Which part of the runs the figures are about.
     pub fn scope(&self, space: Space) -> String {
         let part = |c: &Column| {
-            let time = |cycles| number::duration(cycles, c.clock().cycles_per_second, space);
-            format!(
-                "{} of {} on {}",
-                time(c.section.cycles),
-                time(c.file.total.cycles),
-                c.name
-            )
+            let length = c.duration(|run| run.section.cycles, space);
+            let whole = c.duration(|run| run.file.total.cycles, space);
+            format!("{length} of {whole} on {}", c.name)
         };
-        let marked = |c: &Column| c.file.phases.iter().any(|p| p.name == "workload");
-        if self.columns.iter().all(marked) {
+        let marked = |run: &Run| run.file.phases.iter().any(|p| p.name == "workload");
+        if self.columns.iter().all(|c| c.runs.iter().all(marked)) {
             let parts: Vec<String> = self.columns.iter().map(part).collect();
             format!(
                 "Counted while the workload ran: {} (virtual time).",
@@ -87,9 +120,123 @@ impl<'a> Comparison<'a> {
             "Counted over the whole run: the workload did not mark its begin and end.".to_string()
         }
     }
+
+    /// How to read figures of several runs; `None` if each column is a single one.
+    pub fn method(&self) -> Option<String> {
+        let several = self.columns.iter().filter(|c| c.runs.len() > 1);
+        let mut sets: Vec<(usize, String)> = Vec::new();
+        for column in several {
+            let set = (column.runs.len(), column.seeds());
+            if !sets.contains(&set) {
+                sets.push(set);
+            }
+        }
+        let parts: Vec<String> = sets
+            .iter()
+            .map(|(n, seeds)| interval_text(*n, seeds))
+            .collect();
+        let base = self.columns.first().map_or("", |c| &c.name);
+        let mark = if self.columns.len() > 1 {
+            format!(" {SAME}: no difference from {base} shown, the intervals overlap.")
+        } else {
+            String::new()
+        };
+        (!parts.is_empty()).then(|| {
+            format!(
+                "Figures are medians of several runs, with an interval for the median in brackets: \
+                 {}. Latencies are those of all runs together.{mark}",
+                parts.join("; ")
+            )
+        })
+    }
 }
 
-impl Column<'_> {
+/// Follows a figure that is not shown to differ from the first column's.
+pub const SAME: char = '≈';
+
+/// "5 runs (seeds 0..4), from the smallest to the largest value, which covers it with 93.75 %".
+fn interval_text(runs: usize, seeds: &str) -> String {
+    let interval = Interval::of(runs);
+    let ends = match interval.outside {
+        0 => "from the smallest to the largest value".to_string(),
+        n => format!(
+            "from value {} to value {} in order of size",
+            n + 1,
+            runs - n
+        ),
+    };
+    let coverage = (interval.coverage * 10_000.0).floor() / 100.0;
+    format!("{runs} runs (seeds {seeds}), {ends}, which covers it with {coverage} %")
+}
+
+impl<'a> Column<'a> {
+    /// Any of the runs, for what is the same in all of them.
+    pub fn first(&self) -> &Run<'a> {
+        &self.runs[0]
+    }
+
+    /// The seeds of its runs, in short.
+    pub fn seeds(&self) -> String {
+        let files: Vec<&LedgerFile> = self.runs.iter().map(|run| run.file).collect();
+        seeds(&files)
+    }
+
+    /// A figure of each run.
+    pub fn sample(&self, figure: impl Fn(&Run) -> f64) -> Option<Sample> {
+        Sample::new(self.runs.iter().map(figure))
+    }
+
+    /// A count of each run.
+    pub fn count(&self, count: impl Fn(&Section) -> u64) -> Option<Sample> {
+        self.sample(|run| count(run.section) as f64)
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> &Clock {
+        &self.first().file.run.clock
+    }
+
+    /// Cycles in microseconds of this column's clock.
+    pub fn micros(&self, cycles: f64) -> f64 {
+        number::micros(cycles, self.clock().cycles_per_second)
+    }
+
+    /// A time in cycles with its unit.
+    fn duration(&self, cycles: impl Fn(&Run) -> u64, space: Space) -> String {
+        let time = |v: f64| number::duration(v as u64, self.clock().cycles_per_second, space);
+        cell(self.sample(|run| cycles(run) as f64).as_ref(), time)
+    }
+
+    /// A latency histogram of all runs together.
+    pub fn latency(&self, key: &str) -> Option<Latency> {
+        self.pooled(|section| section.latency.get(key))
+    }
+
+    /// A histogram of all runs together.
+    pub fn pooled(&self, part: impl Fn(&Section) -> Option<&Latency>) -> Option<Latency> {
+        Latency::pooled(self.runs.iter().filter_map(|run| part(run.section)))
+    }
+
+    /// Cycles of all harts and runs by mode, in the order VU, VS, U, HS, M, idle.
+    pub fn time(&self) -> [(&'static str, u64); 6] {
+        let harts = || self.runs.iter().flat_map(|run| &run.section.harts);
+        time_of(harts)
+    }
+
+    /// The same of one hart.
+    pub fn time_of_hart(&self, hart: usize) -> [(&'static str, u64); 6] {
+        let harts = || self.runs.iter().flat_map(|run| &run.section.harts);
+        time_of(|| harts().filter(|h| h.hart == hart))
+    }
+
+    /// The harts of any run.
+    pub fn harts(&self) -> BTreeSet<usize> {
+        let harts = self.runs.iter().flat_map(|run| &run.section.harts);
+        harts.map(|h| h.hart).collect()
+    }
+}
+
+impl Run<'_> {
     /// A count per 1 000 units of work; 0 if there was none.
     pub fn per_thousand(&self, n: u64) -> f64 {
         if self.work == 0 {
@@ -98,62 +245,99 @@ impl Column<'_> {
             n as f64 * 1000.0 / self.work as f64
         }
     }
-
-    /// The clock.
-    pub fn clock(&self) -> &Clock {
-        &self.file.run.clock
-    }
-
-    /// Cycles in microseconds of this column's clock.
-    pub fn micros(&self, cycles: f64) -> f64 {
-        number::micros(cycles, self.clock().cycles_per_second)
-    }
-
-    /// A latency histogram.
-    pub fn latency(&self, key: &str) -> Option<&Latency> {
-        self.section.latency.get(key)
-    }
-
-    /// Cycles of all harts by mode, in the order VU, VS, U, HS, M, idle.
-    pub fn time(&self) -> [(&'static str, u64); 6] {
-        MODES.map(|mode| {
-            let of = |h: &HartInfo| h.cycles.get(mode).copied().unwrap_or(0);
-            (mode, self.section.harts.iter().map(of).sum())
-        })
-    }
 }
+
+/// Cycles of some harts by mode.
+pub(crate) fn time_of<'h, I: Iterator<Item = &'h HartInfo>>(harts: impl Fn() -> I) -> Times {
+    MODES.map(|mode| {
+        let of = |h: &HartInfo| h.cycles.get(mode).copied().unwrap_or(0);
+        (mode, harts().map(of).sum())
+    })
+}
+
+/// Cycles by mode.
+pub type Times = [(&'static str, u64); 6];
 
 /// Time slots of a hart.
 pub const MODES: [&str; 6] = ["VU", "VS", "U", "HS", "M", "idle"];
 
-/// Machine names; the workload or a number is added where they are not enough to tell columns
-/// apart.
-fn names(ledgers: &[LedgerFile]) -> Vec<String> {
-    let distinct = |list: &[String]| list.iter().collect::<BTreeSet<_>>().len() == list.len();
-    let machines: Vec<String> = ledgers.iter().map(|l| l.run.machine.clone()).collect();
-    if distinct(&machines) {
-        return machines;
-    }
-    let longer: Vec<String> = ledgers
-        .iter()
-        .map(|l| format!("{} {}", l.run.machine, l.run.workload))
-        .collect();
-    if distinct(&longer) {
-        return longer;
-    }
-    machines
-        .iter()
-        .enumerate()
-        .map(|(i, m)| format!("{m} #{}", i + 1))
-        .collect()
-}
-
 /// A label and one cell per column.
 pub type Row = (String, Vec<String>);
 
+/// Median, and the interval in brackets if there are several runs; a dash for what does not exist.
+pub fn cell(sample: Option<&Sample>, text: impl Fn(f64) -> String) -> String {
+    let Some(sample) = sample else {
+        return "–".to_string();
+    };
+    match sample.interval() {
+        Some((low, high)) if low != high => {
+            format!("{} ({}–{})", text(sample.median()), text(low), text(high))
+        }
+        _ => text(sample.median()),
+    }
+}
+
+/// The same for each column; [`SAME`] marks what is not shown to differ from the first.
+pub fn cells(samples: &[Option<Sample>], text: impl Fn(f64) -> String) -> Vec<String> {
+    let base = samples.first().and_then(Option::as_ref);
+    let one = |(i, sample): (usize, &Option<Sample>)| {
+        let cell = cell(sample.as_ref(), &text);
+        match (i, sample, base) {
+            (1.., Some(sample), Some(base)) if same(sample, base) => format!("{cell} {SAME}"),
+            _ => cell,
+        }
+    };
+    samples.iter().enumerate().map(one).collect()
+}
+
+/// Whether it has to be said that no difference is shown: not where all values are the same.
+fn same(sample: &Sample, base: &Sample) -> bool {
+    sample.difference(base) == Difference::NotShown && sample.interval() != base.interval()
+}
+
 impl Comparison<'_> {
-    pub(crate) fn row(&self, label: &str, cell: impl Fn(&Column) -> String) -> Row {
-        (label.to_string(), self.columns.iter().map(cell).collect())
+    /// A figure of each run of each column.
+    pub(crate) fn samples(&self, figure: impl Fn(&Run) -> f64) -> Vec<Option<Sample>> {
+        self.columns.iter().map(|c| c.sample(&figure)).collect()
+    }
+
+    /// A row of a count.
+    pub(crate) fn count_row(
+        &self,
+        label: &str,
+        space: Space,
+        count: impl Fn(&Section) -> Option<u64>,
+    ) -> Row {
+        let value = |run: &Run| count(run.section).map_or(f64::NAN, |n| n as f64);
+        let text = |v| number::decimal(v, space);
+        (label.to_string(), cells(&self.samples(value), text))
+    }
+
+    /// Whether any run has a count that is not 0.
+    pub(crate) fn any(&self, count: impl Fn(&Section) -> u64) -> bool {
+        let runs = self.columns.iter().flat_map(|c| &c.runs);
+        runs.into_iter().any(|run| count(run.section) != 0)
+    }
+}
+
+/// What may be said of a difference, after a figure. Single runs say nothing.
+pub(crate) fn difference_text(difference: Difference, percent: bool) -> String {
+    match difference {
+        Difference::NotShown => " (no difference shown)".to_string(),
+        Difference::Shown(Some(change)) if percent => {
+            let sign = if change < 0.0 { "−" } else { "+" };
+            format!(" ({sign}{:.0} %)", change.abs())
+        }
+        _ => String::new(),
+    }
+}
+
+/// A count per 1 000 of something else. Not a number if that did not occur while the count did.
+pub(crate) fn per_thousand(n: u64, of: u64) -> f64 {
+    match (n, of) {
+        (0, 0) => 0.0,
+        (_, 0) => f64::NAN,
+        (n, of) => n as f64 * 1000.0 / of as f64,
     }
 }
 

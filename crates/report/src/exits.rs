@@ -6,14 +6,55 @@ use trapless_ledger::ExitReason;
 use trapless_ledger::document::Exit;
 use trapless_ledger::reason::{Access, Reason};
 
-use crate::compare::Comparison;
+use crate::compare::{Column, Comparison, Run};
+use crate::statistics::Sample;
 
 /// A kind of exit over all columns.
 pub struct ExitRow {
     /// For people; reads and writes of a device are one kind.
     pub label: String,
-    /// One per column.
-    pub exits: Vec<Exit>,
+    /// One for each run of each column.
+    exits: Vec<Vec<Exit>>,
+}
+
+impl ExitRow {
+    fn new(label: String, comparison: &Comparison) -> Self {
+        let runs = |c: &Column| vec![Exit::default(); c.runs.len()];
+        let exits = comparison.columns.iter().map(runs).collect();
+        Self { label, exits }
+    }
+
+    /// The sum of `rows`.
+    pub fn sum(label: String, comparison: &Comparison, rows: &[Self]) -> Self {
+        let mut sum = Self::new(label, comparison);
+        for row in rows {
+            let mine = sum.exits.iter_mut().flatten();
+            let theirs = row.exits.iter().flatten();
+            mine.zip(theirs).for_each(|(a, b)| a.add(b));
+        }
+        sum
+    }
+
+    /// A figure of these exits for each column.
+    pub fn samples(
+        &self,
+        comparison: &Comparison,
+        figure: impl Fn(&Run, &Exit) -> f64,
+    ) -> Vec<Option<Sample>> {
+        let columns = comparison.columns.iter().zip(&self.exits);
+        let sample = |(c, exits): (&Column, &Vec<Exit>)| {
+            let runs = c.runs.iter().zip(exits);
+            Sample::new(runs.map(|(run, exit)| figure(run, exit)))
+        };
+        columns.map(sample).collect()
+    }
+
+    /// The largest median of any column.
+    fn most(&self, comparison: &Comparison) -> f64 {
+        let samples = self.samples(comparison, |_, exit| exit.exits as f64);
+        let medians = samples.iter().flatten().map(Sample::median);
+        medians.fold(0.0, f64::max)
+    }
 }
 
 impl Comparison<'_> {
@@ -21,18 +62,17 @@ impl Comparison<'_> {
     pub fn exit_rows(&self) -> Vec<ExitRow> {
         let mut rows: BTreeMap<String, ExitRow> = BTreeMap::new();
         for (i, column) in self.columns.iter().enumerate() {
-            for (key, exit) in &column.section.exits {
-                let row = rows
-                    .entry(row_key(key.reason()))
-                    .or_insert_with(|| ExitRow {
-                        label: label(key.reason()),
-                        exits: vec![Exit::default(); self.columns.len()],
-                    });
-                row.exits[i].add(exit);
+            for (j, run) in column.runs.iter().enumerate() {
+                for (key, exit) in &run.section.exits {
+                    let reason = key.reason();
+                    let new = || ExitRow::new(label(reason), self);
+                    let row = rows.entry(row_key(reason)).or_insert_with(new);
+                    row.exits[i][j].add(exit);
+                }
             }
         }
         let mut rows: Vec<ExitRow> = rows.into_values().collect();
-        rows.sort_by_key(|r| std::cmp::Reverse(r.exits.iter().map(|e| e.exits).max()));
+        rows.sort_by(|a, b| b.most(self).total_cmp(&a.most(self)));
         rows
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use trapless_ledger::Section;
 
-use crate::compare::{Column, Comparison, MODE_TEXT, Row};
+use crate::compare::{Column, Comparison, MODE_TEXT, Row, Run, cells, time_of};
 use crate::number::{self, Space};
 
 /// A figure of a section.
@@ -28,11 +28,7 @@ impl Comparison<'_> {
             ("guest_ipi", "IPI: send to guest handler"),
             ("guest_device", "Device: signalled to guest handler"),
         ];
-        let used = |key| {
-            self.columns
-                .iter()
-                .any(|c| c.section.latency.contains_key(key))
-        };
+        let used = |key| self.columns.iter().any(|c| c.latency(key).is_some());
         known.into_iter().filter(|(key, _)| used(*key)).collect()
     }
 
@@ -63,43 +59,54 @@ impl Comparison<'_> {
                 s.exits.values().map(|e| e.syscalls).sum()
             }),
         ];
-        let used = |f: &Count| self.columns.iter().any(|c| f(c.section) != 0);
-        let rows = counts.iter().filter(|(_, f)| used(f));
-        rows.map(|(label, f)| self.row(label, |c| number::count(f(c.section), space)))
+        let rows = counts.iter().filter(|(_, f)| self.any(f));
+        rows.map(|(label, f)| self.count_row(label, space, |s| Some(f(s))))
             .collect()
     }
 
     /// Virtual time: length, then each mode's share of all harts' time.
     pub fn time_rows(&self, space: Space) -> Vec<Row> {
-        let length =
-            |c: &Column| number::duration(c.section.cycles, c.clock().cycles_per_second, space);
-        let mut rows = vec![self.row("length of the workload", length)];
+        let second = |c: &Column| c.clock().cycles_per_second;
+        let hertz = self.columns.first().map_or(1, second);
+        let length = |run: &Run| {
+            // In cycles of the first column's clock: one row, one unit.
+            let clock = &run.file.run.clock;
+            run.section.cycles as f64 * hertz as f64 / clock.cycles_per_second as f64
+        };
+        let text = |v: f64| number::duration(v as u64, hertz, space);
+        let label = "length of the workload".to_string();
+        let mut rows = vec![(label, cells(&self.samples(length), text))];
         for (i, what) in MODE_TEXT.iter().enumerate() {
-            let share = |c: &Column| {
-                let time = c.time();
-                number::percent(time[i].1, time.iter().map(|t| t.1).sum())
+            let share = |run: &Run| {
+                let time = time_of(|| run.section.harts.iter());
+                let whole: u64 = time.iter().map(|t| t.1).sum();
+                time[i].1 as f64 * 100.0 / whole as f64
             };
-            rows.push(self.row(what, share));
+            let text = |v| format!("{v:.1} %");
+            rows.push(((*what).to_string(), cells(&self.samples(share), text)));
         }
-        let names: BTreeSet<&String> = self
-            .columns
-            .iter()
-            .flat_map(|c| c.file.run.counters.keys())
-            .collect();
-        for name in names {
-            let value = |c: &Column| match c.file.run.counters.get(name) {
-                Some(n) => number::count(*n, space),
-                None => "–".to_string(),
+        for name in self.counters() {
+            let value = |run: &Run| {
+                let value = run.file.run.counters.get(name);
+                value.map_or(f64::NAN, |n| *n as f64)
             };
-            rows.push(self.row(name, value));
+            let text = |v| number::decimal(v, space);
+            rows.push((name.clone(), cells(&self.samples(value), text)));
         }
         rows
+    }
+
+    /// Names of the machine's own counters in any run.
+    fn counters(&self) -> BTreeSet<&String> {
+        let runs = self.columns.iter().flat_map(|c| &c.runs);
+        runs.flat_map(|run| run.file.run.counters.keys()).collect()
     }
 
     /// What the workloads printed.
     pub fn measurement_rows(&self, space: Space) -> Vec<Row> {
         let mut names: Vec<(&str, &str)> = Vec::new();
-        for m in self.columns.iter().flat_map(|c| &c.file.run.measurements) {
+        let runs = self.columns.iter().flat_map(|c| &c.runs);
+        for m in runs.flat_map(|run| &run.file.run.measurements) {
             if !names.contains(&(&m.name, &m.unit)) {
                 names.push((&m.name, &m.unit));
             }
@@ -110,10 +117,12 @@ impl Comparison<'_> {
             } else {
                 format!("{name} ({unit})")
             };
-            self.row(&label, |c| {
-                let found = c.file.run.measurements.iter().find(|m| m.name == name);
-                found.map_or("–".to_string(), |m| measured(m.value, space))
-            })
+            let value = |run: &Run| {
+                let measurements = run.file.run.measurements.iter();
+                let mut found = measurements.filter(|m| m.name == name);
+                found.next().map_or(f64::NAN, |m| m.value)
+            };
+            (label, cells(&self.samples(value), |v| measured(v, space)))
         });
         rows.collect()
     }

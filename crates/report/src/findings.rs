@@ -1,31 +1,52 @@
 //! What a comparison found, in sentences.
 
-use trapless_ledger::ExitReason;
 use trapless_ledger::document::Exit;
 use trapless_ledger::reason::Reason;
+use trapless_ledger::{Class, ExitReason, Section};
 
-use crate::compare::{Column, Comparison};
+use crate::compare::{Column, Comparison, cell, difference_text, per_thousand};
 use crate::figures::{Count, taken};
+use crate::latency::percentile;
 use crate::number::{self, Space};
+use crate::statistics::Sample;
 
-/// Exits that one kind of interrupt work caused.
+/// Exits that one kind of interrupt work caused, for each column.
 pub struct Finding {
     /// The work.
     pub what: &'static str,
-    /// Exits with their consequences, one per column.
-    pub exits: Vec<Exit>,
+    /// What the figures are divided by, in the plural.
+    pub unit: &'static str,
+    /// Exits per 1 000; `None` in a column where the unit did not occur.
+    pub exits: Vec<Option<Sample>>,
+    /// Firmware traps charged to them, per 1 000.
+    pub firmware: Vec<Option<Sample>>,
+}
+
+impl Finding {
+    /// "per 1 000 IPIs".
+    pub fn unit_text(&self, space: Space) -> String {
+        format!("per {} {}", number::count(1000, space), self.unit)
+    }
 }
 
 impl Comparison<'_> {
     /// What each kind of interrupt work cost in exits. Work that nobody did is left out.
     pub fn findings(&self) -> Vec<Finding> {
-        let costs = QUESTIONS.iter().filter_map(|question| {
-            let any = |c: &Column| (question.done)(c.section) != 0;
-            let exits = |c: &Column| c.section.exits_with(question.reasons);
-            self.columns.iter().any(any).then(|| Finding {
+        let asked = QUESTIONS.iter().filter(|question| self.any(question.done));
+        let costs = asked.map(|question| {
+            let (unit, of) = question.per;
+            let rate = |count: fn(&Exit) -> u64| {
+                self.samples(|run| {
+                    let exits = run.section.exits_with(question.reasons);
+                    per_thousand(count(&exits), of(run.section))
+                })
+            };
+            Finding {
                 what: question.what,
-                exits: self.columns.iter().map(exits).collect(),
-            })
+                unit,
+                exits: rate(|e| e.exits),
+                firmware: rate(|e| e.firmware_traps),
+            }
         });
         costs.collect()
     }
@@ -50,51 +71,56 @@ impl Comparison<'_> {
     }
 
     fn finding_sentence(&self, finding: &Finding, space: Space) -> String {
-        let one = |text: String, noun: &str| match text.as_str() {
-            "1" => format!("1 {noun}"),
-            _ => format!("{text} {noun}s"),
+        let text = |v| number::decimal(v, space);
+        let base = finding.exits.first().and_then(Option::as_ref);
+        let part = |(i, c): (usize, &Column)| {
+            let Some(sample) = &finding.exits[i] else {
+                return format!("no {} on {}", finding.unit, c.name);
+            };
+            let exits = noun(cell(Some(sample), text), "exit");
+            let firmware = match &finding.firmware[i] {
+                Some(traps) if traps.median() != 0.0 => {
+                    format!(" and {}", noun(cell(Some(traps), text), "firmware trap"))
+                }
+                _ => String::new(),
+            };
+            let shown = match base {
+                Some(base) if i > 0 => difference_text(sample.difference(base), false),
+                _ => String::new(),
+            };
+            format!("{exits}{firmware} on {}{shown}", c.name)
         };
-        let part = |(c, e): (&Column, &Exit)| {
-            let rate = |n| number::decimal(c.per_thousand(n), space);
-            let exits = one(rate(e.exits), "exit");
-            match e.firmware_traps {
-                0 => format!("{exits} on {}", c.name),
-                n => format!(
-                    "{exits} and {} on {}",
-                    one(rate(n), "firmware trap"),
-                    c.name
-                ),
-            }
-        };
-        let parts: Vec<String> = self.columns.iter().zip(&finding.exits).map(part).collect();
-        format!(
-            "{}: {}, {}.",
-            finding.what,
-            parts.join("; "),
-            self.per_thousand_text(space)
-        )
+        let parts: Vec<String> = self.columns.iter().enumerate().map(part).collect();
+        let unit = finding.unit_text(space);
+        format!("{}: {}, {unit}.", finding.what, parts.join("; "))
+    }
+
+    /// Exits of all reasons for each column, per 1 000 units of the workload's work.
+    pub fn total_exits(&self) -> Vec<Option<Sample>> {
+        self.samples(|run| run.per_thousand(run.section.guest_exits))
     }
 
     fn total_sentence(&self, space: Space) -> Option<String> {
-        let (first, rest) = self.columns.split_first()?;
-        let rate = |c: &Column| c.per_thousand(c.section.guest_exits);
-        let mut text = format!(
-            "All guest exits: {} on {}",
-            number::decimal(rate(first), space),
-            first.name
-        );
-        for c in rest {
-            let change = match rate(first) {
-                0.0 => String::new(),
-                base => change_text((rate(c) - base) * 100.0 / base),
+        let samples = self.total_exits();
+        let base = samples.first()?.as_ref()?;
+        let part = |(c, sample): (&Column, &Option<Sample>)| {
+            let text = cell(sample.as_ref(), |v| number::decimal(v, space));
+            let change = match sample {
+                Some(sample) if !std::ptr::eq(sample, base) => {
+                    difference_text(sample.difference(base), true)
+                }
+                _ => String::new(),
             };
-            text.push_str(&format!(
-                "; {} on {}{change}",
-                number::decimal(rate(c), space),
-                c.name
-            ));
-        }
-        Some(format!("{text}, {}.", self.per_thousand_text(space)))
+            format!("{text} on {}{change}", c.name)
+        };
+        let parts: Vec<String> = self.columns.iter().zip(&samples).map(part).collect();
+        let single = self.columns.len() > 1 && self.columns.iter().any(|c| c.runs.len() == 1);
+        let note = if single { ONE_RUN } else { "" };
+        Some(format!(
+            "All guest exits: {}, {}.{note}",
+            parts.join("; "),
+            self.per_thousand_text(space)
+        ))
     }
 
     fn latency_sentence(&self, key: &str, what: &str, space: Space) -> Option<String> {
@@ -102,13 +128,29 @@ impl Comparison<'_> {
             .columns
             .iter()
             .filter_map(|c| {
-                let l = c.section.latency.get(key)?;
+                let l = c.latency(key)?;
                 let time = |v: u64| number::duration(v, c.clock().cycles_per_second, space);
-                let (p50, p99) = (time(l.p50), time(l.p99));
-                Some(format!("{p50} on {} (99th percentile {p99})", c.name))
+                let count = number::count(l.count, space);
+                let tail = match percentile(&l, 990) {
+                    Some(p99) => format!("99th percentile of {count}: {}", time(p99)),
+                    None => format!("longest of {count}: {}", time(l.max)),
+                };
+                Some(format!("{} on {} ({tail})", time(l.p50), c.name))
             })
             .collect();
         (!parts.is_empty()).then(|| format!("{what}, median: {}.", parts.join("; ")))
+    }
+}
+
+/// Why single runs are not compared.
+const ONE_RUN: &str = " One run of each does not say how much of a difference is chance: run \
+                       several seeds.";
+
+/// "1 exit", "2 exits".
+fn noun(figure: String, noun: &str) -> String {
+    match figure.as_str() {
+        "1" => format!("1 {noun}"),
+        _ => format!("{figure} {noun}s"),
     }
 }
 
@@ -120,6 +162,32 @@ struct Question {
     reasons: fn(&ExitReason) -> bool,
     /// How often it was done.
     done: Count,
+    /// What the exits are divided by: interrupts of the class, or of all classes.
+    per: (&'static str, Count),
+}
+
+const TIMERS: (&str, Count) = ("timer interrupts", |s| interrupts(s, Class::Timer));
+const SENT: (&str, Count) = ("IPIs", |s| {
+    let sent = s.interrupts.get(&Class::Ipi).map(|class| class.sent);
+    sent.unwrap_or(s.guest_interrupts.ipi_targets)
+});
+const DEVICES: (&str, Count) = ("device interrupts", |s| interrupts(s, Class::Device));
+const ALL: (&str, Count) = ("guest interrupts", |s| {
+    Class::ALL
+        .into_iter()
+        .map(|class| interrupts(s, class))
+        .sum()
+});
+
+/// Interrupts of a class that guests took; by their number only in a ledger without classes.
+fn interrupts(section: &Section, class: Class) -> u64 {
+    match section.interrupts.get(&class) {
+        Some(class) => class.taken,
+        None => {
+            let kinds = ["timer", "software", "external"];
+            taken(section, kinds[class as usize])
+        }
+    }
 }
 
 const QUESTIONS: &[Question] = &[
@@ -129,36 +197,43 @@ const QUESTIONS: &[Question] = &[
         done: |s| {
             s.guest_interrupts.timer_set_with_exit + s.guest_interrupts.timer_set_without_exit
         },
+        per: TIMERS,
     },
     Question {
         what: "Timer interrupt while the guest runs",
         reasons: |r| *r == ExitReason::Fixed(Reason::TimerFire),
         done: |s| s.exits_of("timer_fire").exits,
+        per: TIMERS,
     },
     Question {
         what: "Sending an IPI",
         reasons: sends_ipi,
         done: |s| s.guest_interrupts.ipi_sends + s.exits_with(sends_ipi).exits,
+        per: SENT,
     },
     Question {
         what: "Software interrupts of the host (kicks of vCPUs, its own IPIs)",
         reasons: |r| *r == ExitReason::Fixed(Reason::IpiReceive),
         done: |s| taken(s, "software"),
+        per: ALL,
     },
     Question {
         what: "Remote fences",
         reasons: |r| *r == ExitReason::Fixed(Reason::RemoteFence),
         done: |s| s.exits_of("remote_fence").exits,
+        per: ALL,
     },
     Question {
         what: "Claiming and completing device interrupts",
         reasons: claims,
         done: |s| s.exits_with(claims).exits,
+        per: DEVICES,
     },
     Question {
         what: "Halting until an interrupt (WFI)",
         reasons: |r| *r == ExitReason::Fixed(Reason::Wfi),
         done: |s| s.exits_of("wfi").exits,
+        per: ALL,
     },
 ];
 
@@ -178,10 +253,4 @@ fn claims(reason: &ExitReason) -> bool {
         ExitReason::Csr(name) => matches!(name.as_str(), "stopei" | "sireg"),
         _ => false,
     }
-}
-
-/// A change in per cent, with a real minus sign.
-fn change_text(percent: f64) -> String {
-    let sign = if percent < 0.0 { "−" } else { "+" };
-    format!(" ({sign}{:.0} %)", percent.abs())
 }

@@ -1,18 +1,20 @@
 //! Tables, HTML pages and traces from ledgers and events.
 //!
 //! ```text
-//! LedgerFile ──> Comparison ──> report (terminal), page (HTML)
+//! LedgerFile ──> Comparison ──> report (terminal), page (HTML), summary (JSON)
 //! events ──> TrapLog (text), PerfettoTrace, Sequence (Mermaid, text)
 //! ```
 //!
 //! | module | subject |
 //! |---|---|
-//! | [`compare`] | ledgers as columns |
+//! | [`compare`], `titles` | ledgers as columns, one for all runs that differ in the seed only |
+//! | [`statistics`], [`latency`] | what may be said of several runs, and of few values |
 //! | [`exits`], [`figures`] | what a report says: rows of figures |
 //! | [`findings`] | the same in sentences |
 //! | [`classes`] | the same for interrupts by class |
 //! | [`text`] | the report for a terminal |
 //! | [`html`] | the report as a page |
+//! | [`mod@summary`] | the report as JSON |
 //! | [`log`] | traps as lines of text |
 //! | [`perfetto`] | traces for the Perfetto viewer |
 //! | [`sequence`], `actors`, `episodes`, `diagram` | sequence diagram of one interrupt |
@@ -29,6 +31,7 @@ pub mod exits;
 pub mod figures;
 pub mod findings;
 pub mod html;
+pub mod latency;
 pub mod log;
 pub mod moves;
 pub mod number;
@@ -36,11 +39,15 @@ pub mod perfetto;
 pub mod phases;
 mod protobuf;
 pub mod sequence;
+pub mod statistics;
+pub mod summary;
 mod table;
 pub mod text;
+mod titles;
 
 pub use html::page;
 pub use log::TrapLog;
 pub use perfetto::PerfettoTrace;
+pub use summary::summary;
 pub use table::Style;
 pub use text::report;

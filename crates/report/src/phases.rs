@@ -190,7 +190,9 @@ fn classes(ledgers: &[LedgerFile]) -> Vec<String> {
 pub(crate) fn names(ledgers: &[LedgerFile], without: &[&str]) -> Vec<String> {
     let parameters = |ledger: &LedgerFile| -> BTreeMap<String, String> {
         let named = |(key, value): (&String, &String)| {
-            Some((key.strip_prefix("parameter ")?.to_string(), value.clone()))
+            let seed = Some(key.as_str()).filter(|key| *key == "seed");
+            let name = key.strip_prefix("parameter ").or(seed)?;
+            Some((name.to_string(), value.clone()))
         };
         ledger.run.configuration.iter().filter_map(named).collect()
     };

@@ -39,6 +39,7 @@ pub struct Table {
     columns: Vec<(String, Align)>,
     rows: Vec<Vec<String>>,
     rule_before: Option<usize>,
+    divisible: bool,
 }
 
 impl Table {
@@ -51,6 +52,7 @@ impl Table {
             columns,
             rows,
             rule_before: None,
+            divisible: false,
         }
     }
 
@@ -72,6 +74,11 @@ impl Table {
     /// Explains the figures, after the title.
     pub fn note(&mut self, text: &str) {
         self.note = text.to_string();
+    }
+
+    /// Lets columns that do not fit stand below the others.
+    pub fn divide(&mut self) {
+        self.divisible = true;
     }
 
     /// Number of rows.
@@ -108,22 +115,60 @@ impl Table {
         } else {
             ("", "", "")
         };
-        let widths = self.widths();
         let mut out = format!("\n{bold}{}{reset}", self.title);
         if !self.note.is_empty() {
             out.push_str(&format!("  {dim}{}{reset}", self.note));
         }
         out.push('\n');
-        let names: Vec<String> = self.columns.iter().map(|c| c.0.clone()).collect();
-        out.push_str(&format!("{dim}{}{reset}\n", self.line(&names, &widths)));
-        for (i, row) in self.rows.iter().enumerate() {
-            if self.rule_before == Some(i) {
-                out.push_str(&format!("{dim}{}{reset}\n", "-".repeat(self.width())));
+        for part in self.parts(style.width) {
+            let widths = part.widths();
+            let names: Vec<String> = part.columns.iter().map(|c| c.0.clone()).collect();
+            out.push_str(&format!("{dim}{}{reset}\n", part.line(&names, &widths)));
+            for (i, row) in part.rows.iter().enumerate() {
+                if part.rule_before == Some(i) {
+                    out.push_str(&format!("{dim}{}{reset}\n", "-".repeat(part.width())));
+                }
+                out.push_str(&part.line(row, &widths));
+                out.push('\n');
             }
-            out.push_str(&self.line(row, &widths));
-            out.push('\n');
         }
         out
+    }
+
+    /// Parts that fit, each with the first column; the whole if it fits or may not be divided.
+    fn parts(&self, width: usize) -> Vec<Self> {
+        let widths = self.widths();
+        let first = widths.first().copied().unwrap_or(0);
+        let mut parts: Vec<Vec<usize>> = vec![Vec::new()];
+        let mut used = first;
+        for (i, w) in widths.iter().enumerate().skip(1) {
+            let full = used + 2 + w > width && used != first;
+            if full && self.divisible {
+                parts.push(Vec::new());
+                used = first;
+            }
+            used += 2 + w;
+            if let Some(part) = parts.last_mut() {
+                part.push(i);
+            }
+        }
+        parts.iter().map(|columns| self.part(columns)).collect()
+    }
+
+    /// The first column and these.
+    fn part(&self, columns: &[usize]) -> Self {
+        let kept = || std::iter::once(&0).chain(columns);
+        let cell = |row: &Vec<String>, i: &usize| row.get(*i).cloned().unwrap_or_default();
+        let columns = kept().filter_map(|i| self.columns.get(*i).cloned());
+        let row = |row: &Vec<String>| kept().map(|i| cell(row, i)).collect();
+        Self {
+            title: String::new(),
+            note: String::new(),
+            columns: columns.collect(),
+            rows: self.rows.iter().map(row).collect(),
+            rule_before: self.rule_before,
+            divisible: false,
+        }
     }
 
     fn line(&self, cells: &[String], widths: &[usize]) -> String {

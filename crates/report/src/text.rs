@@ -1,10 +1,12 @@
 //! Reports for the terminal.
 
-use crate::compare::Comparison;
+use crate::compare::{Comparison, Run, cell, cells};
 use crate::exits::ExitRow;
+use crate::latency::percentile;
 use crate::number::{self, Space};
 use crate::table::{Align, Style, Table, clean};
 use trapless_ledger::LedgerFile;
+use trapless_ledger::document::Exit;
 
 /// Kinds of exit that get their own line; the rest is summed up.
 const EXIT_ROWS: usize = 18;
@@ -19,6 +21,9 @@ pub fn report(ledgers: &[LedgerFile], style: Style) -> String {
     let mut out = String::new();
     out.push_str(&title(&comparison));
     out.push_str(&wrap(&comparison.scope(Space::NoBreak), style.width).replace('\u{202f}', " "));
+    if let Some(method) = comparison.method() {
+        out.push_str(&wrap(&method, style.width));
+    }
     let both = [exits(&comparison, true), exits(&comparison, false)];
     let fits = both[0].width() <= style.width;
     out.push_str(&both[usize::from(!fits)].render(style));
@@ -44,16 +49,24 @@ pub fn report(ledgers: &[LedgerFile], style: Style) -> String {
 fn title(comparison: &Comparison) -> String {
     let mut text = String::new();
     for c in &comparison.columns {
-        let run = &c.file.run;
+        let run = &c.first().file.run;
         let work = match &run.work {
-            Some(work) => format!(
-                ", {} {}",
-                number::count(work.count, Space::Plain),
-                work.unit
-            ),
+            Some(work) if comparison.reported => {
+                let count = c.sample(|run| run.work as f64);
+                let count = cell(count.as_ref(), |v| number::decimal(v, Space::Plain));
+                format!(", {count} {}", work.unit)
+            }
+            Some(work) => {
+                let count = number::count(work.count, Space::Plain);
+                format!(", {count} {}", work.unit)
+            }
             None => String::new(),
         };
-        let line = format!("{}: workload {}{work}", c.name, run.workload);
+        let runs = match c.runs.len() {
+            1 => String::new(),
+            n => format!(", {n} runs (seeds {})", c.seeds()),
+        };
+        let line = format!("{}: workload {}{work}{runs}", c.name, run.workload);
         text.push_str(&clean(&line));
         text.push('\n');
     }
@@ -73,46 +86,37 @@ fn exits(comparison: &Comparison, with_rates: bool) -> Table {
     let mut rows = comparison.exit_rows();
     if rows.len() > EXIT_ROWS {
         let rest = rows.split_off(EXIT_ROWS - 1);
-        rows.push(sum(&rest, format!("{} other reasons", rest.len())));
+        let label = format!("{} other reasons", rest.len());
+        rows.push(ExitRow::sum(label, comparison, &rest));
     }
-    let total = sum(&rows, "all exits".to_string());
+    let total = ExitRow::sum("all exits".to_string(), comparison, &rows);
     for row in rows {
         exit_row(&mut table, comparison, &row, with_rates);
     }
     table.rule();
     exit_row(&mut table, comparison, &total, with_rates);
-    let note = if with_rates {
-        "; firmware: M-mode traps charged to these exits"
-    } else {
-        ""
-    };
-    table.note(&format!("per 1000 {}{note}", comparison.unit));
+    if with_rates {
+        let note = "firmware: M-mode traps charged to these exits";
+        table.note(&format!("per 1000 {}; {note}", comparison.unit));
+    }
+    table.divide();
     table
 }
 
-fn sum(rows: &[ExitRow], label: String) -> ExitRow {
-    let mut exits = Vec::new();
-    for row in rows {
-        exits.resize(row.exits.len(), Default::default());
-        exits
-            .iter_mut()
-            .zip(&row.exits)
-            .for_each(|(a, b): (&mut trapless_ledger::document::Exit, _)| a.add(b));
-    }
-    ExitRow { label, exits }
-}
-
 fn exit_row(table: &mut Table, comparison: &Comparison, row: &ExitRow, with_rates: bool) {
-    let mut cells = vec![row.label.clone()];
-    for (i, c) in comparison.columns.iter().enumerate() {
-        let exit = row.exits.get(i).cloned().unwrap_or_default();
-        cells.push(number::count(exit.exits, Space::Plain));
+    let text = |v| number::decimal(v, Space::Plain);
+    let figure = |figure: fn(&Run, &Exit) -> f64| cells(&row.samples(comparison, figure), text);
+    let exits = figure(|_, exit| exit.exits as f64);
+    let rates = figure(|run, exit| run.per_thousand(exit.exits));
+    let firmware = figure(|_, exit| exit.firmware_traps as f64);
+    let mut line = vec![row.label.clone()];
+    for i in 0..comparison.columns.len() {
+        line.push(exits[i].clone());
         if with_rates {
-            cells.push(number::decimal(c.per_thousand(exit.exits), Space::Plain));
-            cells.push(number::count(exit.firmware_traps, Space::Plain));
+            line.extend([rates[i].clone(), firmware[i].clone()]);
         }
     }
-    table.row(cells);
+    table.row(line);
 }
 
 /// A table with one column per ledger and rows of one figure each.
@@ -123,6 +127,7 @@ fn figures(comparison: &Comparison, title: &str, rows: &[(String, Vec<String>)])
         .columns
         .iter()
         .for_each(|c| table.column(&c.name, Align::Right));
+    table.divide();
     for (label, cells) in rows {
         table.row(
             std::iter::once(label.clone())
@@ -141,15 +146,9 @@ fn interrupts(comparison: &Comparison) -> Table {
 fn latencies(comparison: &Comparison) -> Table {
     let mut table = Table::new("Interrupt latency in µs of virtual time");
     table.column("", Align::Left);
-    for name in ["", "count", "p50", "p99", "max"] {
-        table.column(
-            name,
-            if name.is_empty() {
-                Align::Left
-            } else {
-                Align::Right
-            },
-        );
+    table.column("", Align::Left);
+    for name in ["count", "median", "p99", "max"] {
+        table.column(name, Align::Right);
     }
     for (key, what) in comparison.latency_rows() {
         let mut what = what;
@@ -162,7 +161,7 @@ fn latencies(comparison: &Comparison) -> Table {
                 c.name.clone(),
                 count,
                 us(l.p50),
-                us(l.p99),
+                percentile(&l, 990).map_or("–".to_string(), us),
                 us(l.max),
             ]);
             what = "";

@@ -17,14 +17,16 @@ fn comparison_is_aligned_and_says_what_the_ledgers_say() {
         "wider than 100 columns"
     );
     assert!(!text.contains('\x1b'));
-    let finding = "Programming the guest's timer: 1 000 exits and 1 000 firmware traps on sbi; 0 exits on sstc, per 1 000 wake-ups.";
+    let finding = "Programming the guest's timer: 1 000 exits and 1 000 firmware traps on sbi; \
+                   0 exits on sstc, per 1 000 timer interrupts.";
     let flat = text.replace("\n  ", " ");
     assert!(flat.contains(finding), "{flat}");
     // The last lines: traps before and after by interrupt class, WFI apart.
     let last: Vec<&str> = flat.lines().rev().take(3).collect();
     assert_eq!(
         last[2],
-        "Timer interrupts: 1 000 exits + 1 000 firmware traps on sbi -> 0 exits + 0 firmware traps on sstc, per 1 000 interrupts."
+        "Timer interrupts: 1 000 exits + 1 000 firmware traps on sbi -> 0 exits + 0 firmware traps \
+         on sstc, per 1 000 interrupts."
     );
     assert!(last[1].starts_with("IPIs: 2 000 exits + 2 000 firmware traps on sbi -> 2 000"));
     assert!(last[0].starts_with("Halting (WFI), counted apart: 1 000 exits on sbi -> 1 000"));
@@ -106,7 +108,7 @@ fn a_ledger_of_version_1_has_no_classes_and_says_so() {
         .iter_mut()
         .for_each(|p| p.totals.interrupts.clear());
     let alone = report(std::slice::from_ref(&old), Style::default());
-    assert!(!alone.contains("programmed") && !alone.contains("interrupts."));
+    assert!(!alone.contains("programmed") && !alone.contains("per 1 000 interrupts"));
     let both = report(&[old, synthetic::ledger("sstc", 10)], Style::default());
     let row = both.lines().find(|l| l.starts_with("programmed")).unwrap();
     assert!(row.contains('–'), "{row}");
@@ -131,12 +133,14 @@ fn what_the_controller_does_is_shown_when_it_does_something() {
     section.notifications.silent = 5;
     section.slots.attached = 77;
     let text = report(&[synthetic::ledger("sbi", 10), ledger], Style::default());
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let lines: Vec<String> = text.lines().map(words).collect();
     for row in [
-        "queued: wake                                 0     1 234",
-        "nobody told (one outstanding, or no need)    0         5",
-        "vCPUs loaded                                 0        77",
+        "queued: wake 0 1 234",
+        "nobody told (one outstanding, or no need) 0 5",
+        "vCPUs loaded 0 77",
     ] {
-        assert!(text.contains(row), "{text}");
+        assert!(lines.iter().any(|line| line == row), "{row}: {text}");
     }
     assert!(!text.contains("dropped"));
 }

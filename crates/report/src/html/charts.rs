@@ -4,9 +4,11 @@
 use maud::{Markup, PreEscaped, html};
 use trapless_ledger::Latency;
 
-use crate::compare::{Column, Comparison, MODE_TEXT};
+use crate::compare::{Column, Comparison, MODE_TEXT, cells};
 use crate::exits::ExitRow;
+use crate::latency::percentile;
 use crate::number::{self, Space};
+use crate::statistics::Sample;
 
 /// Class that carries the colour of a column.
 pub fn colour(index: usize) -> String {
@@ -29,25 +31,43 @@ fn percent(value: f64) -> String {
     format!("{value:.3}%")
 }
 
-/// Exits and firmware traps per 1 000 of a row in one column.
-type Rates = (f64, f64);
+/// Exits and firmware traps per 1 000 of a row, for each column.
+struct Rates {
+    exits: Vec<Option<Sample>>,
+    firmware: Vec<Option<Sample>>,
+}
+
+impl Rates {
+    fn new(comparison: &Comparison, row: &ExitRow) -> Self {
+        Self {
+            exits: row.samples(comparison, |run, e| run.per_thousand(e.exits)),
+            firmware: row.samples(comparison, |run, e| run.per_thousand(e.firmware_traps)),
+        }
+    }
+
+    fn most(&self) -> f64 {
+        let all = self.exits.iter().chain(&self.firmware);
+        all.map(median).fold(0.0, f64::max)
+    }
+}
+
+fn median(sample: &Option<Sample>) -> f64 {
+    sample.as_ref().map_or(0.0, Sample::median)
+}
 
 /// Bars of exits per 1 000, grouped by reason; a thin bar under each shows the firmware traps.
 pub fn exit_bars(comparison: &Comparison, rows: &[ExitRow]) -> Markup {
-    let rates = |row: &ExitRow| -> Vec<Rates> {
-        let columns = comparison.columns.iter().zip(&row.exits);
-        columns
-            .map(|(c, e)| (c.per_thousand(e.exits), c.per_thousand(e.firmware_traps)))
-            .collect()
-    };
-    let all = rows.iter().flat_map(rates);
-    let most = all.map(|(a, b)| a.max(b)).fold(f64::MIN_POSITIVE, f64::max);
+    let rates: Vec<Rates> = rows.iter().map(|row| Rates::new(comparison, row)).collect();
+    let most = rates
+        .iter()
+        .map(Rates::most)
+        .fold(f64::MIN_POSITIVE, f64::max);
     html! {
         figure class="bars" {
-            @for row in rows {
+            @for (row, rates) in rows.iter().zip(&rates) {
                 div class="name" { (row.label) }
                 div {
-                    @for (i, rates) in rates(row).into_iter().enumerate() {
+                    @for i in 0..comparison.columns.len() {
                         (exit_bar(comparison, row, i, rates, most))
                     }
                 }
@@ -57,25 +77,28 @@ pub fn exit_bars(comparison: &Comparison, rows: &[ExitRow]) -> Markup {
 }
 
 /// The bar of one column; `most` is as wide as the whole.
-fn exit_bar(comparison: &Comparison, row: &ExitRow, i: usize, rates: Rates, most: f64) -> Markup {
-    let (exits, firmware) = rates;
+fn exit_bar(comparison: &Comparison, row: &ExitRow, i: usize, rates: &Rates, most: f64) -> Markup {
     let text = |v| number::decimal(v, Space::NoBreak);
+    let (exits, firmware) = (median(&rates.exits[i]), median(&rates.firmware[i]));
+    let exits_text = &cells(&rates.exits, text)[i];
+    let firmware_text = &cells(&rates.firmware, text)[i];
     let height = if firmware == 0.0 { 17 } else { 11 };
     html! {
         div class={ "bar " (colour(i)) } {
             svg height="17" role="img" {
                 title {
-                    (row.label) ", " (comparison.columns[i].name) ": " (text(exits)) " exits, "
-                    (text(firmware)) " firmware traps "
+                    (row.label) ", " (comparison.columns[i].name) ": " (exits_text) " exits, "
+                    (firmware_text) " firmware traps "
                     (comparison.per_thousand_text(Space::NoBreak))
                 }
                 rect class="track" width="100%" height="17" rx="3" {}
                 rect class="fill" width=(percent(exits * 100.0 / most)) height=(height) rx="2" {}
-                rect class="thin" y="12" width=(percent(firmware * 100.0 / most)) height="5" rx="2" {}
+                rect class="thin" y="12" width=(percent(firmware * 100.0 / most)) height="5"
+                    rx="2" {}
             }
             div class="figure" {
-                (text(exits))
-                @if firmware != 0.0 { " " span { "+ " (text(firmware)) " firmware" } }
+                (exits_text)
+                @if firmware != 0.0 { " " span { "+ " (firmware_text) " firmware" } }
             }
         }
     }
@@ -96,7 +119,7 @@ struct Axis {
 
 impl Axis {
     /// The axis that holds all values of these latencies.
-    fn new(present: &[(usize, &Column, &Latency)]) -> Self {
+    fn new(present: &[(usize, &Column, Latency)]) -> Self {
         let low = present.iter().map(|(_, c, l)| Self::log(c, l.min));
         let high = present.iter().map(|(_, c, l)| Self::log(c, l.max));
         let low = low.fold(f64::MAX, f64::min).floor();
@@ -123,7 +146,7 @@ impl Axis {
 
 /// Histograms of one latency for every column, under each other on one logarithmic axis.
 pub fn histograms(comparison: &Comparison, key: &str, what: &str) -> Markup {
-    let present: Vec<(usize, &Column, &Latency)> = comparison
+    let present: Vec<(usize, &Column, Latency)> = comparison
         .columns
         .iter()
         .enumerate()
@@ -163,11 +186,17 @@ fn histogram(c: &Column, l: &Latency, what: &str, axis: &Axis) -> Markup {
     // A single value must be visible beside a thousand.
     let height = |n: f64| (n / most * HEIGHT).max(1.5);
     let time = |v| number::duration(v, c.clock().cycles_per_second, Space::NoBreak);
+    let p99 = percentile(l, 990);
+    let marks = [("mark", Some(l.p50)), ("mark dash", p99)];
+    let marks = marks
+        .into_iter()
+        .filter_map(|(class, value)| Some((class, value?)));
     html! {
         title { (what) " on " (c.name) }
         desc {
             (number::count(l.count, Space::NoBreak)) " values, median " (time(l.p50))
-            ", 99th percentile " (time(l.p99)) ", maximum " (time(l.max))
+            @if let Some(p99) = p99 { ", 99th percentile " (time(p99)) }
+            ", maximum " (time(l.max))
         }
         @for log in axis.decades() {
             @let x = axis.across(log);
@@ -178,12 +207,14 @@ fn histogram(c: &Column, l: &Latency, what: &str, axis: &Axis) -> Markup {
             @let tall = format!("{:.1}", height(*n));
             rect class="fill" x=(percent(b as f64 * width)) y=(y) width=(percent(width * 0.9)) height=(tall) {}
         }
-        @for (class, value) in [("mark", l.p50), ("mark dash", l.p99)] {
+        @for (class, value) in marks {
             @let x = axis.across(Axis::log(c, value));
             line class=(class) x1=(x) x2=(x) y1=(LABEL) y2=(HEIGHT + LABEL) {}
         }
         text class="label" x="100%" y="12" text-anchor="end" {
-            "median " (time(l.p50)) ", p99 " (time(l.p99)) ", max " (time(l.max))
+            "n " (number::count(l.count, Space::NoBreak)) ", median " (time(l.p50))
+            @if let Some(p99) = p99 { ", p99 " (time(p99)) }
+            ", max " (time(l.max))
         }
     }
 }

@@ -7,9 +7,10 @@ mod tables;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use trapless_ledger::LedgerFile;
 
-use crate::compare::{Comparison, MODES};
+use crate::compare::{Comparison, cells};
 use crate::findings::Finding;
 use crate::number::{self, Space};
+use crate::statistics::Sample;
 use markup::{details, section};
 
 const STYLE: &str = include_str!("page.css");
@@ -68,6 +69,7 @@ fn body(comparison: &Comparison, title: &str, ledgers: usize) -> Markup {
             h1 { (title) }
             p class="lead" { (lead) }
             p class="note" { (comparison.scope(Space::NoBreak)) }
+            @if let Some(method) = comparison.method() { p class="note" { (method) } }
             (nav())
         }
         (line)
@@ -137,23 +139,26 @@ fn nav() -> Markup {
 }
 
 fn card(comparison: &Comparison, finding: &Finding) -> Markup {
+    let text = |v| number::decimal(v, Space::NoBreak);
+    let exits = cells(&finding.exits, text);
+    let firmware = cells(&finding.firmware, text);
+    let zero = |sample: &Option<Sample>| sample.as_ref().is_some_and(|s| s.median() == 0.0);
     html! {
         div class="card" {
             h3 { (finding.what) }
             dl {
-                @for (i, (c, exit)) in comparison.columns.iter().zip(&finding.exits).enumerate() {
-                    @let rate = |n| number::decimal(c.per_thousand(n), Space::NoBreak);
+                @for (i, c) in comparison.columns.iter().enumerate() {
                     dt { span class={ "key " (charts::colour(i)) } {} (c.name) }
                     dd {
-                        b class=[(exit.exits == 0).then_some("zero")] { (rate(exit.exits)) }
+                        b class=[zero(&finding.exits[i]).then_some("zero")] { (exits[i]) }
                         " " small { "exits" }
-                        @if exit.firmware_traps != 0 {
-                            " " small class="whole" { "+ " (rate(exit.firmware_traps)) " firmware" }
+                        @if finding.firmware[i].is_some() && !zero(&finding.firmware[i]) {
+                            " " small class="whole" { "+ " (firmware[i]) " firmware" }
                         }
                     }
                 }
             }
-            small { (comparison.per_thousand_text(Space::NoBreak)) }
+            small { (finding.unit_text(Space::NoBreak)) }
         }
     }
 }
@@ -214,7 +219,7 @@ fn latencies(comparison: &Comparison) -> Markup {
         }
         @if rows.is_empty() { p { "No guest took an interrupt in this part of the run." } }
     };
-    let note = "Virtual time from the cause of an interrupt to its handler in the guest; logarithmic axis, each histogram scaled to its own peak. Solid line: median; dashed: 99th percentile.";
+    let note = "Virtual time from the cause of an interrupt to its handler in the guest; logarithmic axis, each histogram scaled to its own peak. Solid line: median; dashed: 99th percentile, if there are at least 100 values.";
     section("latency", "Interrupt latency", note, content, true)
 }
 
@@ -222,7 +227,7 @@ fn time(comparison: &Comparison) -> Markup {
     let many = comparison
         .columns
         .iter()
-        .any(|c| c.section.harts.len() > MOST_HARTS);
+        .any(|c| c.harts().len() > MOST_HARTS);
     let content = html! {
         (charts::mode_legend())
         figure class="split" {
@@ -230,10 +235,9 @@ fn time(comparison: &Comparison) -> Markup {
                 @if many {
                     (charts::time_bar(&format!("{}, all harts", c.name), &c.time()))
                 } @else {
-                    @for hart in &c.section.harts {
-                        @let cycles = |mode| hart.cycles.get(mode).copied().unwrap_or(0);
-                        @let time = MODES.map(|mode| (mode, cycles(mode)));
-                        (charts::time_bar(&format!("{}, hart {}", c.name, hart.hart), &time))
+                    @for hart in c.harts() {
+                        @let time = c.time_of_hart(hart);
+                        (charts::time_bar(&format!("{}, hart {hart}", c.name), &time))
                     }
                 }
             }

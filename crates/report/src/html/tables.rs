@@ -3,14 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
-use trapless_ledger::RunInfo;
-use trapless_ledger::document::Cost;
+use trapless_ledger::document::{Cost, Exit};
+use trapless_ledger::{RunInfo, Section};
 
 use super::markup::{TableSpec, boxed, details};
 use crate::classes::Block;
-use crate::compare::{Comparison, Row};
+use crate::compare::{Column, Comparison, Row, Run, cells};
 use crate::exits::ExitRow;
+use crate::latency::percentile;
 use crate::number::{self, Space};
+use crate::statistics::Sample;
 
 /// Lines shown before the rest is folded away.
 const OPEN_ROWS: usize = 15;
@@ -55,39 +57,18 @@ pub fn exits(comparison: &Comparison, rows: &[ExitRow]) -> Markup {
         groups.push((c.name.clone(), shown));
         head.extend(figures.iter().take(shown).map(|f| (*f).to_string()));
     }
-    let line = |class, label: &str, exits: &[trapless_ledger::document::Exit]| {
-        let mut cells = vec![label.to_string()];
-        for (c, e) in comparison.columns.iter().zip(exits) {
-            let busy: u64 = e
-                .cycles
-                .iter()
-                .filter(|(m, _)| *m != "idle")
-                .map(|(_, n)| n)
-                .sum();
-            let mean = busy.checked_div(e.exits).map_or("–".to_string(), |mean| {
-                number::duration(mean, c.clock().cycles_per_second, Space::NoBreak)
-            });
-            let rate = number::decimal(c.per_thousand(e.exits), Space::NoBreak);
-            let all = [
-                count(e.exits),
-                rate,
-                count(e.firmware_traps),
-                count(e.host_traps),
-                mean,
-            ];
-            cells.extend(all.into_iter().take(shown));
+    let line = |class, row: &ExitRow| {
+        let figures = exit_figures(comparison, row);
+        let mut cells = vec![row.label.clone()];
+        for i in 0..comparison.columns.len() {
+            let shown = figures.iter().take(shown);
+            cells.extend(shown.map(|figure| figure[i].clone()));
         }
         (class, cells)
     };
-    let mut lines: Vec<_> = rows.iter().map(|r| line("", &r.label, &r.exits)).collect();
-    let mut total = vec![Default::default(); comparison.columns.len()];
-    for row in rows {
-        total
-            .iter_mut()
-            .zip(&row.exits)
-            .for_each(|(t, e): (&mut trapless_ledger::document::Exit, _)| t.add(e));
-    }
-    lines.push(line("sum", "all exits", &total));
+    let mut lines: Vec<_> = rows.iter().map(|row| line("", row)).collect();
+    let total = ExitRow::sum("all exits".to_string(), comparison, rows);
+    lines.push(line("sum", &total));
     let caption = if shown == 3 {
         "Firmware: traps handled in M-mode until the guest ran again"
     } else {
@@ -102,6 +83,31 @@ pub fn exits(comparison: &Comparison, rows: &[ExitRow]) -> Markup {
         words: false,
     }
     .html()
+}
+
+/// Cells of a row of exits by figure: exits, rate, firmware traps, host traps, mean time.
+fn exit_figures(comparison: &Comparison, row: &ExitRow) -> [Vec<String>; 5] {
+    let hertz = comparison
+        .columns
+        .first()
+        .map_or(1, |c| c.clock().cycles_per_second);
+    let number = |v| number::decimal(v, Space::NoBreak);
+    let time = |v: f64| number::duration(v as u64, hertz, Space::NoBreak);
+    let figure = |f: fn(&Run, &Exit) -> f64| cells(&row.samples(comparison, f), number);
+    // In cycles of the first column's clock: one row, one unit.
+    let mean = row.samples(comparison, |run, exit| {
+        let busy = exit.cycles.iter().filter(|(mode, _)| *mode != "idle");
+        let busy: u64 = busy.map(|(_, cycles)| cycles).sum();
+        let own = run.file.run.clock.cycles_per_second as f64;
+        busy as f64 / exit.exits as f64 * hertz as f64 / own
+    });
+    [
+        figure(|_, exit| exit.exits as f64),
+        figure(|run, exit| run.per_thousand(exit.exits)),
+        figure(|_, exit| exit.firmware_traps as f64),
+        figure(|_, exit| exit.host_traps as f64),
+        cells(&mean, time),
+    ]
 }
 
 /// Interrupts as the guests saw them, and firmware.
@@ -126,19 +132,19 @@ pub fn classes(comparison: &Comparison, blocks: Vec<Block>) -> Markup {
 
 /// Percentiles of one latency.
 pub fn latency(comparison: &Comparison, key: &str) -> Markup {
-    let columns = comparison
-        .columns
-        .iter()
-        .filter_map(|c| Some((c, c.latency(key)?)));
+    let columns = comparison.columns.iter();
+    let columns = columns.filter_map(|c| Some((c, c.latency(key)?)));
     let rows = columns.map(|(c, l)| {
-        let us = |v: f64| number::micros_text(c.micros(v), Space::NoBreak);
-        let values = [l.min, l.p50, l.p90, l.p99, l.p999, l.max].map(|v| us(v as f64));
-        let mut cells = vec![c.name.clone(), count(l.count), us(l.mean())];
-        cells.extend(values);
+        let us = |v: u64| number::micros_text(c.micros(v as f64), Space::NoBreak);
+        let beyond = |per_mille| percentile(&l, per_mille).map_or("–".to_string(), us);
+        let mean = number::micros_text(c.micros(l.mean()), Space::NoBreak);
+        let (p90, p99, p999) = (beyond(900), beyond(990), beyond(999));
+        let cells = vec![c.name.clone(), count(l.count), mean, us(l.min), us(l.p50)];
+        let cells = [cells, vec![p90, p99, p999, us(l.max)]].concat();
         ("", cells)
     });
     let head = [
-        "", "count", "mean", "min", "p50", "p90", "p99", "p99.9", "max",
+        "", "count", "mean", "min", "median", "p90", "p99", "p99.9", "max",
     ];
     let head = head.map(str::to_string).to_vec();
     TableSpec {
@@ -164,19 +170,22 @@ pub fn time(comparison: &Comparison) -> Markup {
 }
 
 /// Counts by name over all columns, most frequent first.
-fn counted(comparison: &Comparison, maps: Vec<BTreeMap<String, u64>>) -> Vec<Row> {
-    let mut rows: BTreeMap<String, Vec<u64>> = BTreeMap::new();
-    for (i, map) in maps.into_iter().enumerate() {
-        for (name, n) in map {
-            rows.entry(name)
-                .or_insert_with(|| vec![0; comparison.columns.len()])[i] += n;
-        }
+fn counted(comparison: &Comparison, counts: fn(&Section) -> BTreeMap<String, u64>) -> Vec<Row> {
+    let of_run = |run: &Run| counts(run.section);
+    let of_column = |c: &Column| c.runs.iter().map(of_run).collect();
+    let maps: Vec<Vec<BTreeMap<String, u64>>> = comparison.columns.iter().map(of_column).collect();
+    let names: BTreeSet<&String> = maps.iter().flatten().flat_map(BTreeMap::keys).collect();
+    let mut rows: Vec<(f64, Row)> = Vec::new();
+    for name in names {
+        let value = |map: &BTreeMap<String, u64>| map.get(name).copied().unwrap_or(0) as f64;
+        let sample = |runs: &Vec<_>| Sample::new(runs.iter().map(value));
+        let samples: Vec<Option<Sample>> = maps.iter().map(sample).collect();
+        let medians = samples.iter().flatten().map(Sample::median);
+        let cells = cells(&samples, |v| number::decimal(v, Space::NoBreak));
+        rows.push((medians.fold(0.0, f64::max), (name.clone(), cells)));
     }
-    let mut rows: Vec<_> = rows.into_iter().collect();
-    rows.sort_by_key(|(_, counts)| std::cmp::Reverse(counts.iter().copied().max()));
-    rows.into_iter()
-        .map(|(name, counts)| (name, counts.into_iter().map(count).collect()))
-        .collect()
+    rows.sort_by(|a, b| b.0.total_cmp(&a.0));
+    rows.into_iter().map(|(_, row)| row).collect()
 }
 
 fn folded(comparison: &Comparison, caption: &str, mut rows: Vec<Row>) -> Markup {
@@ -191,29 +200,21 @@ fn folded(comparison: &Comparison, caption: &str, mut rows: Vec<Row>) -> Markup 
 
 /// Reason chains.
 pub fn chains(comparison: &Comparison) -> Markup {
-    let maps = comparison
-        .columns
-        .iter()
-        .map(|c| c.section.chains.clone())
-        .collect();
-    folded(comparison, "Number of exits", counted(comparison, maps))
+    let rows = counted(comparison, |section| section.chains.clone());
+    folded(comparison, "Number of exits", rows)
 }
 
 /// Traps by kind, all harts.
 pub fn traps(comparison: &Comparison) -> Markup {
-    let maps = comparison.columns.iter().map(|c| {
+    let rows = counted(comparison, |section| {
         let mut map = BTreeMap::new();
-        for t in &c.section.traps {
+        for t in &section.traps {
             *map.entry(format!("{} → {}: {}", t.from, t.to, t.cause))
                 .or_default() += t.count;
         }
         map
     });
-    folded(
-        comparison,
-        "Number of traps",
-        counted(comparison, maps.collect()),
-    )
+    folded(comparison, "Number of traps", rows)
 }
 
 /// A table of texts by name; rows in which columns differ are marked.
@@ -247,13 +248,18 @@ fn texts(comparison: &Comparison, caption: &str, maps: &[BTreeMap<String, String
 /// Configuration, cost model, packages, revision.
 pub fn provenance(comparison: &Comparison) -> Markup {
     let map = |f: fn(&RunInfo) -> BTreeMap<String, String>| -> Vec<_> {
-        comparison.columns.iter().map(|c| f(&c.file.run)).collect()
+        let runs = comparison.columns.iter().map(|c| &c.first().file.run);
+        runs.map(f).collect()
     };
+    let mut settings = map(general);
+    for (c, settings) in comparison.columns.iter().zip(&mut settings) {
+        settings.insert("seed".to_string(), c.seeds());
+    }
     let packages = map(|run| run.packages.clone());
     let used = "Versions of what the images are made of";
     html! {
         h3 { "Configuration" }
-        (texts(comparison, "Rows in which the machines differ are marked", &map(general)))
+        (texts(comparison, "Rows in which the columns differ are marked", &settings))
         h3 { "Packages" }
         (texts(comparison, used, &packages))
         h3 { "Cost model" }
@@ -286,11 +292,11 @@ fn prices(run: &RunInfo) -> BTreeMap<String, String> {
 fn costs(comparison: &Comparison, prices: &[BTreeMap<String, String>]) -> Markup {
     let same = prices.windows(2).all(|w| w[0] == w[1]);
     match comparison.columns.first() {
-        Some(first) if same && !first.file.run.cost_model.is_empty() => cost_table(&first.file.run),
+        Some(first) if same && !prices[0].is_empty() => cost_table(&first.first().file.run),
         Some(_) if !same => html! {
             (texts(comparison, "The machines were run under different models", prices))
             @for c in &comparison.columns {
-                (details(&format!("Sources of {}", c.name), cost_table(&c.file.run)))
+                (details(&format!("Sources of {}", c.name), cost_table(&c.first().file.run)))
             }
         },
         _ => html! { p { "Not recorded." } },

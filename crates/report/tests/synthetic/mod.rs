@@ -305,7 +305,7 @@ pub fn ledger(machine: &str, wake_ups: u64) -> LedgerFile {
         configuration: text(&[
             ("harts", "2"),
             ("ram", "2 GiB"),
-            ("sstc", if sstc { "yes" } else { "no" }),
+            ("extensions", if sstc { "h sstc" } else { "h" }),
             ("guest harts", "2"),
             ("note", "SYNTHETIC <test> & \"data\""),
         ]),
