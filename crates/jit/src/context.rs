@@ -1,18 +1,21 @@
 //! The state of a hart that compiled code reads or writes.
 //!
 //! [`Context`] is the only list of these fields: the compiler takes displacements from it with
-//! `offset_of!`, and the hart embeds it. A field that is added here can be used on both sides at once.
+//! `offset_of!`, and the hart embeds it. A field that is added here can be used on both sides at
+//! once.
 //!
-//! The compiler's base register points into [`Context::x`], so that `fetch_tlb`, `base`, `limit` and
-//! the registers up to `x28`, which nearly every block uses, are within reach of 8-bit displacements.
+//! The compiler's base register points into [`Context::x`], so that `fetch_tlb`, `base`, `limit`
+//! and the registers up to `x28`, which nearly every block uses, are within reach of 8-bit
+//! displacements.
 
 use crate::{DataEntry, FetchEntry};
 use std::ptr;
 
 /// Registers and bookkeeping of one hart.
 ///
-/// Pointers are null until the owner sets them, which it does before each [`Jit::enter`](crate::Jit::enter)
-/// and at the end of each helper that may have changed what they depend on.
+/// Pointers are null until the owner sets them, which it does before each
+/// [`Jit::enter`](crate::Jit::enter) and at the end of each helper that may have changed what they
+/// depend on.
 #[repr(C)]
 pub struct Context {
     /// What the owner wants its helpers to find; compiled code does not look at it.
@@ -27,8 +30,8 @@ pub struct Context {
     pub timer: Timer,
     /// Reservation of LR.
     pub reservation: Reservation,
-    /// Array of the data TLB for the other value of SUM in the register behind `sstatus`; null if only the
-    /// owner knows it. Compiled code exchanges the two arrays when it changes SUM.
+    /// Array of the data TLB for the other value of SUM in the register behind `sstatus`; null if
+    /// only the owner knows it. Compiled code exchanges the two arrays when it changes SUM.
     pub twin_tlb: *mut DataEntry,
     /// Number of those exchanges.
     pub sum_changes: u64,
@@ -40,8 +43,8 @@ pub struct Context {
     pub cycles: u64,
     /// Instructions retired since reset.
     pub instret: u64,
-    /// Array of the data TLB: [`TLB_ENTRIES`](crate::TLB_ENTRIES) entries of the first way, then as many of the
-    /// second.
+    /// Array of the data TLB: [`TLB_ENTRIES`](crate::TLB_ENTRIES) entries of the first way, then as
+    /// many of the second.
     pub data_tlb: *mut DataEntry,
     /// Array of the fetch TLB, likewise.
     pub fetch_tlb: *mut FetchEntry,
@@ -49,12 +52,13 @@ pub struct Context {
     pub base: u64,
     /// Blocks begin only while `cycles` is less than this.
     pub limit: u64,
-    /// Integer registers. Slot 32 takes results meant for `x0`; the rest pads the range of a masked index.
+    /// Integer registers. Slot 32 takes results meant for `x0`; the rest pads the range of a masked
+    /// index.
     pub x: [u64; 64],
 }
 
-// SAFETY: the pointers are used by compiled code only, between a call of `Jit::enter` and its return; its
-// caller has set them since the context came to this thread.
+// SAFETY: the pointers are used by compiled code only, between a call of `Jit::enter` and its
+// return; its caller has set them since the context came to this thread.
 unsafe impl Send for Context {}
 
 /// CSRs, and what the present mode may do with them.
@@ -64,15 +68,15 @@ pub struct CsrState {
     pub bank: *mut u8,
     /// Register behind `sstatus`; null if the mode is neither HS nor VS.
     pub status: *mut u64,
-    /// What a read of `vsie` in HS-mode shows: the register behind it, which holds it one bit to the left. Null
-    /// if `vsie` is more than that.
+    /// What a read of `vsie` in HS-mode shows: the register behind it, which holds it one bit to
+    /// the left. Null if `vsie` is more than that.
     pub vsie_from: *const u64,
     /// The bits of that register that it shows.
     pub vsie_shown: u64,
     /// How far the mode's `time` is ahead of the machine's, in ticks.
     pub time_delta: u64,
-    /// The mode is HS-mode of a hart with the hypervisor extension, and M-mode withholds none of the CSRs at
-    /// [`CsrPlace::Host`](crate::CsrPlace::Host): 0 or 1.
+    /// The mode is HS-mode of a hart with the hypervisor extension, and M-mode withholds none of
+    /// the CSRs at [`CsrPlace::Host`](crate::CsrPlace::Host): 0 or 1.
     pub hs: u8,
     /// The mode may read `time`: 0 or 1.
     pub time_readable: u8,
@@ -99,7 +103,8 @@ pub struct FloatState {
     pub host_flags: u32,
 }
 
-/// Pending and enabled interrupts. Compiled code leaves setting SIE to a helper while anything is both.
+/// Pending and enabled interrupts. Compiled code leaves setting SIE to a helper while anything is
+/// both.
 #[derive(Default)]
 #[repr(C)]
 pub struct Interrupts {
@@ -107,16 +112,16 @@ pub struct Interrupts {
     pub mip: u64,
     /// `mie`.
     pub mie: u64,
-    /// The guest's own pending bits at `hip` positions, if they are separate from `mip`; with AIA, what is
-    /// pending and enabled beside `mip`; else 0.
+    /// The guest's own pending bits at `hip` positions, if they are separate from `mip`; with AIA,
+    /// what is pending and enabled beside `mip`; else 0.
     pub vsip: u64,
     /// What enables [`vsip`](Self::vsip): `vsie` at `hip` positions, or with AIA all ones.
     pub vsie: u64,
 }
 
 impl Interrupts {
-    /// Whether something pending is enabled, whatever the mode: what ends WFI (privileged specification,
-    /// "Wait for Interrupt").
+    /// Whether something pending is enabled, whatever the mode: what ends WFI (privileged
+    /// specification, "Wait for Interrupt").
     #[inline]
     #[must_use]
     pub fn enabled_pending(&self) -> bool {
@@ -124,13 +129,14 @@ impl Interrupts {
     }
 }
 
-/// Timer comparators, and writes of `stimecmp` in VS-mode that compiled code has only noted: it may while
-/// neither the old value nor the new one comes due before the hart looks at its limit again.
+/// Timer comparators, and writes of `stimecmp` in VS-mode that compiled code has only noted: it may
+/// while neither the old value nor the new one comes due before the hart looks at its limit again.
 #[repr(C)]
 pub struct Timer {
     /// `stimecmp` and `vstimecmp` in ticks.
     pub compare: [u64; 2],
-    /// Compare values at or below this may come due soon: `u64::MAX` where writes must not be noted.
+    /// Compare values at or below this may come due soon: `u64::MAX` where writes must not be
+    /// noted.
     pub floor: u64,
     /// Compare values at or above this never fire.
     pub ceiling: u64,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Jit ── buffer: memory that is writable or executable        (buffer.rs)
-//!  ├──── glue: in and out of compiled code, lookup, slow paths (glue.rs)
+//!  ├──── trampolines: in and out of compiled code, lookup      (trampolines.rs)
 //!  └──── block: one block                                      (block.rs)
 //!         ├── integer instructions                             (integer.rs)
 //!         ├── bit manipulation, floating point, atomics        (bits.rs, float.rs, atomic.rs)
@@ -12,10 +12,10 @@
 //!         └── short forms of what is frequent                  (encode.rs)
 //! ```
 //!
-//! The compiler knows no hart. [`Context`] is what compiled code sees of one, and [`Helpers`] are the
-//! functions that do everything else: an instruction without a template, or one
-//! that leaves its fast path, is executed by the interpreter. Results and virtual time are those of
-//! the interpreter bit for bit.
+//! The compiler knows nothing of harts. [`Context`] is what compiled code sees of one, and
+//! [`Helpers`] are the callbacks for everything it does not inline: an instruction without a
+//! template, or on its slow path, is executed by the interpreter. Results and virtual time are
+//! those of the interpreter bit for bit.
 //!
 //! Code is position-independent in the guest's address space: a block is compiled once for its
 //! physical address, and finds its program counter in a register.
@@ -35,10 +35,10 @@ pub use context::{Context, CsrState, FloatState, Interrupts, Reservation, Timer}
 
 use trapless_isa::port::CsrOp;
 
-/// What harts of a machine are like, as far as it decides what code is emitted.
+/// Properties of a machine's harts that decide which code is emitted.
 #[derive(Clone, Default)]
 pub struct Options {
-    /// Misaligned loads and stores inside a page are like others.
+    /// Misaligned loads and stores that stay inside a page are supported.
     pub misaligned: bool,
     /// Cycles in a tick of `time`, 1 or more.
     pub cycles_per_tick: u64,
@@ -48,11 +48,12 @@ pub struct Options {
     pub status_written: u32,
     /// FS of `sstatus` can be written.
     pub float_switchable: bool,
-    /// CSRs that are nothing but memory, by number.
+    /// CSRs that compiled code accesses as plain memory, by number.
     pub plain_csrs: Vec<(u16, PlainCsr)>,
 }
 
-/// A CSR that HS-mode (and VS-mode, if it has its own) can always access, without any effect.
+/// A CSR that HS-mode (and VS-mode, if it has its own) can always access, and whose accesses have
+/// no side effects.
 #[derive(Clone, Copy, Debug)]
 pub struct PlainCsr {
     /// Where it is.
@@ -66,21 +67,22 @@ pub struct PlainCsr {
 pub enum CsrPlace {
     /// Offset in the bank at [`CsrState::bank`].
     Bank(usize),
-    /// Offset in what the [`Context`] is the first field of; HS-mode only.
+    /// Offset from the start of the structure that has the [`Context`] as its first field; HS-mode
+    /// only.
     Host(usize),
 }
 
 /// What a write of a CSR does.
 #[derive(Clone, Copy, Debug)]
 pub enum CsrWrite {
-    /// More than compiled code knows.
+    /// It has side effects: left to a helper.
     Unknown,
     /// Nothing.
     Ignored,
-    /// Nothing if these bits stay as they are; else more than compiled code knows.
+    /// Nothing while these bits keep their value; else it is left to a helper.
     Same(i32),
-    /// The 64 bits of `keep` stay, those of `take` come from the new value; values with a bit of `refuse`
-    /// are left to a helper.
+    /// The 64 bits of `keep` stay, those of `take` come from the new value; values with a bit of
+    /// `refuse` are left to a helper.
     Bits {
         /// Sign-extended.
         keep: i32,
@@ -93,9 +95,9 @@ pub enum CsrWrite {
     Word,
 }
 
-/// Floating point is enabled, and the state dirty already.
+/// Floating point is enabled, and FS is dirty already.
 pub const FLOAT_DIRTY: u8 = 1;
-/// The same, and `frm` is to nearest, ties to even.
+/// [`FLOAT_DIRTY`], and `frm` is round to nearest, ties to even.
 pub const FLOAT_NEAREST: u8 = 2;
 
 /// Size in bytes of the block that `cbo.zero` zeroes.
@@ -104,10 +106,11 @@ pub const CACHE_BLOCK: u64 = 64;
 /// Entries of one way of a TLB array, indexed by virtual page number modulo this.
 pub const TLB_ENTRIES: usize = 4096;
 
-/// Layout of an entry of the data TLB. A tag is the virtual page's address, and hits an address with
-/// the same page and no misaligned low bits. What hits in the second way changes places with the first.
+/// Layout of an entry of the data TLB. A tag is the virtual page's address, and hits an address
+/// with the same page and no misaligned low bits. What hits in the second way changes places with
+/// the first.
 #[derive(Clone, Copy, Debug)]
-// No entry is in two lines of the host's cache.
+// Alignment keeps an entry in one cache line of the host.
 #[repr(C, align(32))]
 pub struct DataEntry {
     /// Tag for loads.
@@ -116,7 +119,7 @@ pub struct DataEntry {
     pub write: u64,
     /// Host address minus virtual address.
     pub addend: u64,
-    /// Makes the size a power of two.
+    /// Pads the size to a power of two.
     pub pad: u64,
 }
 
@@ -128,10 +131,10 @@ pub struct FetchEntry {
     pub exec: u64,
     /// Host address minus virtual address.
     pub addend: u64,
-    /// Address of [`PARCELS`] numbers, `u32` each: for each parcel of the page, [`Jit::offset`] of the code that begins
-    /// there, or 0. Not looked at without a tag.
+    /// Address of [`PARCELS`] numbers, `u32` each: for each parcel of the page, [`Jit::offset`] of
+    /// the code that begins there, or 0. Not looked at without a tag.
     pub table: u64,
-    /// Makes the size a power of two.
+    /// Pads the size to a power of two.
     pub pad: u64,
 }
 
@@ -150,8 +153,8 @@ impl Code {
     }
 }
 
-/// A jump inside a page that [`Jit::link`] can connect to its target. Jumps to blocks that are compiled
-/// already, or together with this one, are connected from the beginning.
+/// A jump inside a page that [`Jit::link`] can patch to go to its target. Jumps to blocks that are
+/// compiled already, or in the same batch, are direct from the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Site(pub(crate) u32);
 
@@ -218,7 +221,7 @@ impl CsrRequest {
         self.0 as u16 & 0xFFF
     }
 
-    /// What is done, with this operand.
+    /// The access, with this operand.
     #[must_use]
     pub fn op(self, operand: u64) -> CsrOp {
         match self.0 >> 12 {
@@ -231,7 +234,7 @@ impl CsrRequest {
     }
 }
 
-/// What became of a CSR access.
+/// Result of a CSR access.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct CsrAnswer {
@@ -241,35 +244,36 @@ pub struct CsrAnswer {
     pub done: u64,
 }
 
-/// Nothing was done: the instruction has to be executed by [`Helpers::finish`].
+/// Not handled: the caller executes the instruction by [`Helpers::finish`].
 pub const CSR_REFUSED: u64 = 0;
 /// Done.
 pub const CSR_DONE: u64 = 1;
-/// Done, and the next instruction may be elsewhere in memory.
+/// Done, and the program counter may translate differently now.
 pub const CSR_MOVED: u64 = 2;
 
-/// Does a CSR access. Called like a [`Helper`].
+/// Executes a CSR access. Called like a [`Helper`].
 pub type CsrHelper =
     unsafe extern "C" fn(context: *mut Context, request: CsrRequest, operand: u64) -> CsrAnswer;
 
-/// What the rest of a program does for compiled code.
+/// Callbacks for everything compiled code does not inline.
 #[derive(Clone, Copy, Debug)]
 pub struct Helpers {
-    /// Executes the block's last instruction, and leaves the program counter at what comes next.
+    /// Executes the last instruction of a block and sets the program counter to the next one.
     pub finish: Helper,
-    /// Executes an instruction inside a block. `false`: it trapped, and the program counter says where
-    /// to go on.
+    /// Executes an instruction inside a block. `false`: it trapped, and the program counter is at
+    /// the handler.
     pub execute: Helper,
-    /// Does what a CSR instruction does.
+    /// Executes a CSR access.
     pub csr: CsrHelper,
 }
 
 /// What to compile.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
-    /// Number by which [`Helpers`] know it.
+    /// Number that [`Helpers`] are given.
     pub block: u32,
-    /// Its instructions, at most 64. Destination 32 means that the result is not wanted.
+    /// Its instructions, at most 64. Destination [`NO_REG`](trapless_isa::inst::NO_REG) discards
+    /// the result.
     pub insts: &'a [trapless_isa::Inst],
     /// Its price in cycles.
     pub cost: u32,
@@ -277,22 +281,25 @@ pub struct Source<'a> {
     pub page: u32,
     /// Offset of its first instruction in its page.
     pub offset: u32,
-    /// It is a single instruction across pages, with these bits, wherever that may be: at offset 0xFFE of
-    /// any page. It finds out itself whether it is there, and is never linked.
+    /// The bits of a single instruction that straddles two pages. Its code serves every page that
+    /// ends with these bits: it checks memory at its start, and is never linked.
     pub crossing: Option<u32>,
 }
 
-/// Why compiled code came back.
+/// Why compiled code returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Exit {
-    /// The limit is reached, or it does not know the next block.
+    /// The limit is reached, or the next block is not compiled.
     Unknown,
-    /// The same, at a jump that [`Jit::link`] can connect.
+    /// The next block is not compiled, at a jump that [`Jit::link`] can patch.
     Jump(Site),
-    /// The instruction across pages at the program counter is another one than it knows, or is not
-    /// in the TLB.
+    /// The instruction that straddles two pages at the program counter has other bits than the code
+    /// was made for, or is not in the TLB.
     Crossing,
 }
+
+/// Receives the text of each block that is compiled.
+pub type CodeListener = Box<dyn FnMut(&str) + Send>;
 
 /// Code of the block at an offset of a page, if it is compiled.
 pub type Known<'a> = &'a dyn Fn(u32, u32) -> Option<Code>;

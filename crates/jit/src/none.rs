@@ -1,6 +1,6 @@
 //! Hosts without a compiler: everything is interpreted.
 
-use crate::{Code, Context, Exit, Helpers, Known, Options, Site, Source};
+use crate::{Code, CodeListener, Context, Exit, Helpers, Known, Options, Site, Source};
 
 /// Never exists on this host.
 pub enum Jit {}
@@ -14,6 +14,11 @@ impl Jit {
 
     /// See the compiler of other hosts.
     pub fn compile(&mut self, _: &[Source<'_>], _: Known<'_>) -> Option<Vec<Code>> {
+        match *self {}
+    }
+
+    /// See the compiler of other hosts.
+    pub fn list(&mut self, _: CodeListener, _: u64) {
         match *self {}
     }
 

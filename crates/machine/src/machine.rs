@@ -171,6 +171,12 @@ impl Machine {
         })
     }
 
+    /// Lets `listener` have the text of each block of guest code that is compiled from now on; `false`: this machine
+    /// has no compiler.
+    pub fn list_code(&mut self, listener: Box<dyn FnMut(&str) + Send>) -> bool {
+        self.code.list_code(&self.ram, listener)
+    }
+
     /// A machine that runs the bare-metal ELF program `elf` from reset in M-mode, with Spike's
     /// `tohost`/`fromhost` convention if it has these symbols; `htif` receives what it prints there.
     ///

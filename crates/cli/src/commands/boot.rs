@@ -40,7 +40,7 @@ pub fn main(args: &BootArgs, project: &Project) -> Result<ExitCode> {
         &args.harts_options,
         &args.settings,
     )?;
-    observe::check_both(&args.harts_options, &args.observe)?;
+    observe::check_engine(&args.harts_options, &args.observe)?;
     observe::check(&args.observe, args.trace.as_deref())?;
     for path in args.ledger.iter().chain(&args.dump_dtb) {
         files::check_output(path)?;

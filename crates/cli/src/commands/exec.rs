@@ -31,7 +31,7 @@ pub fn main(args: &ExecArgs) -> Result<ExitCode> {
         &args.harts_options,
         &args.settings,
     )?;
-    observe::check_both(&args.harts_options, &args.observe)?;
+    observe::check_engine(&args.harts_options, &args.observe)?;
     observe::check(&args.observe, None)?;
     for path in args.ledger.iter().chain(&args.signature) {
         files::check_output(path)?;

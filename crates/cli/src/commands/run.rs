@@ -19,7 +19,7 @@ pub fn main(args: &RunArgs, project: &Project) -> Result<ExitCode> {
     });
     args.workload.check_settings(&[&args.machine])?;
     measure::check(&args.workload, &args.machine)?;
-    observe::check_both(&args.workload.harts_options, &args.observe)?;
+    observe::check_engine(&args.workload.harts_options, &args.observe)?;
     files::check_output(&path)?;
     observe::check(&args.observe, args.trace.as_deref())?;
     let plan = Plan::new(&args.workload, project)?;

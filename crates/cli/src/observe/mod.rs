@@ -36,6 +36,9 @@ pub struct ObserveArgs {
     /// `ipi.scheduled_off:3=FILE`. Repeat for more.
     #[arg(long, value_name = "INTERRUPT=FILE", help_heading = "Looking inside")]
     pub diagram: Vec<Request>,
+    /// Write each block of guest code that is compiled: its instructions, and the host's code.
+    #[arg(long, value_name = "FILE", help_heading = "Looking inside")]
+    pub dump_code: Option<PathBuf>,
     /// Show at the end where the host's time went and what the engine did; `--profile=FILE` writes
     /// it as JSON, too.
     #[arg(
@@ -77,6 +80,8 @@ pub struct Observation {
     traps: Option<Kept<TrapLog<LogFile>>>,
     gdb: Option<Server>,
     trace: Option<(PathBuf, Option<Kept<Trace>>)>,
+    dump_code: Option<PathBuf>,
+    code: Option<LogFile>,
     wanted: Vec<Request>,
     diagrams: Diagrams,
     /// Whether a profile is wanted, and where it goes besides the terminal.
@@ -90,7 +95,8 @@ pub fn check(args: &ObserveArgs, trace: Option<&Path>) -> Result<()> {
     let log: Option<LogOptions> = args.log.as_deref().map(str::parse).transpose()?;
     let profile = args.profile.iter().flatten();
     let diagrams = args.diagram.iter().map(Request::file);
-    let outputs = profile.map(PathBuf::as_path).chain(diagrams).chain(trace);
+    let code = args.dump_code.as_deref();
+    let outputs = profile.map(PathBuf::as_path).chain(diagrams).chain(trace).chain(code);
     outputs.map(files::check_output).collect::<Result<()>>()?;
     if let Some(log) = log {
         files::check_output(&log.file)?;
@@ -101,12 +107,17 @@ pub fn check(args: &ObserveArgs, trace: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-/// Refuses to look into one machine while engines are compared on two.
-pub fn check_both(args: &HartArgs, observe: &ObserveArgs) -> Result<()> {
+/// Refuses to look into one machine while engines are compared on two, and at code nobody compiles.
+pub fn check_engine(args: &HartArgs, observe: &ObserveArgs) -> Result<()> {
     let both = args.engine == EngineName::Both;
     if both && (observe.log.is_some() || observe.gdb.is_some() || observe.profile.is_some()) {
         bail!(
             "--log, --gdb and --profile look into one machine; leave them out, or choose --engine jit or interp"
+        );
+    }
+    if args.engine == EngineName::Interp && observe.dump_code.is_some() {
+        bail!(
+            "--dump-code shows compiled code, and --engine interp compiles nothing; leave one of them out"
         );
     }
     Ok(())
@@ -123,6 +134,8 @@ impl Observation {
             traps: None,
             gdb,
             trace: trace.map(|path| (path.into(), None)),
+            dump_code: args.dump_code.clone(),
+            code: None,
             wanted: args.diagram.clone(),
             diagrams: Diagrams::default(),
             profiled: args.profile.clone(),
@@ -148,6 +161,15 @@ impl Observation {
             let kept = Kept::new(PerfettoTrace::new(Output::create(path)?, &name, clock));
             machine.add_sink(Box::new(kept.share()));
             *sink = Some(kept);
+        }
+        if let Some(path) = &self.dump_code {
+            files::make_parent(path)?;
+            let file = LogFile::create(path)?;
+            let text = file.clone();
+            if !machine.list_code(Box::new(move |block| text.line(format_args!("{block}")))) {
+                bail!("--dump-code shows compiled code, and this host has no compiler; leave it out");
+            }
+            self.code = Some(file);
         }
         self.diagrams.attach(&self.wanted, machine);
         Ok(())
@@ -240,6 +262,9 @@ impl Observation {
         }
         if let Some(log) = self.log.take() {
             log.finish()?;
+        }
+        if let Some(code) = self.code.take() {
+            code.finish()?;
         }
         if let Some((path, Some(kept))) = &self.trace {
             if let Some(trace) = kept.take() {

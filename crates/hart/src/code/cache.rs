@@ -6,7 +6,7 @@
 //! the blocks of a page are compared before any of them runs again.
 
 use trapless_isa::inst::Inst;
-use trapless_jit::{Code, Jit, Site};
+use trapless_jit::{Code, CodeListener, Jit, Site};
 
 use super::block::{Block, Blocks};
 use super::changes::{Change, Changes};
@@ -108,6 +108,19 @@ impl CodeCache {
             self.compiled = jit.map(|jit| Compiled::new(jit, hot, room, pages));
         }
         self.compiled.is_some()
+    }
+
+    /// Lets `listener` have the text of each block compiled from now on: instructions of the guest by physical
+    /// address, and code of the host. The same program gives the same text in every run. `false`: there is no
+    /// compiler.
+    pub fn list_code(&mut self, ram: &Ram, listener: CodeListener) -> bool {
+        match &mut self.compiled {
+            Some(compiled) => {
+                compiled.jit.list(listener, ram.base());
+                true
+            }
+            None => false,
+        }
     }
 
     /// Compiled blocks, if there is a compiler.

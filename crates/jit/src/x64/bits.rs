@@ -8,7 +8,7 @@ use super::block::BlockCompiler;
 use super::regs::{RAX, RCX};
 
 impl BlockCompiler<'_> {
-    /// Emits one of these instructions; `false` if `inst` is none that has a template.
+    /// Emits such an instruction; `false` if `inst` has no template here.
     pub fn bits(&mut self, inst: &Inst) -> bool {
         self.unary(inst) || self.shifted(inst) || self.single_bit(inst) || self.two(inst)
     }
@@ -46,7 +46,7 @@ impl BlockCompiler<'_> {
                 self.copy(to, a);
                 dynasm!(self.ops; .arch x64; bswap Rq(to));
             }
-            // orc.b: bytes that are zero compare equal to zero, the others are wanted.
+            // Bytes equal to zero become ones: their complement is orc.b.
             _ => dynasm!(self.ops
                 ; .arch x64
                 ; movq xmm0, Rq(a)
@@ -198,8 +198,8 @@ impl BlockCompiler<'_> {
         true
     }
 
-    /// Takes the quotient or the remainder of a division; after division by zero all ones, or the
-    /// dividend in `eax`.
+    /// Moves the quotient or remainder of a division to `rd`; after a division by zero all ones, or
+    /// the dividend in `eax`.
     fn word_result(&mut self, quotient: bool) {
         if quotient {
             dynasm!(self.ops

@@ -1,4 +1,4 @@
-//! One block: charge, instructions, slow paths.
+//! One block: limit check and charge, instructions, slow paths.
 
 use std::collections::BTreeMap;
 
@@ -7,31 +7,31 @@ use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::{CostClass, Inst, NO_REG};
 
 use super::encode::{self, Alu, Assembler, LOAD_64, STORE_64};
-use super::glue::Glue;
 use super::probe::Probe;
 use super::regs::{Place, R14, R15, RAX, RBX, at, place, x_at};
+use super::trampolines::Trampolines;
 use crate::{Known, Options, Position, Source};
 
-/// An instruction that left its fast path.
+/// Slow path of an instruction.
 pub(super) struct Slow {
     pub at: Position,
-    /// It is a CSR instruction, the last of its block.
+    /// The instruction, if it is a CSR instruction; these end blocks.
     pub csr: Option<Inst>,
-    /// Where the fast path leaves.
+    /// Entry of the slow path.
     pub out: DynamicLabel,
-    /// Where it leaves if the TLB does not hit at once: address in `rax`, offset of the entry in `rcx`.
+    /// Entry after a miss of the inline TLB probe: address in `rax`, offset of the entry in `rcx`.
     pub miss: DynamicLabel,
-    /// Where it goes on if it hits after all, with the host address in `rax`.
+    /// Where the fast path resumes if the slow probe hits, with the host address in `rax`.
     pub hit: DynamicLabel,
-    /// What is looked up in the TLB.
+    /// The inline TLB probe, if there is one.
     pub probe: Option<Probe>,
-    /// Where the block goes on.
+    /// Where the block resumes.
     pub back: DynamicLabel,
 }
 
-/// A group's way out of its fast path, and back.
-pub(super) struct Apart {
-    /// Index of its first instruction, and its distance from the block's start in bytes.
+/// Slow path of a group: its accesses one by one.
+pub(super) struct GroupSlow {
+    /// Index of its first instruction, and that instruction's offset in the page.
     pub first: (usize, u32),
     /// Instructions.
     pub len: usize,
@@ -39,7 +39,7 @@ pub(super) struct Apart {
     pub back: DynamicLabel,
 }
 
-/// Where jumps inside a page can go directly.
+/// Blocks that jumps inside a page can go to directly.
 #[derive(Clone, Copy)]
 pub(super) struct Targets<'a> {
     /// Blocks that are compiled together, by page and offset.
@@ -55,50 +55,50 @@ pub(super) enum Target {
     Code(usize),
 }
 
-/// What a block does seldom: it comes behind the code of all blocks.
+/// Code of a block that runs seldom; it is placed behind the hot code of all blocks of a batch.
 #[derive(Default)]
 pub(super) struct Cold {
-    /// The limit is reached at the block's start.
-    late: Option<DynamicLabel>,
-    /// Something else is at an instruction across pages.
+    /// Taken if the limit is reached at the block's start.
+    limit_reached: Option<DynamicLabel>,
+    /// Taken if memory holds another instruction than the one across pages that was compiled.
     other: Option<DynamicLabel>,
-    /// Jumps without direct target, to these offsets.
+    /// Taken branches to offsets that have no code yet.
     pub gotos: Vec<(DynamicLabel, i32)>,
-    pub apart: Vec<Apart>,
+    pub groups: Vec<GroupSlow>,
     pub slow: Vec<Slow>,
 }
 
 pub(super) struct BlockCompiler<'a> {
     pub ops: Assembler,
-    /// Address at which the code will be.
+    /// Address that the code is assembled for.
     pub base: usize,
-    /// The block under way.
+    /// The block being compiled.
     pub source: &'a Source<'a>,
     pub options: &'a Options,
-    pub glue: &'a Glue,
+    pub trampolines: &'a Trampolines,
     pub targets: Targets<'a>,
-    /// Address of the targets of sites.
+    /// Address of the array of sites' targets.
     pub slots: usize,
-    /// Sites given out.
+    /// Sites allocated.
     pub sites: &'a mut u32,
-    /// Offset of the instruction under way in its page.
+    /// Offset in the page of the instruction being compiled.
     pub at: i32,
     pub cold: Cold,
 }
 
 impl BlockCompiler<'_> {
-    /// Emits what the block does often. The code of block `next` comes behind it.
+    /// Emits the hot code. That of block `next` follows it.
     pub fn hot(&mut self, next: Option<&Source<'_>>) {
         let source = self.source;
         let (cost, len) = (source.cost as i32, source.insts.len() as i32);
-        let late = self.ops.new_dynamic_label();
-        self.cold.late = Some(late);
+        let limit_reached = self.ops.new_dynamic_label();
+        self.cold.limit_reached = Some(limit_reached);
         let place = (source.page, source.offset);
         if let (None, Some(&entry)) = (source.crossing, self.targets.entries.get(&place)) {
             dynasm!(self.ops; .arch x64; =>entry);
         }
         encode::alu_memory(&mut self.ops, Alu::Cmp, true, R15, RBX, at!(limit));
-        dynasm!(self.ops; .arch x64; jae =>late);
+        dynasm!(self.ops; .arch x64; jae =>limit_reached);
         if let Some(bits) = source.crossing {
             self.crossing(bits);
         }
@@ -108,7 +108,7 @@ impl BlockCompiler<'_> {
             self.begin_float();
         }
         self.at = source.offset as i32;
-        // Where execution goes on at the end of the code, if it does.
+        // Offset of the next instruction, if execution falls through.
         let mut onward = None;
         let mut index = 0;
         while let Some(inst) = source.insts.get(index) {
@@ -145,27 +145,30 @@ impl BlockCompiler<'_> {
         }
     }
 
-    /// Emits the rest.
+    /// Emits the cold code.
     pub fn cold(&mut self, mut cold: Cold) {
-        if let Some(late) = cold.late {
-            let (offset, leave) = (self.source.offset as i32, self.glue.leave as usize);
-            dynasm!(self.ops; .arch x64; =>late; add r13, offset; jmp extern leave);
+        if let Some(limit_reached) = cold.limit_reached {
+            let (offset, leave) = (self.source.offset as i32, self.trampolines.leave as usize);
+            dynasm!(self.ops; .arch x64; =>limit_reached; add r13, offset; jmp extern leave);
         }
         if let Some(other) = cold.other {
-            let (offset, crossing) = (self.source.offset as i32, self.glue.crossing as usize);
+            let (offset, crossing) = (
+                self.source.offset as i32,
+                self.trampolines.crossing as usize,
+            );
             dynasm!(self.ops; .arch x64; =>other; add r13, offset; jmp extern crossing);
         }
         for (from, to) in cold.gotos {
             dynasm!(self.ops; .arch x64; =>from);
             self.goto(to);
         }
-        for group in cold.apart {
-            self.apart(&group);
+        for group in cold.groups {
+            self.single_accesses(&group);
         }
         cold.slow.append(&mut self.cold.slow);
         for slow in cold.slow {
             if let Some(probe) = slow.probe {
-                self.probe_again(&slow, probe);
+                self.slow_probe(&slow, probe);
             }
             dynasm!(self.ops; .arch x64; =>slow.out);
             match slow.csr {
@@ -178,8 +181,8 @@ impl BlockCompiler<'_> {
         }
     }
 
-    /// The instruction that ends the block. Returns the offset at which execution goes on at the end of its
-    /// code, if it does.
+    /// Emits the instruction that ends the block. Returns the offset of the next instruction if
+    /// execution falls through.
     fn last(&mut self, inst: &Inst, at: Position) -> Option<i32> {
         match inst.op.class() {
             CostClass::Branch => {
@@ -198,11 +201,11 @@ impl BlockCompiler<'_> {
         }
     }
 
-    /// Makes sure that the instruction across pages is there, by what the fetch TLB has of both pages.
+    /// Compares memory, found by the fetch TLB, with the bits of the instruction across pages.
     fn crossing(&mut self, bits: u32) {
         let other = self.ops.new_dynamic_label();
         self.cold.other = Some(other);
-        let (fetch, low) = (self.glue.fetch as usize, self.source.offset as i32);
+        let (fetch, low) = (self.trampolines.fetch as usize, self.source.offset as i32);
         dynasm!(self.ops
             ; .arch x64
             ; mov rax, r13
@@ -218,7 +221,7 @@ impl BlockCompiler<'_> {
         );
     }
 
-    /// Where the code for an offset of the block's page is.
+    /// Code for an offset of the block's page, if it is known.
     pub fn direct(&self, offset: i32) -> Option<Target> {
         if !(0..4096).contains(&offset) || self.source.crossing.is_some() {
             return None;
@@ -233,10 +236,10 @@ impl BlockCompiler<'_> {
         }
     }
 
-    /// Leaves the last instruction to a helper.
+    /// Emits a jump to the helper that executes the last instruction.
     pub fn finish(&mut self, at: Position) {
         let (at, block) = (at.bits(), self.source.block as i32);
-        let finish = self.glue.finish as usize;
+        let finish = self.trampolines.finish as usize;
         dynasm!(self.ops
             ; .arch x64
             ; mov eax, at
@@ -245,10 +248,10 @@ impl BlockCompiler<'_> {
         );
     }
 
-    /// An instruction without a template.
+    /// Emits a call of the helper that executes an instruction.
     fn execute(&mut self, at: Position) {
         let (at, block) = (at.bits(), self.source.block as i32);
-        let execute = self.glue.execute as usize;
+        let execute = self.trampolines.execute as usize;
         dynasm!(self.ops
             ; .arch x64
             ; mov eax, at
@@ -282,7 +285,7 @@ impl BlockCompiler<'_> {
         }
     }
 
-    /// Host register in which the value for guest register `x` is made: its own, or `rax`.
+    /// Host register to compute the value of guest register `x` in: its own, or `rax`.
     pub fn target(&self, x: u8) -> u8 {
         match place(x) {
             Place::Host(host) => host,
@@ -290,11 +293,11 @@ impl BlockCompiler<'_> {
         }
     }
 
-    /// Puts a value made in `host` where guest register `x` is.
+    /// Moves a value computed in `host` to where guest register `x` is.
     pub fn put(&mut self, x: u8, host: u8) {
         match place(x) {
             Place::Host(own) => self.copy(own, host),
-            // Slot 32 takes what nobody wants.
+            // The result is discarded.
             Place::Memory(NO_REG) | Place::Zero => {}
             Place::Memory(x) => {
                 encode::memory(&mut self.ops, STORE_64, host, RBX, x_at(x));

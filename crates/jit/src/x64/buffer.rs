@@ -1,8 +1,8 @@
 //! Memory for code, never writable and executable at once.
 //!
-//! On Linux it is not even writable: the kernel is asked to write, as debuggers do for breakpoints. Changing the
-//! protection back and forth takes several microseconds, and many more while another thread of the process runs.
-//! It remains the way where the kernel refuses.
+//! On Linux it is never writable: code is written through `/proc/self/mem`, as debuggers set
+//! breakpoints. Changing the protection back and forth takes several microseconds, and more while
+//! another thread of the process runs; it is the fallback where the kernel refuses.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -12,7 +12,7 @@ use std::ptr;
 
 /// One private mapping: data that compiled code reads at the front, code behind it.
 ///
-/// It is private so that a forked process has its own.
+/// It is private, so that a forked process has its own copy.
 pub(super) struct Buffer {
     /// The mapping, in which `base` is aligned to a huge page.
     mapping: *mut libc::c_void,
@@ -26,9 +26,9 @@ pub(super) struct Buffer {
 
 /// How code is written.
 enum Writer {
-    /// By a file that is the memory of the process with this id.
+    /// Through the file that is the memory of the process with this id.
     Kernel(u32, File),
-    /// By making it writable meanwhile.
+    /// By making it writable for the time of the write.
     Protection,
 }
 
@@ -40,17 +40,17 @@ impl Writer {
     }
 }
 
-// SAFETY: the mapping belongs to this value alone; raw pointers to it are used under `&mut self`, or
-// by code that runs under `&self` and writes nothing of it.
+// SAFETY: the mapping belongs to this value alone; raw pointers to it are used under `&mut self`,
+// or by code that runs under `&self` and writes nothing of it.
 unsafe impl Send for Buffer {}
 
 const PAGE: usize = 4096;
-/// Code is asked to be in pages of this size, and changes its protection as such: much code is executed
-/// with few entries of the host's TLB.
+/// Code is kept in huge pages, to spare the host's TLB, and its protection changes by whole ones.
 const HUGE_PAGE: usize = 2 << 20;
 
 impl Buffer {
-    /// Maps `data` bytes of data (a multiple of the size of a huge page) and `code` bytes of code, lazily.
+    /// Maps `data` bytes of data (a multiple of the size of a huge page) and `code` bytes of code,
+    /// lazily.
     pub fn new(data: usize, code: usize) -> io::Result<Self> {
         let code = code.checked_next_multiple_of(PAGE);
         let size = code.and_then(|code| code.checked_add(data));
@@ -125,7 +125,7 @@ impl Buffer {
             self.write(code).ok()?;
         }
         let to = self.used + code.len();
-        // What follows begins at a cache line's quarter, as branch targets like it.
+        // Align the next code to 16 bytes, as suits branch targets.
         self.used = (to + 15) & !15;
         self.used = self.used.min(self.size - self.data);
         Some(at)
@@ -140,8 +140,9 @@ impl Buffer {
         let Writer::Kernel(_, file) = &self.writer else {
             return false;
         };
-        // No `unsafe` says so, but this is a write by address: the caller has seen that there is room for
-        // `code.len()` bytes in the mapping, and no compiled code runs while `self` is borrowed mutably.
+        // A write to memory by address, though no `unsafe` shows it: the caller has checked that
+        // the mapping has room for `code.len()` bytes, and no compiled code runs while `self` is
+        // borrowed mutably.
         let done = file.write_all_at(code, at as u64).is_ok();
         if !done {
             self.writer = Writer::Protection;
@@ -155,8 +156,8 @@ impl Buffer {
         let end = (self.used + code.len()).next_multiple_of(HUGE_PAGE);
         let len = end.min(self.capacity()) - start;
         self.protect(start, len, libc::PROT_READ | libc::PROT_WRITE)?;
-        // SAFETY: the caller has seen that there is room for `code.len()` bytes, they are writable now, and no
-        // compiled code runs while `self` is borrowed mutably.
+        // SAFETY: the caller has seen that there is room for `code.len()` bytes, they are writable
+        // now, and no compiled code runs while `self` is borrowed mutably.
         unsafe { ptr::copy_nonoverlapping(code.as_ptr(), self.next() as *mut u8, code.len()) };
         self.protect(start, len, libc::PROT_READ | libc::PROT_EXEC)
     }
@@ -241,7 +242,8 @@ mod tests {
         let mut buffer = Buffer::new(DATA, CODE).unwrap();
         let at = buffer.append(&[1, 2, 3, 4]).unwrap();
         buffer.truncate(0);
-        // SAFETY: the child allocates nothing of note, and ends without running anything of its parent.
+        // SAFETY: the child allocates nothing of note, and ends without running anything of its
+        // parent.
         match unsafe { libc::fork() } {
             0 => {
                 let done = buffer.append(&[5, 6, 7, 8]) == Some(at) && read(at, 4) == [5, 6, 7, 8];

@@ -1,4 +1,4 @@
-//! Branches, jumps, and the chains between blocks.
+//! Branches, jumps, and chaining of blocks.
 
 use dynasm::dynasm;
 use dynasmrt::{DynasmApi, DynasmLabelApi};
@@ -6,19 +6,20 @@ use trapless_isa::inst::{Inst, NO_REG, Op};
 
 use super::block::{BlockCompiler, Target};
 use super::encode::{self, ADDRESS, Alu};
-use super::glue;
 use super::regs::{R13, RAX, RCX};
+use super::trampolines;
 
 /// Offset of a page's last parcel.
 const LAST_PARCEL: i32 = 4094;
 
 impl BlockCompiler<'_> {
-    /// A conditional branch, the last of its block, as far as it is taken.
+    /// Emits the taken path of a conditional branch; execution falls through if it is not taken.
     pub fn branch(&mut self, inst: &Inst) {
         let a = self.value(inst.rs1, RAX);
         if inst.rs2 == 0 {
             dynasm!(self.ops; .arch x64; test Rq(a), Rq(a));
-            // Compared with zero, `test` sets what `cmp` would: no carry, no overflow.
+            // `test` sets the flags that a comparison with zero would: carry and overflow are
+            // clear.
         } else {
             let b = self.value(inst.rs2, RCX);
             dynasm!(self.ops; .arch x64; cmp Rq(a), Rq(b));
@@ -45,7 +46,7 @@ impl BlockCompiler<'_> {
         }
     }
 
-    /// `jal` and `jalr`. Returns the offset to go on at, if there is one.
+    /// Emits `jal` or `jalr`. Returns the target's offset from the page if it is known.
     pub fn jump(&mut self, inst: &Inst) -> Option<i32> {
         let link = self.at + i32::from(inst.len);
         if inst.op == Op::Jal {
@@ -57,7 +58,7 @@ impl BlockCompiler<'_> {
         dynasm!(self.ops; .arch x64; and rcx, -2);
         self.link(inst.rd, link);
         dynasm!(self.ops; .arch x64; mov r13, rcx);
-        glue::lookup(&mut self.ops, self.glue.second_way);
+        trampolines::lookup(&mut self.ops, self.trampolines.second_way);
         None
     }
 
@@ -70,23 +71,23 @@ impl BlockCompiler<'_> {
         }
     }
 
-    /// Goes on at `offset` from the start of the page.
+    /// Emits a jump to `offset` from the start of the page.
     pub fn goto(&mut self, offset: i32) {
         match self.direct(offset) {
             Some(Target::Label(to)) => return dynasm!(self.ops; .arch x64; jmp =>to),
             Some(Target::Code(to)) => return dynasm!(self.ops; .arch x64; jmp extern to),
             None => {}
         }
-        // What is at the last parcel may be an instruction across pages at one time and a block at another: only
-        // the table knows.
+        // The last parcel may begin an instruction across pages at one time and a block at another:
+        // such jumps always go through the table.
         if !(0..LAST_PARCEL).contains(&offset) || self.source.crossing.is_some() {
             encode::alu_value(&mut self.ops, Alu::Add, true, R13, offset);
-            glue::lookup(&mut self.ops, self.glue.second_way);
+            trampolines::lookup(&mut self.ops, self.trampolines.second_way);
             return;
         }
         let site = *self.sites as i32;
         *self.sites += 1;
-        let request = glue::missing(site, offset);
+        let request = trampolines::unlinked(site, offset);
         dynasm!(self.ops; .arch x64; mov eax, request);
         let here = self.base + self.ops.offset().0;
         let slot = self.slots + 8 * site as usize;

@@ -1,4 +1,5 @@
-//! CSRs: those without side effects, `sstatus`, `time`, the guest's timer; a helper for the others.
+//! CSR instructions: inline for CSRs without side effects, `sstatus`, `time`, `fcsr` and a guest's
+//! `stimecmp`; a helper for others.
 
 use dynasm::dynasm;
 use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
@@ -14,7 +15,7 @@ use crate::{
 
 /// `sstatus.SIE`.
 const SIE: i32 = 1 << 1;
-/// `sstatus.SPIE`, `sstatus.SPP` and SIE: what they change is known here.
+/// Fields of `sstatus` about interrupts, which compiled code can change.
 const INTERRUPT_FIELDS: i32 = SIE | 1 << 5 | 1 << 8;
 /// `sstatus.FS`.
 const FS: i32 = 3 << 13;
@@ -24,7 +25,7 @@ const SUM: i32 = 1 << 18;
 /// Displacement of `vstimecmp`.
 const VSTIMECMP: i32 = at!(timer.compare) + 8;
 
-/// What a CSR instruction does; its operand is in a register.
+/// The access of a CSR instruction, without its operand.
 fn op(inst: &Inst) -> CsrOp {
     CsrOp::of(inst, 0)
 }
@@ -34,7 +35,7 @@ fn number(inst: &Inst) -> u16 {
 }
 
 impl BlockCompiler<'_> {
-    /// Emits a CSR instruction, the last of its block, except for what comes next.
+    /// Emits a CSR instruction; these end blocks.
     pub fn csr(&mut self, inst: &Inst, at: Position) {
         let slow = Slow {
             csr: Some(*inst),
@@ -61,11 +62,11 @@ impl BlockCompiler<'_> {
         self.cold.slow.push(slow);
     }
 
-    /// Lets a helper do what a CSR instruction does, and goes on at `back`.
+    /// Emits a call of the helper for a CSR instruction; the block resumes at `back`.
     pub fn call_csr(&mut self, inst: &Inst, at: Position, back: DynamicLabel) {
         self.csr_operand(inst, RDX);
         let request = CsrRequest::new(number(inst), op(inst)).bits();
-        let csr = self.glue.csr as usize;
+        let csr = self.trampolines.csr as usize;
         dynasm!(self.ops
             ; .arch x64
             ; mov eax, request
@@ -75,7 +76,7 @@ impl BlockCompiler<'_> {
         );
         self.put(inst.rd, RAX);
         let next = at.offset() as i32 + i32::from(inst.len);
-        let lookup = self.glue.lookup as usize;
+        let lookup = self.trampolines.lookup as usize;
         dynasm!(self.ops
             ; .arch x64
             ; je =>back
@@ -86,7 +87,7 @@ impl BlockCompiler<'_> {
         self.finish(at);
     }
 
-    /// Puts the second operand in `host`.
+    /// Moves the second operand to `host`.
     fn csr_operand(&mut self, inst: &Inst, host: u8) {
         if matches!(inst.op, Op::Csrrwi | Op::Csrrsi | Op::Csrrci) {
             dynasm!(self.ops; .arch x64; mov Rd(host), i32::from(inst.rs1));
@@ -100,7 +101,7 @@ impl BlockCompiler<'_> {
         if op != CsrOp::Read && matches!(plain.write, CsrWrite::Unknown) {
             return false;
         }
-        // rcx: where the register is.
+        // rcx: address of the register.
         match plain.place {
             CsrPlace::Bank(offset) => {
                 dynasm!(self.ops
@@ -164,7 +165,8 @@ impl BlockCompiler<'_> {
         }
     }
 
-    /// `sstatus`, unless fields change that have other effects than to enable interrupts, user memory or floating point.
+    /// Emits an access of `sstatus`. Writes that change other fields than SIE, SPIE, SPP, SUM and
+    /// FS take the slow path.
     fn status(&mut self, inst: &Inst, slow: &Slow) {
         let o = self.options;
         let op = op(inst);
@@ -196,7 +198,7 @@ impl BlockCompiler<'_> {
                 ; same:
             );
             if !matches!(op, CsrOp::Clear(_)) {
-                // What is enabled and pending might be taken now.
+                // An interrupt that is pending and enabled would be taken now.
                 dynasm!(self.ops
                     ; .arch x64
                     ; test eax, SIE
@@ -230,7 +232,7 @@ impl BlockCompiler<'_> {
             );
         }
         if inst.rd != NO_REG {
-            // SD says that FS is dirty.
+            // SD is set if FS is dirty.
             dynasm!(self.ops
                 ; .arch x64
                 ; mov rax, QWORD o.status_shown as i64
@@ -246,8 +248,8 @@ impl BlockCompiler<'_> {
         }
     }
 
-    /// The status register at `rcx` has changed in the bits of `eax`: brings the state of floating point up to date.
-    /// Changes `rcx`.
+    /// Updates the state of floating point after the bits in `eax` of the status register at `rcx`
+    /// were changed. Changes `rcx`.
     fn float_switched(&mut self) {
         dynasm!(self.ops
             ; .arch x64
@@ -265,7 +267,8 @@ impl BlockCompiler<'_> {
         );
     }
 
-    /// `fcsr`, `fflags` or `frm`, read, written or, if they are flags, set while the state is dirty already.
+    /// Emits reads of `fcsr`, `fflags` and `frm`, writes of `fcsr` and `fflags`, and setting bits
+    /// of `fflags`, while FS is dirty; `false` for other accesses.
     fn float_control(&mut self, inst: &Inst, slow: &Slow) -> bool {
         let (number, op) = (number(inst), op(inst));
         let known = match op {
@@ -284,7 +287,7 @@ impl BlockCompiler<'_> {
         );
         if op == CsrOp::Read {
             if number != csr::FRM {
-                let fflags = self.glue.fflags as usize;
+                let fflags = self.trampolines.fflags as usize;
                 dynasm!(self.ops; .arch x64; call extern fflags);
             }
             if number != csr::FFLAGS {
@@ -300,7 +303,7 @@ impl BlockCompiler<'_> {
         }
         self.csr_operand(inst, RAX);
         if matches!(op, CsrOp::Set(_)) {
-            // What is in the host's register stays there.
+            // Flags that the host holds in `mxcsr` are merged later.
             dynasm!(self.ops; .arch x64; and eax, 0x1F; or [rbx + at!(float.fflags)], al);
             return true;
         }
@@ -331,7 +334,7 @@ impl BlockCompiler<'_> {
         true
     }
 
-    /// `vsie`, read in HS-mode.
+    /// Emits a read of `vsie` in HS-mode; `false` for other accesses.
     fn guest_enables(&mut self, inst: &Inst, slow: &Slow) -> bool {
         if op(inst) != CsrOp::Read {
             return false;
@@ -351,7 +354,7 @@ impl BlockCompiler<'_> {
         true
     }
 
-    /// `time`, read.
+    /// Emits a read of `time`; `false` for other accesses.
     fn time(&mut self, inst: &Inst, slow: &Slow) -> bool {
         if op(inst) != CsrOp::Read {
             return false;
@@ -376,7 +379,8 @@ impl BlockCompiler<'_> {
         true
     }
 
-    /// `stimecmp`, written by a guest to a time that does not come soon: noted only.
+    /// Emits a write of `stimecmp`, which is noted if neither the old value nor the new one comes
+    /// due soon; `false` for other accesses.
     fn guest_timer(&mut self, inst: &Inst, slow: &Slow) -> bool {
         if !matches!(op(inst), CsrOp::Write(_)) {
             return false;

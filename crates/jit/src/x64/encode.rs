@@ -1,13 +1,13 @@
-//! Instructions with an operand that is known only now, in their shortest form. The assembler's macro would take
-//! 32 bits for each such displacement and immediate, and make all code a third longer.
+//! Short encodings of instructions whose operands are known only at run time. The assembler's macro
+//! spends 32 bits on each such displacement and immediate, which makes code a third longer.
 
 use dynasmrt::x64::X64Relocation;
 use dynasmrt::{DynasmApi, VecAssembler};
 
-/// Assembles code for a place that is known.
+/// Assembles position-dependent code.
 pub(super) type Assembler = VecAssembler<X64Relocation>;
 
-/// An instruction with a register and a place in memory.
+/// An instruction with a register and a memory operand.
 #[derive(Clone, Copy)]
 pub(super) struct Form {
     /// Operands have 16 bits.
@@ -48,7 +48,7 @@ pub(super) const ADDRESS_32: Form = form(false, &[0x8D]);
 pub(super) const MULTIPLY_64: Form = form(true, &[0x0F, 0xAF]);
 pub(super) const MULTIPLY_32: Form = form(false, &[0x0F, 0xAF]);
 
-/// Operations with two operands: their numbers in opcodes.
+/// Arithmetic with two operands, by number in the opcode.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Alu {
     Add = 0,
@@ -64,7 +64,7 @@ pub(super) fn memory(ops: &mut Assembler, form: Form, reg: u8, base: u8, at: i32
     if form.word {
         ops.push(0x66);
     }
-    // Without a prefix, byte registers 4 to 7 are others.
+    // Without REX, byte registers 4 to 7 are `ah` .. `bh`.
     let byte = form.opcode == STORE_8.opcode && reg >= 4;
     prefix(ops, form.wide, reg, base, byte);
     ops.extend(form.opcode);
@@ -111,7 +111,7 @@ pub(super) fn store_value(ops: &mut Assembler, base: u8, at: i32, value: i32) {
     ops.push_i32(value);
 }
 
-/// `reg = value`, with flags as they were.
+/// `reg = value`; flags are preserved.
 pub(super) fn set(ops: &mut Assembler, reg: u8, value: i32) {
     if value < 0 {
         prefix(ops, true, 0, reg, false);
@@ -133,7 +133,7 @@ fn prefix(ops: &mut Assembler, wide: bool, reg: u8, base: u8, always: bool) {
 
 fn place(ops: &mut Assembler, reg: u8, base: u8, at: i32) {
     let short = i8::try_from(at);
-    // Base 5 without displacement means something else.
+    // Base 5 without displacement encodes RIP-relative addressing.
     let size = match short {
         Ok(0) if base & 7 != 5 => 0,
         Ok(_) => 0x40,
@@ -167,7 +167,7 @@ mod tests {
         ops.finalize().expect("no labels")
     }
 
-    /// What the assembler's macro makes of constants is as short as can be.
+    /// The assembler's macro encodes constants in the shortest form: ours must agree.
     #[test]
     fn instructions_are_those_of_the_assembler() {
         macro_rules! same {
@@ -210,7 +210,7 @@ mod tests {
         same!(|o| set(o, 9, -1), mov r9, -1);
         same!(|o| set(o, 9, 77), mov r9d, 77);
         same!(|o| set(o, 6, 77), mov esi, 77);
-        // The macro takes the other of two encodings here.
+        // Of two equivalent encodings, the macro takes the other one here.
         assert_eq!(bytes(|o| alu(o, Alu::Xor, true, 9, 6)), [0x4C, 0x33, 0xCE]);
         assert_eq!(bytes(|o| alu(o, Alu::Add, false, 0, 1)), [0x03, 0xC1]);
     }

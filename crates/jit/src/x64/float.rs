@@ -1,9 +1,9 @@
 //! F and D by SSE.
 //!
-//! The processor's sticky exception flags are those of `fflags`, except that they are collected in
-//! `mxcsr` and taken over when compiled code is left. A NaN as result, another rounding mode than to
-//! nearest, or a floating-point unit that is not on and dirty leads to the slow path: payloads of NaNs
-//! are not those of RISC-V, and a result that is computed twice raises the same flags.
+//! Exception flags accrue in `mxcsr`, and are merged into `fflags` when compiled code is left. The
+//! slow path is taken for results that are NaN, whose payloads differ from RISC-V's; for rounding
+//! modes other than to nearest; and while FS is not dirty. Computing a result twice raises the same
+//! flags.
 
 use dynasm::dynasm;
 use dynasmrt::{DynasmApi, DynasmLabelApi};
@@ -26,7 +26,7 @@ impl BlockCompiler<'_> {
         insts.iter().any(|inst| inst.op.is_fp())
     }
 
-    /// Makes `mxcsr` what templates expect, once after compiled code is entered.
+    /// Loads a clean `mxcsr`, once after compiled code is entered.
     pub fn begin_float(&mut self) {
         dynasm!(self.ops
             ; .arch x64
@@ -56,7 +56,7 @@ impl BlockCompiler<'_> {
         done
     }
 
-    /// Leaves the fast path unless the unit is on and dirty.
+    /// Takes the slow path unless FS is dirty.
     fn require_dirty(&mut self, slow: &Slow) {
         dynasm!(self.ops
             ; .arch x64
@@ -65,7 +65,7 @@ impl BlockCompiler<'_> {
         );
     }
 
-    /// Leaves it unless the rounding mode is to nearest, too.
+    /// Takes the slow path unless FS is dirty and the rounding mode is to nearest.
     fn require_nearest(&mut self, rounding: u8, slow: &Slow) {
         if rounding != rm::DYNAMIC {
             return self.require_dirty(slow);
@@ -77,7 +77,7 @@ impl BlockCompiler<'_> {
         );
     }
 
-    /// Leaves it unless register `f` holds a boxed single.
+    /// Takes the slow path unless register `f` holds a NaN-boxed single.
     fn require_boxed(&mut self, f: u8, slow: &Slow) {
         let at = f_at(f);
         dynasm!(self.ops
@@ -112,7 +112,7 @@ impl BlockCompiler<'_> {
         true
     }
 
-    /// Moves of bits between registers, and signs.
+    /// Emits moves between register files and sign injection.
     fn float_move(&mut self, inst: &Inst, slow: &Slow) -> bool {
         let (a, b, d) = (f_at(inst.rs1), f_at(inst.rs2), f_at(inst.rd));
         match inst.op {
@@ -200,7 +200,7 @@ impl BlockCompiler<'_> {
                 ; movsd xmm0, [rbx + a]
                 ; ucomisd xmm0, [rbx + b]
             ),
-            // Reversed: unordered operands set the carry, as if the second one were greater.
+            // Operands are exchanged: unordered ones set the carry, which must read as false.
             (false, true) => dynasm!(self.ops
                 ; .arch x64
                 ; movss xmm0, [rbx + b]
@@ -224,8 +224,8 @@ impl BlockCompiler<'_> {
         true
     }
 
-    /// Conversions. SSE knows signed integers only: what an unsigned one of that width does not share with
-    /// them is left to the slow path before any flag is raised.
+    /// Emits conversions. SSE converts signed integers only: unsigned values outside their range
+    /// take the slow path before any flag is raised.
     fn float_convert(&mut self, inst: &Inst, slow: &Slow) -> bool {
         let (a, d) = (f_at(inst.rs1), f_at(inst.rd));
         match inst.op {
@@ -235,7 +235,7 @@ impl BlockCompiler<'_> {
                 }
             }
             Op::FcvtDW | Op::FcvtDWu => {
-                // Exact whatever the rounding mode, but it must be a valid one.
+                // Exact in every rounding mode, but the mode must be valid.
                 if inst.rm != rm::NEAREST && inst.rm != rm::DYNAMIC {
                     return false;
                 }
@@ -307,8 +307,8 @@ impl BlockCompiler<'_> {
         true
     }
 
-    /// To an integer. What does not fit becomes the least integer, with the invalid flag in both
-    /// architectures, and is left to the slow path.
+    /// Emits a conversion to an integer. Values out of range become the least integer, which takes
+    /// the slow path; both architectures raise the invalid flag.
     fn float_to_integer(&mut self, inst: &Inst, slow: &Slow) -> bool {
         let truncate = match inst.rm {
             rm::ZERO => {
@@ -325,8 +325,8 @@ impl BlockCompiler<'_> {
             self.require_boxed(inst.rs1, slow);
         }
         let a = f_at(inst.rs1);
-        // Negative numbers, if only by their sign, and what no signed integer holds: their bits are more than
-        // those of 2^63.
+        // Negative numbers, -0 included, and numbers from 2^63 up: as unsigned integers, their bits
+        // compare at or above those of 2^63.
         if inst.op == Op::FcvtLuS {
             dynasm!(self.ops; .arch x64; cmp DWORD [rbx + a], 0x5F00_0000; jae =>slow.out);
         } else if inst.op == Op::FcvtLuD {

@@ -1,29 +1,29 @@
-//! Loads or stores in a row with the same base register: one TLB probe for all, as when registers are saved
-//! and restored.
+//! Groups: consecutive loads, or stores, with the same base register share one TLB probe, as when
+//! registers are saved and restored.
 //!
-//! They go together only if each of them hits in the first way; that leaves no trace, so nobody can tell the
-//! difference.
+//! The shared probe is taken only if every access would hit in the first way. Such hits leave no
+//! trace, so results are those of single accesses.
 
 use dynasm::dynasm;
 use dynasmrt::{DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::Inst;
 
-use super::block::{Apart, BlockCompiler};
+use super::block::{BlockCompiler, GroupSlow};
 use super::encode::{self, ADDRESS};
 use super::memory::access;
 use super::regs::{RAX, RCX, RDX};
 use crate::{Position, TLB_ENTRIES};
 
-/// Farthest apart that the accesses of a group are, in bytes.
+/// Longest range of addresses of a group in bytes.
 const SPAN: i32 = 2048;
 
-/// Accesses that may go together.
+/// A run of accesses that can share a probe.
 struct Group {
     len: usize,
     store: bool,
     /// Least immediate.
     low: i32,
-    /// Bytes from the first one accessed to behind the last one.
+    /// Bytes from the lowest address accessed to the end of the highest access.
     span: i32,
     /// Largest access in bytes.
     align: i32,
@@ -41,7 +41,7 @@ fn find(insts: &[Inst]) -> Option<Group> {
         };
         let (new_low, new_high) = (low.min(inst.imm), high.max(inst.imm + size));
         let changed = !store && len != 0 && insts[len - 1].rd == base;
-        // An aligned base makes all of them aligned.
+        // If the lowest address is aligned to the largest access, all accesses are aligned.
         let apart = (inst.imm - insts[0].imm) % size.min(align) != 0;
         if kind != store || inst.rs1 != base || changed || apart || new_high - new_low > SPAN {
             break;
@@ -64,13 +64,14 @@ fn find(insts: &[Inst]) -> Option<Group> {
 }
 
 impl BlockCompiler<'_> {
-    /// Emits the group that begins with instruction `index`. Returns its length, 0 if there is none.
+    /// Emits the group that begins with instruction `index`. Returns its length, 0 if there is
+    /// none.
     pub fn group(&mut self, index: usize) -> usize {
         let insts = &self.source.insts[index..];
         let Some(group) = find(insts) else {
             return 0;
         };
-        let apart = Apart {
+        let slow = GroupSlow {
             first: (index, self.at as u32),
             len: group.len,
             out: self.ops.new_dynamic_label(),
@@ -84,7 +85,8 @@ impl BlockCompiler<'_> {
         }
         let slots = ((TLB_ENTRIES - 1) << 5) as i32;
         let tag = if group.store { 8 } else { 0_i8 };
-        // The entry is the first byte's, the tag the last one's: they fit only if it is one page.
+        // The slot is the first byte's and the tag the last byte's: they match only if both are in
+        // one page.
         dynasm!(self.ops
             ; .arch x64
             ; rorx ecx, eax, 7
@@ -94,25 +96,25 @@ impl BlockCompiler<'_> {
         dynasm!(self.ops; .arch x64; and rdx, -4096);
         if group.align > 1 && !self.options.misaligned {
             let low_bits = (group.align - 1) as i8;
-            dynasm!(self.ops; .arch x64; test al, low_bits; jnz =>apart.out);
+            dynasm!(self.ops; .arch x64; test al, low_bits; jnz =>slow.out);
         }
         dynasm!(self.ops
             ; .arch x64
             ; cmp [BYTE rbp + rcx + tag], rdx
-            ; jne =>apart.out
+            ; jne =>slow.out
             ; add rax, [rbp + rcx + 16]
         );
         for inst in &insts[..group.len] {
             self.transfer(inst, inst.imm - group.low, RCX);
             self.at += i32::from(inst.len);
         }
-        dynasm!(self.ops; .arch x64; =>apart.back);
-        self.cold.apart.push(apart);
+        dynasm!(self.ops; .arch x64; =>slow.back);
+        self.cold.groups.push(slow);
         group.len
     }
 
-    /// Emits the accesses of a group one after the other.
-    pub fn apart(&mut self, group: &Apart) {
+    /// Emits the slow path of a group.
+    pub fn single_accesses(&mut self, group: &GroupSlow) {
         let (first, mut distance) = group.first;
         dynasm!(self.ops; .arch x64; =>group.out);
         let insts = self.source.insts;

@@ -25,7 +25,7 @@ fn operand(x: u8) -> Operand {
 }
 
 impl BlockCompiler<'_> {
-    /// Emits an integer instruction; `false` if `inst` is none that has a template.
+    /// Emits an integer instruction; `false` if `inst` has no template here.
     pub fn integer(&mut self, inst: &Inst) -> bool {
         if inst.rd == NO_REG && writes_only_rd(inst.op) {
             return true;
@@ -36,7 +36,7 @@ impl BlockCompiler<'_> {
             Op::Lui => self.constant(rd, imm),
             Op::Auipc => {
                 let to = self.target(rd);
-                // Both are 32 bits wide with sign: their sum may not be.
+                // Both are signed 32-bit values, but their sum may not fit.
                 dynasm!(self.ops
                     ; .arch x64
                     ; mov rax, imm
@@ -250,8 +250,9 @@ impl BlockCompiler<'_> {
         self.put(rd, to);
     }
 
-    /// 64-bit division (section 13.2): by zero gives all ones or the dividend, and the overflow of
-    /// signed division the dividend or 0. The processor would fault at both.
+    /// Emits a 64-bit division (unprivileged specification, "Division Operations"): division by
+    /// zero gives all ones or the dividend, signed overflow the dividend or 0. The host's
+    /// instruction faults in both cases.
     fn divide(&mut self, inst: &Inst) {
         let signed = matches!(inst.op, Op::Div | Op::Rem);
         let quotient = matches!(inst.op, Op::Div | Op::Divu);
@@ -286,7 +287,7 @@ impl BlockCompiler<'_> {
     }
 }
 
-/// Whether the operation does nothing if its result is not wanted.
+/// Whether the operation has no effect but its result.
 fn writes_only_rd(op: Op) -> bool {
     use trapless_isa::inst::{CostClass as C, Ext};
     matches!(op.class(), C::Simple | C::Mul | C::Div) && op.extension() != Ext::F

@@ -1,4 +1,4 @@
-//! Loads and stores: the TLB is looked up inline.
+//! Loads and stores, with an inline TLB probe.
 
 use dynasm::dynasm;
 use dynasmrt::{DynasmApi, DynasmLabelApi};
@@ -32,7 +32,7 @@ pub(super) fn access(op: Op) -> Option<(i32, bool)> {
 }
 
 impl BlockCompiler<'_> {
-    /// Emits a load or store; `false` if `inst` is none that has a template.
+    /// Emits a load or store; `false` if `inst` has no template here.
     pub fn memory(&mut self, inst: &Inst, at: Position) -> bool {
         let Some((size, store)) = access(inst.op) else {
             return false;
@@ -47,8 +47,8 @@ impl BlockCompiler<'_> {
         true
     }
 
-    /// Moves between a register and host memory at `rax + at`. What is loaded to a register without a host
-    /// register passes `scratch`; changes `rdx`.
+    /// Moves between a register and host memory at `rax + at`. What is loaded to a register without
+    /// a host register passes `scratch`; changes `rdx`.
     pub fn transfer(&mut self, inst: &Inst, at: i32, scratch: u8) {
         let Some((size, store)) = access(inst.op) else {
             return;
@@ -81,8 +81,8 @@ impl BlockCompiler<'_> {
         }
     }
 
-    /// Looks up the address `imm + rs1` for an access of `size` bytes: leaves the host address in `rax`,
-    /// or the fast path. Changes `rcx` and `rdx`.
+    /// Emits the inline probe for an access of `size` bytes at `imm + rs1`: the host address is in
+    /// `rax`, or the slow path is taken. Changes `rcx` and `rdx`.
     pub fn probe(&mut self, rs1: u8, imm: i32, size: i32, write: bool, slow: &mut Slow) {
         let base = self.value(rs1, RAX);
         if rs1 == 0 {
@@ -109,8 +109,8 @@ impl BlockCompiler<'_> {
         }
     }
 
-    /// The same for the address in `rax`. If the access may be misaligned, it hits at once nevertheless only
-    /// if it is not.
+    /// As [`probe`](Self::probe), for the address in `rax`. Misaligned accesses always miss inline;
+    /// the slow probe finds them where they are supported.
     pub fn probe_rax(&mut self, probe: Probe, slow: &mut Slow) {
         // An entry has 32 bytes.
         let slots = ((TLB_ENTRIES - 1) << 5) as i32;
@@ -130,13 +130,14 @@ impl BlockCompiler<'_> {
         );
     }
 
-    /// Looks again, more carefully: see [`Glue::again`](super::glue::Glue::again).
-    pub fn probe_again(&mut self, slow: &Slow, probe: Probe) {
-        let again = self.glue.again[probe.number()] as usize;
+    /// Emits a call of the slow probe: see
+    /// [`Trampolines::slow_probes`](super::trampolines::Trampolines::slow_probes).
+    pub fn slow_probe(&mut self, slow: &Slow, probe: Probe) {
+        let probe = self.trampolines.slow_probes[probe.number()] as usize;
         dynasm!(self.ops
             ; .arch x64
             ; =>slow.miss
-            ; call extern again
+            ; call extern probe
             ; jz =>slow.hit
         );
     }
@@ -154,13 +155,13 @@ impl BlockCompiler<'_> {
         }
     }
 
-    /// Where the block goes on after the fast path or the slow one.
+    /// Ends an instruction with a slow path: both paths meet here.
     pub fn end_probe(&mut self, slow: Slow) {
         dynasm!(self.ops; .arch x64; =>slow.back);
         self.cold.slow.push(slow);
     }
 
-    /// Emits `cbo.zero`; `false` if `inst` is something else. A block does not leave its page.
+    /// Emits `cbo.zero`; `false` for other instructions. A cache block never leaves its page.
     pub fn zero_block(&mut self, inst: &Inst, at: Position) -> bool {
         if inst.op != Op::CboZero {
             return false;

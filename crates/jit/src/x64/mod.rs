@@ -11,12 +11,13 @@ mod control;
 mod csr;
 mod encode;
 mod float;
-mod glue;
 mod group;
 mod integer;
+mod listing;
 mod memory;
 mod probe;
 mod regs;
+mod trampolines;
 
 use std::arch::is_x86_feature_detected;
 use std::collections::BTreeMap;
@@ -24,32 +25,34 @@ use std::num::NonZeroU64;
 
 use dynasmrt::DynasmApi;
 
-use crate::{Code, Context, Exit, Helpers, Known, Options, Site, Source};
+use crate::{Code, CodeListener, Context, Exit, Helpers, Known, Options, Site, Source};
 use buffer::Buffer;
 use encode::Assembler;
-use glue::Glue;
+use listing::{Batch, Listing, Parts};
+use trampolines::Trampolines;
 
-/// Most chained jumps before everything is compiled anew.
+/// Most patchable jumps; when they are used up, all code is dropped.
 const SITES: usize = 1 << 19;
-/// Bytes of code that compiled code is not made without: what leads in and out, and some blocks.
+/// Least bytes of code: the trampolines and some blocks.
 const LEAST_CODE: usize = 16 << 10;
-/// Most of it: all of it can be jumped to from all of it.
+/// Most bytes of code: every jump reaches all of it with a 32-bit displacement.
 const MOST_CODE: usize = 1 << 30;
 
 /// Compiled code of a machine.
 pub struct Jit {
     buffer: Buffer,
-    glue: Glue,
+    trampolines: Trampolines,
     options: Options,
-    /// Sites given out.
+    /// Sites allocated.
     sites: u32,
-    /// Bytes of glue at the front of the code.
-    glue_size: usize,
+    /// Bytes of trampolines at the front of the code.
+    trampolines_size: usize,
+    listing: Option<Listing>,
 }
 
 impl Jit {
-    /// A compiler without code, which will hold up to `capacity` bytes of it, or some kilobytes if that is
-    /// less; `None` if this host's processor lacks something or gives no memory.
+    /// An empty compiler for up to `capacity` bytes of code, but at least some kilobytes. `None` if
+    /// this host's processor lacks an extension, or the host refuses memory.
     #[must_use]
     pub fn new(options: Options, helpers: &Helpers, capacity: usize) -> Option<Self> {
         let known = is_x86_feature_detected!("bmi1")
@@ -61,19 +64,20 @@ impl Jit {
             return None;
         }
         let mut buffer = Buffer::new(SITES * 8, capacity.clamp(LEAST_CODE, MOST_CODE)).ok()?;
-        let glue = Glue::new(&mut buffer, helpers)?;
-        let glue_size = buffer.used();
+        let trampolines = Trampolines::new(&mut buffer, helpers)?;
+        let trampolines_size = buffer.used();
         Some(Self {
             buffer,
-            glue,
+            trampolines,
             options,
             sites: 0,
-            glue_size,
+            trampolines_size,
+            listing: None,
         })
     }
 
-    /// Compiles blocks, and links those of the same page to each other and to what is `known`. `None`: there
-    /// is no room, and [`reset`](Self::reset) makes some.
+    /// Compiles blocks, and links those of the same page to each other and to what is `known`.
+    /// `None`: no room is left; [`reset`](Self::reset) frees all.
     pub fn compile(&mut self, sources: &[Source<'_>], known: Known<'_>) -> Option<Vec<Code>> {
         if self.sites as usize + 2 * sources.len() > SITES {
             return None;
@@ -93,54 +97,78 @@ impl Jit {
             base,
             source: sources.first()?,
             options: &self.options,
-            glue: &self.glue,
+            trampolines: &self.trampolines,
             targets,
             slots: self.buffer.data(),
             sites: &mut self.sites,
             at: 0,
             cold: block::Cold::default(),
         };
-        // What runs seldom comes behind all that runs often.
-        let mut starts = Vec::with_capacity(sources.len());
+        // Cold code follows the hot code of all blocks of the batch.
+        let mut parts = Vec::with_capacity(sources.len());
         let mut cold = Vec::with_capacity(sources.len());
         for (index, source) in sources.iter().enumerate() {
-            starts.push(base + block.ops.offset().0);
+            let start = block.ops.offset().0;
             block.source = source;
             block.hot(sources.get(index + 1));
             cold.push(std::mem::take(&mut block.cold));
+            let hot = start..block.ops.offset().0;
+            parts.push(Parts { hot, cold: 0..0 });
         }
-        for (source, cold) in sources.iter().zip(cold) {
+        for ((source, cold), parts) in sources.iter().zip(cold).zip(&mut parts) {
+            let start = block.ops.offset().0;
             block.source = source;
             block.cold(cold);
+            parts.cold = start..block.ops.offset().0;
         }
         let code = block.ops.finalize().ok()?;
         self.buffer.append(&code)?;
-        for site in first..self.sites {
-            self.set(site, self.glue.miss_link);
+        if let Some(listing) = &mut self.listing {
+            listing.batch(&Batch {
+                sources,
+                parts: &parts,
+                code: &code,
+                start: base as u64,
+            });
         }
-        let code = |start: usize| NonZeroU64::new(start as u64).map(Code);
-        starts.into_iter().map(code).collect()
+        for site in first..self.sites {
+            self.set(site, self.trampolines.unlinked);
+        }
+        let code = |parts: Parts| NonZeroU64::new((base + parts.hot.start) as u64).map(Code);
+        parts.into_iter().map(code).collect()
     }
 
-    /// Lets the jump `site` go to `code` from now on. The block it belongs to and the target must be
-    /// in the same page.
+    /// Lets `listener` have the text of each block compiled from now on: the guest's instructions,
+    /// at addresses that count from `base` for page 0, and the host's code, without anything that
+    /// differs from run to run.
+    pub fn list(&mut self, listener: CodeListener, base: u64) {
+        let slots = self.buffer.data() as u64;
+        let mut listing = Listing::new(listener, base, slots..slots + 8 * SITES as u64);
+        for (address, name) in self.trampolines.names() {
+            listing.name(address, name);
+        }
+        self.listing = Some(listing);
+    }
+
+    /// Lets the jump `site` go to `code` from now on. The block it belongs to and the target must
+    /// be in the same page.
     pub fn link(&mut self, site: Site, code: Code) {
         self.set(site.0, code.address());
     }
 
-    /// What [`offset`](Self::offset) counts from.
+    /// Address that [`offset`](Self::offset) counts from.
     #[must_use]
     pub fn base(&self) -> u64 {
         self.buffer.code() as u64
     }
 
-    /// Number of a block's code: not 0.
+    /// Offset of a block's code from [`base`](Self::base); never 0.
     #[must_use]
     pub fn offset(&self, code: Code) -> u32 {
         (code.address() - self.base()) as u32
     }
 
-    /// The code with a number, which [`offset`](Self::offset) made since the last reset.
+    /// The code at an offset that [`offset`](Self::offset) returned since the last reset.
     #[must_use]
     pub fn code(&self, offset: u32) -> Option<Code> {
         let address = NonZeroU64::new(self.base() + u64::from(offset))?;
@@ -150,7 +178,11 @@ impl Jit {
     /// Forgets all code. Nothing that [`compile`](Self::compile) gave out may be used afterwards.
     pub fn reset(&mut self) {
         self.sites = 0;
-        self.buffer.truncate(self.glue_size);
+        self.buffer.truncate(self.trampolines_size);
+        let next = self.buffer.next() as u64;
+        if let Some(listing) = &mut self.listing {
+            listing.forget_from(next);
+        }
     }
 
     /// Bytes of code.
@@ -172,23 +204,24 @@ impl Jit {
         unsafe { slot.write(target) };
     }
 
-    /// Runs compiled code from `code` on until it has nowhere to go: the limit is reached, or what
-    /// comes next is not known to it.
+    /// Runs compiled code from `code` on until the limit is reached or the next block is not
+    /// compiled.
     ///
     /// # Safety
-    /// `context` must be valid for reads and writes, together with what it is the first field of as far as
-    /// [`CsrPlace::Host`](crate::CsrPlace::Host) names places in it. Its pointers must be those that its
-    /// fields describe, valid for writes; TLB entries must lead to memory that may be read and written and to
-    /// tables of code, and `code` and the tables' code must come from this compiler since its last reset.
+    /// `context` must be valid for reads and writes, together with what it is the first field of as
+    /// far as [`CsrPlace::Host`](crate::CsrPlace::Host) names places in it. Its pointers must be
+    /// those that its fields describe, valid for writes; TLB entries must lead to memory that may
+    /// be read and written and to tables of code, and `code` and the tables' code must come from
+    /// this compiler since its last reset.
     pub unsafe fn enter(&self, context: *mut Context, code: Code) -> Exit {
         // SAFETY: `enter` is a function of this type at the start of the buffer.
         let enter: unsafe extern "C" fn(*mut Context, u64) -> u64 =
-            unsafe { std::mem::transmute(self.glue.enter as *const u8) };
+            unsafe { std::mem::transmute(self.trampolines.enter as *const u8) };
         // SAFETY: the caller's promises are those of compiled code.
         let site = unsafe { enter(context, code.address()) };
         match u32::try_from(site) {
             Ok(site) => Exit::Jump(Site(site)),
-            Err(_) if site == glue::CROSSING as u64 => Exit::Crossing,
+            Err(_) if site == trampolines::CROSSING as u64 => Exit::Crossing,
             Err(_) => Exit::Unknown,
         }
     }

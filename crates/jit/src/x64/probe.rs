@@ -1,17 +1,17 @@
-//! What an access asks of the data TLB.
+//! Kinds of TLB probes.
 
-/// What a TLB probe is for.
+/// Kind of a probe of the data TLB.
 #[derive(Clone, Copy)]
 pub(super) struct Probe {
     /// Bytes: 1, 2, 4 or 8.
     pub size: i32,
     pub write: bool,
-    /// It must be aligned.
+    /// Misaligned accesses must miss.
     pub aligned: bool,
 }
 
 impl Probe {
-    /// How many kinds there are.
+    /// Number of kinds.
     pub const KINDS: usize = 16;
 
     /// Number of the kind, less than [`KINDS`](Self::KINDS).

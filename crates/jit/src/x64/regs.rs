@@ -1,4 +1,4 @@
-//! Where guest registers live while compiled code runs.
+//! Register assignment of compiled code.
 //!
 //! | host | holds |
 //! |---|---|
@@ -24,7 +24,7 @@ pub(super) const R13: u8 = 13;
 pub(super) const R14: u8 = 14;
 pub(super) const R15: u8 = 15;
 
-/// Guest registers with a host register of their own: `sp`, `a0` .. `a5`, which make up most operands
+/// Guest registers that are pinned to host registers: `sp` and `a0` .. `a5` make up most operands
 /// of compiled C.
 pub(super) const PINNED: [(u8, u8); 7] = [
     (2, 12),
@@ -58,8 +58,8 @@ pub(super) fn place(x: u8) -> Place {
     }
 }
 
-/// Offset in [`Context`] of what `rbx` points to: `fetch_tlb`, `base` and `limit`, which come before the integer
-/// registers, and all but the last of these have displacements of 8 bits.
+/// Offset in [`Context`] of what `rbx` points to: `fetch_tlb`, `base` and `limit`, which come
+/// before the integer registers, and all but the last of these have displacements of 8 bits.
 pub(super) const BIAS: usize = offset_of!(Context, fetch_tlb) + 128;
 
 const _: () = {

@@ -1,4 +1,4 @@
-//! The ways into compiled code, out of it, and to the helpers.
+//! Trampolines: prologue and epilogue of compiled code, lookup of blocks, calls of helpers.
 
 use dynasm::dynasm;
 use dynasmrt::{DynasmApi, DynasmLabelApi};
@@ -9,37 +9,40 @@ use super::probe::Probe;
 use super::regs::{PINNED, RBX, RCX, RDX, at, x_at};
 use crate::{Helpers, TLB_ENTRIES};
 
-/// Addresses of common pieces of code.
+/// Addresses of the code that all blocks share.
 #[derive(Clone, Copy)]
-pub(super) struct Glue {
+pub(super) struct Trampolines {
     /// `fn(context, code) -> site or -1`.
     pub enter: u64,
-    /// The limit is reached, or nobody knows where to go: out, with the program counter in `r13`.
+    /// Returns [`Exit::Unknown`](crate::Exit::Unknown), with the program counter in `r13`.
     pub leave: u64,
-    /// [`Exit::Crossing`](crate::Exit::Crossing), with the program counter in `r13`.
+    /// Returns [`Exit::Crossing`](crate::Exit::Crossing), with the program counter in `r13`.
     pub crossing: u64,
-    /// Called with the address of a page in `rax`: host address minus virtual address in `rcx` and "zero", if
-    /// the fetch TLB has it. Changes `rdx`.
+    /// Called with the address of a page in `rax`: returns its addend in `rcx` and ZF set if the
+    /// fetch TLB has it. Changes `rdx`.
     pub fetch: u64,
-    /// For [`lookup`]: looks in the second way of the fetch TLB, likewise.
+    /// Continues [`lookup`] in the second way of the fetch TLB.
     pub second_way: u64,
-    /// Jumps to the code for the program counter in `r13`, which compiled code does not know.
+    /// Jumps to the code for the program counter in `r13`, or leaves.
     pub lookup: u64,
-    /// A jump without target: [`missing`] is in `eax`.
-    pub miss_link: u64,
-    /// Block in `ecx`, index in `eax`: executes its last instruction and goes on.
+    /// Where unlinked jumps go, with [`unlinked`] in `eax`.
+    pub unlinked: u64,
+    /// Jumped to with the block in `ecx` and the position in `eax`: executes the block's last
+    /// instruction, then the next block.
     pub finish: u64,
-    /// Called with block in `ecx`, index in `eax`: executes the instruction and returns, unless it traps.
+    /// Called with the block in `ecx` and the position in `eax`: executes the instruction and
+    /// returns, unless it traps.
     pub execute: u64,
-    /// By number of the [`Probe`]: called if the first way of the TLB does not hit at once, with the address in
-    /// `rax` and the offset of the entry in `rcx`. Returns the host address in `rax` and "zero" if it is in
-    /// either way, and not across pages; else changes `rdx` only. What was in the second way is in the first
-    /// then.
-    pub again: [u64; Probe::KINDS],
-    /// Called: `fflags`, with what was raised since, in `eax`. Changes `rcx` and `rdx`.
+    /// Slow TLB probes, by number of the [`Probe`]. Called after the inline probe missed, with the
+    /// address in `rax` and the offset of the entry in `rcx`. Returns the host address in `rax` and
+    /// ZF set if either way holds the page and the access stays inside it; else changes `rdx` only.
+    /// A hit in the second way exchanges the ways.
+    pub slow_probes: [u64; Probe::KINDS],
+    /// Called: returns `fflags` in `eax`, with the flags raised since compiled code was entered.
+    /// Changes `rcx` and `rdx`.
     pub fflags: u64,
-    /// Called with a request in `eax`, the operand in `rdx`: returns the value in `rax`, and whether it was
-    /// done in `rdx`.
+    /// Called with a [`CsrRequest`](crate::CsrRequest) in `eax` and the operand in `rdx`: returns a
+    /// [`CsrAnswer`](crate::CsrAnswer) in `rax` and `rdx`.
     pub csr: u64,
 }
 
@@ -47,10 +50,10 @@ pub(super) struct Glue {
 /// [`Exit::Unknown`](crate::Exit::Unknown).
 pub(super) const CROSSING: i64 = -2;
 
-/// Registers that the caller of `enter` wants back.
+/// Callee-saved registers of the host's calling convention.
 const SAVED: [u8; 6] = [3, 5, 12, 13, 14, 15];
 
-/// Writes registers to the context.
+/// Spills registers to the context.
 fn spill(ops: &mut Assembler) {
     for (guest, host) in PINNED {
         dynasm!(ops; .arch x64; mov [rbx + x_at(guest)], Rq(host));
@@ -67,7 +70,7 @@ fn spill(ops: &mut Assembler) {
     );
 }
 
-/// Reads them again after the hart may have changed anything.
+/// Reloads them after the hart may have changed anything.
 fn reload(ops: &mut Assembler) {
     for (guest, host) in PINNED {
         dynasm!(ops; .arch x64; mov Rq(host), [rbx + x_at(guest)]);
@@ -136,8 +139,8 @@ pub(super) fn lookup(ops: &mut Assembler, second_way: u64) {
     enter_by_table(ops);
 }
 
-/// Enters the code for the program counter in `r13`, whose page is in `rax` and in the fetch TLB's entry at
-/// `rdx`. If there is none, that is the piece at offset 0.
+/// Jumps to the code for the program counter in `r13`, whose page is in `rax` and in the fetch
+/// TLB's entry at `rdx`. Tables have offset 0 where no code is known, which leaves.
 fn enter_by_table(ops: &mut Assembler) {
     encode::memory(ops, LOAD_64, RCX, RDX, 16);
     dynasm!(ops
@@ -151,8 +154,9 @@ fn enter_by_table(ops: &mut Assembler) {
     dynasm!(ops; .arch x64; jmp rcx);
 }
 
-/// Exchanges the entry at `rdx` with that of the second way: often one page of a slot is used all the time, the
-/// other one was used once. Leaves the second half of what is in the first way now in `xmm3`.
+/// Exchanges the entry at `rdx` with that of the second way: of two pages that share a slot, one is
+/// often used all the time and the other one once. Leaves the second half of the new first way in
+/// `xmm3`.
 fn exchange_ways(ops: &mut Assembler) {
     dynasm!(ops
         ; .arch x64
@@ -167,8 +171,8 @@ fn exchange_ways(ops: &mut Assembler) {
     );
 }
 
-/// See [`Glue::again`].
-fn probe_again(ops: &mut Assembler, probe: Probe) {
+/// See [`Trampolines::slow_probes`].
+fn slow_probe(ops: &mut Assembler, probe: Probe) {
     let tag = if probe.write { 8 } else { 0 };
     if probe.aligned {
         let low_bits = (probe.size - 1) as i8;
@@ -207,10 +211,11 @@ fn probe_again(ops: &mut Assembler, probe: Probe) {
     );
 }
 
-/// Exception flags of RISC-V for the low bits of the host's floating-point control register (AMD64 manual, volume
-/// 1, section 4.2.2; RISC-V, section 20.2).
+/// Exception flags of RISC-V for the low bits of the host's floating-point control register (AMD64
+/// manual, volume 1, "MXCSR Register"; RISC-V, "Floating-Point Control and Status Register").
 const FLAGS: [u8; 64] = {
-    // Invalid, denormal operand (which RISC-V does not tell), division by zero, overflow, underflow, inexact.
+    // Invalid, denormal operand (which RISC-V does not report), division by zero, overflow,
+    // underflow, inexact.
     let of_bit = [16, 0, 8, 4, 2, 1];
     let mut flags = [0; 64];
     let mut host = 0;
@@ -227,7 +232,7 @@ const FLAGS: [u8; 64] = {
     flags
 };
 
-/// See [`Glue::fflags`].
+/// See [`Trampolines::fflags`].
 fn fflags(ops: &mut Assembler, table: i64) {
     dynasm!(ops
         ; .arch x64
@@ -244,12 +249,43 @@ fn fflags(ops: &mut Assembler, table: i64) {
     );
 }
 
-/// A jump inside a page that has no target yet: its site, and the offset that it goes to (0..=4095).
-pub(super) fn missing(site: i32, offset: i32) -> i32 {
+/// Identity of an unlinked jump: its site, and the offset in the page that it goes to (0..=4095).
+pub(super) fn unlinked(site: i32, offset: i32) -> i32 {
     site << 12 | offset
 }
 
-impl Glue {
+impl Trampolines {
+    /// Addresses and names, for listings.
+    pub fn names(&self) -> Vec<(u64, String)> {
+        let named = [
+            (self.enter, "enter"),
+            (self.leave, "leave"),
+            (self.crossing, "leave_crossing"),
+            (self.fetch, "probe_fetch"),
+            (self.second_way, "second_way"),
+            (self.lookup, "lookup"),
+            (self.unlinked, "unlinked"),
+            (self.finish, "finish"),
+            (self.execute, "execute"),
+            (self.fflags, "fflags"),
+            (self.csr, "csr"),
+        ];
+        let named = named.map(|(address, name)| (address, name.to_owned()));
+        let probes = self
+            .slow_probes
+            .iter()
+            .enumerate()
+            .map(|(number, &address)| {
+                let probe = Probe::from_number(number);
+                let kind = if probe.write { "store" } else { "load" };
+                let aligned = if probe.aligned { "_aligned" } else { "" };
+                (address, format!("probe_{kind}{}{aligned}", 8 * probe.size))
+            });
+        named.into_iter().chain(probes).collect()
+    }
+}
+
+impl Trampolines {
     pub fn new(buffer: &mut Buffer, helpers: &Helpers) -> Option<Self> {
         let mut piece = |emit: &dyn Fn(&mut Assembler)| -> Option<u64> {
             let mut ops = Assembler::new(buffer.next());
@@ -266,7 +302,8 @@ impl Glue {
             }
             dynasm!(ops; .arch x64; ret);
         };
-        // Offset 0: where tables lead that know no code, with the offset in the page in `rdx`.
+        // Offset 0, which tables hold where no code is known: leaves, with the offset in the page
+        // in `rdx`.
         piece(&|ops| {
             dynasm!(ops; .arch x64; add r13, rdx; mov rax, -1);
             leave_with(ops);
@@ -276,7 +313,7 @@ impl Glue {
             for host in SAVED {
                 dynasm!(ops; .arch x64; push Rq(host));
             }
-            // Seven words with the return address: one more aligns the stack.
+            // Six registers and the return address are seven words: an eighth aligns the stack.
             dynasm!(ops; .arch x64; sub rsp, 8; lea rbx, [rdi + BIAS]; mov rax, rsi);
             reload(ops);
             dynasm!(ops; .arch x64; and r13, -4096; jmp rax);
@@ -309,7 +346,7 @@ impl Glue {
             enter_by_table(ops);
         })?;
         let lookup_piece = piece(&|ops| lookup(ops, second_way))?;
-        let miss_link = piece(&|ops| {
+        let unlinked = piece(&|ops| {
             dynasm!(ops
                 ; .arch x64
                 ; mov ecx, eax
@@ -340,14 +377,14 @@ impl Glue {
                 ; .arch x64
                 ; ret
                 ; trapped:
-                // The block is not gone on with.
+                // The block is abandoned.
                 ; add rsp, 8
                 ; jmp extern to_resume
             );
         })?;
-        let mut again = [0; Probe::KINDS];
-        for (number, at) in again.iter_mut().enumerate() {
-            *at = piece(&|ops| probe_again(ops, Probe::from_number(number)))?;
+        let mut slow_probes = [0; Probe::KINDS];
+        for (number, at) in slow_probes.iter_mut().enumerate() {
+            *at = piece(&|ops| slow_probe(ops, Probe::from_number(number)))?;
         }
         let table = piece(&|ops| dynasm!(ops; .arch x64; .bytes FLAGS))? as i64;
         let fflags = piece(&|ops| fflags(ops, table))?;
@@ -366,10 +403,10 @@ impl Glue {
             fetch,
             second_way,
             lookup: lookup_piece,
-            miss_link,
+            unlinked,
             finish,
             execute,
-            again,
+            slow_probes,
             fflags,
             csr,
         })

@@ -1,0 +1,222 @@
+//! Text of compiled blocks: guest instructions, and the host code made of them.
+//!
+//! Addresses of the host are shown relative to the batch, or by name, so that the text of a program
+//! is the same in every run.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::mem::offset_of;
+use std::ops::Range;
+
+use iced_x86::{
+    Decoder, DecoderOptions, Formatter, Instruction, IntelFormatter, OpKind, Register,
+    SymbolResolver, SymbolResult,
+};
+use trapless_isa::disasm;
+use trapless_isa::disasm::{f_name, x_name};
+use trapless_isa::inst::{Inst, NO_REG};
+
+use super::regs::BIAS;
+use crate::{CodeListener, Context, Source};
+
+/// Where the code of a block is in its batch, in bytes.
+pub(super) struct Parts {
+    /// What runs often.
+    pub hot: Range<usize>,
+    /// What runs seldom.
+    pub cold: Range<usize>,
+}
+
+/// Blocks that were compiled together.
+pub(super) struct Batch<'a> {
+    pub sources: &'a [Source<'a>],
+    /// By source.
+    pub parts: &'a [Parts],
+    pub code: &'a [u8],
+    /// Address of the code.
+    pub start: u64,
+}
+
+/// Writes what is compiled.
+pub(super) struct Listing {
+    out: CodeListener,
+    /// Physical address of page 0 of the guest.
+    base: u64,
+    /// Names of code outside a batch by address: trampolines and blocks.
+    names: BTreeMap<u64, String>,
+    /// Addresses of jumps' targets.
+    slots: Range<u64>,
+}
+
+impl Listing {
+    /// For a guest whose page 0 is at physical address `base`; `slots` are the addresses of jumps'
+    /// targets.
+    pub fn new(out: CodeListener, base: u64, slots: Range<u64>) -> Self {
+        Self {
+            out,
+            base,
+            names: BTreeMap::new(),
+            slots,
+        }
+    }
+
+    /// Names code.
+    pub fn name(&mut self, address: u64, name: impl Into<String>) {
+        self.names.insert(address, name.into());
+    }
+
+    /// Code at `from` and behind it is gone.
+    pub fn forget_from(&mut self, from: u64) {
+        self.names.split_off(&from);
+    }
+
+    /// How a block is named.
+    fn block(&self, source: &Source<'_>) -> String {
+        match source.crossing {
+            Some(bits) => format!("crossing {bits:08x}"),
+            None => format!("block {:#x}", self.address(source)),
+        }
+    }
+
+    /// Physical address of a block in one page; offset in the page of one across pages.
+    fn address(&self, source: &Source<'_>) -> u64 {
+        let page = match source.crossing {
+            Some(_) => 0,
+            None => self.base + u64::from(source.page) * 4096,
+        };
+        page + u64::from(source.offset)
+    }
+
+    /// Writes a batch.
+    pub fn batch(&mut self, batch: &Batch<'_>) {
+        for (source, parts) in batch.sources.iter().zip(batch.parts) {
+            let name = self.block(source);
+            self.name(batch.start + parts.hot.start as u64, name);
+        }
+        for (source, parts) in batch.sources.iter().zip(batch.parts) {
+            let text = self.text(batch, source, parts);
+            (self.out)(&text);
+        }
+    }
+
+    fn text(&self, batch: &Batch<'_>, source: &Source<'_>, parts: &Parts) -> String {
+        let mut text = format!("{}, {} cycles\n", self.block(source), source.cost);
+        let mut pc = self.address(source);
+        for inst in source.insts {
+            let named = Inst {
+                rd: if inst.rd == NO_REG { 0 } else { inst.rd },
+                ..*inst
+            };
+            let _ = writeln!(text, "  {pc:#x}: {}", disasm(named, pc));
+            pc += u64::from(inst.len);
+        }
+        text.push_str("hot\n");
+        self.host(&mut text, batch, &parts.hot);
+        text.push_str("cold\n");
+        self.host(&mut text, batch, &parts.cold);
+        text
+    }
+
+    fn host(&self, text: &mut String, batch: &Batch<'_>, part: &Range<usize>) {
+        let code = &batch.code[part.clone()];
+        let start = batch.start + part.start as u64;
+        let instructions = || Decoder::with_ip(64, code, start, DecoderOptions::NONE);
+        let names = instructions()
+            .into_iter()
+            .filter_map(|instruction| self.names.get_key_value(&instruction.near_branch_target()))
+            .map(|(&address, name)| (address, name.clone()))
+            .collect();
+        let symbols = Symbols {
+            names,
+            slots: self.slots.clone(),
+            batch: batch.start..batch.start + batch.code.len() as u64,
+        };
+        let mut formatter = IntelFormatter::with_options(Some(Box::new(symbols)), None);
+        let options = formatter.options_mut();
+        options.set_hex_prefix("0x");
+        options.set_hex_suffix("");
+        options.set_uppercase_hex(false);
+        options.set_small_hex_numbers_in_decimal(true);
+        options.set_show_branch_size(false);
+        options.set_signed_immediate_operands(true);
+        options.set_space_after_operand_separator(true);
+        for instruction in &mut instructions() {
+            let mut line = String::new();
+            formatter.format(&instruction, &mut line);
+            let _ = writeln!(text, "  +{:#06x}: {line}", instruction.ip() - batch.start);
+        }
+    }
+}
+
+/// What addresses of the host are called.
+struct Symbols {
+    /// Targets of jumps and calls outside the batch, and blocks.
+    names: BTreeMap<u64, String>,
+    slots: Range<u64>,
+    batch: Range<u64>,
+}
+
+impl SymbolResolver for Symbols {
+    fn symbol(
+        &mut self,
+        instruction: &Instruction,
+        _: u32,
+        operand: Option<u32>,
+        address: u64,
+        _: u32,
+    ) -> Option<SymbolResult<'_>> {
+        let kind = operand.map(|operand| instruction.op_kind(operand));
+        let name = match kind? {
+            OpKind::NearBranch64 => match self.names.get(&address) {
+                Some(name) => name.clone(),
+                None if self.batch.contains(&address) => {
+                    format!("+{:#06x}", address - self.batch.start)
+                }
+                None => "elsewhere".into(),
+            },
+            OpKind::Memory if self.slots.contains(&address) => {
+                format!("site {}", (address - self.slots.start) / 8)
+            }
+            OpKind::Memory if instruction.memory_base() == Register::RBX => field(address)?,
+            _ => return None,
+        };
+        Some(SymbolResult::with_string(address, name))
+    }
+}
+
+/// Name of what is at a displacement from the base register.
+fn field(displacement: u64) -> Option<String> {
+    let offset = displacement.wrapping_add(BIAS as u64) as usize;
+    let register = |start: usize, count: usize| {
+        let index = offset.checked_sub(start)? / 8;
+        (index < count && (offset - start) % 8 == 0).then_some(index as u8)
+    };
+    if let Some(x) = register(offset_of!(Context, x), 32) {
+        return Some(x_name(x).into());
+    }
+    if let Some(f) = register(offset_of!(Context, f), 32) {
+        return Some(f_name(f).into());
+    }
+    let named = FIELDS.iter().find(|(at, _)| *at == offset);
+    named.map(|(_, name)| (*name).into())
+}
+
+macro_rules! fields {
+    ($($($field:ident).+,)*) => {
+        /// Names of other fields of [`Context`] that code uses, by offset; one that is not here is
+        /// shown as a number.
+        const FIELDS: &[(usize, &str)] = &[
+            $((offset_of!(Context, $($field).+), stringify!($($field).+)),)*
+        ];
+    };
+}
+
+fields! {
+    pc, cycles, instret, limit, base, data_tlb, fetch_tlb, twin_tlb, sum_changes,
+    csr.bank, csr.status, csr.vsie_from, csr.vsie_shown, csr.time_delta, csr.hs, csr.time_readable,
+    csr.zero_block,
+    float.frm, float.fflags, float.state, float.ready, float.used, float.clean, float.host_flags,
+    interrupts.mip, interrupts.mie, interrupts.vsip, interrupts.vsie,
+    timer.compare, timer.floor, timer.ceiling, timer.writes, timer.armed, timer.first, timer.last,
+    reservation.host, reservation.size, reservation.value,
+}
