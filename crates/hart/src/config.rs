@@ -1,4 +1,4 @@
-//! What a hart is: its extensions, its options and the price of its work.
+//! Configuration of a hart: extensions, options and the cost model.
 
 use serde::{Deserialize, Serialize};
 
@@ -48,7 +48,8 @@ pub struct CostModel {
 }
 
 impl Default for CostModel {
-    /// One cycle for everything a pipeline retires each cycle: for tests and `exec` without a machine.
+    /// One cycle for everything a pipeline retires each cycle: for tests and `exec` without a
+    /// machine.
     fn default() -> Self {
         Self {
             simple: 1,

@@ -1,4 +1,4 @@
-//! The hart itself: its parts, and what everybody may ask it.
+//! The hart: its parts and its public state.
 
 use trapless_isa::cause::exception;
 use trapless_isa::csr::status;
@@ -22,7 +22,8 @@ use crate::syndrome::{Fault, Syndrome};
 /// One hart.
 #[repr(C)]
 pub struct Hart {
-    /// Registers and what else compiled code uses. First: a pointer to it is one to the hart.
+    /// Registers and other state that compiled code uses. It is the first field, so that a pointer
+    /// to it is one to the hart.
     pub(crate) state: Context,
     /// The other CSRs.
     pub(crate) csr: Csrs,
@@ -34,7 +35,7 @@ pub struct Hart {
     pub(crate) ram: Ram,
     pub(crate) config: HartConfig,
     pub(crate) id: usize,
-    /// Of the exception under way.
+    /// Of the exception being raised.
     pub(crate) syndrome: Syndrome,
     pub(crate) inputs: Inputs,
     pub(crate) timers: Timers,
@@ -66,7 +67,8 @@ impl Hart {
         // As the platform's boot ROM leaves it: firmware keeps bits that it does not know.
         hart.csr.mstateen[0] = hart.stateen_custom();
         if hart.has_aia() {
-            // Interrupts beside `mip` are all enabled: `vsip` holds what is both pending and enabled.
+            // Interrupts beside `mip` are all enabled: `vsip` holds what is both pending and
+            // enabled.
             hart.state.interrupts.vsie = u64::MAX;
         }
         hart.select_contexts();
@@ -78,7 +80,7 @@ impl Hart {
         self.id
     }
 
-    /// Lets the hart tell `meter` what it does.
+    /// Reports activity to `meter`.
     pub fn set_meter(&mut self, meter: &Meter) {
         self.watch.meter = meter.clone();
     }
@@ -88,8 +90,8 @@ impl Hart {
         self.state.cycles
     }
 
-    /// For observers: virtual time in cycles at the end of the instruction under way, while
-    /// [`now`](Self::now) has the price of the whole block in it.
+    /// For observers: virtual time in cycles at the end of the current instruction;
+    /// [`now`](Self::now) includes the price of the whole block.
     pub fn instruction_time(&self) -> u64 {
         self.state.cycles - self.watch.ahead
     }
@@ -109,7 +111,7 @@ impl Hart {
         self.watch.hfences
     }
 
-    /// What this hart's engine did.
+    /// Statistics of this hart's engine.
     #[must_use]
     pub fn statistics(&self) -> HartStatistics {
         HartStatistics {
@@ -124,7 +126,8 @@ impl Hart {
     }
 
     /// Earliest virtual time in cycles at which this hart's own comparators or its last known
-    /// [`Lines::deadline`](trapless_isa::port::Lines::deadline) can end its wait; `u64::MAX` if only an outside event can.
+    /// [`Lines::deadline`](trapless_isa::port::Lines::deadline) can end its wait; `u64::MAX` if
+    /// only an outside event can.
     pub fn wake_time(&self) -> u64 {
         self.timers
             .deadline(self.state.cycles)
@@ -141,8 +144,7 @@ impl Hart {
         self.state.pc
     }
 
-    /// Sets the program counter; for loaders and debuggers. Elsewhere than in its `wfi` a hart does
-    /// not wait.
+    /// Sets the program counter; for loaders and debuggers. Moving it ends a wait in `wfi`.
     pub fn set_pc(&mut self, pc: u64) {
         let pc = pc & self.pc_mask();
         self.turn.waiting &= pc == self.state.pc;
@@ -175,7 +177,7 @@ impl Hart {
         self.state.f[index & 31] = value;
     }
 
-    /// What the hart is.
+    /// Configuration of the hart.
     pub fn config(&self) -> &HartConfig {
         &self.config
     }
@@ -193,13 +195,13 @@ impl Hart {
         }
     }
 
-    /// Makes the hart look up at the end of the current block.
+    /// Makes the run loop attend at the end of the current block.
     #[inline]
     pub(crate) fn attention(&mut self) {
         self.state.limit = 0;
     }
 
-    /// Makes the hart look up at the end of the current block if an interrupt can be taken now.
+    /// Makes the run loop attend at the end of the current block if an interrupt can be taken now.
     #[inline]
     pub(crate) fn recheck(&mut self) {
         if self.state.interrupts.enabled_pending() && self.pending_interrupt().is_some() {
@@ -213,7 +215,8 @@ impl Hart {
         self.attention();
     }
 
-    /// Whether floating-point instructions are legal: FS on in every status register that counts.
+    /// Whether floating-point instructions are legal: FS is on in every status register that
+    /// applies.
     #[inline]
     pub(crate) fn fp_enabled(&self) -> bool {
         self.csr.mstatus & status::FS != 0

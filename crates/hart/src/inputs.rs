@@ -22,7 +22,7 @@ impl Inputs {
         }
     }
 
-    /// A run begins: asks the platform what it wants to know, and whether inputs have changed.
+    /// Begins a run: asks the platform which notices it wants, and whether inputs have changed.
     pub fn begin(&mut self, hart: usize, plat: &dyn Platform) {
         self.watched = plat.wants_mode_changes();
         self.sums_timer_sets = plat.sums_timer_sets();
@@ -40,8 +40,8 @@ impl Inputs {
         self.stale = true;
     }
 
-    /// Reads them again if they may have changed. Whether it did; `pulse` and `arrived` are for the caller to
-    /// take then.
+    /// Reads the inputs again if they may have changed, and returns whether it did. The caller then
+    /// takes over `pulse` and `arrived`, which are handed over once.
     pub fn update(&mut self, hart: usize, now: u64, plat: &mut dyn Platform) -> bool {
         if !self.stale && now < self.lines.deadline {
             return false;
@@ -51,7 +51,7 @@ impl Inputs {
         true
     }
 
-    /// The interrupt architecture wants to know of mode changes.
+    /// Whether the interrupt architecture wants to know of mode changes.
     pub fn watched(&self) -> bool {
         self.watched
     }

@@ -14,6 +14,9 @@
 //! ```
 //!
 //! A hart knows RAM and the trait [`platform::Platform`], and no device.
+//!
+//! Comments cite the unprivileged and privileged specifications of edition 20240411 by section name. Terms of this
+//! project's own are in `docs/glossary.md`.
 
 mod code;
 mod config;

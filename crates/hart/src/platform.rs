@@ -52,14 +52,14 @@ pub trait Platform {
         Err(CsrFault::Illegal)
     }
 
-    /// Whether [`csr`](Self::csr) would answer HS-mode at this address: decides between illegal- and
-    /// virtual-instruction exceptions for V=1.
+    /// Whether [`csr`](Self::csr) would answer HS-mode at this address: decides between illegal-
+    /// and virtual-instruction exceptions for V=1.
     fn has_csr(&self, csr: u16) -> bool {
         let _ = csr;
         false
     }
 
-    /// Accesses an interrupt file of the hart's IMSIC. Reading has no effects.
+    /// Accesses an interrupt file of the hart's IMSIC. Reading has no side effects.
     ///
     /// # Errors
     /// [`NoFile`] if there is none.
@@ -69,19 +69,20 @@ pub trait Platform {
     }
 
     /// Interrupt inputs of `hart` at time `now`. The hart calls this at the start of a run, after
-    /// each of its own [`store`](Self::store), [`load`](Self::load) and [`csr`](Self::csr) calls and
-    /// when `now` reaches the deadline it was given last. `pulse` bits are handed over once.
+    /// each of its own [`store`](Self::store), [`load`](Self::load) and [`csr`](Self::csr) calls
+    /// and when `now` reaches the deadline it was given last. `pulse` bits are handed over once.
     fn lines(&mut self, hart: usize, now: u64) -> Lines;
 
-    /// Whether [`lines`](Self::lines) may answer something else than last time, although the deadline it gave
-    /// has not come: somebody else changed them. Asked at the start of a run.
+    /// Whether [`lines`](Self::lines) may answer differently than last time although its deadline
+    /// has not come, because somebody else changed them. Asked at the start of a run.
     fn lines_changed(&self, hart: usize) -> bool {
         let _ = hart;
         true
     }
 
-    /// The hart changed mode or VMID; called only if [`wants_mode_changes`](Self::wants_mode_changes).
-    /// Afterwards the hart asks for its [`lines`](Self::lines) again.
+    /// The hart changed mode or VMID; called only if
+    /// [`wants_mode_changes`](Self::wants_mode_changes). Afterwards the hart asks for its
+    /// [`lines`](Self::lines) again.
     fn mode_changed(&mut self, hart: usize, now: u64, mode: Mode, vmid: u16) {
         let _ = (hart, now, mode, vmid);
     }
@@ -91,8 +92,8 @@ pub trait Platform {
         false
     }
 
-    /// M-mode wrote PMP registers of `hart`: for those who access memory on behalf of its lower modes. After
-    /// reset these may access nothing.
+    /// M-mode wrote PMP registers of `hart`. For platform parts that access memory on behalf of
+    /// lower modes, which may access nothing after reset.
     fn protection_changed(&mut self, hart: usize, pmp: &Pmp) {
         let _ = (hart, pmp);
     }
@@ -102,13 +103,13 @@ pub trait Platform {
         false
     }
 
-    /// Whether [`record_timer_sets`](Self::record_timer_sets) may stand for single events. Asked at the start
-    /// of a run.
+    /// Whether the platform accepts [`record_timer_sets`](Self::record_timer_sets) in place of
+    /// single events. Asked at the start of a run.
     fn sums_timer_sets(&self) -> bool {
         false
     }
 
-    /// Receives writes of a guest's timer as a sum.
+    /// Receives several writes of a guest's timer at once.
     fn record_timer_sets(&mut self, sets: &TimerSets) {
         let _ = sets;
     }

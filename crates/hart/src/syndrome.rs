@@ -1,4 +1,4 @@
-//! What an exception tells the handler.
+//! What an exception reports to its handler.
 
 use trapless_isa::Inst;
 

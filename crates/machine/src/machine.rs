@@ -171,8 +171,8 @@ impl Machine {
         })
     }
 
-    /// Lets `listener` have the text of each block of guest code that is compiled from now on; `false`: this machine
-    /// has no compiler.
+    /// Sends a listing of each block compiled from now on to `listener`; `false`: this machine has no
+    /// compiler.
     pub fn list_code(&mut self, listener: Box<dyn FnMut(&str) + Send>) -> bool {
         self.code.list_code(&self.ram, listener)
     }

@@ -8,13 +8,13 @@ use trapless_jit::{PARCELS, Source};
 use crate::memory::address::PageIndex;
 use crate::memory::huge;
 
-/// Blocks, and pages with code, for which there is room in one piece of memory; more are moved as they come.
+/// Blocks, and pages with code, that memory is reserved for; beyond that, vectors are reallocated.
 const BLOCKS: usize = 1 << 20;
 const TABLES: usize = 1 << 14;
-/// Instructions and blocks for each page of RAM that there is room for: most pages hold no code.
+/// Instructions and blocks reserved per page of RAM: most pages hold no code.
 const ROOM: usize = 64;
 
-/// A run of instructions that is entered at its start only.
+/// A basic block: entered at its first instruction only.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Block {
     first: u32,
@@ -22,12 +22,12 @@ pub(crate) struct Block {
     pub len: u32,
     /// Static price in cycles.
     pub cost: u32,
-    /// Page of RAM that it is in; `None`: an instruction across pages, wherever it is.
+    /// Page of RAM that it is in; `None` for a crossing.
     page: Option<PageIndex>,
 }
 
 impl Block {
-    /// No instructions.
+    /// A block without instructions.
     pub const EMPTY: Self = Self {
         first: 0,
         len: 0,
@@ -36,7 +36,7 @@ impl Block {
     };
 }
 
-/// Blocks and their instructions. Blocks are known by their index.
+/// Blocks, by index, and their instructions.
 pub(crate) struct Blocks {
     insts: Vec<Inst>,
     blocks: Vec<Block>,
@@ -44,10 +44,10 @@ pub(crate) struct Blocks {
     pages: Vec<u32>,
     /// Per page and parcel: 1 + index into `blocks`, or 0.
     tables: Vec<Table>,
-    /// Blocks of instructions across pages, by their bits.
+    /// Blocks of crossings, by the bits of the instruction.
     crossings: BTreeMap<u32, u32>,
-    /// Their instructions, apart from the others: an engine that has no such blocks must run out of room at
-    /// the same time.
+    /// Their instructions, counted apart from the others: an engine without such blocks must run
+    /// out of room at the same time.
     crossing_insts: Vec<Inst>,
 }
 
@@ -60,7 +60,7 @@ struct Table {
 }
 
 impl Blocks {
-    /// None, for RAM of so many pages and up to `instructions` instructions.
+    /// No blocks, for RAM of `pages` pages and up to `instructions` instructions.
     pub fn new(pages: usize, instructions: usize) -> Self {
         let room = |most: usize| most.min(pages * ROOM);
         Self {
@@ -78,12 +78,12 @@ impl Blocks {
         self.pages.len()
     }
 
-    /// Blocks for which there is room in one piece of memory.
+    /// Blocks that memory is reserved for.
     pub fn room(&self) -> usize {
         self.blocks.capacity()
     }
 
-    /// Instructions in blocks of one page.
+    /// Instructions in all blocks but crossings.
     pub fn instructions(&self) -> usize {
         self.insts.len()
     }
@@ -94,13 +94,13 @@ impl Blocks {
         self.blocks[index as usize]
     }
 
-    /// The instructions of a block that is in one page.
+    /// The instructions of a block other than a crossing.
     #[inline(always)]
     pub fn insts(&self, block: &Block) -> &[Inst] {
         &self.insts[block.first as usize..][..block.len as usize]
     }
 
-    /// The instructions of a block, or the one across pages that it is.
+    /// The instructions of a block, which may be a crossing.
     pub fn any_insts(&self, block: &Block) -> &[Inst] {
         match block.page {
             Some(_) => self.insts(block),
@@ -135,8 +135,8 @@ impl Blocks {
         self.pages[page.index()] != 0
     }
 
-    /// Whether a page has, or had, blocks and was last compared with memory before `content`; it counts as
-    /// compared from now on.
+    /// Whether a page has, or had, blocks that were last compared with memory when the content had
+    /// another number; marks them as compared at `content`.
     #[inline]
     pub fn outdated(&mut self, page: PageIndex, content: u32) -> bool {
         let Some(table) = self.table_mut(page) else {
@@ -152,13 +152,13 @@ impl Blocks {
         }
     }
 
-    /// The instruction of a block under way.
+    /// Appends an instruction of the block that is being decoded.
     pub fn push_inst(&mut self, inst: Inst) {
         self.insts.push(inst);
     }
 
-    /// Makes a block of the instructions from `first` on, for an offset of a page that is as memory is at
-    /// `content`. Returns its index.
+    /// Makes a block of the instructions from `first` on, which begins at an offset of a page and
+    /// agrees with memory at `content`. Returns its index.
     pub fn push(
         &mut self,
         first: usize,
@@ -187,17 +187,17 @@ impl Blocks {
         index
     }
 
-    /// Block of the instruction across pages with these bits.
+    /// The crossing with these bits.
     pub fn crossing(&self, raw: u32) -> Option<u32> {
         self.crossings.get(&raw).copied()
     }
 
-    /// Instructions across pages.
+    /// Number of crossings.
     pub fn crossings(&self) -> usize {
         self.crossing_insts.len()
     }
 
-    /// Makes a block of an instruction across pages. Returns its index.
+    /// Makes a crossing. Returns its index.
     pub fn push_crossing(&mut self, inst: Inst, cost: u32) -> u32 {
         let index = self.blocks.len() as u32;
         self.blocks.push(Block {
@@ -211,7 +211,7 @@ impl Blocks {
         index
     }
 
-    /// Page of a block; `None` for an instruction across pages.
+    /// Page of a block; `None` for a crossing.
     pub fn page(&self, index: u32) -> Option<PageIndex> {
         self.block(index).page
     }

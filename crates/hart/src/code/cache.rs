@@ -1,9 +1,9 @@
 //! Decoded and compiled blocks, shared by the harts and the engines of a machine.
 //!
-//! A block is keyed by the physical address of its first instruction, so that it survives every
-//! change of translation. `fence.i` compares the blocks of pages that harts have written since the last
-//! one ([`CodePages`](crate::memory::code_pages::CodePages)) with memory. If a device may have written anything,
-//! the blocks of a page are compared before any of them runs again.
+//! A block is keyed by the physical address of its first instruction and so survives every change
+//! of translation. `fence.i` compares the blocks of pages that harts have written since the last
+//! one ([`CodePages`](crate::memory::code_pages::CodePages)) with memory. If a device may have
+//! written anything, the blocks of a page are compared before any of them runs again.
 
 use trapless_isa::inst::Inst;
 use trapless_jit::{Code, CodeListener, Jit, Site};
@@ -20,17 +20,17 @@ use crate::observe::activity::{Activity, Meter};
 
 /// Most instructions in one block.
 pub const MAX_BLOCK: usize = 64;
-/// Instructions across pages that are compiled before the others are left to the interpreter.
+/// Most crossings that are compiled; others are left to the interpreter.
 const CROSSINGS: usize = 1 << 16;
 
-/// How much a [`CodeCache`] holds. When there is no room for more, everything is dropped and made again as it
-/// is needed.
+/// Capacity of a [`CodeCache`]. When it is full, everything is dropped and decoded or compiled
+/// again on demand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CodeLimits {
-    /// Decoded instructions, at least [`MAX_BLOCK`]. Dropping them is like a `fence.i`: whoever compares runs
-    /// of programs that patch themselves without one needs the same limit in both.
+    /// Decoded instructions, at least [`MAX_BLOCK`]. Dropping them has the effect of a `fence.i`:
+    /// runs of programs that patch themselves without one are comparable only at the same limit.
     pub instructions: usize,
-    /// Bytes of compiled code. With few of them, blocks that are too long are interpreted.
+    /// Bytes of compiled code. Blocks that do not fit even into an empty buffer are interpreted.
     pub compiled: usize,
 }
 
@@ -48,7 +48,7 @@ pub struct CodeCache {
     blocks: Blocks,
     decoder: Decoder,
     cost: CostModel,
-    /// Counts the times that any page may have been written.
+    /// Number of times that any page may have been written unseen.
     content: u32,
     epoch: u32,
     changes: Changes,
@@ -76,7 +76,7 @@ impl CodeCache {
         }
     }
 
-    /// Sets how much it holds. To be called before `compile` and before any hart runs.
+    /// Sets the capacity. To be called before `compile` and before any hart runs.
     pub fn set_limits(&mut self, limits: CodeLimits) {
         self.limits = CodeLimits {
             instructions: limits.instructions.max(MAX_BLOCK),
@@ -84,7 +84,7 @@ impl CodeCache {
         };
     }
 
-    /// Lets the cache tell `meter` what it does.
+    /// Reports activity to `meter`.
     pub fn set_meter(&mut self, meter: &Meter) {
         self.meter = meter.clone();
     }
@@ -94,14 +94,14 @@ impl CodeCache {
         &self.cost
     }
 
-    /// Lets blocks be compiled after they ran `hot` times by what `jit` makes for so many bytes of code, if it
-    /// makes something. Returns whether it does.
+    /// Enables compilation of blocks that ran `hot` times, by the compiler that `jit` makes for a
+    /// capacity in bytes. Returns whether it made one.
     pub(crate) fn set_compiler(
         &mut self,
         hot: u32,
         jit: impl FnOnce(usize) -> Option<Jit>,
     ) -> bool {
-        // Without C, jumps have to be checked for misaligned targets, which compiled code does not do.
+        // Without C, jumps must check for misaligned targets, which compiled code does not.
         if self.decoder.compressed() {
             let (room, pages) = (self.blocks.room(), self.blocks.pages());
             let jit = jit(self.limits.compiled);
@@ -110,9 +110,9 @@ impl CodeCache {
         self.compiled.is_some()
     }
 
-    /// Lets `listener` have the text of each block compiled from now on: instructions of the guest by physical
-    /// address, and code of the host. The same program gives the same text in every run. `false`: there is no
-    /// compiler.
+    /// Sends a listing of each block compiled from now on to `listener`: guest instructions by
+    /// physical address, and host code. It is the same in every run of a program. `false`: there is
+    /// no compiler.
     pub fn list_code(&mut self, ram: &Ram, listener: CodeListener) -> bool {
         match &mut self.compiled {
             Some(compiled) => {
@@ -128,14 +128,14 @@ impl CodeCache {
         self.compiled.as_ref()
     }
 
-    /// Code of block `index`, whose first instruction is at `offset` of its page, if it is worth
-    /// compiling by now. `None` if it is to be interpreted.
+    /// Code of block `index`, whose first instruction is at `offset` of its page; compiled now if
+    /// it is hot. `None`: it is to be interpreted.
     pub(crate) fn compiled_block(&mut self, index: u32, offset: u32) -> Option<Code> {
         let compiled = self.compiled.as_mut()?;
         compiled.block(&self.blocks, index, offset, &self.meter)
     }
 
-    /// Code of the instruction across pages with these bits, if it is worth compiling by now.
+    /// Code of the crossing with these bits; compiled now if it is hot.
     pub(crate) fn compiled_crossing(&mut self, raw: u32) -> Option<Code> {
         self.compiled.as_ref()?;
         let index = match self.blocks.crossing(raw) {
@@ -149,7 +149,7 @@ impl CodeCache {
         self.compiled_block(index, 0xFFE)
     }
 
-    /// Connects a jump of compiled code with its target.
+    /// Links a jump of compiled code to its target.
     pub(crate) fn link(&mut self, site: Site, target: Code) {
         if let Some(compiled) = &mut self.compiled {
             compiled.link(site, target);
@@ -171,7 +171,7 @@ impl CodeCache {
         }
     }
 
-    /// What is remembered of where blocks are does not hold any more.
+    /// Invalidates what harts and tables know of the addresses of blocks.
     fn forget_places(&mut self) {
         self.epoch = self.epoch.wrapping_add(1).max(1);
         if let Some(compiled) = &mut self.compiled {
@@ -179,18 +179,18 @@ impl CodeCache {
         }
     }
 
-    /// How many times blocks of some page were dropped.
+    /// Number of changes: times that blocks of some page were dropped.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.count()
     }
 
-    /// The pages that were dropped since there were `seen` changes; `None` if they are not remembered.
+    /// Changes after the first `seen`; `None` if some of them are not kept any more.
     pub(crate) fn changed_since(&self, seen: u64) -> Option<&[Change]> {
         self.changes.since(seen)
     }
 
-    /// Drops the blocks of a page that differ from memory, and then all its compiled code, which may lead to
-    /// them.
+    /// Drops the blocks of a page that differ from memory; if there are any, also all compiled code
+    /// of the page, since blocks of a page are linked.
     fn compare_page(&mut self, ram: &Ram, page: PageIndex) {
         if !self.blocks.has_table(page) {
             return;
@@ -226,18 +226,18 @@ impl CodeCache {
         self.forget_places();
     }
 
-    /// Current epoch; a remembered block is good while it stays the same and its page is not among
-    /// [`changed_since`](Self::changed_since).
+    /// Current epoch. A block that a hart has cached is valid while the epoch stays the same and
+    /// its page is not among [`changed_since`](Self::changed_since).
     pub(crate) fn epoch(&self) -> u32 {
         self.epoch
     }
 
-    /// The instructions of a block, or the one across pages that it is.
+    /// The instructions of a block, which may be a crossing.
     pub(crate) fn any_insts(&self, block: &Block) -> &[Inst] {
         self.blocks.any_insts(block)
     }
 
-    /// The instructions of a block that is in one page.
+    /// The instructions of a block other than a crossing.
     #[inline(always)]
     pub(crate) fn insts(&self, block: &Block) -> &[Inst] {
         self.blocks.insts(block)
@@ -249,16 +249,16 @@ impl CodeCache {
         self.blocks.block(index)
     }
 
-    /// Decodes an instruction that no block holds.
+    /// Decodes an instruction outside blocks.
     pub(crate) fn single(&mut self, raw: u32) -> Inst {
         self.decoder.single(raw)
     }
 
-    /// Index of the block at physical address `pa`, decoded if necessary. `pa` is in RAM and its first
-    /// instruction does not cross the page; `None` if it does.
+    /// Index of the block at physical address `pa` in RAM, decoded if necessary; `None` if its
+    /// first instruction is a crossing.
     pub(crate) fn find(&mut self, ram: &Ram, pa: u64) -> Option<u32> {
         let page = ram.page_at(pa);
-        // All of the page at once: its blocks are linked.
+        // The whole page is compared: its blocks are linked.
         if self.blocks.outdated(page, self.content) {
             self.compare_page(ram, page);
         }
@@ -284,7 +284,7 @@ impl CodeCache {
     #[cold]
     fn build(&mut self, ram: &Ram, pa: u64, page: PageIndex) -> Option<u32> {
         if pa & 0xFFF == 0xFFE && ram.load(pa, 2)? & 3 == 3 {
-            // Nothing is dropped for an instruction across pages: not every engine looks it up each time.
+            // A crossing must not drop anything: not every engine looks it up each time.
             return None;
         }
         if self.blocks.instructions() + MAX_BLOCK > self.limits.instructions {
@@ -322,7 +322,7 @@ impl CodeCache {
         Some(index)
     }
 
-    /// What this cache did.
+    /// Statistics of this cache.
     #[must_use]
     pub fn statistics(&self) -> CodeStatistics {
         let mut statistics = self.counts;
@@ -340,8 +340,8 @@ mod tests {
 
     const RAM: u64 = 0x8000_0000;
 
-    /// An engine that has compiled such an instruction does not look it up, and has to run out of room at the same
-    /// time as one that does.
+    /// An engine that has compiled a crossing does not look it up, but must run out of room at the
+    /// same time as one that does.
     #[test]
     fn an_instruction_across_pages_needs_no_room() {
         let ram = Ram::new(RAM, 1 << 20).unwrap();

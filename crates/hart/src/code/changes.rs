@@ -1,8 +1,8 @@
-//! Pages whose blocks were dropped, for harts that remember blocks to catch up with.
+//! A short log of pages whose blocks were dropped. Harts that remember blocks read it to catch up.
 
 use crate::memory::address::PageIndex;
 
-/// Changed pages that are remembered.
+/// Entries kept.
 const KEPT: usize = 64;
 
 /// A page whose blocks were dropped.
@@ -10,11 +10,11 @@ const KEPT: usize = 64;
 pub(crate) struct Change {
     /// The page.
     pub page: PageIndex,
-    /// Where in it blocks were, in bytes from its start.
+    /// Offsets of the blocks that it had, in bytes.
     pub offsets: Vec<u16>,
 }
 
-/// The last changes of a machine.
+/// The latest changes of a machine's code.
 #[derive(Default)]
 pub(crate) struct Changes {
     last: Vec<Change>,
@@ -22,13 +22,13 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// How many there were ever.
+    /// Number of changes so far.
     #[inline]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Those after the first `seen`; `None` if they are not all remembered.
+    /// Changes after the first `seen`; `None` if some of them are not kept any more.
     pub fn since(&self, seen: u64) -> Option<&[Change]> {
         let missed = (self.count - seen) as usize;
         let first = self.last.len().checked_sub(missed)?;

@@ -1,4 +1,4 @@
-//! Which blocks are compiled, and when: those that ran often, some at once.
+//! Decides which blocks are compiled, and when: those that ran often, in batches.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::memory::address::PageIndex;
 use crate::memory::huge;
 use crate::observe::activity::{Activity, Meter};
 
-/// Runs of a block after which compiling it pays.
+/// Runs of a block after which it is compiled by default.
 pub const HOT: u32 = 8;
 
-/// Blocks that are compiled together.
+/// Blocks of a batch.
 const BATCH: usize = 16;
 
 /// Compiled blocks of a machine.
@@ -22,13 +22,13 @@ pub(crate) struct Compiled {
     pub jit: Jit,
     /// By number of the block.
     blocks: Vec<State>,
-    /// Where the code is by address.
+    /// Code by page and offset.
     pub tables: Arc<CodeTables>,
     /// Runs of a block that are interpreted before it is compiled.
     hot: u32,
-    /// Blocks that have run so often.
+    /// Hot blocks that wait for a batch.
     waiting: Vec<Waiting>,
-    /// Blocks compiled, bytes of code of those that have been dropped, and how often they were.
+    /// Blocks compiled, bytes of code dropped, and resets.
     compiled: u64,
     dropped: u64,
     resets: u64,
@@ -43,14 +43,14 @@ struct Waiting {
 
 #[derive(Clone, Copy)]
 enum State {
-    /// Interpreted so often.
+    /// Number of interpreted runs.
     Cold(u32),
     Hot(Code),
 }
 
 impl Compiled {
-    /// Compiles by `jit`, on a machine with so many pages of RAM; there is room for `room` blocks in one piece of
-    /// memory.
+    /// Compiles with `jit` on a machine with `pages` pages of RAM, and reserves memory for `room`
+    /// blocks.
     pub fn new(jit: Jit, hot: u32, room: usize, pages: usize) -> Self {
         Self {
             jit,
@@ -64,9 +64,9 @@ impl Compiled {
         }
     }
 
-    /// Code of block `index`, which is at `offset` of its page, if it is compiled. Counts a run of it if it
-    /// is not; what has run often enough is compiled when there is a batch of it, or when it has waited for
-    /// as many runs again: having the kernel write code takes as long as compiling a block.
+    /// Code of block `index`, which is at `offset` of its page, if it is compiled; else counts a
+    /// run. Hot blocks are compiled once there is a batch of them, or after waiting for as many
+    /// runs again: writing code through the kernel takes as long as compiling a block.
     pub fn block(
         &mut self,
         decoded: &Blocks,
@@ -109,7 +109,7 @@ impl Compiled {
         }
     }
 
-    /// Lets jumps from elsewhere find code.
+    /// Enters code in the tables, for jumps from other pages.
     pub fn note(&self, page: Option<PageIndex>, offset: u32, code: Code) {
         if let Some(page) = page {
             self.tables.set(page, offset, self.jit.offset(code));
@@ -125,7 +125,7 @@ impl Compiled {
         });
     }
 
-    /// Compiles what waits for it; `false` if there is no room.
+    /// Compiles the waiting blocks; `false` if there is no room.
     fn compile_waiting(&mut self, decoded: &Blocks) -> bool {
         let source = |waiting: &Waiting| decoded.source(waiting.index, waiting.offset);
         let mut sources: Vec<Source<'_>> = self.waiting.iter().map(source).collect();
@@ -149,12 +149,12 @@ impl Compiled {
         true
     }
 
-    /// Connects a jump of compiled code with its target.
+    /// Links a jump of compiled code to its target.
     pub fn link(&mut self, site: Site, target: Code) {
         self.jit.link(site, target);
     }
 
-    /// Forgets the code of `blocks`, which are all of their page. What has run often will soon be compiled
+    /// Forgets the code of `blocks`, which are all blocks of `page`. Hot ones will soon be compiled
     /// again.
     pub fn drop_page(&mut self, page: PageIndex, blocks: impl Iterator<Item = u32>) {
         for index in blocks {
@@ -166,7 +166,7 @@ impl Compiled {
         self.tables.forget(page);
     }
 
-    /// Pages have to be looked at before any of their blocks runs again.
+    /// Empties the tables, so that pages are validated before any of their blocks runs again.
     pub fn forget_places(&mut self) {
         for waiting in self.waiting.drain(..) {
             self.blocks[waiting.index as usize] = State::Cold(0);
@@ -174,7 +174,7 @@ impl Compiled {
         self.tables.forget_all();
     }
 
-    /// Adds what it did.
+    /// Fills in the compiler's part of the statistics.
     pub fn count(&self, statistics: &mut CodeStatistics) {
         let held = self.jit.size() as u64;
         statistics.blocks_compiled = self.compiled;

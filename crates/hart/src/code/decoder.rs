@@ -1,17 +1,17 @@
-//! From instruction bits to what the engines execute, for harts with certain extensions.
+//! Decodes instructions for execution, for harts with given extensions.
 
 use trapless_isa::decode::decode;
 use trapless_isa::inst::{Ext, Format, Inst, NO_REG, Op};
 
 use crate::config::Extensions;
 
-/// Instructions that no block holds which are kept decoded.
+/// Decoded instructions outside blocks that are cached.
 const SINGLES: usize = 1024;
 
 /// Decodes instructions.
 pub(crate) struct Decoder {
     extensions: Extensions,
-    /// Instructions that no block holds, as decoded last, by a hash of their bits.
+    /// Cache of decoded instructions outside blocks, by a hash of their bits.
     singles: Vec<Inst>,
 }
 
@@ -29,7 +29,7 @@ impl Decoder {
         self.extensions.c
     }
 
-    /// Decodes an instruction that no block holds.
+    /// Decodes an instruction outside blocks.
     pub fn single(&mut self, raw: u32) -> Inst {
         if self.singles.is_empty() {
             self.singles = vec![self.decode(0); SINGLES];
@@ -41,7 +41,8 @@ impl Decoder {
         self.singles[slot]
     }
 
-    /// Decodes for execution: absent extensions become illegal, `x0` as destination a scratch slot.
+    /// Decodes for execution: instructions of absent extensions become illegal, and a destination
+    /// `x0` becomes [`NO_REG`].
     pub fn decode(&self, raw: u32) -> Inst {
         let mut inst = decode(raw);
         if !self.present(&inst) {

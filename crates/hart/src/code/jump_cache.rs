@@ -1,5 +1,5 @@
-//! Remembers blocks by virtual program counter, so that most lookups of the interpreter touch neither the code
-//! cache's tables nor physical addresses.
+//! Caches blocks by virtual program counter, so that most lookups of the interpreter need no
+//! physical address.
 
 use trapless_jit::FetchEntry;
 
@@ -7,14 +7,14 @@ use super::block::Block;
 use crate::memory::address::HostAddr;
 
 const JUMPS: usize = 4096;
-/// No program counter: they are even.
+/// Not a program counter: those are even.
 const NOWHERE: u64 = 1;
 
 #[derive(Clone, Copy)]
 struct Jump {
     pc: u64,
-    /// Of the fetch TLB's entry, which must still be there: that alone decides when a fetch walks
-    /// the page tables.
+    /// Of the fetch TLB's entry, which must still be present: it alone decides when a fetch walks
+    /// page tables.
     addend: u64,
     /// Epoch of the code cache.
     epoch: u32,
@@ -43,7 +43,7 @@ impl JumpCache {
         (pc >> 1) as usize & (JUMPS - 1)
     }
 
-    /// The block at `pc`, if it was found with the same TLB entry in the same epoch.
+    /// The block at `pc`, if it was cached with the same TLB entry in the same epoch.
     #[inline(always)]
     pub fn get(&self, pc: u64, entry: &FetchEntry, epoch: u32) -> Option<Block> {
         let jump = &self.0[Self::slot(pc)];
@@ -54,7 +54,7 @@ impl JumpCache {
         known.then_some(jump.block)
     }
 
-    /// Remembers the block at `pc`.
+    /// Caches the block at `pc`.
     pub fn set(&mut self, pc: u64, entry: &FetchEntry, epoch: u32, block: Block) {
         self.0[Self::slot(pc)] = Jump {
             pc,
@@ -80,8 +80,8 @@ impl JumpCache {
     }
 }
 
-/// Places, in a cache of `size` entries by program counter / 2, of program counters with these offsets in their page:
-/// pages may be mapped anywhere.
+/// Slots, in a cache of `size` entries by program counter / 2, of all program counters with these
+/// page offsets: a page may be mapped anywhere.
 fn places(offsets: &[u16], size: usize) -> impl Iterator<Item = usize> {
     const PARCELS: usize = 4096 / 2;
     let starts = offsets.iter().map(|&offset| usize::from(offset) / 2);

@@ -1,8 +1,9 @@
-//! Where compiled code is, by physical address: what compiled code looks at when it leaves a page.
+//! Tables of compiled code by physical address, which compiled code reads when it leaves a page.
 //!
-//! Each page of RAM with compiled blocks has a table: for each of its parcels, the offset in the compiler's memory of
-//! the code that begins there, or 0. The entries of all fetch TLBs lead to the tables, so that harts, and programs that
-//! share a page, share what is known of it. A table is a cache: what it does not have is found by the page's blocks.
+//! Each page of RAM with compiled blocks has a table with an entry per parcel: the offset in the
+//! compiler's buffer of the code that begins there, or 0. Entries of all fetch TLBs point to the
+//! tables, so that harts, and programs that map the same page, share them. A table is a cache: on a
+//! miss, code is found through the blocks of the page.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -14,15 +15,16 @@ use crate::memory::huge;
 
 type Table = [AtomicU32; PARCELS];
 
-/// The table of all pages without compiled blocks.
+/// The empty table, shared by all pages without compiled blocks.
 static NO_CODE: Table = [const { AtomicU32::new(0) }; PARCELS];
 
-/// Tables that memory is asked for at once.
+/// Tables that are allocated together.
 const PIECE: usize = 512;
-/// Most pieces; when all tables are in use, everything is forgotten.
+/// Most such allocations; when all tables are in use, all are emptied.
 const PIECES: usize = 32;
 
-/// One machine's tables, shared by its harts; they take turns on one host thread. Memory of tables stays where it is.
+/// One machine's tables, shared by its harts, which take turns on one host thread. Tables never
+/// move in memory.
 pub(crate) struct CodeTables {
     /// Per page of RAM: 1 + number of its table, or 0.
     pages: Vec<AtomicU32>,
@@ -33,7 +35,7 @@ pub(crate) struct CodeTables {
 }
 
 impl CodeTables {
-    /// For RAM of so many pages.
+    /// For RAM of `pages` pages.
     pub fn new(pages: usize) -> Self {
         Self {
             pages: (0..pages).map(|_| AtomicU32::new(0)).collect(),
@@ -43,7 +45,8 @@ impl CodeTables {
         }
     }
 
-    /// Changes when tables get to belong to other pages: addresses of tables are not to be used any more.
+    /// Changes when tables are assigned to other pages: addresses of tables from before must not be
+    /// used any more.
     #[inline]
     pub fn version(&self) -> u32 {
         self.version.load(Relaxed)
@@ -55,7 +58,7 @@ impl CodeTables {
         self.pieces[number / PIECE].get()?.get(number % PIECE)
     }
 
-    /// Host address of the table of a page, or of the one without code.
+    /// Host address of the table of a page, or of the empty table.
     #[inline]
     pub fn address(&self, page: PageIndex) -> usize {
         self.table(page).unwrap_or(&NO_CODE).as_ptr() as usize
@@ -68,7 +71,7 @@ impl CodeTables {
         (code != 0).then_some(code)
     }
 
-    /// Notes the code for `offset` of a page.
+    /// Sets the code for `offset` of a page.
     pub fn set(&self, page: PageIndex, offset: u32, code: u32) {
         if self.table(page).is_none() {
             self.assign(page);
@@ -127,7 +130,7 @@ fn empty(table: &Table) {
     table.iter().for_each(|code| code.store(0, Relaxed));
 }
 
-/// Address of the table without code.
+/// Address of the empty table.
 #[inline]
 pub(crate) fn no_code() -> usize {
     NO_CODE.as_ptr() as usize

@@ -1,4 +1,4 @@
-//! What one hart remembers of the machine's code, and how it catches up with changes.
+//! What one hart caches of the machine's code, and how it catches up with changes.
 
 use std::sync::Arc;
 
@@ -13,17 +13,18 @@ use crate::memory::tlb::Tlb;
 pub(crate) struct CodeView {
     /// Blocks by virtual program counter.
     pub jumps: JumpCache,
-    /// [`CodePages::version`](crate::memory::code_pages::CodePages::version) that the TLB is up to date with.
+    /// [`CodePages::version`](crate::memory::code_pages::CodePages::version) that the TLB is up to
+    /// date with.
     stores: u32,
     /// [`CodeCache::changes`] that the jump cache is up to date with.
     changes: u64,
-    /// Where entries of the fetch TLB lead, and their version.
+    /// The tables that entries of the fetch TLB point to, and their version.
     tables: Option<Arc<CodeTables>>,
     tables_version: u32,
 }
 
 impl CodeView {
-    /// Nothing is known.
+    /// An empty view.
     pub fn new() -> Self {
         Self {
             jumps: JumpCache::new(),
@@ -40,13 +41,13 @@ impl CodeView {
         tables.map_or_else(no_code, |tables| tables.address(page))
     }
 
-    /// [`CodeTables::version`] of what entries of the fetch TLB lead to.
+    /// [`CodeTables::version`] of the tables that entries of the fetch TLB point to.
     pub fn tables_version(&self) -> u32 {
         self.tables_version
     }
 
-    /// Lets all entries of the fetch TLB lead nowhere if tables belong to other pages now. Returns the start of
-    /// compiled code then.
+    /// If tables were assigned to other pages, points all entries of the fetch TLB to the empty
+    /// table and returns the base address of compiled code.
     #[inline]
     pub fn renew_tables(&mut self, code: &CodeCache, tlb: &mut Tlb) -> Option<u64> {
         let compiled = code.compiled()?;
@@ -62,7 +63,7 @@ impl CodeView {
         Some(compiled.jit.base())
     }
 
-    /// Forgets where the blocks of pages were that have changed since the last look.
+    /// Forgets blocks in pages whose code was dropped since the last call.
     #[inline]
     pub fn forget_changed(&mut self, code: &CodeCache, ram: &Ram) {
         if code.changes() != self.changes {
@@ -83,7 +84,7 @@ impl CodeView {
         }
     }
 
-    /// Lets stores to pages that hold code since the last look take the slow path.
+    /// Makes stores to pages that have come to hold code since the last call take the slow path.
     #[inline]
     pub fn note_stores(&mut self, ram: &Ram, tlb: &mut Tlb) {
         let version = ram.code_pages().version();

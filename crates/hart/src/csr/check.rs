@@ -24,8 +24,8 @@ fn is_custom(addr: u16) -> bool {
 }
 
 impl Hart {
-    /// Whether the current mode may access a CSR (sections 2.1, 8.2 and 8.6.1 of the privileged
-    /// specification, "Virtual-instruction exception").
+    /// Whether the current mode may access a CSR (privileged specification, "CSR Address Mapping
+    /// Conventions" and "Virtual-Instruction Exception").
     pub(super) fn csr_check(
         &self,
         addr: u16,

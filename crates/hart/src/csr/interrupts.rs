@@ -1,4 +1,6 @@
-//! `mip`, `mie` and their views for HS and VS (sections 3.1.9, 12.1.3, 18.2.3 and 18.2.9).
+//! `mip`, `mie` and their views for HS and VS (privileged specification, "Machine Interrupt (mip
+//! and mie) Registers", "Supervisor Interrupt (sip and sie) Registers", "Hypervisor Interrupt
+//! (hvip, hip, and hie) Registers", "Virtual Supervisor Interrupt (vsip and vsie) Registers").
 
 use trapless_isa::cause::interrupt::{SEI, SGEI, SSI, STI, VSEI, VSSI, VSTI};
 use trapless_isa::csr::envcfg;
@@ -61,8 +63,8 @@ impl Hart {
         mip
     }
 
-    /// VS-level interrupts that only the guest is to see: what the host injects through `hvip`, and
-    /// the selected guest external interrupt.
+    /// VS-level interrupts that the guest alone sees: those injected through `hvip`, and the
+    /// selected guest external interrupt.
     fn guest_only(&self) -> u64 {
         let c = &self.csr;
         let vgein = c.hstatus >> 12 & 0x3F;
@@ -84,8 +86,8 @@ impl Hart {
         self.config.extensions.sstc && env & envcfg::STCE != 0
     }
 
-    /// Virtual time in cycles at which `vstimecmp` fires, 0 if it has at `now` (ticks), `u64::MAX` for
-    /// never.
+    /// Virtual time in cycles at which `vstimecmp` fires, 0 if it has at `now` (ticks), `u64::MAX`
+    /// for never.
     pub(crate) fn guest_timer_at(&self, now: u64) -> u64 {
         let c = &self.csr;
         if !self.config.extensions.h || !self.sstc(c.menvcfg & c.henvcfg) {
@@ -100,7 +102,7 @@ impl Hart {
             .saturating_mul(self.config.cycles_per_tick)
     }
 
-    /// Works out when the comparators fire, after anything that decides it was written.
+    /// Computes when the comparators fire, after a write to anything that decides it.
     pub(super) fn set_timers(&mut self) {
         let c = &self.csr;
         let at = |ticks: u64| ticks.saturating_mul(self.config.cycles_per_tick);
@@ -110,7 +112,7 @@ impl Hart {
             u64::MAX
         };
         let guest = self.guest_timer_at(self.time());
-        // Only an interrupt that comes or goes needs a look; else it is enough to know when to look.
+        // Attention is needed only if an interrupt comes or goes; otherwise the limit moves.
         if self.timers.set([host, guest], self.state.cycles) {
             self.attention();
         } else if self.state.limit != 0 {
@@ -118,7 +120,7 @@ impl Hart {
         }
     }
 
-    /// Local time in cycles at which the hart must look up next if nothing happens before.
+    /// Local time in cycles at which the run loop must attend next if nothing happens before.
     pub(crate) fn next_look(&self) -> u64 {
         let inputs = self.inputs.lines().deadline;
         self.turn
@@ -174,8 +176,8 @@ impl Hart {
         }
     }
 
-    /// `vsip` (at `hip` positions): only VSSIP is writable. If pending bits are separate, it lives in
-    /// the interrupt architecture.
+    /// `vsip` (at `hip` positions): only VSSIP is writable. If pending bits are separate, it lives
+    /// in the interrupt architecture.
     pub(super) fn write_vsip(&mut self, value: u64, plat: &mut dyn Platform) {
         let mask = self.vs_view() & bit(VSSI);
         self.write_hvip(value, mask);
@@ -189,7 +191,8 @@ impl Hart {
                 now: self.state.cycles,
                 op: CsrOp::Write((value & mask) >> 1),
             };
-            // An architecture without vCPU on this hart has nothing to write: `hvip` has it all.
+            // Refused if no vCPU of the architecture is on this hart: then `hvip` has all the
+            // state.
             let _ = plat.csr(&access);
             self.lines_changed();
         }
@@ -221,7 +224,7 @@ impl Hart {
         }
     }
 
-    /// The same; `None` if `vsie` has more than that.
+    /// As [`vsie_source`](Self::vsie_source); `None` if `vsie` has more bits than that.
     pub(crate) fn vsie_register(&self) -> Option<&u64> {
         (!self.has_aia()).then(|| self.vsie_source())
     }

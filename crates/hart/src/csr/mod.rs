@@ -2,10 +2,13 @@
 //!
 //! | module | subject |
 //! |---|---|
-//! | [`check`] | who may access what, and which exception says no |
+//! | [`check`] | access rights, and exceptions on refusal |
 //! | [`read`], [`write`] | the registers |
 //! | [`interrupts`] | the views of `mip` and `mie` |
-//! | [`plain`] | those that compiled code accesses itself |
+//! | [`plain`] | CSRs that compiled code accesses itself |
+//! | [`registers`] | their storage |
+//! | [`priority`] | default priorities of interrupts |
+//! | [`timers`] | when comparators fire |
 //! | [`aia`] | Smaia and Ssaia |
 //! | [`counters`] | cycle, instret, time, performance counters |
 
@@ -52,11 +55,11 @@ impl Hart {
         }
     }
 
-    /// An access to a CSR of the hart itself by the current mode. `None`: it is refused, or the CSR is
-    /// elsewhere or changes what a TLB context holds, and nothing has been done.
+    /// Access to one of the hart's own CSRs by the current mode. `None`, and nothing is done, if it
+    /// is refused, if the CSR is not the hart's, or if a write may drop TLB entries.
     pub(crate) fn own_csr(&mut self, addr: u16, op: CsrOp, plat: &mut dyn Platform) -> Option<u64> {
         if addr == csr::SSTATUS && self.mode.privilege() == Priv::S {
-            // Often written, and without further rights.
+            // Frequent, and without further access rights.
             return Some(self.change_sstatus(op));
         }
         self.csr_check(addr, op != CsrOp::Read, plat).ok()?;
@@ -86,7 +89,8 @@ impl Hart {
     fn change_csr(&mut self, target: u16, op: CsrOp, plat: &mut dyn Platform) -> Option<u64> {
         let old = self.csr_read(target)?;
         // Bits that interrupt hardware drives must not be copied into the software bits by a
-        // read-modify-write (privileged specification, section 3.1.9).
+        // read-modify-write (privileged specification, "Machine Interrupt (mip and mie)
+        // Registers").
         let base = match target {
             csr::MIP => old & !self.lines_only(),
             _ => old,
@@ -97,7 +101,7 @@ impl Hart {
         Some(old)
     }
 
-    /// The register that a supervisor CSR address reaches: its VS twin when V=1.
+    /// The register that a supervisor CSR address accesses: its VS counterpart when V=1.
     pub fn csr_alias(&self, addr: u16) -> u16 {
         let banked = matches!(
             addr,
@@ -139,7 +143,7 @@ impl Hart {
             op,
         };
         let value = plat.csr(&access)?;
-        // It lives in the interrupt architecture, as far away as a device.
+        // The CSR is in the interrupt architecture: the access is priced like that of a device.
         self.state.cycles += u64::from(self.config.cost.device);
         self.lines_changed();
         Ok(value)

@@ -1,5 +1,5 @@
-//! CSRs that compiled code accesses itself: what [`read`](super::read) and [`write`](super::write) do with
-//! them has no effects, and [`check`](super::check) has no condition but the mode and
+//! CSRs that compiled code accesses itself: [`read`](super::read) and [`write`](super::write) have
+//! no side effects on them, and [`check`](super::check) depends on nothing but the mode and
 //! [`Hart::plain_csrs_open`].
 
 use std::mem::offset_of;
@@ -96,7 +96,7 @@ pub(crate) fn plain_csrs(config: &HartConfig) -> Vec<(u16, PlainCsr)> {
             CsrWrite::Same(-1),
         ),
     ]);
-    // CBIE = 2 is reserved: values with the higher of its bits are left to the helper.
+    // CBIE = 2 is reserved: values with its higher bit are left to the helper.
     let blocks = envcfg::CBCFE | envcfg::CBZE | envcfg::CBIE;
     let (fields, refuse) = if extensions.zicbo {
         ((envcfg::FIOM | blocks) as i32, 2 << 4)

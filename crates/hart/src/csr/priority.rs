@@ -2,7 +2,8 @@
 
 use trapless_isa::cause::interrupt;
 
-/// Interrupts in order of decreasing priority (section 3.1.9, with the H extension's).
+/// Interrupts in order of decreasing priority (privileged specification, "Machine Interrupt (mip
+/// and mie) Registers" and "Hypervisor Interrupt (hvip, hip, and hie) Registers").
 const PRIORITY: [u64; 11] = [
     interrupt::MEI,
     interrupt::MSI,
@@ -17,7 +18,8 @@ const PRIORITY: [u64; 11] = [
     interrupt::LCOFI,
 ];
 
-/// Highest-priority interrupt in a set; numbers from 16 up come after the standard ones, lowest first.
+/// Highest-priority interrupt in a set; numbers from 16 up come after the standard ones, lowest
+/// first.
 pub(crate) fn first(pending: u64) -> Option<u64> {
     PRIORITY
         .into_iter()
@@ -31,5 +33,5 @@ pub(crate) fn position(irq: u64) -> usize {
     named.unwrap_or(PRIORITY.len() + irq as usize)
 }
 
-/// Marks an interrupt number as the one that the trap's cause shows.
+/// Marks an interrupt number that is written to `xcause` as it is.
 pub(crate) const RAW: u64 = 1 << 32;

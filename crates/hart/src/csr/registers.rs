@@ -1,4 +1,4 @@
-//! The architectural state of a hart besides what compiled code uses.
+//! CSRs of a hart besides those in the compiler's context.
 
 use trapless_isa::csr::{hstatus, status};
 
@@ -53,11 +53,11 @@ pub(crate) struct Csrs {
     pub mideleg: u64,
     pub hedeleg: u64,
     pub hideleg: u64,
-    /// The bits of `mip` that software keeps: SSIP, STIP (without Sstc), SEIP.
+    /// Bits of `mip` that software sets: SSIP, STIP (without Sstc), SEIP.
     pub mip: u64,
     pub hvip: u64,
-    /// With [`Lines::split`](trapless_isa::port::Lines::split): the bits of `hip` that arrivals at V=0
-    /// set.
+    /// With [`Lines::split`](trapless_isa::port::Lines::split): the bits of `hip` that arrivals at
+    /// V=0 set.
     pub host_pending: u64,
     pub mtvec: u64,
     pub mscratch: u64,

@@ -1,18 +1,18 @@
 //! When the supervisor timer comparators fire.
 
-/// The slice that [`Timer::floor`](trapless_jit::Timer::floor) is worked out for.
+/// The slice that [`Timer::floor`](trapless_jit::Timer::floor) was computed for.
 #[derive(Default)]
 pub(crate) struct NotedSlice {
     /// Its end in cycles.
     pub end: u64,
-    /// `time` in ticks when that was done, and behind the end of the slice.
+    /// `time` in ticks when it was computed, and after the end of the slice.
     pub ticks: (u64, u64),
 }
 
 /// See the module text.
 pub(crate) struct Timers {
-    /// Virtual time in cycles at which `stimecmp` and `vstimecmp` fire; 0 if that is past, and `u64::MAX` if they
-    /// are off or never do.
+    /// Virtual time in cycles at which `stimecmp` and `vstimecmp` fire; 0 if that is past, and
+    /// `u64::MAX` if they are off or never do.
     at: [u64; 2],
     /// For writes that compiled code only notes.
     pub noted: NotedSlice,
@@ -44,13 +44,13 @@ impl Timers {
         next(self.at[0]).min(next(self.at[1]))
     }
 
-    /// Sets when both fire. Returns whether one of them has fired at `now`, or had before.
+    /// Sets when both fire. Returns whether one has fired at `now` by its new or its old setting.
     pub fn set(&mut self, at: [u64; 2], now: u64) -> bool {
         let before = std::mem::replace(&mut self.at, at);
         before.into_iter().chain(at).any(|at| now >= at)
     }
 
-    /// Sets when `vstimecmp` fires, which has not fired and does not now.
+    /// Sets when `vstimecmp` fires; it has fired neither before nor after that.
     pub fn set_guest(&mut self, at: u64) {
         self.at[1] = at;
     }

@@ -1,4 +1,4 @@
-//! Writing CSRs: what is writable, what is WARL, and what a write sets in motion.
+//! Writing CSRs: writable fields, WARL fields, and effects of writes.
 
 use trapless_isa::csr::{self, envcfg, hstatus, stateen0, status};
 use trapless_isa::port::CsrOp;
@@ -37,7 +37,7 @@ pub(crate) const HSTATUS: u64 = hstatus::GVA
     | hstatus::VTW
     | hstatus::VTSR;
 
-/// Fields of `mstatus` that decide what an address means.
+/// Fields of `mstatus` that affect address translation.
 const TRANSLATION: u64 = status::SUM | status::MXR | status::MPRV | status::MPP | status::MPV;
 
 fn merge(old: u64, new: u64, mask: u64) -> u64 {
@@ -182,7 +182,7 @@ impl Hart {
                 let more = self.hstatus_more();
                 self.csr.hstatus = merge(self.csr.hstatus, value, HSTATUS | more);
                 if more != 0 {
-                    // Another guest external interrupt may be the vCPU's now.
+                    // The vCPU may have another guest external interrupt now.
                     self.attention();
                 }
             }
@@ -224,8 +224,8 @@ impl Hart {
                 let old = self.csr.hgatp;
                 self.csr.hgatp = atp(old, value, !(3 << 58 | 3));
                 if self.csr.hgatp != old {
-                    // Another machine may run on pages that were filled since they held code of
-                    // another one; KVM and VMMs rely on fetches that see it without `fence.i`.
+                    // The pages of the next machine may have been filled since they held code of
+                    // another one; KVM and VMMs rely on fetches seeing that without `fence.i`.
                     self.turn.fence_i();
                     self.attention();
                 }
@@ -258,8 +258,7 @@ impl Hart {
         self.recheck();
     }
 
-    /// What an instruction does with `sstatus` in HS- or VS-mode: reading and writing at once. Returns the value
-    /// read.
+    /// Access of `sstatus` in HS- or VS-mode. Returns the value read.
     pub(super) fn change_sstatus(&mut self, op: CsrOp) -> u64 {
         let guest = self.mode.v();
         let old = if guest {

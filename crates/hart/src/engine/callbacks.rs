@@ -1,4 +1,5 @@
-//! What compiled code calls: an instruction without a template or off its fast path, executed by the interpreter.
+//! Callbacks of compiled code: the interpreter executes an instruction that has no template or is
+//! on its slow path.
 
 use std::mem::offset_of;
 
@@ -16,14 +17,14 @@ use crate::syndrome::Fault;
 
 const _: () = assert!(offset_of!(Hart, state) == 0, "both have the same address");
 
-/// Callbacks for everything that compiled code does not inline.
+/// Callbacks for everything compiled code does not inline.
 pub(super) const HELPERS: Helpers = Helpers {
     finish,
     execute,
     csr,
 };
 
-/// What helpers find beside the hart.
+/// What callbacks need besides the hart.
 pub(super) struct Session<'a> {
     pub code: *const CodeCache,
     pub plat: *mut (dyn Platform + 'a),
@@ -32,17 +33,18 @@ pub(super) struct Session<'a> {
 /// Calls `f` with the hart, the code cache and the platform of the session that `context` is in.
 ///
 /// # Safety
-/// To be called by helpers only, which compiled code calls.
+/// To be called by callbacks of compiled code only.
 unsafe fn in_session<R>(
     context: *mut Context,
     f: impl FnOnce(&mut Hart, &CodeCache, &mut dyn Platform) -> R,
 ) -> R {
-    // SAFETY: compiled code passes the pointer that `run_code` gave it, to the first field of a hart that nobody
-    // else uses meanwhile; the pointer was made from one to all of the hart.
+    // SAFETY: compiled code passes the pointer that `run_code` gave it, to the first field of a
+    // hart that nobody else uses meanwhile; the pointer was made from one to all of the hart.
     let hart = unsafe { &mut *context.cast::<Hart>() };
     // SAFETY: `run_code` put the address of a live session there.
     let session = unsafe { &*hart.state.session.cast::<Session<'_>>() };
-    // SAFETY: both outlive the session, and only helpers, one at a time, use the platform while compiled code runs.
+    // SAFETY: both outlive the session, and only helpers, one at a time, use the platform while
+    // compiled code runs.
     let (code, plat) = unsafe { (&*session.code, &mut *session.plat) };
     hart.take_changes();
     hart.record_noted_timer(plat);
@@ -50,7 +52,8 @@ unsafe fn in_session<R>(
 }
 
 impl Hart {
-    /// Executes the instruction at `at` of a block, which is the last one of it or not. `false`: it trapped.
+    /// Executes the instruction at `at` of a block; `last` says whether it is the block's last one.
+    /// `false`: it trapped.
     fn step(
         &mut self,
         code: &CodeCache,
@@ -78,7 +81,7 @@ impl Hart {
         next.is_some()
     }
 
-    /// Does a CSR access.
+    /// Executes a CSR access of compiled code.
     fn access_csr(
         &mut self,
         request: CsrRequest,

@@ -1,4 +1,4 @@
-//! What a hart tells compiled code before it runs, and takes over afterwards.
+//! State that is exchanged with compiled code: prepared before it runs, taken over afterwards.
 
 use std::ptr::{from_ref, null, null_mut};
 
@@ -14,7 +14,7 @@ use crate::fpu::flag;
 use crate::hart::Hart;
 use crate::observe::activity::Activity;
 
-/// What code for harts like `config` depends on.
+/// Compiler options for harts like `config`.
 pub(crate) fn options(config: &HartConfig) -> Options {
     Options {
         misaligned: config.misaligned,
@@ -27,7 +27,7 @@ pub(crate) fn options(config: &HartConfig) -> Options {
 }
 
 impl Hart {
-    /// Tells compiled code what it needs to know and only others change.
+    /// Updates the fields of the context that compiled code reads and others change.
     #[inline]
     pub(super) fn prepare(&mut self) {
         self.watch.meter.set(Activity::Compiled);
@@ -67,7 +67,7 @@ impl Hart {
         self.state.float.state = if on { self.state.float.ready } else { 0 };
     }
 
-    /// Takes over what compiled code has changed: SUM, and exception flags.
+    /// Takes over changes by compiled code: SUM, and exception flags.
     #[inline]
     pub(super) fn take_changes(&mut self) {
         if self.state.sum_changes != 0 {

@@ -9,8 +9,8 @@
 //!        └── everything without a template: helpers   the interpreter, for one instruction
 //! ```
 //!
-//! Compiled code charges a block at its start and looks at the limit there, as the interpreter does, and
-//! looks up its TLBs at the same places. So nothing that a guest or a ledger can see depends on which
+//! Compiled code checks the limit and charges a block at its start, as the interpreter does, and
+//! probes the TLBs at the same places. So nothing that a guest or a ledger can see depends on which
 //! engine runs, or on when a block gets hot.
 
 use std::ptr::null;
@@ -29,9 +29,8 @@ use crate::platform::Platform;
 use crate::syndrome::Fault;
 
 impl CodeCache {
-    /// Lets blocks be compiled to machine code after they ran `hot` times (0: at first sight), for harts
-    /// that are like `config`.
-    /// Returns whether this host can do it; results are the same either way.
+    /// Enables compilation of blocks that ran `hot` times (0: at first sight), for harts like
+    /// `config`. Returns whether this host has a compiler; results are the same either way.
     pub fn compile(&mut self, hot: u32, config: &HartConfig) -> bool {
         self.set_compiler(hot, |capacity| {
             Jit::new(options(config), &HELPERS, capacity)
@@ -39,16 +38,17 @@ impl CodeCache {
     }
 }
 
-/// A jump that can be connected.
+/// A jump that can be linked.
 #[derive(Clone, Copy)]
 struct Unlinked {
     site: Site,
-    /// Version of the tables when it was met: if they are of another one, all code may have been dropped.
+    /// Version of the tables when the jump was taken; once it has changed, the jump's code may have
+    /// been dropped.
     version: u32,
 }
 
 impl Hart {
-    /// [`Hart::run`] without observer, with compiled code.
+    /// [`Hart::run`] with compiled code and without observer.
     pub(crate) fn run_compiled(
         &mut self,
         code: &mut CodeCache,
@@ -95,15 +95,15 @@ impl Hart {
         }
     }
 
-    /// Connects the jump at which compiled code came back, unless it is gone.
+    /// Links the jump at which compiled code returned, unless its code was dropped.
     fn link(&self, code: &mut CodeCache, jump: Option<Unlinked>, target: Code) {
         if let Some(jump) = jump.filter(|jump| jump.version == self.code.tables_version()) {
             code.link(jump.site, target);
         }
     }
 
-    /// Executes an instruction that no block holds, and remembers its code for the next time if it is one
-    /// across pages.
+    /// Executes an instruction outside blocks. If it is a crossing, its code is entered in the
+    /// tables.
     fn crossing(&mut self, code: &mut CodeCache, plat: &mut dyn Platform) {
         let (pc, page) = (self.state.pc, self.fetched_page());
         let Some(raw) = self.single::<false>(code, plat, &mut NoObserver).0 else {
@@ -118,7 +118,7 @@ impl Hart {
         self.renew_tables(code);
     }
 
-    /// Page of RAM that the program counter is in, if the fetch TLB has it.
+    /// Page of RAM of the program counter, if the fetch TLB has it.
     #[inline]
     fn fetched_page(&self) -> Option<PageIndex> {
         let entry = self.tlb.fetch(self.state.pc);
@@ -126,7 +126,8 @@ impl Hart {
         (entry.exec == self.state.pc & !0xFFF).then(|| self.ram.page_of(host))
     }
 
-    /// Code for the program counter, if compiled code would find it by itself, or should.
+    /// Code for the program counter, if the tables have it. The fetch TLB's entry points to its
+    /// table from now on.
     #[inline]
     fn known(&mut self, code: &CodeCache) -> Option<Code> {
         let compiled = code.compiled()?;
@@ -147,7 +148,7 @@ impl Hart {
         self.exec::<false>(code.insts(&block), code.cost(), plat, &mut NoObserver);
     }
 
-    /// Runs compiled code. Returns the jump at which it came back, if that can be linked.
+    /// Runs compiled code. Returns the jump at which it returned, if that can be linked.
     fn enter_compiled(
         &mut self,
         code: &mut CodeCache,
@@ -161,7 +162,7 @@ impl Hart {
             }),
             Exit::Unknown => None,
             Exit::Crossing => {
-                // Something else may be there now, which a block can hold.
+                // Memory may hold another instruction now, which a block can hold.
                 if let (Some(page), Some(compiled)) = (self.fetched_page(), code.compiled()) {
                     compiled.tables.clear(page, self.state.pc as u32 & 0xFFF);
                 }
@@ -178,11 +179,12 @@ impl Hart {
         self.state.session = (&raw const session).cast();
         self.watch.counts.entries += 1;
         self.prepare();
-        // SAFETY: the pointer is one to all of the hart, whose first field is the context. `prepare` has set the
-        // context's pointers: the arrays are those of the TLB, which have the lengths that the compiler assumes,
-        // registers are fields of this hart. TLB entries lead to RAM and to tables that `self.code` holds, which
-        // live as long as the hart and have code of this compiler since its last reset only, as has `target`.
-        // Helpers get the hart from this pointer while nobody else uses it, and `session` outlives the call.
+        // SAFETY: the pointer is one to all of the hart, whose first field is the context.
+        // `prepare` has set the context's pointers: the arrays are those of the TLB, which have the
+        // lengths that the compiler assumes, registers are fields of this hart. TLB entries lead to
+        // RAM and to tables that `self.code` holds, which live as long as the hart and have code of
+        // this compiler since its last reset only, as has `target`. Helpers get the hart from this
+        // pointer while nobody else uses it, and `session` outlives the call.
         let site = unsafe { compiled.jit.enter((&raw mut *self).cast(), target) };
         self.state.session = null();
         self.take_changes();

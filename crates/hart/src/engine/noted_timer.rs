@@ -1,8 +1,9 @@
-//! Writes of `stimecmp` by a guest that compiled code only notes.
+//! Writes of `stimecmp` by a guest that compiled code only notes, to be recorded later.
 //!
-//! A write is noted if neither the old value nor the new one is due before the hart looks up next: then it
-//! changes nothing but the register, and the ledger's count of writes. What else depends on it is brought up
-//! to date before anything can see it, when compiled code is left or calls a helper.
+//! A write is noted if neither the old value nor the new one comes due before the run loop attends
+//! next: then it changes nothing but the register and the ledger's count of writes. Everything else
+//! that depends on it is updated before anything can see it, when compiled code returns or calls a
+//! helper.
 
 use trapless_isa::Mode;
 use trapless_ledger::event::{TimerSet, TimerSets};
@@ -10,11 +11,11 @@ use trapless_ledger::event::{TimerSet, TimerSets};
 use crate::hart::Hart;
 use crate::platform::Platform;
 
-/// A block may run on behind the end of a slice; no block costs that many cycles.
+/// A block may run past the end of a slice; no block costs this many cycles.
 const MARGIN: u64 = 1 << 24;
 
 impl Hart {
-    /// Says which values are to be noted.
+    /// Sets the range of compare values that are noted.
     #[inline]
     pub(crate) fn prepare_timer(&mut self) {
         self.state.timer.floor = u64::MAX;
@@ -32,7 +33,7 @@ impl Hart {
         }
         let (now, end) = self.timers.noted.ticks;
         let guest = now.wrapping_add(self.csr.htimedelta);
-        // Ticks after which no time in cycles comes.
+        // Last tick whose time in cycles can be represented.
         let last = (u64::MAX - 1) / per_tick;
         let (Some(floor), Some(ceiling)) = (
             guest.checked_add(end - now),
@@ -45,7 +46,7 @@ impl Hart {
         self.state.timer.ceiling = ceiling;
     }
 
-    /// Records what compiled code has noted.
+    /// Records the writes that compiled code has noted.
     #[inline]
     pub(crate) fn record_noted_timer(&mut self, plat: &mut dyn Platform) {
         if self.state.timer.writes != 0 {

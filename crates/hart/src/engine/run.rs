@@ -9,7 +9,7 @@ use crate::hart::Hart;
 use crate::observe::activity::Activity;
 use crate::platform::Platform;
 
-/// Why [`Hart::run`] came back.
+/// Why [`Hart::run`] returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stop {
     /// Local time reached the end of the slice.
@@ -50,7 +50,7 @@ impl Hart {
         self.attention();
         self.catch_up(code);
         self.watch.meter.set(Activity::Interpreted);
-        // The rest of a block that an observer stopped in comes before anything a block end brings.
+        // A block that an observer stopped is completed before anything that happens at block ends.
         let left = self.turn.take_cut(self.state.pc);
         match observer {
             None => {
@@ -87,8 +87,8 @@ impl Hart {
         }
     }
 
-    /// Between blocks: fences, inputs, waits, interrupts; sets the next [`Hart::limit`], which is later
-    /// than now unless the hart stops.
+    /// Attends between blocks to fences, inputs, waits and interrupts, and sets the next limit,
+    /// which is later than now unless the hart stops.
     #[cold]
     pub(crate) fn attend(
         &mut self,
@@ -100,7 +100,7 @@ impl Hart {
             let before = self.watch.meter.enter(Activity::Trap);
             let stop = self.attend_once(code, plat, until);
             self.watch.meter.leave(before);
-            // An interrupt taken has its price, too.
+            // Taking an interrupt has its price, too.
             if stop.is_some() || self.state.cycles < self.state.limit {
                 return stop;
             }
@@ -118,11 +118,11 @@ impl Hart {
             self.forget_changed_code(code);
         }
         if self.turn.take_stall() {
-            // Only the end of the turn, or a timer of its own, can end what it waits for.
+            // Only the end of the turn, or a timer of its own, can end the wait of a `wrs`.
             self.state.cycles = self.state.cycles.max(until.min(self.wake_time()));
         }
         self.refresh(plat);
-        // Also if it stops: nobody will tell it again of what is pending now.
+        // Done even if the hart stops: it will not be told again of what is pending now.
         self.turn.waiting &= !self.state.interrupts.enabled_pending();
         if plat.stop_requested() {
             return Some(Stop::Requested);
@@ -151,21 +151,22 @@ impl Hart {
         None
     }
 
-    /// Catches up with what other harts, devices and the code cache have changed of code.
+    /// Catches up with changes of code by other harts, devices and the code cache.
     #[inline]
     pub(crate) fn catch_up(&mut self, code: &CodeCache) {
         self.code.note_stores(&self.ram, &mut self.tlb);
         self.forget_changed_code(code);
     }
 
-    /// Catches up with what the code cache has dropped.
+    /// Catches up with blocks and tables that the code cache has dropped.
     #[inline]
     fn forget_changed_code(&mut self, code: &CodeCache) {
         self.renew_tables(code);
         self.code.forget_changed(code, &self.ram);
     }
 
-    /// Lets entries of the fetch TLB lead nowhere if tables of code belong to other pages now.
+    /// Points entries of the fetch TLB to the empty table if tables of code were assigned to other
+    /// pages.
     #[inline]
     pub(crate) fn renew_tables(&mut self, code: &CodeCache) {
         if let Some(base) = self.code.renew_tables(code, &mut self.tlb) {
@@ -226,6 +227,6 @@ impl Hart {
     }
 }
 
-/// Stands in where nobody watches.
+/// An observer that does nothing.
 pub(crate) struct NoObserver;
 impl Observer for NoObserver {}

@@ -1,4 +1,5 @@
-//! Traps and their returns (sections 3.1.6, 12.1, 18.6 of the privileged specification).
+//! Traps and their returns (privileged specification, "Privilege and Global Interrupt-Enable Stack
+//! in mstatus register" and "Traps" of the hypervisor extension).
 
 use trapless_isa::cause::{INTERRUPT, exception};
 use trapless_isa::csr::{hstatus, status};
@@ -21,7 +22,7 @@ impl Hart {
             return None;
         }
         if self.has_aia() {
-            // Which one it is, `aia_choice` finds out.
+            // `aia_choice` finds out which one it is.
             return self.aia_pending().map(|to| (0, to));
         }
         let c = &self.csr;
@@ -34,8 +35,8 @@ impl Hart {
         if self.mode == Mode::M {
             return None;
         }
-        // With separate bits the host takes its own VS-level interrupts at V=0, delegated or not,
-        // and the guest's come from registers of their own.
+        // With separate bits, the host takes its own VS-level interrupts at V=0, delegated or not,
+        // and those of the guest have their own registers.
         let (mut hideleg, mut guest) = (c.hideleg, pending & mideleg & c.hideleg);
         if self.inputs.lines().split {
             hideleg &= !VS_BITS;
@@ -257,10 +258,10 @@ impl Hart {
         self.set_mode(to, plat);
     }
 
-    /// Changes mode; everything that depends on it follows.
+    /// Changes the mode and everything that depends on it.
     pub(crate) fn set_mode(&mut self, mode: Mode, plat: &mut dyn Platform) {
         if mode.v() && !self.mode.v() {
-            // What arrived meanwhile is pending for the guest as well.
+            // Interrupts that arrived meanwhile are pending for the guest as well.
             self.csr.host_pending = 0;
         }
         self.mode = mode;
@@ -269,7 +270,7 @@ impl Hart {
         self.mode_notice(plat);
     }
 
-    /// Tells an interrupt architecture that watches V and VMID.
+    /// Notifies an interrupt architecture that watches V and VMID.
     pub(crate) fn mode_notice(&mut self, plat: &mut dyn Platform) {
         if self.inputs.watched() {
             let vmid = self.vmid();

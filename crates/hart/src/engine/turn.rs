@@ -1,4 +1,4 @@
-//! What a hart's run loop keeps between blocks.
+//! State of the run loop between blocks.
 
 /// See the module text.
 #[derive(Default)]
@@ -8,35 +8,36 @@ pub(crate) struct Turn {
     /// The hart waits in WFI.
     pub waiting: bool,
     wait_reported: bool,
-    /// A `wrs` instruction gives up the rest of the quantum.
+    /// A `wrs` instruction gave up the rest of the quantum.
     stalled: bool,
     fence_i: bool,
-    /// Where an observer stopped inside a block: program counter and instructions left of the block.
+    /// Where an observer stopped inside a block: program counter and instructions left of the
+    /// block.
     cut: Option<(u64, usize)>,
 }
 
 impl Turn {
-    /// A `wrs` instruction waits.
+    /// Gives up the rest of the quantum, for a `wrs` instruction.
     pub fn stall(&mut self) {
         self.stalled = true;
     }
 
-    /// Whether one waited since the last call.
+    /// Whether the rest of the quantum was given up since the last call.
     pub fn take_stall(&mut self) -> bool {
         std::mem::take(&mut self.stalled)
     }
 
-    /// Code may have changed: `fence.i`, or another machine's pages are current.
+    /// Requests a `fence.i` at the end of the block.
     pub fn fence_i(&mut self) {
         self.fence_i = true;
     }
 
-    /// Whether it may have since the last call.
+    /// Whether a `fence.i` was requested since the last call.
     pub fn take_fence_i(&mut self) -> bool {
         std::mem::take(&mut self.fence_i)
     }
 
-    /// Whether the hart waits is to be reported, if that has changed.
+    /// Whether waiting began or ended since the last call.
     pub fn wait_changed(&mut self) -> bool {
         std::mem::replace(&mut self.wait_reported, self.waiting) != self.waiting
     }
@@ -46,7 +47,7 @@ impl Turn {
         self.cut = Some((pc, left));
     }
 
-    /// Instructions that are left of a block in which an observer stopped at `pc`.
+    /// Instructions left of a block in which an observer stopped at `pc`; 0 if there is none.
     pub fn take_cut(&mut self, pc: u64) -> usize {
         match self.cut.take() {
             Some((at, left)) if at == pc => left,

@@ -1,9 +1,9 @@
 //! Floating-point computation of the F and D extensions (unprivileged specification, chapters
 //! "F" and "D").
 //!
-//! Pure functions of register contents: what is read from and written to which register, `frm` and
-//! `fflags` are the interpreter's business. [`soft`] has the arithmetic; this file has the operations
-//! of the instruction set: NaN boxing, canonical NaNs, comparisons, conversions.
+//! Pure functions of register contents: registers, `frm` and `fflags` are read and written by the
+//! interpreter. [`soft`] has the arithmetic; this file has the operations of the instruction set:
+//! NaN boxing, canonical NaNs, comparisons, conversions.
 //!
 //! The arithmetic is written in integers because neither library that could do it fits: Berkeley
 //! SoftFloat's bindings build on x86-64 Linux only and keep modes and flags in C globals, and
@@ -20,8 +20,8 @@ use trapless_isa::Op;
 
 /// Computes a floating-point operation; gives the raw result and the flags it raises.
 ///
-/// `a`, `b` and `c` are the contents of rs1, rs2 and rs3: 64 bits of a floating-point register, or of
-/// an integer register for operations that take an integer. The result is what goes into rd:
+/// `a`, `b` and `c` are the contents of rs1, rs2 and rs3: 64 bits of a floating-point register, or
+/// of an integer register for operations that take an integer. The result is what goes into rd:
 /// NaN-boxed for single precision, sign-extended for 32-bit integers. `rm` does not matter to
 /// operations without rounding.
 ///
@@ -33,7 +33,7 @@ pub fn execute(op: Op, a: u64, b: u64, c: u64, rm: Rounding) -> (u64, u8) {
     let f = &mut flags;
     let sign_s = Single::SIGN;
     let sign_d = Double::SIGN;
-    // Operands of single precision. Of the operations on integers and doubles nobody uses them.
+    // Operands of single precision. Operations on integers and doubles ignore them.
     let (sa, sb, sc) = (unbox(a), unbox(b), unbox(c));
     let result = match op {
         Op::FaddS => boxed(soft::add::<Single>(sa, sb, rm, f)),

@@ -2,8 +2,8 @@
 //!
 //! A finite number is taken apart into sign, exponent and a significand whose leading one is at a
 //! fixed place; an operation computes enough bits of the exact result, with everything below them
-//! folded into the lowest bit ("sticky"); [`round`] makes the result from it. So each operation rounds
-//! once and in one place.
+//! folded into the lowest bit ("sticky"); [`round`] makes the result from it. So each operation
+//! rounds once and in one place.
 
 use super::rounding::{Rounding, flag};
 
@@ -84,8 +84,8 @@ pub(super) fn class<F: Format>(bits: u64) -> Class {
     }
 }
 
-/// A number taken apart. Of a finite one the magnitude is `significand * 2^(exponent - 63)`, with bit
-/// 63 of the significand set; otherwise both are without meaning.
+/// A number taken apart. Of a finite one the magnitude is `significand * 2^(exponent - 63)`, with
+/// bit 63 of the significand set; otherwise both are without meaning.
 #[derive(Clone, Copy)]
 struct Parts {
     class: Class,
@@ -159,8 +159,8 @@ fn fold(value: u128) -> u64 {
     (value >> 64) as u64 | u64::from(value as u64 != 0)
 }
 
-/// Whether a magnitude is rounded up: `rest` is what is cut off and `half` the half of the last place,
-/// `odd` says whether the last bit kept is 1.
+/// Whether a magnitude is rounded up: `rest` is what is cut off and `half` the half of the last
+/// place, `odd` says whether the last bit kept is 1.
 fn rounds_up(rm: Rounding, negative: bool, odd: bool, rest: u64, half: u64) -> bool {
     match rm {
         Rounding::Rne => rest > half || rest == half && odd,
@@ -240,8 +240,8 @@ fn round_wide<F: Format>(
     round::<F>(negative, exponent, fold(significand << shift), rm, flags)
 }
 
-/// A finite non-zero addend: its leading one is bit 126, and at least 20 bits below are zero, so that
-/// sums are exact wherever leading ones can cancel.
+/// A finite non-zero addend: its leading one is bit 126, and at least 20 bits below are zero, so
+/// that sums are exact wherever leading ones can cancel.
 #[derive(Clone, Copy)]
 struct Addend {
     negative: bool,

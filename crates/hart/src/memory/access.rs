@@ -1,4 +1,4 @@
-//! Loads, stores and atomics: what happens when the TLB does not hit.
+//! Slow paths of loads, stores and atomics.
 
 use trapless_isa::cause::exception;
 use trapless_isa::{Mode, Priv};
@@ -11,7 +11,7 @@ use crate::platform::Platform;
 use crate::syndrome::Fault;
 
 impl Hart {
-    /// Rules for ordinary loads and stores now.
+    /// How ordinary loads and stores are made now.
     pub(crate) fn effective(&mut self) -> Effective {
         let key = key(&self.csr, self.data_mode);
         let array = self.tlb.intern(&key);
@@ -22,7 +22,7 @@ impl Hart {
         }
     }
 
-    /// Rules for `hlv`, `hlvx` and `hsv`: V=1 with the privilege in `hstatus.SPVP`.
+    /// How `hlv`, `hlvx` and `hsv` are made: at V=1 with the privilege in `hstatus.SPVP`.
     pub(crate) fn effective_guest(&mut self, hlvx: bool) -> Effective {
         let privilege = if self.csr.hstatus & trapless_isa::csr::hstatus::SPVP != 0 {
             Priv::S
@@ -183,7 +183,7 @@ impl Hart {
     pub(crate) fn atomic(&mut self, va: u64, size: u8, write: bool) -> Result<HostAddr, Fault> {
         let entry = self.tlb.data(va);
         let tag = if write { entry.write } else { entry.read };
-        // Misaligned addresses keep low bits that no tag has.
+        // A misaligned address keeps low bits, so no tag matches.
         if tag == va & (!0xFFF | (u64::from(size) - 1)) {
             return Ok(HostAddr::of(va, entry.addend));
         }
@@ -221,7 +221,7 @@ impl Hart {
     }
 }
 
-/// Where a physical address leads.
+/// What is at a physical address.
 pub(crate) enum Place {
     /// Host address in RAM.
     Ram(HostAddr),

@@ -1,28 +1,29 @@
-//! What the host side of memory is counted in: addresses of this process, pages of RAM, kinds of access.
+//! Host addresses, pages of RAM, and kinds of access.
 
 use std::ptr;
 
 /// An address in this process, in the mapping of RAM.
 ///
-/// It is a number, not a pointer: TLB entries hold its distance from a virtual address of the guest. The
-/// mapping's provenance is exposed when RAM is made, and [`as_ptr`](Self::as_ptr) picks it up again.
+/// It is a number and not a pointer, because TLB entries hold the difference between host and
+/// virtual addresses. The mapping's provenance is exposed when RAM is created, and
+/// [`as_ptr`](Self::as_ptr) picks it up again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct HostAddr(usize);
 
 impl HostAddr {
-    /// An address as a number.
+    /// From an address as a number.
     #[inline(always)]
     pub const fn new(address: usize) -> Self {
         Self(address)
     }
 
-    /// Where virtual address `va` of the guest is, by the addend of the TLB entry that holds its page.
+    /// Host address of virtual address `va`, by the addend of the TLB entry of its page.
     #[inline(always)]
     pub const fn of(va: u64, addend: u64) -> Self {
         Self(va.wrapping_add(addend) as usize)
     }
 
-    /// The addend of a TLB entry that leads from the page of `va` to the page of this address.
+    /// Addend of a TLB entry that maps the page of `va` to the page of this address.
     #[inline]
     pub const fn addend(self, va: u64) -> u64 {
         (self.page().0 as u64).wrapping_sub(va & !0xFFF)
@@ -52,7 +53,7 @@ impl HostAddr {
         self.0.wrapping_sub(base.0)
     }
 
-    /// A pointer to what is there.
+    /// A pointer to this address.
     #[inline(always)]
     pub fn as_ptr<T>(self) -> *mut T {
         ptr::with_exposed_provenance_mut(self.0)

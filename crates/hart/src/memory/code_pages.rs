@@ -1,7 +1,7 @@
-//! Which pages of RAM hold decoded code, and which of them were written since the last look.
+//! Which pages of RAM hold decoded code, and which of them were written since the last `fence.i`.
 //!
-//! A TLB entry of such a page does not hit for stores: they take the slow path, which notes the page.
-//! So `fence.i` costs nothing unless code was written, and needs to look at the written pages only.
+//! TLB entries of such pages do not hit for stores: these take the slow path, which notes the page.
+//! So `fence.i` costs nothing unless code was written, and then compares the written pages only.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
@@ -10,7 +10,7 @@ use super::address::PageIndex;
 
 /// Blocks of the page are in the code cache.
 const CODE: u8 = 1;
-/// The page was written since.
+/// The page was written since the last `fence.i`.
 const WRITTEN: u8 = 2;
 /// Some TLB may have an entry that hits for stores.
 const WRITABLE: u8 = 4;
@@ -21,13 +21,13 @@ pub(crate) struct CodePages {
     written: Mutex<Vec<PageIndex>>,
     /// Anything may have been written, by a device.
     anything: AtomicBool,
-    /// Counts pages that got code while a TLB may have let stores hit.
+    /// Number of pages that came to hold code while some TLB entry may have let stores hit.
     version: AtomicU32,
     /// The last of them.
     added: Mutex<Vec<PageIndex>>,
 }
 
-/// Pages that got code lately which are remembered.
+/// Most such pages that are remembered.
 const ADDED: usize = 256;
 
 impl CodePages {
@@ -41,7 +41,7 @@ impl CodePages {
         }
     }
 
-    /// Changes when harts must look through their TLBs for pages that hold code now.
+    /// Changes when harts must search their TLBs for entries of pages that hold code now.
     #[inline]
     pub fn version(&self) -> u32 {
         self.version.load(Relaxed)
@@ -77,7 +77,8 @@ impl CodePages {
         }
     }
 
-    /// The pages that got code since [`version`](Self::version) was `seen`; `None` if they are not remembered.
+    /// Pages that came to hold code since [`version`](Self::version) was `seen`; `None` if they are
+    /// not all remembered.
     pub fn added_since(&self, seen: u32) -> Option<Vec<PageIndex>> {
         let added = self.added.lock().unwrap_or_else(PoisonError::into_inner);
         let count = self.version().wrapping_sub(seen) as usize;
@@ -85,8 +86,8 @@ impl CodePages {
         Some(added[first..].to_vec())
     }
 
-    /// No block of `page` is in the code cache any more. A hart that looks through its TLB now leaves entries
-    /// for stores to it as they are.
+    /// No block of `page` is in the code cache any more. Harts that have not caught up leave their
+    /// entries as they are.
     pub fn remove(&self, page: PageIndex) {
         let flags = self.flags[page.index()].load(Relaxed);
         self.flags[page.index()].store(flags & !CODE | WRITABLE, Relaxed);
@@ -111,7 +112,7 @@ impl CodePages {
         self.anything.store(true, Relaxed);
     }
 
-    /// Takes the pages that were written; `None` if that may be any.
+    /// Takes the pages that were written; `None` if any page may have been.
     pub fn take_written(&self) -> Option<Vec<PageIndex>> {
         let mut list = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         let pages = std::mem::take(&mut *list);
@@ -129,12 +130,12 @@ mod tests {
     #[test]
     fn harts_look_again_at_a_page_that_got_code_back() {
         let pages = CodePages::new(4);
-        // A hart can store to the page; another one executes what is there, and so does not like it.
+        // One hart can store to the page, then another one executes code in it.
         assert!(pages.writable(PageIndex::new(3)));
         pages.add(PageIndex::new(3));
         let seen = pages.version();
         assert_ne!(seen, 0);
-        // The code is gone when the first hart looks: its entry goes on hitting for stores.
+        // The code is gone before the first hart catches up: its entry still lets stores hit.
         pages.remove(PageIndex::new(3));
         assert_eq!(pages.version(), seen);
         pages.add(PageIndex::new(3));

@@ -1,11 +1,11 @@
-//! Vectors that the host is asked to keep in huge pages: tables that are looked at everywhere, so that ordinary pages
-//! would cost the host's TLB more than the table saves.
+//! Vectors in huge pages of the host, for tables with scattered accesses, which would thrash the
+//! host's TLB in ordinary pages.
 
-/// Smaller vectors are left in ordinary pages, in bytes.
+/// Least size of such a vector in bytes; smaller ones use ordinary pages.
 const LEAST: usize = 4 << 20;
 
-/// An empty vector with room for `capacity` elements, for which the host gives memory as it is filled. It stays where
-/// it is while it has room.
+/// An empty vector with room for `capacity` elements. The host populates its memory as it is
+/// filled, and it does not move while it has room.
 pub(crate) fn reserve<T>(capacity: usize) -> Vec<T> {
     let vector = Vec::with_capacity(capacity);
     advise(&vector);
@@ -19,7 +19,8 @@ fn advise<T>(vector: &Vec<T>) {
     let bytes = vector.capacity() * size_of::<T>();
     let (start, end) = (start.next_multiple_of(PAGE), (start + bytes) & !(PAGE - 1));
     if bytes >= LEAST {
-        // SAFETY: whole pages of the vector's own memory. It is a wish: without huge pages all is the same but slower.
+        // SAFETY: whole pages of the vector's own memory. It is a wish: without huge pages all is
+        // the same but slower.
         unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_HUGEPAGE) };
     }
 }

@@ -1,4 +1,5 @@
-//! Physical memory protection (privileged specification, section 3.7): 16 entries, granularity 4 bytes.
+//! Physical memory protection (privileged specification, "Physical Memory Protection"): 16 entries,
+//! granularity 4 bytes.
 
 use std::cell::Cell;
 
@@ -24,7 +25,8 @@ pub struct Pmp {
     addr: [u64; ENTRIES],
     /// Byte range `[start, end)` of each entry that is on.
     ranges: [Option<(u64, u64)>; ENTRIES],
-    /// Where the last check below M-mode was, as far as no entry begins or ends, and its verdict.
+    /// Verdict of the last check below M-mode, and the range around it in which no entry begins or
+    /// ends.
     last: Cell<(u64, u64, [bool; 3])>,
 }
 
@@ -50,7 +52,8 @@ impl Pmp {
         self.addr[index]
     }
 
-    /// Writes `pmpcfg<2 * pair>`; locked entries keep their value, the reserved W without R is refused.
+    /// Writes `pmpcfg<2 * pair>`; locked entries keep their value, the reserved W without R is
+    /// refused.
     pub(crate) fn set_cfg(&mut self, pair: usize, value: u64) {
         for (i, byte) in value.to_le_bytes().into_iter().enumerate() {
             let cfg = &mut self.cfg[pair * 8 + i];

@@ -1,8 +1,9 @@
-//! Memory of the host that the guest will touch soon, asked for by another thread.
+//! Asks the host for memory that the guest will touch soon, on another thread.
 //!
-//! The host finds a huge page and clears it at the first touch. That takes tenths of a millisecond, or
-//! milliseconds where the host is a virtual machine itself and its memory was taken back. Kernels fill RAM
-//! upwards in a few places at once, so what follows a page that was touched is a good guess.
+//! At the first touch, the host allocates a huge page and clears it. That takes tenths of a
+//! millisecond, or milliseconds if the host is a virtual machine whose memory was reclaimed.
+//! Kernels fill RAM upwards in a few places at once, so the pages after a touched one are likely to
+//! be next.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
@@ -11,46 +12,46 @@ use std::thread::{self, Thread};
 use super::address::PageIndex;
 use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 
-/// Bytes that are touched at once: a huge page of most hosts.
+/// Bytes of a chunk: a huge page of most hosts.
 const CHUNK: u64 = 2 << 20;
 /// Pages of 4 KiB in a chunk.
 const PAGES: usize = CHUNK as usize / 4096;
-/// Chunks asked for ahead of one that follows another, and ahead of one that does not.
+/// Chunks prefaulted after a touched one: whose predecessor was touched too, and others.
 const AHEAD: [usize; 2] = [8, 1];
-/// RAM of fewer chunks is left alone.
+/// RAM of fewer chunks is not prefaulted.
 const LEAST: usize = 32;
 
-/// What is known of a chunk.
+/// State of a chunk.
 #[derive(Default)]
 struct Chunk {
     /// A hart may have written to it.
     touched: AtomicBool,
-    /// The other thread is to touch it, or has.
+    /// The other thread is to prefault it, or has done so.
     asked: AtomicBool,
 }
 
-/// State that both threads see. They share no lock, so that a process may be forked at any time; the fork
-/// has no second thread, and nothing is done ahead in it.
+/// State shared by both threads, without locks, so that the process may be forked at any time; the
+/// child has no second thread, and does not prefault.
 struct Shared {
     chunks: Vec<Chunk>,
-    /// Something was asked for since the other thread looked last.
+    /// There are new requests for the other thread.
     news: AtomicBool,
     end: AtomicBool,
 }
 
-/// One machine's RAM as far as it was touched.
+/// Prefaulting of one machine's RAM.
 pub(crate) struct Prefault {
     shared: Arc<Shared>,
     memory: Arc<GuestMemoryMmap<()>>,
     base: u64,
-    /// The other thread, once something was touched; `None` if there cannot be one.
+    /// The other thread, once there was a request; `None` inside if it could not be started.
     thread: OnceLock<Option<Thread>>,
 }
 
 impl Prefault {
     /// For the region of `memory` at `base` with `size` bytes.
     pub fn new(memory: &Arc<GuestMemoryMmap<()>>, base: u64, size: u64) -> Self {
-        // The last chunk counts only if it is whole.
+        // Only whole chunks count.
         let count = (size / CHUNK) as usize;
         let count = if count < LEAST { 0 } else { count };
         Self {
@@ -93,7 +94,7 @@ impl Prefault {
         }
     }
 
-    /// Somebody fills `len` bytes from `addr` on: the other thread takes the second half.
+    /// `len` bytes from `addr` on are about to be filled: prefaults the second half.
     pub fn expect(&self, addr: u64, len: u64) {
         let chunk = |at: u64| (at.saturating_sub(self.base) / CHUNK) as usize;
         let (half, end) = (addr.saturating_add(len / 2), addr.saturating_add(len));
@@ -132,7 +133,7 @@ impl Drop for Prefault {
 }
 
 impl Shared {
-    /// What the other thread does until the end.
+    /// Body of the other thread.
     fn serve(&self, memory: &GuestMemoryMmap<()>, base: u64) {
         let mut done = vec![false; self.chunks.len()];
         while !self.end.load(SeqCst) {
@@ -154,13 +155,13 @@ impl Shared {
     }
 }
 
-/// Makes the host provide the page at `address` for writing, and the huge page that it is in if it can; what is in
-/// it stays. An old host does nothing.
+/// Populates the page at `address` for writing, as a huge page if possible; its content stays. Does
+/// nothing on old hosts.
 #[cfg(target_os = "linux")]
 fn touch(memory: &GuestMemoryMmap<()>, address: GuestAddress) {
     if let Ok(host) = memory.get_host_address(address) {
-        // SAFETY: the page lies in the mapping, which lives as long as `memory`. Nothing is written: the host does
-        // what it would do before a write.
+        // SAFETY: the page lies in the mapping, which lives as long as `memory`. Nothing is
+        // written: the host does what it would do before a write.
         unsafe { libc::madvise(host.cast(), 4096, libc::MADV_POPULATE_WRITE) };
     }
 }

@@ -11,13 +11,13 @@ use super::prefault::Prefault;
 
 use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 
-/// RAM cannot be set up.
+/// RAM cannot be mapped.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot map {bytes} bytes of RAM: {reason}; use a smaller --ram")]
 pub struct RamError {
     /// Size asked for.
     pub bytes: u64,
-    /// What the host said.
+    /// The host's reason.
     pub reason: String,
 }
 
@@ -52,11 +52,12 @@ impl Ram {
             .get_host_address(GuestAddress(base))
             .map_err(|e| fail(e.to_string()))?;
         #[cfg(target_os = "linux")]
-        // SAFETY: the range is the mapping. Huge pages are a wish: without them all is the same but slower.
+        // SAFETY: the range is the mapping. Huge pages are a wish: without them all is the same but
+        // slower.
         unsafe {
             libc::madvise(host.cast(), bytes, libc::MADV_HUGEPAGE);
         }
-        // Harts reach it by numbers from here on.
+        // From here on, harts reach it by numbers.
         let host = HostAddr::new(host.expose_provenance());
         let mem = Arc::new(mem);
         Ok(Self {
@@ -97,7 +98,7 @@ impl Ram {
         &self.pages
     }
 
-    /// A TLB is about to let stores to `page` hit, or to take the slow path that notes them.
+    /// `page` is about to be written for the first time by some TLB entry.
     #[inline]
     pub(crate) fn will_write(&self, page: PageIndex) {
         self.prefault.touched(page);
@@ -127,8 +128,8 @@ impl Ram {
         (host.offset_from(self.host) as u64) < self.size
     }
 
-    /// Somebody is about to fill `len` bytes of RAM from `addr` on: the host can begin to provide memory. What is
-    /// outside RAM does not count.
+    /// Announces that `len` bytes from `addr` on will be filled, so that the host can populate
+    /// memory ahead. Addresses outside RAM are ignored.
     pub fn expect_writes(&self, addr: u64, len: u64) {
         self.prefault.expect(addr, len);
     }

@@ -1,4 +1,4 @@
-//! Address translation: the contexts of the TLB, and what happens when it misses.
+//! Address translation: selection of TLB contexts, and TLB misses.
 
 use trapless_isa::csr::status;
 use trapless_isa::{Mode, Priv, cause::exception};
@@ -47,7 +47,7 @@ const ACCESS_FAULT: [u64; 3] = [
 pub(crate) fn key(c: &Csrs, mode: Mode) -> Key {
     let adue_pbmt = |env: u64| (env >> 61 & 3) as u32;
     let bit = |v: u64, mask: u64, to: u32| u32::from(v & mask != 0) << to;
-    // It means something in HS- and VS-mode only.
+    // SUM affects S-level privilege only.
     let sum = if mode.privilege() == Priv::S {
         status::SUM
     } else {
@@ -152,8 +152,8 @@ impl Hart {
         Ok(pa)
     }
 
-    /// Walks the page tables, which costs virtual time if it is not for a fetch: how often an engine fetches is
-    /// not visible there.
+    /// Walks the page tables. This costs virtual time except for fetches, since engines differ in
+    /// how often they fetch.
     fn walk(&mut self, request: &Request) -> Result<Leaf, Refused> {
         let svnapot = self.config.extensions.svnapot;
         let mut walker = Walker::new(&self.csr, &self.ram, svnapot, false);
@@ -166,7 +166,8 @@ impl Hart {
         result
     }
 
-    /// What PMP lets `len` bytes at `pa` be used for, and whether that goes for all of their page.
+    /// PMP's verdict on the page of `pa`, and the kinds of access it permits for `len` bytes at
+    /// `pa`.
     fn protection(&self, pa: u64, len: u64, machine: bool) -> (Verdict, [bool; 3]) {
         let pmp = &self.csr.pmp;
         let verdict = pmp.check(pa & !0xFFF, 4096, machine);
@@ -178,7 +179,7 @@ impl Hart {
         (verdict, rwx)
     }
 
-    /// Puts a page of RAM in the TLB.
+    /// Installs a page of RAM in the TLB.
     fn fill(&mut self, request: &Request, leaf: &Leaf, permitted: [bool; 3], array: TlbArray) {
         let access = request.access;
         let host = self.ram.host(leaf.addr);
@@ -219,8 +220,8 @@ impl Hart {
     }
 
     /// Physical address that the current mode's `va` reaches, whatever its permissions; for
-    /// debuggers. Leaves no trace: no TLB entry, no accessed bit, no virtual time. `None` if it does
-    /// not translate.
+    /// debuggers. Leaves no trace: no TLB entry, no accessed bit, no virtual time. `None` if it
+    /// does not translate.
     pub fn debug_translate(&self, va: u64) -> Option<u64> {
         let request = Request {
             va,

@@ -1,5 +1,5 @@
-//! Page-table walks (privileged specification, "Sv39: Page-Based 39-bit Virtual-Memory System" and what follows
-//! it, and "Two-Stage Address Translation"): S-stage, VS-stage and G-stage, and A/D updates.
+//! Page-table walks of the S-stage, VS-stage and G-stage, and A/D updates (privileged
+//! specification, "Virtual Address Translation Process" and "Two-Stage Address Translation").
 
 use trapless_isa::csr::{envcfg, status};
 use trapless_isa::{Mode, Priv};
@@ -44,8 +44,8 @@ pub(super) enum Refused {
     Page,
     /// Access fault.
     Access,
-    /// Guest-page fault at this guest physical address; `tinst` is the pseudoinstruction of an implicit access,
-    /// else 0.
+    /// Guest-page fault at this guest physical address; `tinst` is the pseudoinstruction of an
+    /// implicit access, else 0.
     Guest { gpa: u64, tinst: u64 },
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Leaf {
     pub rwx: [bool; 3],
 }
 
-/// Why a walk failed, before it is turned into a cause.
+/// Why a walk of one stage failed.
 enum WalkError {
     /// Invalid, not permitted, malformed.
     Page,
@@ -70,7 +70,7 @@ enum WalkError {
     Implicit { gpa: u64, write: bool },
 }
 
-/// One walk's rules.
+/// Parameters of the walk of one stage.
 struct Stage {
     root: u64,
     levels: u32,
@@ -109,7 +109,7 @@ pub(super) struct Walker<'a> {
     csr: &'a Csrs,
     ram: &'a Ram,
     svnapot: bool,
-    /// A debugger translates: nothing is checked that depends on the kind of access, and nothing is written.
+    /// A debugger translates: permissions are not checked, and no A/D bit is written.
     probing: bool,
     /// PTEs read and written.
     pub steps: u64,
@@ -349,7 +349,7 @@ impl<'a> Walker<'a> {
 
     /// Guest physical address of a VS-stage PTE -> physical address.
     fn implicit(&mut self, gpa: u64, access: Access) -> Result<u64, WalkError> {
-        // MXR is about explicit loads only.
+        // MXR affects explicit loads only.
         match self.g_stage(gpa, access, false, false) {
             Ok(leaf) => Ok(leaf.addr),
             Err(WalkError::AccessFault) => Err(WalkError::AccessFault),
@@ -386,7 +386,7 @@ fn identity(addr: u64) -> Leaf {
     }
 }
 
-/// The same for an address that must be a physical one: these are 56 bits wide.
+/// As [`identity`], for an address that must be a valid physical address: these have 56 bits.
 fn bare(addr: u64) -> Option<Leaf> {
     (addr >> 56 == 0).then(|| identity(addr))
 }

@@ -1,7 +1,7 @@
-//! What the host's processor does for a machine at the moment, for profiles.
+//! Current activity of the emulator, for profiles.
 //!
-//! Harts, code cache and bus of a machine share one [`Meter`] and set it where work of another kind begins;
-//! who wants a profile reads it from another thread, again and again. It costs a store, and changes nothing
+//! Harts, code cache and bus of a machine share one [`Meter`] and set it where another kind of work
+//! begins; a profiler samples it from another thread. Setting it costs a store, and changes nothing
 //! that a guest or a ledger can see.
 
 use std::sync::Arc;
@@ -17,7 +17,7 @@ macro_rules! activities {
         }
 
         impl Activity {
-            /// All of them; each is at its own number.
+            /// All activities, by number.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
             /// Name in files.
@@ -28,7 +28,7 @@ macro_rules! activities {
                 }
             }
 
-            /// A phrase.
+            /// Explanation for reports.
             #[must_use]
             pub fn explanation(self) -> &'static str {
                 match self {
@@ -56,7 +56,7 @@ activities! {
     Schedule, "scheduling", "whose turn it is";
 }
 
-/// What the activity was before.
+/// The activity before [`Meter::enter`].
 #[derive(Clone, Copy, Debug)]
 pub struct Before(u8);
 
@@ -75,14 +75,14 @@ impl Meter {
             .unwrap_or(Activity::Outside)
     }
 
-    /// Work of this kind begins.
+    /// Begins work of this kind.
     #[inline(always)]
     pub fn set(&self, activity: Activity) {
         self.0.store(activity as u8, Relaxed);
     }
 
-    /// The same, for work that is part of other work: [`leave`](Self::leave) goes back to that. One thread
-    /// sets a meter, so nothing comes between.
+    /// Begins work that is part of other work, to which [`leave`](Self::leave) returns. Only one
+    /// thread sets a meter.
     #[inline(always)]
     #[must_use]
     pub fn enter(&self, activity: Activity) -> Before {
@@ -91,7 +91,7 @@ impl Meter {
         before
     }
 
-    /// The part that began with [`enter`](Self::enter) is over.
+    /// Ends the part that began with [`enter`](Self::enter).
     #[inline(always)]
     pub fn leave(&self, before: Before) {
         self.0.store(before.0, Relaxed);

@@ -1,4 +1,4 @@
-//! What an instruction is about to do to memory, for observers.
+//! Memory access that an instruction is about to make, for observers.
 
 use trapless_isa::inst::{CostClass, Format, Inst, Op};
 
@@ -73,8 +73,7 @@ impl Hart {
     }
 }
 
-/// Width in bytes. The expanded base operation tells, because compressed encodings have another
-/// field for it.
+/// Width in bytes, by the operation: compressed encodings do not have it in funct3.
 fn access_len(inst: &Inst) -> u64 {
     match inst.op {
         Op::Lb | Op::Lbu | Op::Sb | Op::HlvB | Op::HlvBu | Op::HsvB => 1,

@@ -1,4 +1,4 @@
-//! What others see of a hart: profiles, statistics, comparisons, what an instruction will access.
+//! Observation of a hart: profiles, statistics, comparisons, memory accesses.
 
 pub(crate) mod activity;
 mod memory_access;

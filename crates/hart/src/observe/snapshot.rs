@@ -9,7 +9,7 @@ use crate::hart::Hart;
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Snapshot(Vec<u64>);
 
-/// What stands between the registers and the CSRs.
+/// Names of the values between registers and CSRs.
 const OTHERS: [&str; 6] = ["pc", "cycles", "instret", "mode", "waiting", "wake time"];
 /// Counters and events beyond these are always 0.
 const COUNTERS: u16 = 4;
@@ -56,7 +56,7 @@ impl Snapshot {
         self.0.extend(csrs);
     }
 
-    /// Name, value here and value there of everything that differs.
+    /// Name, own value and other value of everything that differs.
     #[must_use]
     pub fn differences(&self, other: &Self) -> Vec<(String, u64, u64)> {
         let pairs = self.0.iter().zip(&other.0).enumerate();
@@ -68,8 +68,8 @@ impl Snapshot {
 }
 
 impl Hart {
-    /// Whether another hart is at the same place at the same time with the same integer registers: a
-    /// cheap look that finds most differences soon.
+    /// Whether another hart is at the same place at the same time with the same integer registers:
+    /// a cheap test that finds most differences soon.
     #[must_use]
     pub fn agrees(&self, other: &Self) -> bool {
         self.state.pc == other.state.pc

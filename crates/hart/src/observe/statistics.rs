@@ -1,13 +1,13 @@
-//! Counts of what the engines do. They say how a result was reached and are no part of it: engines differ in
-//! them, and a guest sees none.
+//! Counts of what the engines do. They describe the engine, not the result: engines differ in them,
+//! and no guest sees them.
 //!
-//! What compiled code does by itself (TLB hits, jumps it knows) is not counted: that would slow it down.
+//! Work inside compiled code (TLB hits, direct jumps) is not counted: that would slow it down.
 
 use serde::Serialize;
 
 use crate::memory::address::Access;
 
-/// What a hart did.
+/// Statistics of a hart.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize)]
 pub struct HartStatistics {
     /// TLB misses of loads, each a page walk.
@@ -16,8 +16,9 @@ pub struct HartStatistics {
     pub store_misses: u64,
     /// TLB misses of instruction fetches, each a page walk.
     pub fetch_misses: u64,
-    /// Loads and stores that took the slow path although the TLB had their page: `cbo.zero`, misaligned ones,
-    /// those that cross pages, stores to pages with code, and in the interpreter hits of the second way.
+    /// Loads and stores that took the slow path although the TLB had their page: `cbo.zero`,
+    /// misaligned ones, those that cross pages, stores to pages with code, and in the interpreter
+    /// hits of the second way.
     pub slow_hits: u64,
     /// Times that compiled code was entered.
     pub entries: u64,
@@ -25,9 +26,9 @@ pub struct HartStatistics {
     pub helpers: u64,
     /// CSR accesses that compiled code left to the interpreter.
     pub csr_helpers: u64,
-    /// Blocks looked up by their address, since compiled code did not know any for it: cold ones included.
+    /// Blocks looked up by address because compiled code found none, including cold blocks.
     pub lookups: u64,
-    /// Runs of blocks that were interpreted while there is a compiler.
+    /// Runs of blocks that were interpreted although there is a compiler.
     pub interpreted_blocks: u64,
     /// Traps from V=1 to HS-mode.
     pub guest_exits: u64,
@@ -43,7 +44,7 @@ impl HartStatistics {
         }
     }
 
-    /// Adds those of another hart.
+    /// Adds the statistics of another hart.
     pub fn add(&mut self, other: &Self) {
         let Self {
             load_misses,

@@ -1,5 +1,5 @@
-//! Smaia and Ssaia: the CSRs that the Advanced Interrupt Architecture adds to a hart. Chapters are those of
-//! its specification, version 1.0.
+//! Smaia and Ssaia: the CSRs that the Advanced Interrupt Architecture adds to a hart. Chapters are
+//! those of its specification, version 1.0.
 //!
 //! | file | subject |
 //! |---|---|
@@ -8,8 +8,9 @@
 //! | `window` | `xireg`, `xtopei`, `xtopi`: what needs the interrupt architecture |
 //! | `top` | which interrupt is next |
 //!
-//! Choices where the specification leaves one: all bits of `mvien` that may be writable are, and those of
-//! `hvien`; `hideleg` has VS-level bits only; `xiselect` holds 9 bits; all priority numbers have 8 bits.
+//! Choices where the specification leaves one: all bits of `mvien` that may be writable are, and
+//! those of `hvien`; `hideleg` has VS-level bits only; `xiselect` holds 9 bits; all priority
+//! numbers have 8 bits.
 
 pub(crate) mod registers;
 mod top;
@@ -165,7 +166,8 @@ impl Hart {
         }
     }
 
-    /// Tells of a guest that is about to be entered, if it or its interrupt file is another one than before.
+    /// Records that a guest is about to be entered, if it or its interrupt file differs from the
+    /// last one.
     pub(crate) fn note_file(&mut self, plat: &mut dyn Platform) {
         let file = self.guest_file().unwrap_or(0);
         let entered = Some((self.guest(), file));
@@ -182,8 +184,8 @@ impl Hart {
         }
     }
 
-    /// What is pending and enabled beside `mip` and `mie`: the second term of
-    /// [`Hart::enabled_pending`]. Bit 0 stands for `hvictl`.
+    /// What is pending and enabled beside `mip` and `mie`, for
+    /// [`Interrupts::vsip`](trapless_jit::Interrupts::vsip). Bit 0 stands for `hvictl`.
     pub(crate) fn aia_extra(&self) -> u64 {
         if !self.has_aia() {
             return 0;
@@ -193,15 +195,15 @@ impl Hart {
             | u64::from(self.injected().is_some())
     }
 
-    /// The interrupt that `hvictl` puts in the place of those in `vsip`.
+    /// The interrupt that `hvictl` injects in place of those in `vsip`.
     pub(in crate::csr) fn injected(&self) -> Option<u64> {
         let control = self.csr.aia.hvictl;
         let identity = (control & hvictl::IID) >> 16;
         (control & hvictl::VTI != 0 && identity != SEI).then_some(identity)
     }
 
-    /// Whether a state-enable register `enables` opens a CSR (section "Access control by the state-enable
-    /// CSRs").
+    /// Whether a state-enable register `enables` opens a CSR (section "Access control by the
+    /// state-enable CSRs").
     pub(in crate::csr) fn stateen_gate(&self, addr: u16, enables: u64) -> bool {
         if !self.has_aia() || !self.config.extensions.smstateen {
             return true;
@@ -245,7 +247,7 @@ impl Hart {
         }
     }
 
-    /// Register `0x30 + select` of an `iprio` array; `None` if RV64 has no such.
+    /// Register `0x30 + select` of an `iprio` array; `None` if it does not exist on RV64.
     pub(in crate::csr) fn read_priorities(&self, level: usize, select: u64) -> Option<u64> {
         let first = 4 * select as usize;
         let numbers = self.csr.aia.priorities[level].get(first..first + 8)?;
@@ -266,8 +268,8 @@ impl Hart {
         self.attention();
     }
 
-    /// Sets the priority number of interrupt `irq` in the `iprio` array of machine (0) or supervisor level
-    /// (1), if it can be set. For debuggers, which do not get through `mireg`.
+    /// Sets the priority number of interrupt `irq` in the `iprio` array of machine (0) or
+    /// supervisor level (1), if it can be set. For debuggers, which cannot use `mireg`.
     pub fn set_priority(&mut self, level: usize, irq: u64, number: u8) {
         let register = irq / 8 * 2;
         let shift = 8 * (irq % 8);

@@ -1,5 +1,5 @@
-//! Which interrupt is next at a privilege level (sections "Machine top interrupt CSR", "Supervisor top
-//! interrupt CSR", "Virtual supervisor top interrupt CSR").
+//! Which interrupt is next at a privilege level (sections "Machine top interrupt CSR", "Supervisor
+//! top interrupt CSR", "Virtual supervisor top interrupt CSR").
 
 use trapless_isa::cause::interrupt::{MEI, SEI, STI, VSEI};
 use trapless_isa::csr::hvictl;
@@ -56,8 +56,8 @@ impl Hart {
         }
     }
 
-    /// [`Hart::pending_interrupt`] of a hart with AIA; which one it is at its level,
-    /// [`aia_choice`](Self::aia_choice) tells.
+    /// [`Hart::pending_interrupt`] of a hart with AIA: the mode that takes an interrupt.
+    /// [`aia_choice`](Self::aia_choice) finds out which one.
     pub(crate) fn aia_pending(&self) -> Option<Mode> {
         let c = &self.csr;
         let mie = c.mstatus & trapless_isa::csr::status::MIE != 0;
@@ -78,8 +78,8 @@ impl Hart {
         (self.mode.v() && open && self.guest_candidates()).then_some(Mode::VS)
     }
 
-    /// The interrupt to take to `to`, whose candidates are not empty. Those of VS-mode are marked as
-    /// its own numbers.
+    /// The interrupt to take to `to`, whose candidates are not empty. Those of VS-mode are marked
+    /// as its own numbers.
     pub(crate) fn aia_choice(&self, to: Mode, plat: &mut dyn Platform) -> u64 {
         let plain = |level: usize, candidates: u64| {
             first(candidates).filter(|_| !self.csr.aia.prioritised[level])

@@ -1,5 +1,5 @@
-//! `xireg`, `xtopei` and `xtopi`: registers behind which others are, or whose value depends on the
-//! interrupt files.
+//! `xireg`, `xtopei` and `xtopi`: registers that give access to others, or depend on interrupt
+//! files.
 
 use trapless_isa::csr::{self, stateen0};
 use trapless_isa::port::{CsrFault, CsrOp, FileAccess, FileId, FileRegister};
@@ -43,7 +43,7 @@ impl Hart {
         }
     }
 
-    /// Whether M-mode has not closed a part of the state to the current mode.
+    /// Whether M-mode lets the current mode access a part of the state.
     fn granted(&self, bit: u64) -> bool {
         self.mode == Mode::M || !self.config.extensions.smstateen || self.csr.mstateen[0] & bit != 0
     }

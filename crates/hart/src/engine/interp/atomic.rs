@@ -11,7 +11,7 @@ use crate::hart::Hart;
 use crate::memory::ram;
 use crate::syndrome::Fault;
 
-/// Sign-extends a loaded word; doublewords pass.
+/// Sign-extends a loaded word; doublewords stay as they are.
 fn extend(value: u64, size: u8) -> u64 {
     if size == 4 {
         value as i32 as u64
@@ -67,7 +67,7 @@ impl Hart {
     }
 }
 
-/// Both operands are sign-extended, which keeps the order of unsigned words too.
+/// Both operands are sign-extended, which preserves the order of unsigned words too.
 fn combine(op: Op, old: u64, operand: u64) -> u64 {
     match op {
         Op::AmoswapW | Op::AmoswapD => operand,

@@ -21,7 +21,7 @@ impl Hart {
     #[inline(always)]
     fn load_fast(&mut self, va: u64, size: u8, plat: &mut dyn Platform) -> Result<u64, Fault> {
         let entry = self.tlb.data(va);
-        // Misaligned addresses keep low bits that no tag has.
+        // A misaligned address keeps low bits, so no tag matches.
         if entry.read == va & (!0xFFF | (u64::from(size) - 1)) {
             let host = HostAddr::of(va, entry.addend);
             // SAFETY: the TLB maps this page to RAM, and an aligned access does not leave the page.
@@ -71,8 +71,8 @@ impl Hart {
         self.store_fast(va, size, value, plat)
     }
 
-    /// Executes a block, or a single instruction, whose whole price has been charged. `false` if the
-    /// observer stopped it; the rest of the charge is then taken back.
+    /// Executes a block, or a single instruction, that has been charged as a whole. `false` if the
+    /// observer stopped it; the charge for the rest is then refunded.
     pub(crate) fn exec<const WATCH: bool>(
         &mut self,
         insts: &[Inst],
@@ -232,7 +232,7 @@ impl Hart {
             Op::Sh3add => rd!((rs1!() << 3).wrapping_add(rs2!())),
             Op::AddUw => rd!((rs1!() & 0xFFFF_FFFF).wrapping_add(rs2!())),
             Op::ZextH => rd!(rs1!() & 0xFFFF),
-            // Ordering is that of one host thread; hints do nothing.
+            // One host thread runs all harts, so fences order nothing; hints do nothing.
             Op::Fence | Op::PrefetchI | Op::PrefetchR | Op::PrefetchW | Op::Pause => {}
             _ => return self.exec_other(inst, pc, plat),
         }

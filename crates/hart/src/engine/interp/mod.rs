@@ -27,7 +27,7 @@ use crate::memory::translate::Effective;
 use crate::platform::Platform;
 use crate::syndrome::Fault;
 
-/// Where execution goes after an instruction off the fast path.
+/// Where execution continues.
 pub(crate) enum Flow {
     /// To the next instruction.
     Next,
@@ -67,8 +67,8 @@ impl Hart {
         self.exec::<WATCH>(code.insts(&block), code.cost(), plat, observer)
     }
 
-    /// Executes what an observer left of a block: `left` instructions from `pc` on. Blocks end where
-    /// they would have ended without the stop, so that looking on changes nothing.
+    /// Executes the rest of a block that an observer stopped: `left` instructions from `pc` on.
+    /// Blocks end where they would have ended without the stop, so that observing changes nothing.
     #[cold]
     pub(crate) fn resume_block<const WATCH: bool>(
         &mut self,
@@ -123,8 +123,9 @@ impl Hart {
         }
     }
 
-    /// Executes one instruction that no block can hold: across pages, outside RAM, or in a page that
-    /// PMP splits. Returns its bits if it could be fetched, and `false` if the observer wants to stop.
+    /// Executes one instruction that no block can hold: a crossing, outside RAM, or in a page that
+    /// PMP splits. Returns its bits if it could be fetched, and `false` if the observer wants to
+    /// stop.
     #[cold]
     pub(crate) fn single<const WATCH: bool>(
         &mut self,
@@ -172,7 +173,7 @@ impl Hart {
         }
     }
 
-    /// Traps at the first instruction of `rest`, and undoes the charge for those behind it.
+    /// Traps at the first instruction of `rest`, and refunds the charge for the others.
     #[cold]
     pub(crate) fn abort(
         &mut self,
@@ -203,7 +204,7 @@ impl Hart {
         Ok(target)
     }
 
-    /// Executes what the fast path does not.
+    /// Executes instructions that are not on the fast path.
     fn exec_other(&mut self, inst: &Inst, pc: u64, plat: &mut dyn Platform) -> Result<Flow, Fault> {
         use trapless_isa::inst::{CostClass as C, Ext};
         match (inst.op.class(), inst.op.extension()) {

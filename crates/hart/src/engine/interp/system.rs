@@ -64,7 +64,8 @@ impl Hart {
         Ok(Flow::Next)
     }
 
-    /// WFI (section 3.3.3): waits until an enabled interrupt is pending.
+    /// WFI (privileged specification, "Wait for Interrupt"): waits until an enabled interrupt is
+    /// pending.
     fn wfi(&mut self, inst: &Inst) -> Result<(), Fault> {
         let tw = self.csr.mstatus & status::TW != 0;
         match self.mode {
@@ -121,8 +122,9 @@ impl Hart {
         self.watch.hfences += 1;
         let (va, id) = self.fence_operands(inst);
         if gvma {
-            // Entries hold the composition of both stages, so a guest physical address names no entry: everything of
-            // the VMID goes, with what the VS-stage contributed. KVM counts on that when a vCPU comes to this hart.
+            // Entries combine both stages, so a guest physical address does not name any:
+            // everything of the VMID is dropped, including the VS-stage's part. KVM relies on that
+            // when a vCPU moves to this hart.
             self.tlb.flush(Scope::GStage(id.map(|v| v & 0x3FFF)), None);
         } else {
             self.tlb.flush(Scope::Guest(self.vmid(), id), va);
@@ -130,8 +132,8 @@ impl Hart {
         Ok(())
     }
 
-    /// How the environment configuration forbids the current mode an operation that needs one of the bits of
-    /// `enable` in it, if it does.
+    /// Exception of a cache-block operation that needs one of the bits of `enable` in the
+    /// environment configuration of the current mode; `None` if it is permitted.
     pub(crate) fn cache_block_fault(&self, enable: u64) -> Option<CsrFault> {
         let c = &self.csr;
         let off = |env: u64| env & enable == 0;
@@ -147,8 +149,7 @@ impl Hart {
         }
     }
 
-    /// Zicbom and Zicboz (CMO specification, sections 2.5 and 2.6). Memory is coherent, so
-    /// management operations only have their permission checks.
+    /// Zicbom and Zicboz. Memory is coherent, so management operations only check permissions.
     fn cache_block(&mut self, inst: &Inst, plat: &mut dyn Platform) -> Result<(), Fault> {
         let enable = match inst.op {
             Op::CboZero => envcfg::CBZE,
@@ -166,7 +167,8 @@ impl Hart {
             let entry = self.tlb.data(block);
             if entry.write == block & !0xFFF {
                 let host = HostAddr::of(block, entry.addend);
-                // SAFETY: the TLB maps this page to RAM for stores, and a block does not leave the page.
+                // SAFETY: the TLB maps this page to RAM for stores, and a block does not leave the
+                // page.
                 unsafe { ram::zero(host, CACHE_BLOCK as usize) };
                 return Ok(());
             }
@@ -175,7 +177,7 @@ impl Hart {
         if inst.op == Op::CboZero {
             for at in (block..block + CACHE_BLOCK).step_by(8) {
                 if self.store_slow(at, 8, 0, &eff, plat).is_err() {
-                    // The syndrome names the address the program gave.
+                    // The syndrome has the address that the program gave.
                     self.syndrome.tval = address;
                     self.syndrome.gpa += if self.syndrome.gpa != 0 {
                         address - block
@@ -190,7 +192,8 @@ impl Hart {
         self.cbo_permitted(address, &eff)
     }
 
-    /// `hlv`, `hlvx`, `hsv` (section 18.3).
+    /// `hlv`, `hlvx`, `hsv` (privileged specification, "Hypervisor Virtual-Machine Load and Store
+    /// Instructions").
     fn guest_access(&mut self, inst: &Inst, plat: &mut dyn Platform) -> Result<(), Fault> {
         match self.mode {
             Mode::VS | Mode::VU => return self.virtual_instruction(inst),
@@ -228,7 +231,8 @@ impl Hart {
     }
 
     /// Gives an explicit load or store that took a guest-page fault its transformed instruction in
-    /// `tinst` (section 18.6.3), unless the fault was of an implicit access.
+    /// `tinst` ("Transformed Instruction or Pseudoinstruction for mtinst or htinst"), unless an
+    /// implicit access faulted.
     pub(super) fn transform_tinst(&mut self, inst: &Inst) {
         let s = &mut self.syndrome;
         let page_fault = matches!(
@@ -243,8 +247,8 @@ impl Hart {
     }
 }
 
-/// Transformed standard instruction: immediate dropped, `rs1` replaced by the offset of the faulting
-/// address; compressed instructions are expanded and have bit 1 clear.
+/// Transformed standard instruction: immediate dropped, `rs1` replaced by the offset of the
+/// faulting address; compressed instructions are expanded and have bit 1 clear.
 fn transformed(inst: &Inst, offset: u32) -> u64 {
     let (opcode, funct3) = match inst.op {
         Op::Lb => (0x03, 0),

@@ -7,11 +7,13 @@ use trapless_jit::TLB_ENTRIES as ENTRIES;
 pub(super) const CONTEXTS: usize = 16;
 /// Entries of one context: both ways.
 pub(super) const BOTH_WAYS: usize = 2 * ENTRIES;
-/// Filled slots remembered per context; beyond this clearing it touches all.
+/// Filled slots remembered per context; beyond this, clearing touches the whole array.
 const FILLED: usize = 1024;
-/// Ranges with superpages remembered per context; beyond this every address fence drops all of it.
+/// Ranges with superpages remembered per context; beyond this, every address fence drops the
+/// context.
 const SUPERPAGES: usize = 16;
-/// Such a range, unless a superpage is larger: kernels map all of RAM with superpages, far from what they fence.
+/// Least size of such a range in bytes: kernels map all of RAM with superpages, far from the pages
+/// they fence.
 const RANGE: u64 = 1 << 30;
 
 /// Bits of [`Key::flags`].
@@ -40,7 +42,7 @@ impl Key {
         (self.hgatp >> 44) as u16 & 0x3FFF
     }
 
-    /// The context of fetches: SUM and MXR are about loads and stores.
+    /// The context of fetches: SUM and MXR affect loads and stores only.
     pub fn for_fetches(&self) -> Self {
         Self {
             flags: self.flags & !(SUM | MXR),
@@ -48,7 +50,7 @@ impl Key {
         }
     }
 
-    /// The same with the other value of SUM.
+    /// The twin: the same context with the other value of SUM.
     fn twin(&self) -> Self {
         Self {
             flags: self.flags ^ SUM,
@@ -108,7 +110,8 @@ impl TlbArray {
         self.0
     }
 
-    /// Index of the entry of the first way that may hold `va`; that of the second way is `ENTRIES` further.
+    /// Index of the entry of the first way that may hold `va`; that of the second way is `ENTRIES`
+    /// further.
     #[inline(always)]
     pub(super) fn slot(self, va: u64) -> usize {
         self.0 + slot(va)
@@ -126,7 +129,7 @@ fn slot(va: u64) -> usize {
 pub(super) struct Filled(Vec<u16>);
 
 impl Filled {
-    /// Their numbers; `None` if that may be all.
+    /// Their numbers; `None` if any slot may be filled.
     pub fn slots(&self) -> Option<impl Iterator<Item = usize>> {
         let slots = self.0.iter().map(|&slot| usize::from(slot));
         (self.0.len() <= FILLED).then_some(slots)
@@ -144,7 +147,7 @@ struct Context {
     used: u64,
     /// Virtual ranges (base, mask) in which this context has superpages.
     superpages: Vec<(u64, u64)>,
-    /// Context that was the same with the other value of SUM.
+    /// Its twin, when that was last selected.
     twin: Option<usize>,
     filled: Filled,
 }
@@ -180,9 +183,9 @@ impl Context {
 pub(super) enum Interned {
     /// It was resident.
     Known(TlbArray),
-    /// It has one that nobody has had, behind all others.
+    /// It has a new one, behind all others.
     New(TlbArray),
-    /// It has that of another one, of which these slots remain.
+    /// It has that of a dropped context, whose filled slots are still to be emptied.
     Recycled(TlbArray, Filled),
 }
 
@@ -190,13 +193,13 @@ pub(super) enum Interned {
 pub(super) struct Contexts {
     list: Vec<Context>,
     clock: u64,
-    /// Context that each mode used last with SUM clear and set: a guess that is nearly always right.
+    /// Context that each mode used last with SUM clear and set: nearly always the one searched for.
     latest: [[usize; 2]; Mode::ALL.len()],
     /// Selected for fetches.
     pub fetch: TlbArray,
     /// Selected for loads and stores.
     pub data: TlbArray,
-    /// What a change of SUM selects for loads and stores, if it is known.
+    /// Twin of [`data`](Self::data), if it is known to be resident.
     pub twin: Option<TlbArray>,
 }
 
@@ -244,7 +247,7 @@ impl Contexts {
         Interned::Recycled(array, old.filled)
     }
 
-    /// Array of the context that is recycled: not a selected one.
+    /// Array of the least recently used context that is not selected.
     fn least_recently_used(&self) -> TlbArray {
         let contexts = self.list.iter().enumerate();
         contexts
@@ -255,7 +258,8 @@ impl Contexts {
             .0
     }
 
-    /// The context for loads and stores is another one than at `before`: finds the twin of the new one, `key`.
+    /// Finds the twin of the newly selected data context, which has `key`; `before` is the array
+    /// selected before.
     pub fn selected_data(&mut self, before: TlbArray, key: &Key) {
         let twin = key.twin();
         let (old, new) = (before.context(), self.data.context());
@@ -269,7 +273,7 @@ impl Contexts {
         self.twin = known.map(TlbArray::of_context);
     }
 
-    /// Compiled code has changed SUM so many times.
+    /// Takes over `times` changes of SUM by compiled code.
     pub fn sum_changed(&mut self, times: u64) {
         let Some(twin) = &mut self.twin else {
             return;
@@ -277,7 +281,8 @@ impl Contexts {
         if times % 2 != 0 {
             std::mem::swap(&mut self.data, twin);
         }
-        // As if each had been selected, the last one last; the first change does not use what it leaves.
+        // As if each change had been a selection, which uses the new context; so the one left is
+        // used only if it was selected by an earlier change.
         let arrays = [*twin, self.fetch, self.data];
         for array in &arrays[usize::from(times == 1)..] {
             self.clock += 1;
@@ -285,7 +290,7 @@ impl Contexts {
         }
     }
 
-    /// The page of `va` got an entry in `array`, as part of a mapping of `span` bytes.
+    /// Notes an entry for the page of `va` in `array`, part of a mapping of `span` bytes.
     pub fn filled(&mut self, array: TlbArray, va: u64, span: u64) {
         let context = &mut self.list[array.context()];
         context.filled.add(va);
@@ -294,8 +299,8 @@ impl Contexts {
         }
     }
 
-    /// What a fence, of all addresses or that of `va`, drops of the context of `array`. If it is everything, the
-    /// caller empties the slots and hands them to [`emptied`](Self::emptied).
+    /// What a fence for all addresses, or for that of `va`, drops of the context of `array`. On
+    /// [`Fenced::All`] the caller empties the slots and returns them to [`emptied`](Self::emptied).
     pub fn fenced(&mut self, array: TlbArray, scope: Scope, va: Option<u64>) -> Fenced {
         let context = &mut self.list[array.context()];
         if !scope.names(&context.key) {
@@ -310,7 +315,7 @@ impl Contexts {
         }
     }
 
-    /// Takes back what [`Fenced::All`] gave out: the slots are empty now.
+    /// Takes back the slots of [`Fenced::All`], which are empty now.
     pub fn emptied(&mut self, array: TlbArray, mut filled: Filled) {
         filled.0.clear();
         self.list[array.context()].filled = filled;
@@ -324,7 +329,7 @@ impl Contexts {
 
 /// What a fence drops of a context.
 pub(super) enum Fenced {
-    /// It does not name it.
+    /// Nothing: the fence does not name it.
     Nothing,
     /// The page of this address.
     Page(u64),

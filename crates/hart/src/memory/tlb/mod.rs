@@ -2,9 +2,9 @@
 //!
 //! A context is everything that decides what an address means: effective mode, SUM, MXR, `satp` or
 //! `vsatp`, `hgatp`. A trap, a world switch or a change of V only selects another array; nothing is
-//! flushed. A new entry moves the first way's to the second, where fast paths look last; what is found there
-//! changes places with the first way's. Fences drop the contexts or entries they name. The TLB is not
-//! architecture: it may hold less than a fence allows, never more.
+//! flushed. A new entry moves that of the first way to the second, which fast paths probe last; a
+//! hit in the second way exchanges the two. Fences drop the contexts or entries they name. The TLB
+//! is not architecture: it may hold less than a fence allows, never more.
 
 mod contexts;
 #[cfg(test)]
@@ -13,7 +13,7 @@ mod writers;
 
 use std::ptr;
 
-// Fetches have an array of their own: their misses cost no virtual time, those of data do.
+// Fetches have an array of their own: their misses cost no virtual time, while those of data do.
 use trapless_jit::{DataEntry as Entry, FetchEntry, TLB_ENTRIES as ENTRIES};
 
 use super::address::{Access, HostAddr, PageIndex};
@@ -25,7 +25,7 @@ use writers::Writers;
 /// No virtual page has this tag: its low bits are set.
 const INVALID: u64 = u64::MAX;
 const PAGE: u64 = !0xFFF;
-/// In a tag for stores: they are permitted, but take the slow path, which notes that code was written.
+/// In a store tag: stores are permitted but take the slow path, which notes that code was written.
 const NOTED: u64 = 1 << 11;
 
 const EMPTY: Entry = Entry {
@@ -49,11 +49,11 @@ pub(crate) struct Mapping {
     pub page: PageIndex,
     /// Kinds of access that may hit, in the order of [`Access`].
     pub permitted: [bool; 3],
-    /// Stores are to be noted.
+    /// Stores take the slow path, which notes them.
     pub noted: bool,
-    /// Size in bytes of the mapping it is part of.
+    /// Size in bytes of the mapping that the page is part of.
     pub span: u64,
-    /// Of a page that is executed: [`FetchEntry::table`].
+    /// [`FetchEntry::table`], for fetches.
     pub table: usize,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct Mapping {
 pub(crate) struct Arrays {
     /// That for loads and stores.
     pub data: *mut Entry,
-    /// That which a change of SUM selects in its place; null if it is not known.
+    /// That which a change of SUM selects instead; null if it is not known.
     pub twin: *mut Entry,
     /// That for fetches.
     pub fetch: *mut FetchEntry,
@@ -72,12 +72,12 @@ pub(crate) struct Tlb {
     entries: Vec<Entry>,
     fetches: Vec<FetchEntry>,
     contexts: Contexts,
-    /// Slots of the first way with entries that let stores hit, now or before they moved to the second.
+    /// Slots with entries that let stores hit, in either way.
     writers: Writers,
 }
 
 impl Tlb {
-    /// An empty one for RAM of so many pages.
+    /// An empty TLB for RAM of `pages` pages.
     pub fn new(pages: usize) -> Self {
         Self {
             entries: Vec::new(),
@@ -110,19 +110,19 @@ impl Tlb {
         }
     }
 
-    /// Slot of the way that holds data of the page of `va` with a tag that `tag` picks; the second one if
-    /// none does.
+    /// Index of the entry whose tag, picked by `tag`, is the page of `va`; that of the second way
+    /// if neither is.
     fn way(&self, array: TlbArray, va: u64, tag: impl Fn(&Entry) -> u64) -> usize {
         let slot = array.slot(va);
         let first = tag(&self.entries[slot]) & !NOTED == va & PAGE;
         if first { slot } else { slot + ENTRIES }
     }
 
-    /// The arrays of the selected contexts, for compiled code. They are valid until the next call of another
-    /// method that may change entries.
+    /// The arrays of the selected contexts, for compiled code. The pointers are valid until the
+    /// next call of a method that may change entries.
     #[inline]
     pub fn arrays(&mut self) -> Arrays {
-        // No slice is borrowed in between: that would end what the first pointer may be used for.
+        // No slice may be borrowed in between: that would invalidate the first pointer.
         let (entries, fetches) = (self.entries.as_mut_ptr(), self.fetches.as_mut_ptr());
         Arrays {
             data: entries.wrapping_add(self.contexts.data.start()),
@@ -134,7 +134,7 @@ impl Tlb {
         }
     }
 
-    /// Compiled code has changed SUM so many times.
+    /// Takes over `times` changes of SUM by compiled code.
     pub fn sum_changed(&mut self, times: u64) {
         self.contexts.sum_changed(times);
     }
@@ -156,7 +156,7 @@ impl Tlb {
         self.contexts.selected_data(before, data);
     }
 
-    /// Array of a context, made if it is not resident.
+    /// Array of a context, which becomes resident.
     pub fn intern(&mut self, key: &Key) -> TlbArray {
         match self.contexts.intern(key) {
             Interned::Known(array) => array,
@@ -188,7 +188,7 @@ impl Tlb {
         }
     }
 
-    /// Sets where the code of the page of `va` is found, which is in the context of fetches.
+    /// Sets [`FetchEntry::table`] of the page of `va`, which is in the context of fetches.
     #[inline]
     pub fn set_table(&mut self, va: u64, table: usize) {
         let slot = self.contexts.fetch.slot(va);
@@ -196,7 +196,7 @@ impl Tlb {
         self.fetches[if first { slot } else { slot + ENTRIES }].table = table as u64;
     }
 
-    /// Sets where the code of all pages is found.
+    /// Sets [`FetchEntry::table`] of all entries.
     pub fn set_all_tables(&mut self, table: usize) {
         for (array, filled) in self.contexts.iter() {
             let fetches = &mut self.fetches[array.start()..][..BOTH_WAYS];
@@ -222,7 +222,7 @@ impl Tlb {
         }
     }
 
-    /// Looks `va` up in the context at `array`. Data found in the second way moves to the first.
+    /// Looks `va` up in the context at `array`. A data hit in the second way exchanges the ways.
     #[inline]
     pub fn lookup(&mut self, array: TlbArray, va: u64, access: Access) -> Option<HostAddr> {
         let tag = |entry: &Entry| match access {
@@ -243,7 +243,7 @@ impl Tlb {
         (found == va & PAGE).then(|| HostAddr::of(va, addend))
     }
 
-    /// Lets stores to the page of `va`, which is this page of RAM, hit again.
+    /// Lets stores to the page of `va`, which maps `page`, hit again.
     pub fn unnote(&mut self, array: TlbArray, va: u64, page: PageIndex) {
         let way = self.way(array, va, |e| e.write);
         let entry = &mut self.entries[way];
@@ -253,7 +253,8 @@ impl Tlb {
         }
     }
 
-    /// Stores to a page of RAM may hit by a slot of the first way, or later by that of the second.
+    /// Remembers that stores to `page` may hit by the entry at `slot`, or by that of the second way
+    /// once it has moved.
     fn add_writer(&mut self, page: PageIndex, slot: usize) {
         let entries = &self.entries;
         let live = |slot: usize| {
@@ -263,7 +264,7 @@ impl Tlb {
         self.writers.add(page, slot, live);
     }
 
-    /// Whether the entry for `va`, which permits stores, has them noted.
+    /// Whether stores by the entry for `va`, which permits them, are noted.
     pub fn noted(&self, array: TlbArray, va: u64) -> bool {
         self.entries[self.way(array, va, |e| e.write)].write & NOTED != 0
     }
@@ -275,7 +276,7 @@ impl Tlb {
         let addend = mapping.host.addend(va);
         let slot = array.slot(va);
         let [read, write, exec] = mapping.permitted.map(tag);
-        // A page is in one way only: one that is there already is replaced.
+        // A page is in one way only: its old entry is replaced.
         if access == Access::Exec {
             let old = self.fetches[slot];
             if old.exec != page && old.exec != INVALID {
@@ -307,8 +308,9 @@ impl Tlb {
         self.contexts.filled(array, va, mapping.span);
     }
 
-    /// Lets stores to pages of RAM that hold code now take the slow path: to `pages`, or to all that do. `code`
-    /// tells of a page's number, and of a host address, whether it does.
+    /// Makes stores to pages of RAM that hold code take the slow path: of `pages` those that still
+    /// hold code, or of all pages if `None`. `holds_code` and `code` tell that of a page and of a
+    /// host address.
     pub fn note_stores(
         &mut self,
         pages: Option<&[PageIndex]>,
@@ -322,7 +324,7 @@ impl Tlb {
         };
         for &page in pages.unwrap_or_default() {
             if !holds_code(page) {
-                // Not any more: entries for it stay as they are, and so does what is known of them.
+                // No longer: its entries stay as they are, and remembered.
                 continue;
             }
             let Some(slots) = self.writers.of(page) else {

@@ -1,13 +1,13 @@
 //! Which slots of a TLB may let stores to a page of RAM hit.
 //!
-//! When code is found in a page, stores to it must be noticed from then on. Looking through the whole TLB for
-//! its entries takes longer than decoding the page.
+//! When a page comes to hold code, stores to it must take the slow path from then on. Searching the
+//! whole TLB for its entries would take longer than decoding the page.
 
 use crate::memory::address::PageIndex;
 
 /// Slots remembered for a page.
 const SLOTS: usize = 4;
-/// In place of the first slot: there were more.
+/// In place of the first slot: more slots than are remembered.
 const MANY: u32 = u32::MAX;
 
 /// By page of RAM.
@@ -24,8 +24,8 @@ impl Writers {
         }
     }
 
-    /// A slot gets an entry that lets stores to `page` hit. `live` tells of slots that are remembered whether
-    /// they still have one.
+    /// Remembers a slot whose entry lets stores to `page` hit. `live` tells whether a remembered
+    /// slot still has such an entry.
     pub fn add(&mut self, page: PageIndex, slot: usize, live: impl Fn(usize) -> bool) {
         let Some(slots) = self.pages.get_mut(page.index()) else {
             return;
@@ -49,7 +49,7 @@ impl Writers {
             .then(|| slots.map(|s| s as usize - 1))
     }
 
-    /// No slot lets stores to `page` hit any more.
+    /// Forgets the slots: none lets stores to `page` hit any more.
     pub fn clear(&mut self, page: PageIndex) {
         if let Some(slots) = self.pages.get_mut(page.index()) {
             *slots = [0; SLOTS];
