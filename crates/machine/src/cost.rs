@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use trapless_hart::CostModel;
 
-use crate::Error;
+use crate::error::Error;
 
 /// Most cycles a single figure may have; beyond that a typing error is more likely than intent.
 const MAX_CYCLES: u32 = 100_000;

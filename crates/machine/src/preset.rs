@@ -6,8 +6,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use trapless_hart::{CodeLimits, Extensions, HartConfig};
 
-use crate::Error;
 use crate::cost::CostTable;
+use crate::error::Error;
 use crate::isa_string;
 
 /// Which interrupt architecture a machine has.

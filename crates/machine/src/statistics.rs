@@ -3,7 +3,7 @@
 use serde::Serialize;
 use trapless_hart::{CodeStatistics, HartStatistics, Meter};
 
-use crate::Machine;
+use crate::machine::Machine;
 
 /// Counts of a run. They depend on the engine, and no result depends on them.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize)]

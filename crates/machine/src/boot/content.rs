@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use trapless_hart::Ram;
 use vm_memory::{Bytes, GuestAddress};
 
-use super::{room, write};
-use crate::Error;
+use super::memory::{room, write};
+use crate::error::Error;
 
 /// Bytes of a file that are looked at to find out what it is: with the headers of all formats.
 pub(super) const START: usize = 64 << 10;

@@ -3,7 +3,7 @@
 
 use vm_fdt::{FdtReserveEntry, FdtWriter};
 
-use super::Placement;
+use super::placement::Placement;
 
 /// Largest device tree that is accepted, in bytes.
 pub const MAX_SIZE: usize = 2 << 20;

@@ -5,8 +5,8 @@ use object::elf::{EM_RISCV, ET_DYN, ET_EXEC, FileHeader64, PT_LOAD};
 use object::read::elf::{FileHeader, ProgramHeader, Sym};
 use trapless_hart::Ram;
 
-use super::write;
-use crate::Error;
+use super::memory::write;
+use crate::error::Error;
 
 /// Most program headers that are looked at; real programs have a handful.
 const MAX_SEGMENTS: usize = 128;

@@ -16,15 +16,18 @@ mod content;
 pub mod dtb;
 pub mod elf;
 pub mod image;
+mod memory;
+pub(crate) mod placement;
 pub mod reset;
 
-use vm_memory::{Bytes, GuestAddress};
+use trapless_hart::Ram;
 
-use crate::Error;
+use crate::error::Error;
 pub use content::Content;
 use elf::Elf;
 use image::{Header, Kernel};
-use trapless_hart::Ram;
+use memory::write;
+pub use placement::{Payload, Placement};
 
 /// Where kernels are linked or moved to: 2 MiB is what Linux needs for its mappings.
 const KERNEL_ALIGN: u64 = 2 << 20;
@@ -33,34 +36,6 @@ const FDT_LIMIT: u64 = 3 << 30;
 /// Largest distance of the initrd from the kernel's start.
 const INITRD_DISTANCE: u64 = 128 << 20;
 
-/// What to boot. Parts are the bytes of files.
-#[derive(Default, Clone)]
-pub struct Payload {
-    /// M-mode firmware: ELF or flat binary. Without one the kernel itself starts in M-mode.
-    pub firmware: Option<Vec<u8>>,
-    /// Linux `Image`, ELF, flat binary, or gzip of the first or the last.
-    pub kernel: Option<Content>,
-    /// Initial RAM disk.
-    pub initrd: Option<Content>,
-    /// Kernel command line.
-    pub append: String,
-    /// Device tree that replaces the machine's own.
-    pub dtb: Option<Vec<u8>>,
-}
-
-/// Where things went, which the reset vector and the device tree need.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Placement {
-    /// First instruction after the reset vector.
-    pub entry: u64,
-    /// Where the firmware continues; 0 without a kernel.
-    pub kernel: u64,
-    /// First address behind kernel and firmware.
-    pub kernel_end: u64,
-    /// Initrd: first byte and first byte behind it.
-    pub initrd: Option<(u64, u64)>,
-}
-
 /// What [`load`] did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Loaded {
@@ -68,27 +43,6 @@ pub struct Loaded {
     pub placement: Placement,
     /// Symbols of the firmware, if it is an ELF file.
     pub symbols: elf::Symbols,
-}
-
-/// Refuses `len` bytes at `addr` that are not in RAM.
-fn room(ram: &Ram, addr: u64, len: u64, what: &str) -> Result<(), Error> {
-    if ram.contains(addr, len) {
-        return Ok(());
-    }
-    Err(Error::Invalid(format!(
-        "{what} does not fit: {len} bytes at {addr:#x}, but RAM is {:#x}..{:#x}; use a larger --ram",
-        ram.base(),
-        ram.base() + ram.size()
-    )))
-}
-
-/// Writes `bytes` to RAM at `addr`.
-pub(crate) fn write(ram: &Ram, addr: u64, bytes: &[u8], what: &str) -> Result<(), Error> {
-    room(ram, addr, bytes.len() as u64, what)?;
-    ram.expect_writes(addr, bytes.len() as u64);
-    ram.guest_memory()
-        .write_slice(bytes, GuestAddress(addr))
-        .map_err(|e| Error::Invalid(format!("cannot load {what}: {e}")))
 }
 
 /// Loads firmware, kernel and initrd.
