@@ -29,7 +29,7 @@ pub const TOLD_ONCE: &str = "told once per detach";
 pub const ONE_HART: &str = "at most one hart per vCPU";
 /// If nothing is left to do, nothing is left to deliver.
 pub const NOTHING_STUCK: &str = "nothing stuck";
-/// Checked by [`crate::liveness`]: host and hardware come to rest once nobody sends or preempts.
+/// Checked by the search for runs without end: host and hardware come to rest once nobody sends or preempts.
 pub const COMES_TO_REST: &str = "comes to rest";
 
 fn no_lost_wakeup(m: &Protocol, s: &State) -> bool {

@@ -96,8 +96,8 @@ pub fn check(args: &ObserveArgs, trace: Option<&Path>) -> Result<()> {
     let profile = args.profile.iter().flatten();
     let diagrams = args.diagram.iter().map(Request::file);
     let code = args.dump_code.as_deref();
-    let outputs = profile.map(PathBuf::as_path).chain(diagrams).chain(trace).chain(code);
-    outputs.map(files::check_output).collect::<Result<()>>()?;
+    let mut outputs = profile.map(PathBuf::as_path).chain(diagrams).chain(trace).chain(code);
+    outputs.try_for_each(files::check_output)?;
     if let Some(log) = log {
         files::check_output(&log.file)?;
     }

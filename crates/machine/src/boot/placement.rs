@@ -7,7 +7,7 @@ use super::content::Content;
 pub struct Payload {
     /// M-mode firmware: ELF or flat binary. Without one the kernel itself starts in M-mode.
     pub firmware: Option<Vec<u8>>,
-    /// Linux `Image`, gzip of one, or ELF.
+    /// Linux `Image`, ELF, flat binary, or gzip of the first or the last.
     pub kernel: Option<Content>,
     /// Initial RAM disk.
     pub initrd: Option<Content>,
