@@ -1,13 +1,41 @@
-//! Running the checker.
+//! The protocol as the checker sees it, and running the checker.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use stateright::{Checker, Expectation, HasDiscoveries, Model};
+use stateright::{Checker, Expectation, HasDiscoveries, Model, Property};
 
 use crate::config::Config;
 use crate::model::{Action, Protocol};
 use crate::state::State;
+use crate::{properties, symmetry};
+
+impl Model for Protocol {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        vec![self.initial()]
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        self.progress(state, actions);
+        self.environment(state, actions);
+    }
+
+    fn next_state(&self, state: &State, action: Action) -> Option<State> {
+        let next = self.apply(state, action)?;
+        Some(if self.config.symmetry {
+            symmetry::representative(&self.config, &next)
+        } else {
+            next
+        })
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        properties::all(&self.config)
+    }
+}
 
 /// States along a path with the action that leaves each.
 pub type Path = Vec<(State, Option<Action>)>;

@@ -1,13 +1,9 @@
-//! The model: actions, which of them a host at rest still takes, and the checker's interface.
+//! The model: its actions, which of them a host at rest still takes, and what they do.
 
 use std::sync::atomic::AtomicBool;
 
-use stateright::{Model, Property};
-
 use crate::config::{Config, Mutation};
-use crate::properties::{self, PROPERTIES};
 use crate::state::{Handler, Kind, MAX, Pc, RunState, Scan, Stage, State, Thread};
-use crate::symmetry;
 
 /// One atomic action.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -61,7 +57,10 @@ pub enum Action {
     Plug(u8),
 }
 
-/// The delivery protocol as a [`Model`].
+/// Number of properties that must hold in every state.
+const PROPERTIES: usize = 7;
+
+/// The delivery protocol, a [`Model`](stateright::Model).
 pub struct Protocol {
     /// What is modelled.
     pub config: Config,
@@ -327,32 +326,5 @@ impl Protocol {
         }
         s.posts.sort_unstable_by(|a, b| b.cmp(a));
         Some(s)
-    }
-}
-
-impl Model for Protocol {
-    type State = State;
-    type Action = Action;
-
-    fn init_states(&self) -> Vec<State> {
-        vec![self.initial()]
-    }
-
-    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
-        self.progress(state, actions);
-        self.environment(state, actions);
-    }
-
-    fn next_state(&self, state: &State, action: Action) -> Option<State> {
-        let next = self.apply(state, action)?;
-        Some(if self.config.symmetry {
-            symmetry::representative(&self.config, &next)
-        } else {
-            next
-        })
-    }
-
-    fn properties(&self) -> Vec<Property<Self>> {
-        properties::all(&self.config)
     }
 }

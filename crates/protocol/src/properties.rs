@@ -8,9 +8,6 @@ use crate::config::{Config, OnRules};
 use crate::model::Protocol;
 use crate::state::{Fault, Handler, RunState, Scan, Stage, State, Thread};
 
-/// Number of properties that must always hold.
-pub(crate) const PROPERTIES: usize = 8;
-
 /// A sleeping vCPU whose guest would take something: its wake-up is under way.
 pub const NO_LOST_WAKEUP: &str = "no lost wake-up";
 /// A loaded vCPU's hart shows what the file holds, unless the poke is under way.
