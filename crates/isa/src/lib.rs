@@ -18,6 +18,7 @@ pub mod decode;
 pub mod disasm;
 pub mod inst;
 pub mod mode;
+mod op_class;
 mod op_table;
 pub mod port;
 pub mod sbi;

@@ -2,7 +2,7 @@
 //!
 //! Encodings are those of the unprivileged and privileged specifications (ratified 2024 texts).
 
-use crate::inst::{CostClass, Ext, Format};
+use crate::op_class::{CostClass, Ext, Format};
 
 /// What the table says about one operation.
 pub(crate) struct OpInfo {
