@@ -58,7 +58,7 @@ pub enum Action {
 }
 
 /// Number of properties that must hold in every state.
-const PROPERTIES: usize = 7;
+const PROPERTIES: usize = 8;
 
 /// The delivery protocol, a [`Model`](stateright::Model).
 pub struct Protocol {
