@@ -1,12 +1,13 @@
 //! The device tree of a machine, in the form QEMU's `virt` machine and the Linux bindings have.
 
+use trapless_devices::virtio::rng::{Entropy, SeededEntropy};
 use trapless_hart::{CACHE_BLOCK, Extensions};
 use trapless_intc::InterruptArchitecture;
 use vm_fdt::{Error, FdtWriter};
 
 use crate::boot::Placement;
+use crate::map;
 use crate::preset::MachineConfig;
-use crate::{Random, map};
 
 /// Phandles: local interrupt controllers from here, one per hart.
 const CPU_INTC: u32 = 1;
@@ -130,8 +131,9 @@ fn chosen(
     }
     // Makes the kernel's random numbers ready at once, and the same in each run. There is no
     // kaslr-seed: the same addresses in each run are worth more here than unpredictable ones.
-    let mut random = Random::new(config.seed);
-    let seed: Vec<u8> = (0..8).flat_map(|_| random.next().to_le_bytes()).collect();
+    let mut seed = [0; 64];
+    // Its numbers never run out.
+    let _ = SeededEntropy::new(config.seed).fill(&mut seed);
     fdt.property("rng-seed", &seed)?;
     fdt.end_node(node)
 }
