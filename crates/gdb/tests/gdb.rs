@@ -2,11 +2,9 @@
 
 mod common;
 
-use common::asm::{
-    A0, A1, FCVT_D_L_FA0_S1, RA, S0, S1, S2, T0, T1, addi, auipc, bne, csrr, csrs, csrw, jal, jalr,
-    ld, lui, sd, sw,
-};
-use common::{RECONNECT, debug, gdb, machine, session};
+use common::{FCVT_D_L_FA0_S1, RECONNECT, debug, gdb, machine, session};
+use trapless_asm::reg::{A0, A1, RA, S0, S1, S2, T0, T1};
+use trapless_asm::{addi, auipc, bne, csrr, csrs, csrw, jal, jalr, ld, lui, sd, sw};
 use trapless_gdb::{Ended, Server};
 use trapless_machine::{Limits, Machine, Outcome};
 

@@ -16,7 +16,7 @@ fn exec(program: &Asm, output: &Output) -> Machine {
         ("begin_signature", SIGNATURE),
         ("end_signature", SIGNATURE + 16),
     ];
-    let file = elf(&program.code(), 0x4000, &symbols);
+    let file = elf(&program.finish(), 0x4000, &symbols);
     Machine::exec(config("sbi", 1), &file, quiet(), Box::new(output.clone())).unwrap()
 }
 
@@ -36,7 +36,7 @@ fn request(a: &mut Asm, value: u64) {
 
 #[test]
 fn exit_code_and_signature_come_out() {
-    let mut a = Asm::default();
+    let mut a = Asm::new(RAM);
     a.li(T0, SIGNATURE)
         .li(T1, 0x1122_3344_5566_7788)
         .sd(T1, T0, 8);
@@ -51,7 +51,7 @@ fn exit_code_and_signature_come_out() {
 #[test]
 fn characters_and_write_calls_are_printed() {
     let output = Output::default();
-    let mut a = Asm::default();
+    let mut a = Asm::new(RAM);
     request(&mut a, 1 << 56 | 1 << 48 | u64::from(b'A'));
     let block = RAM + 0x3000;
     // write(1, SIGNATURE, 2) of "BC"
@@ -84,7 +84,7 @@ fn characters_and_write_calls_are_printed() {
 #[test]
 fn hostile_requests_do_no_harm() {
     let output = Output::default();
-    let mut a = Asm::default();
+    let mut a = Asm::new(RAM);
     for block in [8, RAM - 8, RAM + (32 << 20) - 8, 0xffff_ffff_fff0] {
         request(&mut a, block);
     }

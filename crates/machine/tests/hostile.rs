@@ -8,7 +8,7 @@ use trapless_machine::{Content, Limits, Machine, Outcome, Payload};
 
 /// Stores `mcause` and `mtval` of the first trap and powers off.
 fn with_handler(body: impl FnOnce(&mut Asm)) -> Machine {
-    let mut a = Asm::default();
+    let mut a = Asm::new(RAM);
     let (start, handler) = (a.label(), a.label());
     a.j(start);
     a.bind(handler);
@@ -88,7 +88,7 @@ fn sstc_registers_exist_only_where_the_machine_has_them() {
 
 #[test]
 fn double_fault_in_machine_mode_goes_on_forever_but_stops_at_the_limit() {
-    let mut a = Asm::default();
+    let mut a = Asm::new(RAM);
     a.csrw(MTVEC, ZERO).word(0);
     let mut machine = Machine::boot(config("sbi", 1), &a.payload(), quiet()).unwrap();
     let limits = Limits {
@@ -101,12 +101,12 @@ fn double_fault_in_machine_mode_goes_on_forever_but_stops_at_the_limit() {
 
 #[test]
 fn finisher_and_stop_handle_end_a_run() {
-    let mut a = Asm::default();
+    let mut a = Asm::new(RAM);
     a.li(T0, 0x10_0000).li(T1, 0x3333 | 42 << 16).sw(T1, T0, 0);
     let mut machine = Machine::boot(config("sbi", 1), &a.payload(), quiet()).unwrap();
     assert_eq!(machine.run(&Limits::default()), Outcome::Exit(42));
 
-    let mut a = Asm::default();
+    let mut a = Asm::new(RAM);
     let forever = a.here();
     a.j(forever);
     let mut machine = Machine::boot(config("sbi", 1), &a.payload(), quiet()).unwrap();

@@ -9,7 +9,7 @@ const BOTH: Engine = Engine::Jit { hot: 0 };
 
 /// A loop with traps and stores on two harts; ends after a while.
 fn program() -> Asm {
-    let mut a = Asm::default();
+    let mut a = Asm::new(RAM);
     a.li(T0, 0).li(T1, 3000).li(T2, RAM + 0x8000);
     let again = a.here();
     a.addi(T0, T0, 1).add(S0, T0, T0).sd(S0, T2, 0);
@@ -49,7 +49,7 @@ fn equal_engines_run_to_the_end() {
 #[test]
 fn first_differing_block_and_register_are_named() {
     let mut machine = machine(|machine| {
-        let add = program().code().chunks_exact(4).position(|word| {
+        let add = program().finish().chunks_exact(4).position(|word| {
             // addi t0, t0, 1
             word == 0x0012_8293_u32.to_le_bytes()
         });

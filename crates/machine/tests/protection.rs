@@ -18,8 +18,8 @@ const QUEUE: u64 = SECRET + 0x1000;
 /// Files of vhart 0, 1, 2 of domain 0.
 const FILES: [u64; 3] = [SECRET, SHOWN, OPEN];
 
-const PMPCFG0: u32 = 0x3a0;
-const PMPADDR0: u32 = 0x3b0;
+const PMPCFG0: u16 = 0x3a0;
+const PMPADDR0: u16 = 0x3b0;
 const NAPOT: u64 = 3 << 3;
 const R: u64 = 1;
 const RWX: u64 = 7;
@@ -27,27 +27,27 @@ const RWX: u64 = 7;
 /// What a host can do if PMP entries 0 (`SECRET`), 1 (`SHOWN`) and 2 (everything) are configured as
 /// `pmp`: `hifmap` after an attach of each vhart, and `hnotify` after a post to vhart 2, halted.
 fn run(pmp: [u64; 3]) -> (Machine, [u64; 4]) {
-    let mut a = Asm::default();
-    let set = |a: &mut Asm, csr: u32, value: u64| {
+    let mut a = Asm::new(RAM);
+    let set = |a: &mut Asm, csr: u16, value: u64| {
         a.li(T0, value).csrw(csr, T0);
     };
     set(&mut a, PMPADDR0, SECRET >> 2 | (0x1_0000 / 8 - 1));
     set(&mut a, PMPADDR0 + 1, SHOWN >> 2 | (0x1000 / 8 - 1));
     set(&mut a, PMPADDR0 + 2, u64::MAX);
     set(&mut a, PMPCFG0, pmp[0] | pmp[1] << 8 | pmp[2] << 16);
-    set(&mut a, csr::HVTABLEBASE.into(), hvtablebase::V | TABLE);
-    set(&mut a, csr::HTLCFG.into(), htlcfg::EN);
-    set(&mut a, csr::HNQBASE.into(), hnqbase::EN | QUEUE);
+    set(&mut a, csr::HVTABLEBASE, hvtablebase::V | TABLE);
+    set(&mut a, csr::HTLCFG, htlcfg::EN);
+    set(&mut a, csr::HNQBASE, hnqbase::EN | QUEUE);
     a.li(S0, DATA);
     for number in 0..3 {
-        set(&mut a, csr::HIFMAP.into(), hifmap::V | number);
-        a.csrr(T0, csr::HIFMAP.into()).sd(T0, S0, 8 * number as i32);
+        set(&mut a, csr::HIFMAP, hifmap::V | number);
+        a.csrr(T0, csr::HIFMAP).sd(T0, S0, 8 * number as i32);
     }
     let halted = state::HALTED << hifmap::STATE_SHIFT;
-    set(&mut a, csr::HIFMAP.into(), halted);
+    set(&mut a, csr::HIFMAP, halted);
     let post = op::SOFT << hgenvsi::OP_SHIFT | 2;
-    set(&mut a, csr::HGENVSI.into(), post);
-    a.csrr(T0, csr::HNOTIFY.into()).sd(T0, S0, 24);
+    set(&mut a, csr::HGENVSI, post);
+    a.csrr(T0, csr::HNOTIFY).sd(T0, S0, 24);
     a.power_off();
 
     let mut machine = Machine::boot(config("trapless", 1), &a.payload(), quiet()).unwrap();

@@ -11,24 +11,22 @@ use trapless_machine::{Limits, Machine, Outcome};
 
 #[test]
 fn doorbells_ring_between_harts() {
-    let csr = u32::from(MDOORBELL);
-    let mut a = Asm::default();
+    let mut a = Asm::new(RAM);
     let (ringer, wait) = (a.label(), a.label());
     a.addi(T0, ZERO, 8).csrw(MIE, T0);
     a.csrr(A0, MHARTID).bne(A0, ZERO, ringer);
     // Hart 0 sleeps until it is rung and reads how often.
     a.bind(wait);
-    a.wfi().csrr(A1, csr).beq(A1, ZERO, wait);
+    a.wfi().csrr(A1, MDOORBELL).beq(A1, ZERO, wait);
     a.li(T0, DATA).ld(T1, T0, 0).add(T1, T1, A1).sd(T1, T0, 0);
     a.addi(T1, T1, -3).bne(T1, ZERO, wait);
     a.power_off();
     // Hart 1 rings three times, and a hart that does not exist once.
     a.bind(ringer);
-    a.addi(T0, ZERO, 9)
-        .csrw(csr, T0)
-        .csrw(csr, ZERO)
-        .csrw(csr, ZERO)
-        .csrw(csr, ZERO);
+    a.addi(T0, ZERO, 9).csrw(MDOORBELL, T0);
+    for _ in 0..3 {
+        a.csrw(MDOORBELL, ZERO);
+    }
     let sleep = a.here();
     a.wfi().j(sleep);
 

@@ -22,7 +22,7 @@ fn data(machine: &Machine, index: u64) -> u64 {
 
 /// Waits for `mtime` = 5000 and stores cause and time of the interrupt.
 fn timer_program() -> Asm {
-    let mut a = Asm::default();
+    let mut a = Asm::new(RAM);
     let (start, handler) = (a.label(), a.label());
     a.j(start);
     a.bind(handler);
@@ -79,7 +79,7 @@ fn run_in_pieces_is_the_same_run() {
 
 /// Every hart adds its number plus one to a common counter 500 times; the last powers off.
 fn counters(harts: u64) -> Asm {
-    let mut a = Asm::default();
+    let mut a = Asm::new(RAM);
     a.csrr(S0, MHARTID).addi(S0, S0, 1).li(S1, DATA).li(A0, 500);
     let again = a.here();
     a.amoadd(ZERO, S0, S1).addi(A0, A0, -1).bne(A0, ZERO, again);
@@ -122,8 +122,8 @@ fn quantum_does_not_change_what_race_free_programs_compute() {
 /// sends (even words from its own 64 KiB) and when it receives (odd words).
 fn ping_pong(rounds: u64) -> Asm {
     const MSIP: u64 = 0x200_0000;
-    const MIP: u32 = 0x344;
-    let mut a = Asm::default();
+    const MIP: u16 = 0x344;
+    let mut a = Asm::new(RAM);
     let (hart1, again1, end) = (a.label(), a.label(), a.label());
     a.li(S0, rounds)
         .csrr(A0, MHARTID)
@@ -194,7 +194,7 @@ fn interrupts_between_harts_arrive_after_they_were_sent_and_soon() {
 
 #[test]
 fn machine_without_anything_to_wait_for_is_idle() {
-    let mut a = Asm::default();
+    let mut a = Asm::new(RAM);
     let forever = a.here();
     a.wfi().j(forever);
     let mut machine = Machine::boot(config("sstc", 3), &a.payload(), quiet()).unwrap();
@@ -234,7 +234,7 @@ fn console_input_arrives_at_its_time() {
     let peripherals = trapless_machine::Peripherals::new(Box::new(output.clone()));
     let mut machine = Machine::boot(
         config("sbi", 1),
-        &echo(Asm::default()).payload(),
+        &echo(Asm::new(RAM)).payload(),
         peripherals,
     )
     .unwrap();
@@ -260,7 +260,7 @@ fn console_input_arrives_at_its_time() {
 /// it again.
 #[test]
 fn console_input_waits_for_a_driver() {
-    let mut a = Asm::default();
+    let mut a = Asm::new(RAM);
     a.li(T0, UART).li(T1, 7);
     a.sb(T1, T0, 2)
         .sb(ZERO, T0, 2)
@@ -278,7 +278,7 @@ fn console_input_waits_for_a_driver() {
 /// Promise: a guest that polls the line status, as boot loaders do, gets input without any interrupt.
 #[test]
 fn console_input_reaches_a_guest_that_polls() {
-    let mut a = Asm::default();
+    let mut a = Asm::new(RAM);
     a.li(S1, UART);
     let (poll, off) = (a.here(), a.label());
     a.lbu(T0, S1, 5).andi(T0, T0, 1).beq(T0, ZERO, poll);
@@ -329,7 +329,7 @@ fn every_sink_gets_every_event() {
 fn clock_alarm_wakes_an_idle_machine() {
     const RTC: u64 = 0x10_1000;
     const PLIC: u64 = 0xc00_0000;
-    let mut a = Asm::default();
+    let mut a = Asm::new(RAM);
     a.addi(T1, ZERO, 1);
     a.li(T0, PLIC + 4 * 11).sw(T1, T0, 0);
     a.li(T0, PLIC + 0x2000)
@@ -366,7 +366,7 @@ fn largest_machine_starts_and_stays_lazy() {
     let mut config = config("sstc", 64);
     config.ram = 64 << 30;
     // Before that, each hart counts in the last word of RAM. Branches are relative: code moves.
-    let mut head = Asm::default();
+    let mut head = Asm::new(RAM);
     head.li(T0, RAM + (64 << 30) - 8)
         .addi(T1, ZERO, 1)
         .amoadd(ZERO, T1, T0);
@@ -375,7 +375,7 @@ fn largest_machine_starts_and_stays_lazy() {
         .firmware
         .as_mut()
         .unwrap()
-        .extend(counters(64).code());
+        .extend(counters(64).finish());
     let mut machine = Machine::boot(config, &payload, quiet()).unwrap();
     assert_eq!(run(&mut machine), Outcome::PoweredOff);
     assert_eq!(data(&machine, 0), 500 * (64 * 65 / 2));
