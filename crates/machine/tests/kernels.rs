@@ -20,9 +20,9 @@ fn powers_off(kernel: Vec<u8>) -> bool {
 }
 
 fn program() -> Vec<u8> {
-    let mut a = Asm::default();
+    let mut a = Asm::new(RAM);
     a.power_off();
-    let mut code = a.code();
+    let mut code = a.finish();
     // Shorter files are taken for images that were cut off.
     code.resize(code.len().max(64), 0);
     code
