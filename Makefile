@@ -70,8 +70,8 @@ spec:
 book: spec
 	scripts/book
 
-# The program as built, what it documents itself with, and what images are made from. `DESTDIR` is for
-# packages. Nothing is built here: run `make build` first, as yourself.
+# The program as built, what it documents itself with, and what images are made from. `DESTDIR` is
+# for packages. Nothing is built here: run `make build` first, as yourself.
 DATA = images experiments vmm crates linux spec Cargo.toml Cargo.lock LICENSES
 install:
 	@test -x $(TRAPLESS) || { echo 'There is no $(TRAPLESS) yet: run "make build" first.' >&2; exit 2; }

@@ -1,5 +1,5 @@
-//! How the command ends when something outside it, or the program in it, does not: readers that go away,
-//! full disks, pipes that nobody writes to, Ctrl-C, and programs that trap for ever.
+//! How the command ends when something outside it, or the program in it, does not: readers that go
+//! away, full disks, pipes that nobody writes to, Ctrl-C, and programs that trap for ever.
 
 use std::fs::File;
 use std::io::{Read, Write};

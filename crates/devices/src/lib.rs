@@ -11,12 +11,13 @@
 //!                               back-ends: files, overlays, Peer, Tap, seeded or host entropy
 //! ```
 //!
-//! A device is passive: it acts only inside a call of [`MmioDevice`], never from a thread or a timer of its own, so the
-//! caller decides when things happen. The machine calls [`MmioDevice::poll`] at fixed virtual times and stays
-//! deterministic; the VMM calls it when a file descriptor becomes readable. The VMM puts each device behind a lock.
+//! A device is passive: it acts only inside a call of [`MmioDevice`], never from a thread or a
+//! timer of its own, so the caller decides when things happen. The machine calls
+//! [`MmioDevice::poll`] at fixed virtual times and stays deterministic; the VMM calls it when a
+//! file descriptor becomes readable. The VMM puts each device behind a lock.
 //!
-//! Whatever comes from the guest (offsets, widths, ring contents, descriptors) is untrusted: it may stop the device
-//! that it was sent to, and nothing else.
+//! Whatever comes from the guest (offsets, widths, ring contents, descriptors) is untrusted: it may
+//! stop the device that it was sent to, and nothing else.
 
 pub mod rtc;
 pub mod state;
@@ -34,7 +35,8 @@ pub type GuestRam = vm_memory::GuestMemoryMmap<()>;
 
 /// A device reached through a window of physical addresses. Offsets are relative to the window.
 ///
-/// Any offset and any length is allowed: what the device does not implement reads as zero and ignores writes.
+/// Any offset and any length is allowed: what the device does not implement reads as zero and
+/// ignores writes.
 pub trait MmioDevice: Send {
     /// A load of `data.len()` bytes (1, 2, 4 or 8, little-endian). Every byte of `data` is written.
     fn read(&mut self, offset: u64, data: &mut [u8]);
@@ -45,12 +47,14 @@ pub trait MmioDevice: Send {
     /// Takes in what a back-end or the clock has ready: input bytes, packets, an expired alarm.
     fn poll(&mut self) {}
 
-    /// The time at which `poll` has to be called next, in nanoseconds of the device's [`Clock`]. `None`: no time is set.
+    /// The time at which `poll` has to be called next, in nanoseconds of the device's [`Clock`].
+    /// `None`: no time is set.
     fn next_deadline(&self) -> Option<u64> {
         None
     }
 
-    /// Whether the device stopped in the middle of its work to bound one call, and wants `poll` soon.
+    /// Whether the device stopped in the middle of its work to bound one call, and wants `poll`
+    /// soon.
     fn needs_poll(&self) -> bool {
         false
     }
@@ -61,13 +65,14 @@ pub trait MmioDevice: Send {
     }
 }
 
-/// A level-triggered interrupt wire. Setting the level it already has is allowed and changes nothing.
+/// A level-triggered interrupt wire. Setting the level it already has is allowed and changes
+/// nothing.
 pub trait IrqLine: Send {
     /// Drives the wire high (asserted) or low.
     fn set(&self, high: bool);
 
-    /// A new condition came up while the wire was high for another one. Level-triggered inputs do not
-    /// notice, which is the default; edge-triggered ones see an edge.
+    /// A new condition came up while the wire was high for another one. Level-triggered inputs do
+    /// not notice, which is the default; edge-triggered ones see an edge.
     fn again(&self) {}
 }
 

@@ -1,6 +1,7 @@
 //! Goldfish RTC (`google,goldfish-rtc`): wall-clock time in nanoseconds since 1970, with one alarm.
 //!
-//! The register layout is that of the Goldfish virtual platform's `goldfish_rtc`, as Linux's `rtc-goldfish` drives it.
+//! The register layout is that of the Goldfish virtual platform's `goldfish_rtc`, as Linux's
+//! `rtc-goldfish` drives it.
 
 use crate::state::{Persist, StateError, StateReader, StateWriter};
 use crate::{Clock, IrqLine, MmioDevice, fill_le, value_le};
@@ -116,8 +117,8 @@ impl MmioDevice for GoldfishRtc {
     }
 }
 
-/// The clock goes on between save and restore: the guest finds the time of the day, as after a suspension. If it has set
-/// the time, the difference is kept.
+/// The clock goes on between save and restore: the guest finds the time of the day, as after a
+/// suspension. If it has set the time, the difference is kept.
 impl Persist for GoldfishRtc {
     fn save(&self, to: &mut StateWriter) {
         to.number(self.offset_ns.wrapping_sub(self.epoch_ns));

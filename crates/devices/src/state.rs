@@ -1,7 +1,8 @@
-//! Saving and restoring devices: a device writes its fields in order, little-endian, and reads them back.
+//! Saving and restoring devices: a device writes its fields in order, little-endian, and reads them
+//! back.
 //!
-//! Only what the guest made of the device is saved. Back-ends (files, sockets, terminals) and the clock belong to
-//! whoever builds the device, which is built first and restored then.
+//! Only what the guest made of the device is saved. Back-ends (files, sockets, terminals) and the
+//! clock belong to whoever builds the device, which is built first and restored then.
 
 /// A device that can be saved and restored.
 pub trait Persist {
@@ -11,7 +12,8 @@ pub trait Persist {
     /// Takes over a state and drives the interrupt wire accordingly.
     ///
     /// # Errors
-    /// [`StateError`] if it is cut off or was not saved from such a device; the device is then to be discarded.
+    /// [`StateError`] if it is cut off or was not saved from such a device; the device is then to
+    /// be discarded.
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError>;
 }
 

@@ -1,5 +1,5 @@
-//! Power control: the register of SiFive's test finisher (`sifive,test1`, `sifive,test0`), to which Linux's
-//! `syscon-poweroff` and `syscon-reboot` drivers and OpenSBI write.
+//! Power control: the register of SiFive's test finisher (`sifive,test1`, `sifive,test0`), to which
+//! Linux's `syscon-poweroff` and `syscon-reboot` drivers and OpenSBI write.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -24,8 +24,8 @@ pub enum PowerRequest {
     Fail(u16),
 }
 
-/// The request last written and not yet taken, shared between the device and who runs the machine. Cloning it gives
-/// another handle of the same latch.
+/// The request last written and not yet taken, shared between the device and who runs the machine.
+/// Cloning it gives another handle of the same latch.
 #[derive(Debug, Clone, Default)]
 pub struct PowerLatch(Arc<AtomicU32>);
 
@@ -51,7 +51,8 @@ fn decode(value: u32) -> Option<PowerRequest> {
     }
 }
 
-/// The test finisher: one write-only register at offset 0. It reads as zero; other values written are ignored.
+/// The test finisher: one write-only register at offset 0. It reads as zero; other values written
+/// are ignored.
 #[derive(Debug, Default)]
 pub struct Syscon {
     latch: PowerLatch,

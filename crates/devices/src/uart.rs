@@ -1,8 +1,10 @@
-//! 16550A UART with a level-triggered interrupt, one byte register per address (`ns16550a`, `reg-shift = 0`).
+//! 16550A UART with a level-triggered interrupt, one byte register per address (`ns16550a`,
+//! `reg-shift = 0`).
 //!
-//! `vm_superio::Serial` holds the registers, the receive FIFO and loop-back. Its own interrupt is an edge and its
-//! interrupt identification forgets received data once it was read, so this wrapper derives identification (IIR) and
-//! the level of the wire from the conditions, as the 16550 data sheet describes them.
+//! `vm_superio::Serial` holds the registers, the receive FIFO and loop-back. Its own interrupt is
+//! an edge and its interrupt identification forgets received data once it was read, so this wrapper
+//! derives identification (IIR) and the level of the wire from the conditions, as the 16550 data
+//! sheet describes them.
 
 use std::convert::Infallible;
 use std::io::Write;
@@ -46,13 +48,14 @@ impl Trigger for NoTrigger {
     }
 }
 
-/// The UART. What the guest transmits is written and flushed to `out` at once, byte by byte: give a buffering writer
-/// whose `flush` does nothing where that costs too much. Output that cannot be written is lost, as on a loose cable.
+/// The UART. What the guest transmits is written and flushed to `out` at once, byte by byte: give a
+/// buffering writer whose `flush` does nothing where that costs too much. Output that cannot be
+/// written is lost, as on a loose cable.
 pub struct Uart {
     serial: Serial<NoTrigger, NoEvents, Box<dyn Write + Send>>,
     irq: Box<dyn IrqLine>,
-    /// The "transmitter holding register empty" condition; set when the register becomes empty or its interrupt is
-    /// enabled, cleared when IIR reports it.
+    /// The "transmitter holding register empty" condition; set when the register becomes empty or
+    /// its interrupt is enabled, cleared when IIR reports it.
     thr_empty: bool,
     fifo_enabled: bool,
 }
@@ -68,13 +71,15 @@ impl Uart {
         }
     }
 
-    /// How many bytes [`Self::enqueue`] would take now: the free space of the receive FIFO (64 bytes).
+    /// How many bytes [`Self::enqueue`] would take now: the free space of the receive FIFO (64
+    /// bytes).
     pub fn input_capacity(&self) -> usize {
         self.serial.fifo_capacity()
     }
 
-    /// Receives bytes from the line and returns how many fitted into the receive FIFO. Keep the rest and offer it again
-    /// later. While the guest has the UART in loop-back mode nothing is taken.
+    /// Receives bytes from the line and returns how many fitted into the receive FIFO. Keep the
+    /// rest and offer it again later. While the guest has the UART in loop-back mode nothing is
+    /// taken.
     pub fn enqueue(&mut self, bytes: &[u8]) -> usize {
         let taken = self.serial.enqueue_raw_bytes(bytes).unwrap_or(0);
         if taken > 0 {
@@ -83,7 +88,8 @@ impl Uart {
         taken
     }
 
-    /// The register IIR, without its side effect; received data has priority over an empty transmitter.
+    /// The register IIR, without its side effect; received data has priority over an empty
+    /// transmitter.
     fn identification(&mut self) -> u8 {
         let enabled = if self.dlab() {
             self.enabled_behind_dlab()

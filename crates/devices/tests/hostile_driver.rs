@@ -1,5 +1,5 @@
-//! Drivers that break the rules: the device must stop itself as virtio 1.2 section 2.1.2 says, or live with it, and
-//! never panic, run forever or touch anything but RAM.
+//! Drivers that break the rules: the device must stop itself as virtio 1.2 section 2.1.2 says, or
+//! live with it, and never panic, run forever or touch anything but RAM.
 
 mod driver;
 
@@ -175,7 +175,8 @@ fn handshake_out_of_order_starts_nothing() {
 
 #[test]
 fn queue_in_its_own_buffer_is_survived() {
-    // The device overwrites the available ring with its answer, and reads a random index from it next.
+    // The device overwrites the available ring with its answer, and reads a random index from it
+    // next.
     let mut driver = Driver::started(rng(), 8);
     driver.submit(0, &[(RAM + AVAIL, 0x1000, WRITE)]);
     driver.notify(0);
@@ -241,7 +242,8 @@ enum Step {
     Descriptor(usize, u16, driver::Descriptor),
     Offer(usize, u16),
     Scribble(u64, Vec<u8>),
-    /// Content that makes sense to some device, the length of its first part, and room for an answer.
+    /// Content that makes sense to some device, the length of its first part, and room for an
+    /// answer.
     Request(usize, Vec<u8>, u32, u32),
     Notify(usize),
     Poll,
@@ -263,7 +265,8 @@ fn descriptor() -> impl Strategy<Value = driver::Descriptor> {
     (address(), len, flags, 0..18_u16)
 }
 
-/// The beginning of a block request, or of a frame with a header before it, and anything behind that.
+/// The beginning of a block request, or of a frame with a header before it, and anything behind
+/// that.
 fn content() -> impl Strategy<Value = Vec<u8>> {
     let kind = prop_oneof![0..2_u32, Just(4), Just(8), Just(11), Just(13), any::<u32>()];
     let block = (kind, 0..140_u64).prop_map(|(kind, sector)| {

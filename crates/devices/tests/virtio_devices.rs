@@ -301,7 +301,8 @@ fn net_peer_answers_arp() {
     );
 }
 
-/// xv6 takes the version-2 registers without negotiating VIRTIO_F_VERSION_1, and expects QEMU's vendor.
+/// xv6 takes the version-2 registers without negotiating VIRTIO_F_VERSION_1, and expects QEMU's
+/// vendor.
 #[test]
 fn driver_without_version_1_is_served_with_the_short_network_header() {
     let mut driver = Driver::new(Net::new(Box::new(Loopback::default()), [2; 6]));
@@ -319,7 +320,8 @@ fn driver_without_version_1_is_served_with_the_short_network_header() {
 fn event_index_suppresses_notifications_and_interrupts() {
     let mut driver = Driver::new(Rng::new(Box::new(SeededEntropy::new(1))));
     driver.set_up(8, VERSION_1 | EVENT_IDX);
-    // used_event = 1: interrupt when the second chain is used. It is at the end of the available ring of 8.
+    // used_event = 1: interrupt when the second chain is used. It is at the end of the available
+    // ring of 8.
     let used_event = RAM + driver::AVAIL + 4 + 8 * 2;
     driver.put(used_event, &1_u16.to_le_bytes());
     driver.put_descriptor(RAM, 0, (BUFFER, 4, WRITE, 0));

@@ -8,8 +8,8 @@ use trapless_asm::{addi, auipc, bne, csrr, csrs, csrw, jal, jalr, ld, lui, sd, s
 use trapless_gdb::{Ended, Server};
 use trapless_machine::{Limits, Machine, Outcome};
 
-/// Hart 0 counts to `rounds` in memory with a function call in each round, then powers off; the others
-/// count in `s2`.
+/// Hart 0 counts to `rounds` in memory with a function call in each round, then powers off; the
+/// others count in `s2`.
 fn program(harts: usize, rounds: i32) -> Machine {
     let words = [
         csrr(T0, 0xf14),     // 00 mhartid

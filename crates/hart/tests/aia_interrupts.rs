@@ -1,5 +1,5 @@
-//! Smaia and Ssaia: which interrupt is taken, where it comes from, and who may say so. (Their registers are
-//! compared with QEMU by `trapless-difftest`, families `aia-*`.)
+//! Smaia and Ssaia: which interrupt is taken, where it comes from, and who may say so. (Their
+//! registers are compared with QEMU by `trapless-difftest`, families `aia-*`.)
 
 use trapless_hart::platform::{BusFault, Platform};
 use trapless_hart::{AiaConfig, CodeCache, CostModel, Hart, HartConfig, Ram};
@@ -147,7 +147,8 @@ impl Bench {
     }
 }
 
-/// The guest external interrupt that `hstatus.VGEIN` selects is the guest's VSEIP, the others are the host's SGEIP.
+/// The guest external interrupt that `hstatus.VGEIN` selects is the guest's VSEIP, the others are
+/// the host's SGEIP.
 #[test]
 fn guest_external_interrupt_reaches_the_vcpu_it_is_selected_for() {
     let mut bench = Bench::new(Mode::VS);
@@ -196,7 +197,8 @@ fn priority_numbers_order_major_and_external_interrupts() {
     }
 }
 
-/// `mvien` lets M-mode hand on an interrupt that is not delegated: it takes SSI itself, and raises another by `mvip`.
+/// `mvien` lets M-mode hand on an interrupt that is not delegated: it takes SSI itself, and raises
+/// another by `mvip`.
 #[test]
 fn filtered_interrupts_come_from_mvip() {
     let mut bench = Bench::new(Mode::HS);
@@ -228,7 +230,8 @@ fn virtual_local_interrupts_reach_the_guest() {
     assert_eq!(bench.peek(csr::HVIP), 0, "vsip is its alias");
 }
 
-/// What the host puts in `hvip` is taken as soon as the guest runs, not at the end of the hart's slice.
+/// What the host puts in `hvip` is taken as soon as the guest runs, not at the end of the hart's
+/// slice.
 #[test]
 fn virtual_local_interrupt_is_taken_at_once() {
     let mut bench = Bench::new(Mode::HS);
@@ -260,7 +263,8 @@ fn injected_interrupt_takes_the_place_of_pending_ones() {
     assert_eq!(host.taken(), (Mode::HS, 0), "it is the guest's");
 }
 
-/// A guest's external interrupt competes with `hvictl`'s by the identity in its file, or by default order.
+/// A guest's external interrupt competes with `hvictl`'s by the identity in its file, or by default
+/// order.
 #[test]
 fn injected_interrupt_competes_with_the_guests_file() {
     for (identity, control, first) in [

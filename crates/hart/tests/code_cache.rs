@@ -66,8 +66,8 @@ fn run(limits: CodeLimits, compiled: bool) -> (Vec<u64>, CodeStatistics) {
     (seen, code.statistics())
 }
 
-/// Promise: memory for translated code is bounded, whatever runs: what does not fit makes room and is
-/// translated again, with the same results at the same virtual time.
+/// Promise: memory for translated code is bounded, whatever runs: what does not fit makes room and
+/// is translated again, with the same results at the same virtual time.
 #[test]
 fn code_that_does_not_fit_is_translated_again() {
     let usual = CodeLimits::default();

@@ -1,7 +1,8 @@
-//! `hfence.gvma`: what the G-stage's tables say from then on is what an access gets, whichever entry of them changed. The
-//! same goes for the VS-stage's, which the specification leaves open: KVM expects it of a processor whose TLB holds
-//! compositions of both. When a vCPU comes to another hart, KVM fences the VMID there by `hfence.gvma` alone
-//! (`kvm_riscv_local_tlb_sanitize`), lest the guest meets what was left there when one of its vCPUs was there before.
+//! `hfence.gvma`: what the G-stage's tables say from then on is what an access gets, whichever
+//! entry of them changed. The same goes for the VS-stage's, which the specification leaves open:
+//! KVM expects it of a processor whose TLB holds compositions of both. When a vCPU comes to another
+//! hart, KVM fences the VMID there by `hfence.gvma` alone (`kvm_riscv_local_tlb_sanitize`), lest
+//! the guest meets what was left there when one of its vCPUs was there before.
 
 mod common;
 
@@ -43,7 +44,8 @@ fn entry(table: u64, level: u64) -> u64 {
 }
 
 impl Bench {
-    /// A hart in M-mode whose `hlv.d` see [`GPA`] through Sv39x4; page N of [`PAGES`] holds the number N.
+    /// A hart in M-mode whose `hlv.d` see [`GPA`] through Sv39x4; page N of [`PAGES`] holds the
+    /// number N.
     fn new() -> Self {
         let ram = Ram::new(RAM, 0x20000).unwrap();
         for (table, level, to, flags) in [

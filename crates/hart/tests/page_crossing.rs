@@ -72,7 +72,8 @@ fn run(parcels: &[u64], compiled: bool) -> Vec<Vec<u64>> {
     states
 }
 
-/// Promise: what is decoded is not decoded anew before `fence.i`, or it is, but in both engines the same.
+/// Promise: what is decoded is not decoded anew before `fence.i`, or it is, but in both engines the
+/// same.
 #[test]
 fn engines_agree_while_an_instruction_changes_its_length() {
     for pattern in 0u64..256 {

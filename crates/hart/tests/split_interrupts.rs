@@ -59,8 +59,8 @@ struct Bench {
 }
 
 impl Bench {
-    /// A hart in an endless loop in `mode`, all VS-level interrupts delegated and enabled by host and
-    /// guest.
+    /// A hart in an endless loop in `mode`, all VS-level interrupts delegated and enabled by host
+    /// and guest.
     fn new(mode: Mode, split: bool) -> Self {
         let ram = Ram::new(RAM, 0x10000).unwrap();
         let mret = 0x3020_0073;

@@ -5,7 +5,8 @@
 use trapless_intc::aia::file::FILE_STATE_BITS;
 use trapless_intc::trapless::HART_STATE_BITS;
 
-/// `vsie` and `hip` of their own in the hart (Xtrapless, "Separation of pending bits"), three interrupts each.
+/// `vsie` and `hip` of their own in the hart (Xtrapless, "Separation of pending bits"), three
+/// interrupts each.
 const SEPARATE_BITS: u32 = 2 * 3;
 
 fn main() {

@@ -47,7 +47,8 @@ pub struct NoRegister;
 /// Physical memory, for architectures that keep tables in it. Accesses are naturally aligned words
 /// of 8 bytes; as harts and architecture take turns, each is atomic.
 pub trait Memory: Send {
-    /// The accesses that follow are caused by `hart`: what its HS-mode must not access, they must not either.
+    /// The accesses that follow are caused by `hart`: what its HS-mode must not access, they must
+    /// not either.
     fn act_for(&mut self, hart: usize) {
         let _ = hart;
     }
@@ -120,8 +121,8 @@ pub trait InterruptArchitecture: Send {
         Err(NoFile)
     }
 
-    /// A device drives its wire (`source` >= 1) high or low at time `now`. High when it is high already:
-    /// the device has a new reason, which only edge-triggered sources notice.
+    /// A device drives its wire (`source` >= 1) high or low at time `now`. High when it is high
+    /// already: the device has a new reason, which only edge-triggered sources notice.
     fn set_source(&mut self, now: u64, source: u32, level: bool);
 
     /// The interrupt inputs of `hart` at time `now`: a function of the present state and `now`,
@@ -131,8 +132,8 @@ pub trait InterruptArchitecture: Send {
     /// an architecture does not have to.
     fn lines(&mut self, hart: usize, now: u64) -> Lines;
 
-    /// Set of harts (bit per hart) whose [`lines`](Self::lines) may have changed since the last call of
-    /// this function other than by time alone; the machine then asks for their lines.
+    /// Set of harts (bit per hart) whose [`lines`](Self::lines) may have changed since the last
+    /// call of this function other than by time alone; the machine then asks for their lines.
     fn take_changed(&mut self) -> u64;
 
     /// Whether [`mode_changed`](Self::mode_changed) should be called.
@@ -156,8 +157,8 @@ pub trait InterruptArchitecture: Send {
         0
     }
 
-    /// Whether the CSRs of the architecture are custom state, which bit C of the state-enable registers
-    /// controls (Smstateen).
+    /// Whether the CSRs of the architecture are custom state, which bit C of the state-enable
+    /// registers controls (Smstateen).
     fn custom_csrs(&self) -> bool {
         false
     }
@@ -184,7 +185,8 @@ pub trait InterruptArchitecture: Send {
     }
 
     /// Adds the architecture's nodes below `/soc` (two address cells, two size cells) of the
-    /// machine's device tree. `cpu_intc` holds the phandle of each hart's local interrupt controller.
+    /// machine's device tree. `cpu_intc` holds the phandle of each hart's local interrupt
+    /// controller.
     ///
     /// # Errors
     /// Passes on errors of the writer.
@@ -195,7 +197,8 @@ pub trait InterruptArchitecture: Send {
         vec![source]
     }
 
-    /// Phandle that devices use as `interrupt-parent`; known before [`fdt`](Self::fdt) is called. Normally
+    /// Phandle that devices use as `interrupt-parent`; known before [`fdt`](Self::fdt) is called.
+    /// Normally
     /// [`EXTERNAL_PHANDLE`].
     fn external_phandle(&self) -> u32;
 

@@ -96,9 +96,10 @@ impl Plic {
         }
     }
 
-    /// Gives `source` an edge-triggered gateway (specification, section 2.1): each time its wire is driven
-    /// high it is pending, also while it is being serviced, and a high wire at completion does not count.
-    /// A falling wire takes back what has not been claimed. So are all sources of QEMU's `virt`.
+    /// Gives `source` an edge-triggered gateway (specification, section 2.1): each time its wire is
+    /// driven high it is pending, also while it is being serviced, and a high wire at completion
+    /// does not count. A falling wire takes back what has not been claimed. So are all sources of
+    /// QEMU's `virt`.
     pub fn set_edge_triggered(&mut self, source: u32) {
         let (word, bit) = position(source);
         if let Some(edge) = self.edge.get_mut(word) {
@@ -127,8 +128,8 @@ impl Plic {
 
     /// Drives the wire of `source`. Sources that do not exist are ignored.
     ///
-    /// A rising wire makes a level-triggered source pending unless it is being serviced. A falling wire
-    /// does not take back its request that is already pending (specification, section 2.1).
+    /// A rising wire makes a level-triggered source pending unless it is being serviced. A falling
+    /// wire does not take back its request that is already pending (specification, section 2.1).
     pub fn set_level(&mut self, source: u32, level: bool) {
         if source == 0 || source > self.sources {
             return;
@@ -168,7 +169,8 @@ impl Plic {
     }
 
     /// Completes `source` for `context`: its gateway opens again, and if the wire is still high a
-    /// level-triggered source becomes pending once more. Ignored if the source is not enabled for the context.
+    /// level-triggered source becomes pending once more. Ignored if the source is not enabled for
+    /// the context.
     pub fn complete(&mut self, context: usize, source: u32) {
         let (word, bit) = position(source);
         let enabled = |c: &Context| c.enable.get(word).is_some_and(|w| w & bit != 0);

@@ -106,7 +106,8 @@ impl World {
     }
 }
 
-/// An IPI is a store to another hart's page; who receives it claims the lowest identity first, each once.
+/// An IPI is a store to another hart's page; who receives it claims the lowest identity first, each
+/// once.
 #[test]
 fn store_to_a_page_interrupts_the_file_it_belongs_to() {
     let mut w = World::new(Some(7));
@@ -178,8 +179,8 @@ fn registers_of_a_file_are_those_of_rv64() {
     assert_eq!(none, Err(NoFile), "there is one guest file");
 }
 
-/// A level-triggered wire makes one message; after a handler it makes another exactly if it is still high
-/// and the handler asks.
+/// A level-triggered wire makes one message; after a handler it makes another exactly if it is
+/// still high and the handler asks.
 #[test]
 fn level_source_is_forwarded_once_and_again_on_request() {
     let mut w = World::new(Some(7));
@@ -216,7 +217,8 @@ fn domain_that_is_switched_on_forwards_what_is_pending() {
     assert_eq!(w.claim(0, FileId::Guest(2)), 0);
 }
 
-/// The supervisor-level domain has only what firmware gave it, and loses all of a source that is taken back.
+/// The supervisor-level domain has only what firmware gave it, and loses all of a source that is
+/// taken back.
 #[test]
 fn delegation_decides_whose_source_it_is() {
     let mut w = World::new(Some(7));
@@ -252,7 +254,8 @@ fn message_addresses_can_be_locked() {
     );
 }
 
-/// Without IMSICs the APLIC interrupts the hart that a source names, by priority, until it is claimed or low.
+/// Without IMSICs the APLIC interrupts the hart that a source names, by priority, until it is
+/// claimed or low.
 #[test]
 fn direct_delivery_follows_priority_and_threshold() {
     let mut w = World::new(None);

@@ -15,10 +15,12 @@ pub struct Lines {
     /// Bits of `mip` that an edge sets once; software clears them (ACLINT SSWI sets SSIP).
     pub pulse: u64,
     /// VS-level bits (2, 10) for which an interrupt has arrived since the last report; handed over
-    /// once. Meaningful with [`split`](Self::split) only: at V=0 the hart makes them pending in `hip`.
+    /// once. Meaningful with [`split`](Self::split) only: at V=0 the hart makes them pending in
+    /// `hip`.
     pub arrived: u64,
     /// Xtrapless `htlcfg.EN`: pending and enable bits of VS-level interrupts are separate for guest
-    /// (`vsip`, `vsie`) and host (`hip`, `hie`), and the host takes its own at V=0 even if delegated.
+    /// (`vsip`, `vsie`) and host (`hip`, `hie`), and the host takes its own at V=0 even if
+    /// delegated.
     pub split: bool,
     /// `hgeip`: guest external interrupts 1..=GEILEN (0 without AIA).
     pub hgeip: u64,
@@ -75,7 +77,8 @@ pub enum CsrOp {
     Clear(u64),
 }
 
-/// An interrupt file of an IMSIC (Advanced Interrupt Architecture, chapter "Incoming MSI Controller").
+/// An interrupt file of an IMSIC (Advanced Interrupt Architecture, chapter "Incoming MSI
+/// Controller").
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FileId {
     /// Machine level.
@@ -151,7 +154,8 @@ pub enum CsrFault {
     Virtual,
 }
 
-/// One step of an interrupt architecture that delivers virtual interrupts by itself, for the ledger.
+/// One step of an interrupt architecture that delivers virtual interrupts by itself, for the
+/// ledger.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VirtualStep {
     /// Virtual time in cycles at the hart that caused it.
@@ -276,7 +280,8 @@ pub enum StepKind {
         /// Identity; 0 if none was pending.
         identity: u16,
     },
-    /// The hart is about to enter a guest, with another vCPU or another interrupt file than before (AIA).
+    /// The hart is about to enter a guest, with another vCPU or another interrupt file than before
+    /// (AIA).
     FileSelected {
         /// `hstatus.VGEIN`; 0 for none.
         file: u8,

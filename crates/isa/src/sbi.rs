@@ -1,4 +1,5 @@
-//! SBI extension and function ids (RISC-V SBI specification 3.0), to name what an `ecall` asked for.
+//! SBI extension and function ids (RISC-V SBI specification 3.0), to name what an `ecall` asked
+//! for.
 
 /// Extension ids, as passed in `a7`.
 pub mod eid {

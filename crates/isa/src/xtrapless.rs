@@ -9,7 +9,8 @@ pub const ISA_NAME: &str = "xtrapless";
 pub mod csr {
     /// Assert, de-assert or pulse a source of the domain that the hart's grant names.
     pub const UGENVSEI: u16 = 0x800;
-    /// Send software interrupts: in VS-mode to vharts of the own domain, in HS- and M-mode to harts.
+    /// Send software interrupts: in VS-mode to vharts of the own domain, in HS- and M-mode to
+    /// harts.
     pub const SGENIPI: u16 = 0x5c0;
     /// Read: claim the most urgent pending source (0: none). Write: complete a source.
     pub const VSCLAIM: u16 = 0x5c1;
@@ -107,7 +108,8 @@ pub mod htlcfg {
     pub const FLT: u64 = 0x200;
     /// Sticky: a lookup of this hart matched more than one slot.
     pub const ERR: u64 = 0x100;
-    /// Notifications go to any hart, as in the 2020 design, instead of where the vhart's state says.
+    /// Notifications go to any hart, as in the 2020 design, instead of where the vhart's state
+    /// says.
     pub const ANY: u64 = 0x2;
     /// Opt-in: separates VS-level pending and enable bits and opens the other CSRs.
     pub const EN: u64 = 0x1;
@@ -169,7 +171,8 @@ pub mod hgrant {
 
 /// Fields of `hnqbase`.
 pub mod hnqbase {
-    /// The queue takes notifications; written 0: takes no more, but what it holds can still be read.
+    /// The queue takes notifications; written 0: takes no more, but what it holds can still be
+    /// read.
     pub const EN: u64 = 0x8000_0000_0000_0000;
     /// Page number of its first entry; the memory is naturally aligned.
     pub const PPN: u64 = 0xff_ffff_ffff_f000;
@@ -215,7 +218,8 @@ pub mod op {
     pub const DEASSERT: u64 = 2;
     /// Software interrupt for a vhart (hgenvsi only).
     pub const SOFT: u64 = 3;
-    /// Look the vhart up and notify as if something had been posted, if anything is pending (hgenvsi only).
+    /// Look the vhart up and notify as if something had been posted, if anything is pending
+    /// (hgenvsi only).
     pub const EVAL: u64 = 4;
     /// Completes when every lookup that used older table contents has completed (hgenvsi only).
     pub const SYNC: u64 = 5;
@@ -235,7 +239,8 @@ pub mod state {
 
 /// Limits and numbers.
 pub mod limits {
-    /// Interrupt number of the notification interrupt in mip, sip and scause; read-only one in mideleg.
+    /// Interrupt number of the notification interrupt in mip, sip and scause; read-only one in
+    /// mideleg.
     pub const NOTIFY_IRQ: u64 = 24;
     /// Highest source of a domain.
     pub const MAX_SOURCES: u64 = 1023;
@@ -263,7 +268,8 @@ pub mod domain {
     pub const VHART_TABLE: u64 = 8;
     /// Offset in bytes. Physical address of the source (affinity) table.
     pub const SOURCE_TABLE: u64 = 16;
-    /// Offset in bytes. Physical address of the line bitmaps: 128 bytes of line levels, then 128 bytes of outstanding resample notifications.
+    /// Offset in bytes. Physical address of the line bitmaps: 128 bytes of line levels, then 128
+    /// bytes of outstanding resample notifications.
     pub const LINES: u64 = 24;
 }
 
@@ -303,7 +309,8 @@ pub mod source {
     pub const ENTRY_VHART_SHIFT: u32 = 0;
 }
 
-/// What is pending for one vhart. Bytes 0..512 have the layout of an AIA memory-resident interrupt file (MRIF) (`file`).
+/// What is pending for one vhart. Bytes 0..512 have the layout of an AIA memory-resident interrupt
+/// file (MRIF) (`file`).
 pub mod file {
     /// Size in bytes.
     pub const SIZE: u64 = 1024;

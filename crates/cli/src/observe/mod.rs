@@ -96,7 +96,11 @@ pub fn check(args: &ObserveArgs, trace: Option<&Path>) -> Result<()> {
     let profile = args.profile.iter().flatten();
     let diagrams = args.diagram.iter().map(Request::file);
     let code = args.dump_code.as_deref();
-    let mut outputs = profile.map(PathBuf::as_path).chain(diagrams).chain(trace).chain(code);
+    let mut outputs = profile
+        .map(PathBuf::as_path)
+        .chain(diagrams)
+        .chain(trace)
+        .chain(code);
     outputs.try_for_each(files::check_output)?;
     if let Some(log) = log {
         files::check_output(&log.file)?;
@@ -167,7 +171,9 @@ impl Observation {
             let file = LogFile::create(path)?;
             let text = file.clone();
             if !machine.list_code(Box::new(move |block| text.line(format_args!("{block}")))) {
-                bail!("--dump-code shows compiled code, and this host has no compiler; leave it out");
+                bail!(
+                    "--dump-code shows compiled code, and this host has no compiler; leave it out"
+                );
             }
             self.code = Some(file);
         }

@@ -26,8 +26,8 @@ fn exits(section: &Section, class: &str) -> u64 {
     section.exits_of(class).exits
 }
 
-/// Promise: vCPUs with interrupt files send and receive IPIs without any exit or firmware, if KVM maps the files right;
-/// with the module that Debian ships each send is an exit.
+/// Promise: vCPUs with interrupt files send and receive IPIs without any exit or firmware, if KVM
+/// maps the files right; with the module that Debian ships each send is an exit.
 #[test]
 fn ipis_between_interrupt_files_cost_no_exit() {
     let fixed = aia("fixed", "ipi", &["--set", "loops=20", "--set", "kvm=fixed"]);
@@ -47,7 +47,8 @@ fn ipis_between_interrupt_files_cost_no_exit() {
     assert_eq!(section.guest_files.unwrap().direct_messages, 0);
 }
 
-/// Promise: without interrupt files the same guest still works; sending and claiming are exits then.
+/// Promise: without interrupt files the same guest still works; sending and claiming are exits
+/// then.
 #[test]
 fn guests_without_files_trap_for_each_ipi() {
     let ledger = aia(

@@ -1,4 +1,5 @@
-//! What the images print for the command: marker lines and dumped files (`images/init/trapless.sh`).
+//! What the images print for the command: marker lines and dumped files
+//! (`images/init/trapless.sh`).
 
 use std::collections::BTreeMap;
 

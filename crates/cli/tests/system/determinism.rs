@@ -20,24 +20,24 @@ fn assert_same(a: &Run, b: &Run) {
     assert!(x == y, "{} differs near: {around:?}", a.name());
 }
 
-/// Promise: two runs write identical ledgers except `host`, however they are watched and whatever else
-/// the computer does meanwhile (other runs go on beside these).
+/// Promise: two runs write identical ledgers except `host`, however they are watched and whatever
+/// else the computer does meanwhile (other runs go on beside these).
 #[test]
 fn watching_a_run_does_not_change_its_ledger() {
     let plain = run("sstc", "timer", Watched::Plain);
     assert_same(run("sstc", "timer", Watched::Log), plain);
 }
 
-/// Promise: the same with two harts and two vCPUs that run in turns, and with an interrupt controller
-/// that acts on its own.
+/// Promise: the same with two harts and two vCPUs that run in turns, and with an interrupt
+/// controller that acts on its own.
 #[test]
 fn harts_take_turns_in_the_same_way_every_time() {
     let traced = run("trapless", "ipi", Watched::Trace);
     assert_same(run("trapless", "ipi", Watched::Log), traced);
 }
 
-/// Promise: the engine makes no difference: everything a ledger counts and times is the same with the
-/// interpreter as with compiled code, and when code is dropped and compiled again all the time.
+/// Promise: the engine makes no difference: everything a ledger counts and times is the same with
+/// the interpreter as with compiled code, and when code is dropped and compiled again all the time.
 #[test]
 fn engines_write_the_same_ledger() {
     for engine in [Engine::Interpreted, Engine::SmallCache] {
@@ -49,7 +49,8 @@ fn engines_write_the_same_ledger() {
     }
 }
 
-/// Promise: the log tells what the ledger counts: every trap and every device access, no more, no less.
+/// Promise: the log tells what the ledger counts: every trap and every device access, no more, no
+/// less.
 #[test]
 fn log_and_ledger_tell_the_same() {
     for run in crate::runs::logged() {

@@ -1,4 +1,5 @@
-//! Runs of the image `test-host`, whose scripts (`images/tests`) do with guests what no workload does.
+//! Runs of the image `test-host`, whose scripts (`images/tests`) do with guests what no workload
+//! does.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -148,8 +149,8 @@ fn boot(machine: &str, script: &str, more: &str) -> Result<Host, String> {
     })
 }
 
-/// The controller's steps, and the interrupts by which it notifies, of a log that is too long to be kept as
-/// a whole.
+/// The controller's steps, and the interrupts by which it notifies, of a log that is too long to be
+/// kept as a whole.
 fn steps(path: &Path) -> std::io::Result<Log> {
     let mut text = String::new();
     for line in BufReader::new(std::fs::File::open(path)?).lines() {

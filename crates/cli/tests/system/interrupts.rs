@@ -1,9 +1,10 @@
-//! `/proc/interrupts` of host and guest, before and after the workload, against the events of the log
-//! (which `determinism::log_and_ledger_tell_the_same` ties to the ledger).
+//! `/proc/interrupts` of host and guest, before and after the workload, against the events of the
+//! log (which `determinism::log_and_ledger_tell_the_same` ties to the ledger).
 //!
-//! The tables are read while the machine runs, so the question is when. `cat` reads one with a single
-//! `sendfile` call, which the log shows: what came before the call is in the table, what came after it is
-//! not. An interrupt *during* the call (0.1 ms) can be on either side; all others are told exactly.
+//! The tables are read while the machine runs, so the question is when. `cat` reads one with a
+//! single `sendfile` call, which the log shows: what came before the call is in the table, what
+//! came after it is not. An interrupt *during* the call (0.1 ms) can be on either side; all others
+//! are told exactly.
 
 use trapless_ledger::document::{Section, TrapCount};
 
@@ -15,8 +16,8 @@ use crate::runs::{Run, logged};
 const SENDFILE: u64 = 71;
 /// Harts are ahead of each other by at most a quantum, in cycles.
 const QUANTUM: u64 = 1_000;
-/// Cycles (1 ms) that a sent IPI may be on its way to a vCPU that sleeps or is preempted: it is counted where it
-/// arrives, and the event is its sending.
+/// Cycles (1 ms) that a sent IPI may be on its way to a vCPU that sleeps or is preempted: it is
+/// counted where it arrives, and the event is its sending.
 const ON_ITS_WAY: u64 = 1_000_000;
 /// Window of the PLIC's contexts, of host and guest: both use QEMU's memory map.
 const PLIC_CONTEXTS: std::ops::Range<u64> = 0xC20_0000..0x1000_0000;
@@ -152,8 +153,8 @@ fn at_host(side: Side, processor: Processor, e: &Event, cause: &str) -> bool {
     side == Side::Host && e.is_trap(&["U>HS", "HS>HS"], cause) && processor.ran(e)
 }
 
-/// A supervisor timer interrupt taken by this Linux itself. One that ends a guest's run (VS>HS) is still
-/// pending when KVM lets interrupts in, and is taken, and counted, from HS then.
+/// A supervisor timer interrupt taken by this Linux itself. One that ends a guest's run (VS>HS) is
+/// still pending when KVM lets interrupts in, and is taken, and counted, from HS then.
 fn timer(side: Side, processor: Processor, e: &Event) -> bool {
     let steps = match side {
         Side::Host => ["U>HS", "HS>HS"],
@@ -162,8 +163,9 @@ fn timer(side: Side, processor: Processor, e: &Event) -> bool {
     e.is_trap(&steps, "STI") && processor.ran(e)
 }
 
-/// A completion written to the PLIC: Linux writes one for each interrupt it handles, several for one
-/// external interrupt if more are pending. The guest's are exits to its emulated PLIC, or `vsclaim`.
+/// A completion written to the PLIC: Linux writes one for each interrupt it handles, several for
+/// one external interrupt if more are pending. The guest's are exits to its emulated PLIC, or
+/// `vsclaim`.
 fn completion(side: Side, processor: Processor, e: &Event) -> bool {
     if e.is_step("VS", "completed") {
         return side == Side::Guest && e.number("vhart") == Some(processor.number());
@@ -178,17 +180,18 @@ fn completion(side: Side, processor: Processor, e: &Event) -> bool {
     PLIC_CONTEXTS.contains(&addr) && addr & 0xFFF == 4 && processor.ran(e)
 }
 
-/// Whether Linux may have completed an interrupt that it did not handle, and counts none: a level source that was
-/// disabled just then is pending again at once, because its line is high.
+/// Whether Linux may have completed an interrupt that it did not handle, and counts none: a level
+/// source that was disabled just then is pending again at once, because its line is high.
 fn unhandled(e: &Event) -> bool {
     e.is_step("VS", "completed") && e.number("again") == Some(1)
 }
 
-/// An IPI sent to the processor. Linux sends one for each kind of work newly queued, and counts each kind
-/// when it is done; two that arrive together are two in the table, but one software interrupt.
+/// An IPI sent to the processor. Linux sends one for each kind of work newly queued, and counts
+/// each kind when it is done; two that arrive together are two in the table, but one software
+/// interrupt.
 ///
-/// With Xtrapless, `sgenipi` sends; one step of the controller for each target. What a guest sends by SBI
-/// the host posts: a step in HS-mode, which is not counted again.
+/// With Xtrapless, `sgenipi` sends; one step of the controller for each target. What a guest sends
+/// by SBI the host posts: a step in HS-mode, which is not counted again.
 fn ipi(side: Side, processor: Processor, e: &Event) -> bool {
     let (mode, step, to) = match side {
         Side::Host => ("HS", "hart_ipi", "to"),
@@ -221,8 +224,9 @@ fn moments(run: &Run, side: Side) -> [(u64, u64); 2] {
     let called =
         |e: &Event| e.kind == Kind::Trap && e.step == step && e.hex("a7") == Some(SENDFILE);
     let calls: Vec<usize> = (0..events.len()).filter(|i| called(&events[*i])).collect();
-    // `cat` calls twice: for the file, and to see that it has ended. The table of the beginning is the
-    // first file read; that of the end is read before the dumps are printed, of which KVM's is earlier.
+    // `cat` calls twice: for the file, and to see that it has ended. The table of the beginning is
+    // the first file read; that of the end is read before the dumps are printed, of which KVM's is
+    // earlier.
     let prefix = format!("{side:?}.").to_lowercase();
     let own = |label: &&String| label.starts_with(&prefix) && *label != "host.kvm";
     let dumps = run.console.dumps.keys().filter(own).count();
@@ -237,8 +241,8 @@ fn moments(run: &Run, side: Side) -> [(u64, u64); 2] {
     })
 }
 
-/// Promise: each processor's timer interrupts, device interrupts and IPIs in the ledger are those that
-/// the Linux on it counted, in host and guest, to the last one.
+/// Promise: each processor's timer interrupts, device interrupts and IPIs in the ledger are those
+/// that the Linux on it counted, in host and guest, to the last one.
 #[test]
 fn interrupts_are_those_that_linux_counts() {
     let (mut exact, mut all) = (0, 0);
@@ -300,8 +304,9 @@ fn sum(section: &Section, which: impl Fn(&TrapCount) -> bool) -> u64 {
         .sum()
 }
 
-/// Promise: in the measured part, the guest's own count of timer interrupts (difference of its two tables) and
-/// the ledger's differ by those between reading a table and printing the mark, and by nothing else.
+/// Promise: in the measured part, the guest's own count of timer interrupts (difference of its two
+/// tables) and the ledger's differ by those between reading a table and printing the mark, and by
+/// nothing else.
 #[test]
 fn the_measured_part_differs_by_what_lies_between_table_and_mark() {
     for run in logged().filter(|r| r.job.workload == "timer") {
@@ -344,8 +349,8 @@ fn the_measured_part_differs_by_what_lies_between_table_and_mark() {
     }
 }
 
-/// Promise: an interrupt of the host that ends a guest's run is taken again by the host, at once: so the
-/// ledger has it twice (VS>HS, HS>HS), and Linux's table once.
+/// Promise: an interrupt of the host that ends a guest's run is taken again by the host, at once:
+/// so the ledger has it twice (VS>HS, HS>HS), and Linux's table once.
 #[test]
 fn interrupts_that_end_a_guests_run_are_taken_again_by_the_host() {
     for run in logged() {

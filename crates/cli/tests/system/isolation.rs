@@ -1,13 +1,14 @@
-//! What a guest or a process may not reach, tried by real ones (`images/tests/isolation`): programs in user mode of
-//! host and guest, a hostile guest kernel beside a second guest that watches its interrupts, and the KVM device's own
-//! test (`linux/tests`).
+//! What a guest or a process may not reach, tried by real ones (`images/tests/isolation`): programs
+//! in user mode of host and guest, a hostile guest kernel beside a second guest that watches its
+//! interrupts, and the KVM device's own test (`linux/tests`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::hosts::{device, isolation, steps_of};
 use crate::log::{Kind, Log};
 
-/// Promise: a process without a grant, in host or guest, reaches no register of Xtrapless: each try is SIGILL.
+/// Promise: a process without a grant, in host or guest, reaches no register of Xtrapless: each try
+/// is SIGILL.
 #[test]
 fn user_mode_without_a_grant_gets_sigill() {
     let run = isolation();
@@ -15,8 +16,9 @@ fn user_mode_without_a_grant_gets_sigill() {
     run.assert_result("attacker_user", "0");
 }
 
-/// Promise: a process with a grant stays in its range, and the grant ends with it: other threads, children, programs
-/// it becomes, and the time after it was given back (`linux/tests/grant.c` says what it tries).
+/// Promise: a process with a grant stays in its range, and the grant ends with it: other threads,
+/// children, programs it becomes, and the time after it was given back (`linux/tests/grant.c` says
+/// what it tries).
 #[test]
 fn grants_are_kept_to() {
     device().assert_passed(&[
@@ -31,14 +33,16 @@ fn grants_are_kept_to() {
     ]);
 }
 
-/// Promise: the KVM device does what its documentation says (`linux/Documentation/virt/kvm/devices`).
+/// Promise: the KVM device does what its documentation says
+/// (`linux/Documentation/virt/kvm/devices`).
 #[test]
 fn the_test_of_the_kvm_device_passes() {
     device().assert_result("kvm_test", "0");
 }
 
-/// Promise: a guest's kernel reaches no register of the host or of user space: each try is an illegal instruction in
-/// the guest. Numbers of vharts and sources that it does not have are without effect.
+/// Promise: a guest's kernel reaches no register of the host or of user space: each try is an
+/// illegal instruction in the guest. Numbers of vharts and sources that it does not have are
+/// without effect.
 #[test]
 fn a_guest_kernel_cannot_reach_the_host() {
     let run = isolation();
@@ -61,7 +65,8 @@ fn a_second_guest_notices_nothing() {
     run.assert_result("victim_errors", "0");
 }
 
-/// Promise: what a guest does with its registers concerns the domain on whose slot it runs, and vharts that exist.
+/// Promise: what a guest does with its registers concerns the domain on whose slot it runs, and
+/// vharts that exist.
 #[test]
 fn guests_stay_in_their_domain() {
     let log = &isolation().log;
@@ -82,13 +87,14 @@ fn guests_stay_in_their_domain() {
     assert!(checked > 5_000, "{checked}");
 }
 
-/// Promise: however fast a guest sends to vCPUs that sleep, wait for a hart that they hardly get, run, or are switched
-/// off, the host is told at most once of each between two times that it is on a hart; no queue overflows, and no
-/// interrupt of the host handles more than 32 notifications.
+/// Promise: however fast a guest sends to vCPUs that sleep, wait for a hart that they hardly get,
+/// run, or are switched off, the host is told at most once of each between two times that it is on
+/// a hart; no queue overflows, and no interrupt of the host handles more than 32 notifications.
 #[test]
 fn a_flood_costs_one_notification_for_each_time_off_the_hart() {
     device().assert_passed(&["50000 sgenipi to 1 vCPUs", "2000 sgenipi to 31 vCPUs"]);
-    // The attacker sends two times 300 to each of four, the test of the device once to each of so many.
+    // The attacker sends two times 300 to each of four, the test of the device once to each of so
+    // many.
     for (log, least) in [(&isolation().log, 2_400), (&device().log, 112_000)] {
         let sent = steps_of(log, "VS", "post_soft").count();
         assert!(sent > least, "{sent}");
@@ -99,7 +105,8 @@ fn a_flood_costs_one_notification_for_each_time_off_the_hart() {
     }
 }
 
-/// Asserts that each vhart was attached between any two notifications about it; returns how many there were.
+/// Asserts that each vhart was attached between any two notifications about it; returns how many
+/// there were.
 fn assert_told_once(log: &Log) -> usize {
     let (mut told, mut all) = (BTreeSet::new(), 0);
     for e in &log.events {

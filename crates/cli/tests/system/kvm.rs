@@ -1,9 +1,10 @@
-//! KVM's statistics in the host (`/sys/kernel/debug/kvm/PID-FD/*`, read when the guest has ended, so that
-//! they cover all of its life, as the ledger's totals do).
+//! KVM's statistics in the host (`/sys/kernel/debug/kvm/PID-FD/*`, read when the guest has ended,
+//! so that they cover all of its life, as the ledger's totals do).
 
 use crate::runs::{Run, Variant, logged};
 
-/// SBI extensions whose calls KVM 6.12 hands to the VMM (`kvm_riscv_vcpu_sbi_forward`), as exit reasons.
+/// SBI extensions whose calls KVM 6.12 hands to the VMM (`kvm_riscv_vcpu_sbi_forward`), as exit
+/// reasons.
 const FORWARDED: [&str; 5] = [
     "sbi_other.dbcn",
     "sbi_other.susp",
@@ -17,8 +18,8 @@ fn exits(run: &Run, class: &str) -> u64 {
     run.ledger.total.exits_of(class).exits
 }
 
-/// Promise: every exit that KVM counts is in the ledger and the other way round; every exit ends with an
-/// entry, because KVM counts once each time round its loop.
+/// Promise: every exit that KVM counts is in the ledger and the other way round; every exit ends
+/// with an entry, because KVM counts once each time round its loop.
 #[test]
 fn exits_are_those_that_kvm_counts() {
     for run in logged() {
@@ -61,8 +62,8 @@ fn reasons_are_those_that_kvm_acts_on() {
     }
 }
 
-/// Promise: nothing is left over: with what KVM does not count for itself (page faults, SBI calls it
-/// answers, host interrupts) the reasons add up to KVM's `exits`.
+/// Promise: nothing is left over: with what KVM does not count for itself (page faults, SBI calls
+/// it answers, host interrupts) the reasons add up to KVM's `exits`.
 #[test]
 fn reasons_add_up_to_kvms_exits() {
     /// Classes with a counter in KVM.

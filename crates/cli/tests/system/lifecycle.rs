@@ -1,17 +1,18 @@
-//! What the harts of a KVM host go through while it has virtual machines, tried by modules and programs of the image
-//! `test-host` (`images/tests`).
+//! What the harts of a KVM host go through while it has virtual machines, tried by modules and
+//! programs of the image `test-host` (`images/tests`).
 
 use crate::hosts::{crash, unplug};
 
-/// Promise: an interrupt that a CPU injects on its way off line arrives, and so does one that it injects after KVM has let
-/// go of it.
+/// Promise: an interrupt that a CPU injects on its way off line arrives, and so does one that it
+/// injects after KVM has let go of it.
 #[test]
 fn a_dying_cpu_loses_no_interrupt() {
     let run = unplug();
     run.assert_result("unplug", "0");
 }
 
-/// Promise: a crash kernel comes up, and takes interrupts, on a hart where KVM had a vCPU attached and its timer armed.
+/// Promise: a crash kernel comes up, and takes interrupts, on a hart where KVM had a vCPU attached
+/// and its timer armed.
 #[test]
 fn a_crash_kernel_comes_up() {
     let run = crash();

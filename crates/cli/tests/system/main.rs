@@ -1,5 +1,5 @@
-//! The real stack (OpenSBI, Debian's kernel as KVM host, a VMM, Debian's kernel as guest) run through
-//! the built `trapless` command. Each test states a promise to the user that it guards.
+//! The real stack (OpenSBI, Debian's kernel as KVM host, a VMM, Debian's kernel as guest) run
+//! through the built `trapless` command. Each test states a promise to the user that it guards.
 //!
 //! | module | promise |
 //! |---|---|
@@ -15,8 +15,8 @@
 //! | [`restore`] | saved and restored guests lose no interrupt |
 //! | [`broken`] | broken kernels and initrds do no harm |
 //!
-//! The runs are made once and shared ([`runs`], [`hosts`]); [`log`] and [`console`] read what they wrote.
-//! `docs/ledger-agreement.md` explains which counter equals which figure, and why.
+//! The runs are made once and shared ([`runs`], [`hosts`]); [`log`] and [`console`] read what they
+//! wrote. `docs/ledger-agreement.md` explains which counter equals which figure, and why.
 
 mod aia;
 mod broken;

@@ -1,4 +1,5 @@
-//! Guests with interrupts under way that are paused, saved, killed and restored (`images/tests/restore`).
+//! Guests with interrupts under way that are paused, saved, killed and restored
+//! (`images/tests/restore`).
 
 use crate::hosts::{Host, restore, restore_with_aia};
 
@@ -10,9 +11,9 @@ fn a_guest_is_paused_and_resumed() {
     run.assert_result("resumed", "running");
 }
 
-/// Promise: a guest that is saved with interrupts under way, killed and restored, three times, from ordinary to huge pages
-/// and back, loses none of them and gets none twice; nor does one that takes the place of a VMM that was killed without a
-/// word.
+/// Promise: a guest that is saved with interrupts under way, killed and restored, three times, from
+/// ordinary to huge pages and back, loses none of them and gets none twice; nor does one that takes
+/// the place of a VMM that was killed without a word.
 #[test]
 fn a_saved_guest_loses_no_interrupt() {
     lost_nothing(restore());
@@ -30,7 +31,8 @@ fn a_saved_guest_with_aia_loses_no_interrupt() {
 fn lost_nothing(run: &Host) {
     run.assert_result("saves", "3");
     run.assert_result("survivor_errors", "0");
-    // As many as `images/tests/survivor` asks for: on each of 2 vCPUs, from each to each, from each of 4 sources.
+    // As many as `images/tests/survivor` asks for: on each of 2 vCPUs, from each to each, from each
+    // of 4 sources.
     for (class, count) in [("timer", 400 * 2), ("ipi", 1500 * 4), ("device", 1000 * 4)] {
         let came = run.number(&format!("survivor_{class}"));
         assert!(came >= count, "{class}: {came} of {count}");

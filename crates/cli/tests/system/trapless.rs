@@ -1,4 +1,5 @@
-//! What preset `trapless` claims: no exits for interrupts, and nothing lost for those who do not know it.
+//! What preset `trapless` claims: no exits for interrupts, and nothing lost for those who do not
+//! know it.
 
 use std::collections::BTreeMap;
 
@@ -20,8 +21,9 @@ fn trapless(workload: &str) -> &'static Run {
     run("trapless", workload, Watched::Log)
 }
 
-/// Promise: pinned, one vCPU on each hart, no interrupt of any class costs an exit or a firmware trap: not
-/// programming, sending, delivering, claiming or completing it; and none costs the VMM a system call.
+/// Promise: pinned, one vCPU on each hart, no interrupt of any class costs an exit or a firmware
+/// trap: not programming, sending, delivering, claiming or completing it; and none costs the VMM a
+/// system call.
 #[test]
 fn interrupts_cost_no_exit() {
     for (workload, classes) in WORKLOADS {
@@ -46,8 +48,8 @@ fn interrupts_cost_no_exit() {
     }
 }
 
-/// Promise: what is counted as delivered was: each interrupt that arrives, and is not merged into another that
-/// waits, is taken once; each source that the guest claims, it completes.
+/// Promise: what is counted as delivered was: each interrupt that arrives, and is not merged into
+/// another that waits, is taken once; each source that the guest claims, it completes.
 #[test]
 fn what_arrives_is_taken() {
     for (workload, _) in WORKLOADS {
@@ -70,7 +72,8 @@ fn what_arrives_is_taken() {
     }
 }
 
-/// Promise: WFI is the only exit left that waiting for an interrupt costs, and `wfi=native` takes it away, too.
+/// Promise: WFI is the only exit left that waiting for an interrupt costs, and `wfi=native` takes
+/// it away, too.
 #[test]
 fn native_wfi_does_not_exit() {
     let native = &varied(Variant::NativeWfi, "timer").ledger;
@@ -82,8 +85,9 @@ fn native_wfi_does_not_exit() {
     assert!(trapping.exits_of("wfi").exits >= crate::runs::WAKEUPS);
 }
 
-/// Promise: without Xtrapless each device interrupt costs at least three exits at the PLIC (claim, completion, and
-/// a claim that finds nothing), and system calls of the VMM: the picture that Xtrapless changes.
+/// Promise: without Xtrapless each device interrupt costs at least three exits at the PLIC (claim,
+/// completion, and a claim that finds nothing), and system calls of the VMM: the picture that
+/// Xtrapless changes.
 #[test]
 fn a_plic_costs_three_exits_for_each_device_interrupt() {
     let plic = [
@@ -104,7 +108,8 @@ fn a_plic_costs_three_exits_for_each_device_interrupt() {
     }
 }
 
-/// Promise: a guest without our drivers works on our host. It pays for its PLIC and its IPIs, but not for its timer.
+/// Promise: a guest without our drivers works on our host. It pays for its PLIC and its IPIs, but
+/// not for its timer.
 #[test]
 fn a_guest_without_the_drivers_runs_on_our_host() {
     for workload in ["timer", "ipi", "net"] {
@@ -126,16 +131,18 @@ fn exits(section: &Section) -> BTreeMap<&str, u64> {
     exits.map(|(name, e)| (name.as_str(), e.exits)).collect()
 }
 
-/// Promise: a host that does not know Xtrapless does on preset `trapless` what it does on `sstc`, exit by exit, and
-/// the controller stays out of it. Only the device tree is another one, so the host's own ticks fall elsewhere.
+/// Promise: a host that does not know Xtrapless does on preset `trapless` what it does on `sstc`,
+/// exit by exit, and the controller stays out of it. Only the device tree is another one, so the
+/// host's own ticks fall elsewhere.
 #[test]
 fn a_stock_host_is_as_on_sstc() {
     let here = varied(Variant::StockHost, "timer");
     let there = run("sstc", "timer", Watched::Log);
     let [mut here, mut there] = [here, there].map(|r| exits(&r.ledger.total));
     let mut both = |reason| [&mut here, &mut there].map(|e| e.remove(reason).unwrap_or(0));
-    // Where ticks lie among the guest's wake-ups decides how many find it running, one that comes just before a halt
-    // makes one halt more or less, and of two vCPUs that need the same new page at a time, one exits or both do.
+    // Where ticks lie among the guest's wake-ups decides how many find it running, one that comes
+    // just before a halt makes one halt more or less, and of two vCPUs that need the same new page
+    // at a time, one exits or both do.
     let ticks = both("host_timer");
     let more = ticks[0].abs_diff(ticks[1]);
     for (reason, least) in [

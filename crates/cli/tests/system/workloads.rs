@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::runs::{Watched, logged, run};
 
-/// Promise: `trapless run` brings all workloads to a good end on all presets, in host and guest; also with
-/// guests and hosts that do not know Xtrapless.
+/// Promise: `trapless run` brings all workloads to a good end on all presets, in host and guest;
+/// also with guests and hosts that do not know Xtrapless.
 #[test]
 fn all_workloads_end_well_on_all_presets() {
     let mut seen = BTreeSet::new();
@@ -48,7 +48,8 @@ fn ipi_uses_two_vcpus_on_two_harts() {
     }
 }
 
-/// Promise: another VMM than ours, Debian's QEMU with KVM, runs the same guest image on the machine.
+/// Promise: another VMM than ours, Debian's QEMU with KVM, runs the same guest image on the
+/// machine.
 #[test]
 fn an_independent_vmm_runs_the_same_guest() {
     let qemu: Vec<_> = logged().filter(|r| r.job.vmm == "qemu").collect();

@@ -1,4 +1,5 @@
-//! Console device with a single port (virtio 1.2, section 5.3): queue 0 to the guest, queue 1 from it.
+//! Console device with a single port (virtio 1.2, section 5.3): queue 0 to the guest, queue 1 from
+//! it.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -12,7 +13,8 @@ use super::{VirtioDevice, read_space};
 
 /// VIRTIO_CONSOLE_F_SIZE: columns and rows are valid.
 const F_SIZE: u64 = 1 << 0;
-/// VIRTIO_CONSOLE_F_EMERG_WRITE: a byte written to the configuration is output at once, before any set-up.
+/// VIRTIO_CONSOLE_F_EMERG_WRITE: a byte written to the configuration is output at once, before any
+/// set-up.
 const F_EMERG_WRITE: u64 = 1 << 2;
 const EMERG_WRITE_OFFSET: u64 = 8;
 const RECEIVE: usize = 0;
@@ -48,8 +50,8 @@ impl Console {
         (self.columns, self.rows) = (columns, rows);
     }
 
-    /// Takes input for the guest and returns how many bytes were taken; keep the rest and offer it again later. It
-    /// reaches the guest at the next poll.
+    /// Takes input for the guest and returns how many bytes were taken; keep the rest and offer it
+    /// again later. It reaches the guest at the next poll.
     pub fn enqueue(&mut self, bytes: &[u8]) -> usize {
         let taken = bytes.len().min(INPUT_LIMIT - self.input.len());
         self.input.extend(&bytes[..taken]);

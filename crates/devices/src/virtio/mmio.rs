@@ -1,5 +1,5 @@
-//! The memory-mapped transport, version 2 (virtio 1.2, section 4.2): registers, status handshake, feature
-//! negotiation, queue set-up and the interrupt.
+//! The memory-mapped transport, version 2 (virtio 1.2, section 4.2): registers, status handshake,
+//! feature negotiation, queue set-up and the interrupt.
 
 use std::sync::Arc;
 
@@ -21,8 +21,8 @@ use crate::{DeviceEvents, GuestRam, IrqLine, MmioDevice, fill_le, value_le};
 /// "virt", little-endian.
 const MAGIC: u32 = 0x7472_6976;
 const VERSION: u32 = 2;
-/// The letters "QEMU": the vendor is informative only, but small kernels that were written for QEMU's
-/// `virt` look for it.
+/// The letters "QEMU": the vendor is informative only, but small kernels that were written for
+/// QEMU's `virt` look for it.
 const VENDOR: u32 = 0x554d_4551;
 /// Size of the register window that a device tree node should announce, in bytes.
 pub const WINDOW: u64 = 0x1000;
@@ -54,10 +54,12 @@ pub struct VirtioMmio<D> {
 }
 
 impl<D: VirtioDevice> VirtioMmio<D> {
-    /// Puts `device` behind registers. It reaches only `ram`; guest errors go to `events` (`Box::new(())`: nowhere).
+    /// Puts `device` behind registers. It reaches only `ram`; guest errors go to `events`
+    /// (`Box::new(())`: nowhere).
     ///
     /// # Panics
-    /// If a queue size of the device is not a power of two or it has more than 64 queues: a mistake in the device.
+    /// If a queue size of the device is not a power of two or it has more than 64 queues: a mistake
+    /// in the device.
     pub fn new(
         device: D,
         ram: Arc<GuestRam>,
@@ -105,7 +107,8 @@ impl<D: VirtioDevice> VirtioMmio<D> {
         }
     }
 
-    /// What a write of `queue` to QueueNotify does; for a VMM that receives notifications by ioeventfd.
+    /// What a write of `queue` to QueueNotify does; for a VMM that receives notifications by
+    /// ioeventfd.
     pub fn notify(&mut self, queue: u32) {
         let Some(index) = usize::try_from(queue)
             .ok()
@@ -203,15 +206,16 @@ impl<D: VirtioDevice> VirtioMmio<D> {
                 queue.set_event_idx(event_idx);
             }
             self.device.activate(self.driver_features);
-            // A queue that failed its set-up could not be reported before the driver was ready for interrupts.
+            // A queue that failed its set-up could not be reported before the driver was ready for
+            // interrupts.
             if self.status & VIRTIO_CONFIG_S_NEEDS_RESET != 0 {
                 self.raise(VIRTIO_MMIO_INT_CONFIG);
             }
         }
     }
 
-    /// A driver that knows the version-2 registers but not VIRTIO_F_VERSION_1 is served, which section
-    /// 6.2 allows: on a little-endian machine only the header of network frames differs.
+    /// A driver that knows the version-2 registers but not VIRTIO_F_VERSION_1 is served, which
+    /// section 6.2 allows: on a little-endian machine only the header of network frames differs.
     fn features_acceptable(&self) -> bool {
         self.driver_features & !self.features() == 0
     }
@@ -454,7 +458,8 @@ fn half_of(features: u64, select: u32) -> u32 {
     }
 }
 
-/// Whether all three parts of a queue lie in RAM (layout: section 2.7; the rings end in an event index).
+/// Whether all three parts of a queue lie in RAM (layout: section 2.7; the rings end in an event
+/// index).
 fn queue_in_ram(queue: &Queue, ram: &GuestRam) -> bool {
     let size = usize::from(queue.size());
     [

@@ -19,9 +19,11 @@ pub mod rng;
 pub use mmio::{EmptySlot, VirtioMmio};
 pub use queue::{Chain, DriverFault, QueueIo};
 
-/// The part of a virtio device that the transport does not know: its requests and its configuration.
+/// The part of a virtio device that the transport does not know: its requests and its
+/// configuration.
 ///
-/// A device is only called with queues between DRIVER_OK and the next reset. It does not see addresses or rings;
+/// A device is only called with queues between DRIVER_OK and the next reset. It does not see
+/// addresses or rings;
 /// [`QueueIo`] hands it chains that were checked against RAM.
 pub trait VirtioDevice: Send {
     /// Device type (virtio 1.2, section 5).
@@ -60,7 +62,8 @@ pub trait VirtioDevice: Send {
         Ok(())
     }
 
-    /// The driver reset the device: forget what belongs to requests and negotiation, keep the back-end.
+    /// The driver reset the device: forget what belongs to requests and negotiation, keep the
+    /// back-end.
     fn reset(&mut self) {}
 
     /// Appends what a restored device needs besides its queues and the accepted features, which

@@ -1,31 +1,34 @@
 //! Split virtqueues as a device sees them: chains of buffers, checked before use.
 //!
-//! `virtio_queue::Queue` keeps the ring indices. Its descriptor iterator ends quietly at a broken descriptor, which a
-//! device cannot tell from the end of a chain; [`QueueIo::pop`] therefore collects a chain at once and refuses it as a
-//! whole if anything in it is wrong (virtio 1.2, sections 2.7.5 to 2.7.8).
+//! `virtio_queue::Queue` keeps the ring indices. Its descriptor iterator ends quietly at a broken
+//! descriptor, which a device cannot tell from the end of a chain; [`QueueIo::pop`] therefore
+//! collects a chain at once and refuses it as a whole if anything in it is wrong (virtio 1.2,
+//! sections 2.7.5 to 2.7.8).
 
 use virtio_queue::{Queue, QueueOwnedT, QueueT};
 use vm_memory::{Bytes, GuestAddress, GuestMemory, Permissions};
 
 use crate::{DeviceEvents, GuestRam};
 
-/// Longest chain accepted, in descriptors. Drivers may not exceed the queue size (section 2.7.5.3.1) and ours are
-/// smaller than this; the slack is for drivers that use longer indirect tables, which QEMU accepts up to this length.
+/// Longest chain accepted, in descriptors. Drivers may not exceed the queue size (section
+/// 2.7.5.3.1) and ours are smaller than this; the slack is for drivers that use longer indirect
+/// tables, which QEMU accepts up to this length.
 pub const MAX_DESCRIPTORS: usize = 1024;
 
-/// Most chains handed out in one call of a device, so that a guest that adds buffers from another hart while they are
-/// consumed cannot hold the call forever. The transport then asks to be polled.
+/// Most chains handed out in one call of a device, so that a guest that adds buffers from another
+/// hart while they are consumed cannot hold the call forever. The transport then asks to be polled.
 const CHAINS_PER_CALL: u32 = 1024;
 
-/// The driver broke the protocol so that the queue's state can no longer be trusted: the device needs a reset.
+/// The driver broke the protocol so that the queue's state can no longer be trusted: the device
+/// needs a reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DriverFault(
     /// What was wrong.
     pub &'static str,
 );
 
-/// One request or buffer from the driver. Reading and writing advance through the device-readable and the
-/// device-writable part.
+/// One request or buffer from the driver. Reading and writing advance through the device-readable
+/// and the device-writable part.
 #[derive(Debug)]
 pub struct Chain {
     queue: usize,
@@ -64,7 +67,8 @@ impl Chain {
         self.writable.skip(count);
     }
 
-    /// Bytes from the start of the writable part to the current position: what to report as used length.
+    /// Bytes from the start of the writable part to the current position: what to report as used
+    /// length.
     pub fn written(&self) -> u32 {
         // The sum of all lengths of a chain fits 32 bits; see `collect`.
         self.writable.done as u32
@@ -162,9 +166,11 @@ impl<'a> QueueIo<'a> {
         }
     }
 
-    /// Takes the next chain that the driver made available, `None` if there is none or the queue is not set up.
+    /// Takes the next chain that the driver made available, `None` if there is none or the queue is
+    /// not set up.
     ///
-    /// When it returns `None` for an empty queue, the driver will notify the device of the next buffer.
+    /// When it returns `None` for an empty queue, the driver will notify the device of the next
+    /// buffer.
     pub fn pop(&mut self, queue: usize) -> Result<Option<Chain>, DriverFault> {
         let Some(ring) = self.queues.get_mut(queue).filter(|ring| ring.ready()) else {
             return Ok(None);
@@ -181,7 +187,8 @@ impl<'a> QueueIo<'a> {
                 self.budget -= 1;
                 return collect(self.ram, chain, queue, ring.size()).map(Some);
             }
-            // Ask for a notification, then look again: a buffer may have been added in between (section 2.7.10).
+            // Ask for a notification, then look again: a buffer may have been added in between
+            // (section 2.7.10).
             let more = ring
                 .enable_notification(self.ram)
                 .map_err(|_| DriverFault("used ring outside RAM"))?;
@@ -218,7 +225,8 @@ impl<'a> QueueIo<'a> {
         self.events.guest_error(self.device, what);
     }
 
-    /// Whether the driver wants an interrupt for what was completed; asked once, at the end of a call.
+    /// Whether the driver wants an interrupt for what was completed; asked once, at the end of a
+    /// call.
     pub(super) fn wants_interrupt(&mut self) -> Result<bool, DriverFault> {
         let mut wanted = false;
         for (index, ring) in self.queues.iter_mut().enumerate() {
@@ -274,7 +282,8 @@ fn collect(
         }
     }
     if !complete {
-        // The iterator stops at the queue size, at a bad index or address, at 4 GiB and at a bad indirect table.
+        // The iterator stops at the queue size, at a bad index or address, at 4 GiB and at a bad
+        // indirect table.
         return Err(DriverFault(
             "descriptor chain loops, is too long or leaves the table",
         ));

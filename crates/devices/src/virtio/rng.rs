@@ -9,7 +9,8 @@ use super::VirtioDevice;
 use super::queue::{DriverFault, QueueIo};
 
 const QUEUE_SIZE: u16 = 8;
-/// Most bytes given for one request: the driver asks again for more (section 5.4.6.2 wants at least one).
+/// Most bytes given for one request: the driver asks again for more (section 5.4.6.2 wants at least
+/// one).
 const MAX_BYTES: u64 = 4096;
 
 /// Where random bytes come from.
@@ -35,8 +36,8 @@ impl Entropy for HostEntropy {
     }
 }
 
-/// A sequence that depends on its seed alone: for the machine, whose runs repeat. It is predictable: keys that a guest
-/// makes from it protect nothing.
+/// A sequence that depends on its seed alone: for the machine, whose runs repeat. It is
+/// predictable: keys that a guest makes from it protect nothing.
 #[derive(Debug, Clone)]
 pub struct SeededEntropy(u64);
 
@@ -46,7 +47,8 @@ impl SeededEntropy {
         Self(seed)
     }
 
-    /// SplitMix64: a counter through a mixing function, so that every seed, 0 included, is a good one.
+    /// SplitMix64: a counter through a mixing function, so that every seed, 0 included, is a good
+    /// one.
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,5 +1,5 @@
-//! A small virtio driver for tests: it reaches the device through its registers and through rings in guest RAM, as a
-//! kernel does, and leaves every step open to misuse.
+//! A small virtio driver for tests: it reaches the device through its registers and through rings
+//! in guest RAM, as a kernel does, and leaves every step open to misuse.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::sync::atomic::{AtomicBool, Ordering};

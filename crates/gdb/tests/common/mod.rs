@@ -88,14 +88,14 @@ fn reader(mut pipe: impl Read + Send + 'static) -> std::thread::JoinHandle<Strin
     })
 }
 
-/// Lets `gdb` execute `commands` on `machine`; with `run_on` the machine runs to its end even when gdb
-/// has left.
+/// Lets `gdb` execute `commands` on `machine`; with `run_on` the machine runs to its end even when
+/// gdb has left.
 pub fn debug(gdb: &str, machine: &mut Machine, commands: &[&str], run_on: bool) -> Session {
     session(gdb, machine, commands, run_on, None)
 }
 
-/// As [`debug`], with Ctrl-C once `interrupt` answers `true`. [`RECONNECT`] among the commands stands
-/// for the one that connects.
+/// As [`debug`], with Ctrl-C once `interrupt` answers `true`. [`RECONNECT`] among the commands
+/// stands for the one that connects.
 pub fn session(
     gdb: &str,
     machine: &mut Machine,

@@ -131,7 +131,8 @@ impl Hart {
         custom & self.csr.mstateen[index] & guest
     }
 
-    /// Whether a state-enable register `enables` opens a custom CSR (chapter "Smstateen/Ssstateen").
+    /// Whether a state-enable register `enables` opens a custom CSR (chapter
+    /// "Smstateen/Ssstateen").
     fn custom_gate(&self, addr: u16, enables: u64) -> bool {
         enables & self.stateen_custom() == self.stateen_custom() || !is_custom(addr)
     }

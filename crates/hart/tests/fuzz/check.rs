@@ -21,8 +21,8 @@ pub fn check(program: &Program) -> Option<Difference> {
     for (slice, until) in program.slices.iter().enumerate() {
         let [left, right] = &mut worlds;
         match program.stops {
-            // A block that is stopped in is looked up again, and may have been overwritten: both are
-            // stopped. Every third slice only, so that stops are followed by compiled code.
+            // A block that is stopped in is looked up again, and may have been overwritten: both
+            // are stopped. Every third slice only, so that stops are followed by compiled code.
             Some(every) if slice % 3 == 0 => {
                 left.run(*until, Some(&mut Stops { every, left: every }));
                 right.run(*until, Some(&mut Stops { every, left: every }));

@@ -183,8 +183,9 @@ impl Style {
         self.encode(rng, op, place)
     }
 
-    /// Loads of fresh operands and a floating-point computation with them: results alone soon are all NaN
-    /// or infinite. Often it begins with no flags, which soon are all set, and reads those that it raised.
+    /// Loads of fresh operands and a floating-point computation with them: results alone soon are
+    /// all NaN or infinite. Often it begins with no flags, which soon are all set, and reads those
+    /// that it raised.
     pub fn computation(&self, rng: &mut Rng) -> Vec<u32> {
         let class = if rng.chance(15) {
             CostClass::FpDiv

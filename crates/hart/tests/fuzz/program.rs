@@ -42,7 +42,8 @@ pub struct Program {
     pub limits: CodeLimits,
     /// In order of addresses, instructions that have been left out included.
     pub slots: Vec<Slot>,
-    /// Where execution begins, and goes on after faults that leave nowhere to go: virtual addresses.
+    /// Where execution begins, and goes on after faults that leave nowhere to go: virtual
+    /// addresses.
     pub entries: [u64; 8],
     /// Page tables and the handler: words by physical address.
     pub words: BTreeMap<u64, u64>,
@@ -542,8 +543,9 @@ pub const FRAME_STEP: u64 = 32;
 pub const FRAME_SPACES: u64 = 40;
 pub const FRAME_ENTRIES: u64 = 64;
 
-/// The trap handler: an interrupt is acknowledged, after an exception execution goes on 4 bytes behind,
-/// and at the next entry if fetching failed or there are only zeros, perhaps in another address space.
+/// The trap handler: an interrupt is acknowledged, after an exception execution goes on 4 bytes
+/// behind, and at the next entry if fetching failed or there are only zeros, perhaps in another
+/// address space.
 fn handler() -> BTreeMap<u64, u64> {
     const SP: u32 = 2;
     const T0: u32 = 5;

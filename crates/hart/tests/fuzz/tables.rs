@@ -65,8 +65,8 @@ impl Tables {
         table
     }
 
-    /// Maps `va` to `pa` with a leaf at `level` (0: 4 KiB). The second stage has two more bits at the
-    /// top.
+    /// Maps `va` to `pa` with a leaf at `level` (0: 4 KiB). The second stage has two more bits at
+    /// the top.
     pub fn map(&mut self, root: u64, va: u64, pa: u64, flags: u64, level: u32) {
         let mut table = root;
         for l in (0..3).rev() {

@@ -19,8 +19,8 @@ const EITHRESHOLD: u8 = 0x72;
 const EIP0: u8 = 0x80;
 const EIE0: u8 = 0xC0;
 
-/// Bits of state in a file, for comparing what hardware costs: pending and enabled for each identity, delivery
-/// on or off, the threshold.
+/// Bits of state in a file, for comparing what hardware costs: pending and enabled for each
+/// identity, delivery on or off, the threshold.
 pub const FILE_STATE_BITS: u32 = 2 * IDENTITIES as u32 + 1 + THRESHOLD.count_ones();
 
 /// An interrupt file after reset: nothing pending or enabled, delivery off.

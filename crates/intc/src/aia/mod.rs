@@ -1,5 +1,6 @@
-//! The Advanced Interrupt Architecture as QEMU's `virt` machine has it with `aia=aplic-imsic`: an IMSIC with guest
-//! interrupt files at each hart, an APLIC that turns wires into messages, and an ACLINT.
+//! The Advanced Interrupt Architecture as QEMU's `virt` machine has it with `aia=aplic-imsic`: an
+//! IMSIC with guest interrupt files at each hart, an APLIC that turns wires into messages, and an
+//! ACLINT.
 //!
 //! ```text
 //!  wires --> APLIC --message--+
@@ -52,8 +53,8 @@ pub struct Config {
     pub harts: usize,
     /// Cycles of virtual time for each tick of `mtime`, at least 1.
     pub cycles_per_tick: u64,
-    /// Guest interrupt files of each hart, at most [`imsic::MAX_GUESTS`]; `None`: no IMSICs, the APLIC delivers
-    /// directly.
+    /// Guest interrupt files of each hart, at most [`imsic::MAX_GUESTS`]; `None`: no IMSICs, the
+    /// APLIC delivers directly.
     pub guests: Option<u8>,
 }
 

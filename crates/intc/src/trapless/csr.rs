@@ -198,8 +198,8 @@ impl Trapless {
         u64::from(source)
     }
 
-    /// Completes a source of the own domain (EXT-6 to EXT-9). It need not be the vhart's any more: the host may have
-    /// moved it between claim and completion.
+    /// Completes a source of the own domain (EXT-6 to EXT-9). It need not be the vhart's any more:
+    /// the host may have moved it between claim and completion.
     fn complete(&mut self, by: Actor, slot: Slot, number: u16) {
         let Some(domain) = self.domain(by.hart, slot.domain) else {
             return;

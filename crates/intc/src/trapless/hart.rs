@@ -8,8 +8,8 @@ use super::slot::Slot;
 use super::{SSI_HS, field, is_vs_level};
 use crate::Lines;
 
-/// Bits of state that the controller has for each hart, for comparing what hardware costs: registers, slot,
-/// place in the queue, and what is on its way. What is pending is in memory.
+/// Bits of state that the controller has for each hart, for comparing what hardware costs:
+/// registers, slot, place in the queue, and what is on its way. What is pending is in memory.
 pub const HART_STATE_BITS: u32 = (htlcfg::EN | htlcfg::ANY | htlcfg::ERR | htlcfg::FLT)
     .count_ones()
     + (hgrant::V | hgrant::DOM | hgrant::COUNT | hgrant::FIRST).count_ones()

@@ -33,8 +33,8 @@
 //! * Registers that only take writes read as zero; reserved operations of `hgenvsi` do nothing.
 //! * A queue or table larger than allowed has the largest size; a queue's address is aligned to it.
 //!   Closing a queue changes nothing but `hnqbase.EN`.
-//! * What lies outside RAM or where PMP keeps HS-mode of the acting hart out does not exist: posts vanish, an attach leaves the slot invalid, a
-//!   notification counts as overflow.
+//! * What lies outside RAM or where PMP keeps HS-mode of the acting hart out does not exist: posts
+//!   vanish, an attach leaves the slot invalid, a notification counts as overflow.
 //! * Nothing is cached but the inputs a slot drives: each access reads the tables as they are.
 
 mod access;

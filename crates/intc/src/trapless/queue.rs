@@ -59,9 +59,9 @@ impl Queue {
         self.base
     }
 
-    /// Writes `hnqbase` (NTF-6, NTF-7). With EN it names a new, empty ring: sizes above the largest become that,
-    /// and the address is aligned to the size. Without EN it closes the ring, which can still be
-    /// emptied.
+    /// Writes `hnqbase` (NTF-6, NTF-7). With EN it names a new, empty ring: sizes above the largest
+    /// become that, and the address is aligned to the size. Without EN it closes the ring, which
+    /// can still be emptied.
     pub fn set_base(&mut self, value: u64) {
         if value & hnqbase::EN == 0 {
             self.base &= !hnqbase::EN;

@@ -85,7 +85,8 @@ impl Trapless {
 
     /// Detaches the vhart of the acting hart, if there is one, and leaves it in `next` (SLOT-6).
     pub(super) fn detach(&mut self, by: Actor, next: u64) {
-        // SLOT-7: LOADED would hide the vhart from everybody; the next best that is safe is to be notified.
+        // SLOT-7: LOADED would hide the vhart from everybody; the next best that is safe is to be
+        // notified.
         let next = if next == state::LOADED {
             state::PREEMPTED
         } else {
@@ -109,8 +110,8 @@ impl Trapless {
         }
     }
 
-    /// Hart whose slot holds a vhart (DEL-5). More than one is a mistake of the host, which `htlcfg.ERR` of
-    /// the acting hart tells.
+    /// Hart whose slot holds a vhart (DEL-5). More than one is a mistake of the host, which
+    /// `htlcfg.ERR` of the acting hart tells.
     pub(super) fn lookup(&mut self, by: Actor, domain: u16, vhart: u16) -> Option<usize> {
         let holds = |slot: Option<Slot>| {
             slot.is_some_and(|slot| slot.domain == domain && slot.vhart == vhart)

@@ -8,7 +8,8 @@ use thiserror::Error;
 
 use super::SECTOR;
 
-/// A store of `sectors()` sectors. Offsets and lengths are in bytes and lie inside it; the device checks the guest's.
+/// A store of `sectors()` sectors. Offsets and lengths are in bytes and lie inside it; the device
+/// checks the guest's.
 pub trait Disk: Send {
     /// Capacity in sectors of 512 bytes; never changes.
     fn sectors(&self) -> u64;
@@ -114,7 +115,8 @@ impl RawDisk {
         })
     }
 
-    /// Bytes at the end of the file that are not a whole sector: the guest does not see them. Worth a warning if not 0.
+    /// Bytes at the end of the file that are not a whole sector: the guest does not see them. Worth
+    /// a warning if not 0.
     pub fn excess_bytes(&self) -> u64 {
         self.excess
     }

@@ -1,4 +1,5 @@
-//! Block device (virtio 1.2, section 5.2): one request queue, 512-byte sectors, write-back cache with flush.
+//! Block device (virtio 1.2, section 5.2): one request queue, 512-byte sectors, write-back cache
+//! with flush.
 
 mod disk;
 mod overlay;
@@ -12,16 +13,18 @@ use virtio_bindings::virtio_ids::VIRTIO_ID_BLOCK;
 use super::queue::{Chain, DriverFault, QueueIo};
 use super::{VirtioDevice, read_space};
 
-/// Size of a sector in bytes: the unit of addresses and of the capacity, whatever the disk's block size.
+/// Size of a sector in bytes: the unit of addresses and of the capacity, whatever the disk's block
+/// size.
 pub const SECTOR: u64 = 512;
-/// Most bytes that one request may transfer; a longer one fails with an I/O error. Linux asks for 1.25 MiB at most
-/// unless its `max_sectors_kb` is raised.
+/// Most bytes that one request may transfer; a longer one fails with an I/O error. Linux asks for
+/// 1.25 MiB at most unless its `max_sectors_kb` is raised.
 pub const MAX_TRANSFER: u64 = 16 << 20;
 
 const QUEUE_SIZE: u16 = 256;
 /// Data segments of a request: the queue less the header and the status byte.
 const SEG_MAX: u32 = QUEUE_SIZE as u32 - 2;
-/// Limits of one discard or write-zeroes request: the bytes to clear (as many as a transfer) and the ranges.
+/// Limits of one discard or write-zeroes request: the bytes to clear (as many as a transfer) and
+/// the ranges.
 const MAX_CLEAR_SECTORS: u32 = (MAX_TRANSFER / SECTOR) as u32;
 const MAX_CLEAR_RANGES: u32 = 16;
 const CHUNK: usize = 64 << 10;

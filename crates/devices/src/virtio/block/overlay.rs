@@ -5,13 +5,16 @@ use std::io;
 
 use super::{Disk, SECTOR};
 
-/// Unit of copying in bytes: a page, so that file systems' blocks rarely need the base to be read first.
+/// Unit of copying in bytes: a page, so that file systems' blocks rarely need the base to be read
+/// first.
 const CLUSTER: u64 = 4096;
 
-/// Keeps what is written in memory, page by page, and reads the rest from `base`. Dropping it forgets the writes.
+/// Keeps what is written in memory, page by page, and reads the rest from `base`. Dropping it
+/// forgets the writes.
 ///
-/// Memory is bounded by `limit`: a write that would need more fails, and the guest sees an I/O error. Without a limit
-/// the bound is the size of the disk. Pages that are discarded or zeroed again cost nothing.
+/// Memory is bounded by `limit`: a write that would need more fails, and the guest sees an I/O
+/// error. Without a limit the bound is the size of the disk. Pages that are discarded or zeroed
+/// again cost nothing.
 pub struct Overlay {
     base: Box<dyn Disk>,
     /// A page of the overlay by its number; `None` is a page of zeroes.
@@ -36,7 +39,8 @@ impl Overlay {
         self.used
     }
 
-    /// The page `number` ready for changing, copied from the base unless `whole` (it is then about to be overwritten).
+    /// The page `number` ready for changing, copied from the base unless `whole` (it is then about
+    /// to be overwritten).
     fn page_mut(&mut self, number: u64, whole: bool) -> io::Result<&mut [u8]> {
         let start = number * CLUSTER;
         let slot = match self.pages.entry(number) {
@@ -93,7 +97,8 @@ impl Disk for Overlay {
     }
 
     fn read(&mut self, offset: u64, data: &mut [u8]) -> io::Result<()> {
-        // One read of the base for everything, then the pages on top: most reads find no page of the overlay.
+        // One read of the base for everything, then the pages on top: most reads find no page of
+        // the overlay.
         let covered = |(page, _, _)| self.pages.contains_key(&page);
         if !pieces(offset, data.len() as u64).all(covered) {
             self.base.read(offset, data)?;
@@ -183,7 +188,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is done to it, the overlay reads like a copy of the disk, and the base file stays as it was.
+        /// Whatever is done to it, the overlay reads like a copy of the disk, and the base file
+        /// stays as it was.
         #[test]
         fn overlay_behaves_like_a_private_copy(
             steps in prop::collection::vec((0..3_u8, 0..44_u64, 1..20_u64, any::<u8>()), 1..40),

@@ -27,7 +27,8 @@ const HEADER: usize = 12;
 /// The same without: what drivers expect that did not negotiate that feature (section 5.1.6.1).
 const LEGACY_HEADER: usize = 10;
 const NUM_BUFFERS_OFFSET: usize = 10;
-/// Longest frame sent or received: a 64 KiB packet and its Ethernet header. Longer ones are dropped.
+/// Longest frame sent or received: a 64 KiB packet and its Ethernet header. Longer ones are
+/// dropped.
 pub const MAX_FRAME: usize = 65_536 + 18;
 /// Shortest frame: an Ethernet header.
 pub const MIN_FRAME: usize = 14;
@@ -36,15 +37,17 @@ const HELD_FRAMES: usize = 256;
 /// Most frames taken from a back-end in one call, so that a flood cannot hold it.
 const FRAMES_PER_CALL: usize = 512;
 
-/// The other end of the network cable. A frame begins with the Ethernet header and has no checksum at its end.
+/// The other end of the network cable. A frame begins with the Ethernet header and has no checksum
+/// at its end.
 pub trait NetBackend: Send {
     /// Takes a frame from the guest. What cannot be sent is dropped.
     fn send(&mut self, frame: &[u8]);
 
-    /// Puts the next frame for the guest into `frame`, replacing what it held. `false`: there is none now.
+    /// Puts the next frame for the guest into `frame`, replacing what it held. `false`: there is
+    /// none now.
     ///
-    /// The device asks when it is polled and when the guest provides buffers, and does not ask while the guest has
-    /// none: frames then wait here.
+    /// The device asks when it is polled and when the guest provides buffers, and does not ask
+    /// while the guest has none: frames then wait here.
     fn receive(&mut self, frame: &mut Vec<u8>) -> bool;
 }
 
@@ -74,7 +77,8 @@ pub struct Net {
     mac: [u8; 6],
     /// Bytes of the header before each frame, as negotiated.
     header: usize,
-    /// A header and a frame on its way to the guest, kept while the guest has no buffer; empty: none.
+    /// A header and a frame on its way to the guest, kept while the guest has no buffer; empty:
+    /// none.
     pending: Vec<u8>,
     frame: Vec<u8>,
 }

@@ -1,8 +1,9 @@
-//! A host on the other end of the cable that answers ARP, ICMP echo, UDP and DHCP, and nothing else.
+//! A host on the other end of the cable that answers ARP, ICMP echo, UDP and DHCP, and nothing
+//! else.
 //!
-//! It has no clock and no state besides the answers waiting for the guest, so the same frames always
-//! give the same answers. It does not learn or resolve addresses: an answer goes to where the question
-//! came from.
+//! It has no clock and no state besides the answers waiting for the guest, so the same frames
+//! always give the same answers. It does not learn or resolve addresses: an answer goes to where
+//! the question came from.
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
@@ -22,8 +23,8 @@ const TTL: u8 = 64;
 const LEASE: u32 = 86_400;
 const NETMASK: Ipv4Addr = Ipv4Addr::new(255, 255, 255, 0);
 
-/// The peer: one IPv4 address behind one Ethernet address. It echoes UDP datagrams on every port but
-/// that of the DHCP server, where it gives the only client its address.
+/// The peer: one IPv4 address behind one Ethernet address. It echoes UDP datagrams on every port
+/// but that of the DHCP server, where it gives the only client its address.
 #[derive(Debug)]
 pub struct Peer {
     mac: EthernetAddress,
@@ -270,8 +271,8 @@ mod tests {
     const PROTOCOL_ICMP: u8 = 1;
     const PROTOCOL_UDP: u8 = 17;
 
-    /// The Internet checksum (RFC 1071) over `parts`, all but the last of even length. Over data that
-    /// contains its own checksum it is 0.
+    /// The Internet checksum (RFC 1071) over `parts`, all but the last of even length. Over data
+    /// that contains its own checksum it is 0.
     fn checksum(parts: &[&[u8]]) -> u16 {
         let mut sum = 0_u32;
         for word in parts.iter().flat_map(|part| part.chunks(2)) {
@@ -443,7 +444,8 @@ mod tests {
         /// Options that almost make sense.
         #[test]
         fn any_dhcp_message_is_survived(mut bytes in prop::collection::vec(any::<u8>(), 240..400)) {
-            // An Ethernet client's message with the magic number, so that the options are looked at.
+            // An Ethernet client's message with the magic number, so that the options are looked
+            // at.
             bytes[..3].copy_from_slice(&[1, 1, 6]);
             bytes[236..240].copy_from_slice(&[0x63, 0x82, 0x53, 0x63]);
             let len = (8 + bytes.len() as u16).to_be_bytes();

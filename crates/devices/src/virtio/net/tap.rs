@@ -33,8 +33,9 @@ pub enum TapError {
     },
 }
 
-/// A tap interface, non-blocking. When its descriptor *becomes* readable, poll the device: watch it edge-triggered, as
-/// it stays readable while the guest has no buffers, whose arrival makes the device read on by itself.
+/// A tap interface, non-blocking. When its descriptor *becomes* readable, poll the device: watch it
+/// edge-triggered, as it stays readable while the guest has no buffers, whose arrival makes the
+/// device read on by itself.
 #[derive(Debug)]
 pub struct Tap {
     file: File,
@@ -60,9 +61,11 @@ impl Tap {
         for (to, from) in request.ifr_name.iter_mut().zip(bytes) {
             *to = *from as libc::c_char;
         }
-        // Frames with nothing before them: the device handles the virtio header, and no offload is used.
+        // Frames with nothing before them: the device handles the virtio header, and no offload is
+        // used.
         request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI) as libc::c_short;
-        // SAFETY: the descriptor is open and TUNSETIFF reads and writes one `ifreq`, which outlives the call.
+        // SAFETY: the descriptor is open and TUNSETIFF reads and writes one `ifreq`, which outlives
+        // the call.
         if unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) } < 0 {
             return Err(TapError::Attach {
                 name: name.into(),

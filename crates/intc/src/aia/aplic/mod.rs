@@ -6,8 +6,8 @@
 //!                  +-- delegated --> supervisor-level domain --> hart, S or guest file
 //! ```
 //!
-//! Register model of the Advanced Interrupt Architecture 1.0, chapter "Advanced PLIC". Choices where
-//! it leaves one are in `docs/aia.md`.
+//! Register model of the Advanced Interrupt Architecture 1.0, chapter "Advanced PLIC". Choices
+//! where it leaves one are in `docs/aia.md`.
 
 mod domain;
 mod source;

@@ -20,7 +20,8 @@ pub(super) enum Mode {
 const DELEGATE: u32 = 1 << 10;
 
 impl Mode {
-    /// Reads `sourcecfg`; reserved modes and, without a child domain, delegation make a source inactive.
+    /// Reads `sourcecfg`; reserved modes and, without a child domain, delegation make a source
+    /// inactive.
     pub fn decode(value: u32, child: bool) -> Self {
         match value & 7 {
             _ if value & DELEGATE != 0 && child => Self::Delegated,
