@@ -314,6 +314,7 @@ static const struct {
 	{ "no-device", test_no_device },
 	{ "flood", test_flood },
 	{ "many", test_many },
+	{ }
 };
 
 /* Is the test one of those that the command line names, or names it none? */
@@ -346,7 +347,7 @@ int main(int argc, char **argv)
 		return 4;
 	}
 
-	for (i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
+	for (i = 0; tests[i].name; i++)
 		if (wanted(tests[i].name, argc, argv))
 			tests[i].run();
 	printf("failures=%d\n", failures);
