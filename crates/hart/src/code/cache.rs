@@ -27,7 +27,7 @@ const CROSSINGS: usize = 1 << 16;
 /// again on demand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CodeLimits {
-    /// Decoded instructions, at least [`MAX_BLOCK`]. Dropping them has the effect of a `fence.i`:
+    /// Decoded instructions, at least 64 (a block). Dropping them has the effect of a `fence.i`:
     /// runs of programs that patch themselves without one are comparable only at the same limit.
     pub instructions: usize,
     /// Bytes of compiled code. Blocks that do not fit even into an empty buffer are interpreted.

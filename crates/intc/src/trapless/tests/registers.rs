@@ -6,7 +6,7 @@ use trapless_isa::xtrapless::{
 };
 
 use super::world::*;
-use crate::{CsrFault, CsrOp, InterruptArchitecture};
+use crate::{CsrFault, CsrOp};
 
 #[test]
 fn a_register_reads_back_what_the_controller_uses() {
