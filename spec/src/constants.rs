@@ -123,7 +123,9 @@ pub fn rust(data: &Data) -> String {
     );
     for (title, list) in items(data) {
         let Some(first) = list.first() else { continue };
-        let _ = write!(out, "\n/// {title}.\npub mod {} {{\n", first.path[0]);
+        out.push('\n');
+        comment(&mut out, "///", &format!("{title}."));
+        let _ = writeln!(out, "pub mod {} {{", first.path[0]);
         for item in &list {
             let value = match item.kind {
                 Kind::Address => format!("u16 = {:#x}", item.value),
@@ -131,15 +133,28 @@ pub fn rust(data: &Data) -> String {
                 Kind::Shift => format!("u32 = {}", item.value),
                 Kind::Number => format!("u64 = {}", item.value),
             };
-            let _ = write!(
-                out,
-                "    /// {}.\n    pub const {}: {value};\n",
-                item.doc, item.path[1]
-            );
+            comment(&mut out, "    ///", &format!("{}.", item.doc));
+            let _ = writeln!(out, "    pub const {}: {value};", item.path[1]);
         }
         out.push_str("}\n");
     }
     out
+}
+
+/// Writes `text` as lines that begin with `mark`, of at most 100 columns.
+fn comment(out: &mut String, mark: &str, text: &str) {
+    const COLUMNS: usize = 100;
+    let mut column = COLUMNS;
+    for (index, word) in text.split(' ').enumerate() {
+        if column + 1 + word.len() > COLUMNS {
+            let end = if index == 0 { "" } else { "\n" };
+            let _ = write!(out, "{end}{mark}");
+            column = mark.len();
+        }
+        let _ = write!(out, " {word}");
+        column += 1 + word.len();
+    }
+    out.push('\n');
 }
 
 /// Hexadecimal with a separator after each four digits.
@@ -170,7 +185,14 @@ pub fn c(data: &Data) -> String {
         if list.is_empty() {
             continue;
         }
-        let _ = write!(out, "\n/* {} */\n", title.replace('`', ""));
+        let title = title.replace('`', "");
+        if title.len() > 94 {
+            out.push_str("\n/*\n");
+            comment(&mut out, " *", &title);
+            out.push_str(" */\n");
+        } else {
+            let _ = write!(out, "\n/* {title} */\n");
+        }
         for item in &list {
             let [group, name] = &item.path;
             let name = match group.as_str() {

@@ -157,7 +157,10 @@
 #define XTL_SOURCE_ENTRY_VHART		GENMASK_ULL(15, 0)
 #define XTL_SOURCE_ENTRY_VHART_SHIFT	0
 
-/* What is pending for one vhart. Bytes 0..512 have the layout of an AIA memory-resident interrupt file (MRIF) (file) */
+/*
+ * What is pending for one vhart. Bytes 0..512 have the layout of an AIA memory-resident interrupt
+ * file (MRIF) (file)
+ */
 #define XTL_FILE_SIZE			1024
 #define XTL_FILE_PENDING		0
 #define XTL_FILE_PENDING_STRIDE		16
