@@ -63,10 +63,10 @@ fuzz_target!(|data: &[u8]| {
             let _ = image::parse(file, RAM);
         }
         _ => {
-            if let Ok(tree) = Tree::parse(file) {
-                if let Ok(blob) = tree.flatten() {
-                    assert_eq!(Tree::parse(&blob), Ok(tree), "rewriting changes the tree");
-                }
+            if let Ok(tree) = Tree::parse(file)
+                && let Ok(blob) = tree.flatten()
+            {
+                assert_eq!(Tree::parse(&blob), Ok(tree), "rewriting changes the tree");
             }
         }
     }

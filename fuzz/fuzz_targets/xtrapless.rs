@@ -128,13 +128,13 @@ impl World {
                     source::ENTRY_LEVEL,
                     source::ENTRY_LEVEL | source::ENTRY_RESAMPLE,
                 ][number as usize % 3];
-                let priority = number % 8 << source::ENTRY_PRIO_SHIFT;
-                let entry = source::ENTRY_V | kind | priority | number % VHARTS;
+                let priority = (number % 8) << source::ENTRY_PRIO_SHIFT;
+                let entry = source::ENTRY_V | kind | priority | (number % VHARTS);
                 ram.set(sources + number * source::SIZE, entry);
             }
         }
         for hart in 0..HARTS {
-            let queue = hnqbase::EN | QUEUES + hart as u64 * 0x1000 | 1;
+            let queue = hnqbase::EN | (QUEUES + hart as u64 * 0x1000) | 1;
             for (csr, value) in [
                 (csr::HVTABLEBASE, hvtablebase::V | RAM | 1),
                 (csr::HTLCFG, htlcfg::EN),
@@ -198,8 +198,8 @@ fn value(input: &mut Unstructured<'_>) -> Result<u64> {
     Ok(match input.int_in_range(0..=5)? {
         0 => input.arbitrary()?,
         1 => {
-            RAM + input.int_in_range(0..=WORDS as u64)? * 8
-                | u64::from(input.arbitrary::<u8>()?) << 56
+            (RAM + input.int_in_range(0..=WORDS as u64)? * 8)
+                | (u64::from(input.arbitrary::<u8>()?) << 56)
         }
         _ => {
             let high = u64::from(input.arbitrary::<u8>()?) << 56;
