@@ -13,7 +13,9 @@ use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 use trapless_intc::aclint_plic;
 use trapless_intc::trapless::{Config, Trapless};
-use trapless_intc::{CsrAccess, CsrFault, CsrOp, InterruptArchitecture, Lines, Memory};
+use trapless_intc::{
+    CsrAccess, CsrFault, CsrOp, Effects, InterruptArchitecture, Lines, Memory, Snapshot,
+};
 use trapless_isa::Mode;
 use trapless_isa::csr::VSIP;
 use trapless_isa::xtrapless::{
@@ -66,12 +68,12 @@ impl Ram {
 }
 
 impl Memory for Ram {
-    fn load(&self, addr: u64) -> Option<u64> {
+    fn load(&self, _hart: usize, addr: u64) -> Option<u64> {
         self.1.fetch_add(1, Relaxed);
         Some(self.word(addr)?.load(Relaxed))
     }
 
-    fn store(&self, addr: u64, value: u64) -> Option<()> {
+    fn store(&self, _hart: usize, addr: u64, value: u64) -> Option<()> {
         self.1.fetch_add(1, Relaxed);
         self.word(addr)?.store(value, Relaxed);
         Some(())
@@ -80,6 +82,7 @@ impl Memory for Ram {
 
 struct World {
     intc: Trapless,
+    effects: Effects,
     ram: Ram,
     levels: [u64; HARTS],
 }
@@ -94,9 +97,11 @@ impl World {
         };
         let mut intc = Trapless::new(Config { aclint, h });
         intc.attach_memory(Box::new(ram.clone()));
-        intc.record_steps(true);
+        let mut effects = Effects::default();
+        effects.steps.record();
         Self {
             intc,
+            effects,
             ram,
             levels: [0; HARTS],
         }
@@ -158,9 +163,9 @@ impl World {
             now: 0,
             op,
         };
-        let result = self.intc.csr(&access);
+        let result = self.intc.csr(&access, &mut self.effects);
         assert!(self.ram.1.load(Relaxed) <= MOST_ACCESSES, "too much work");
-        let changed = self.intc.take_changed();
+        let changed = std::mem::take(&mut self.effects.changed);
         let lines: Vec<_> = (0..HARTS).map(|hart| self.intc.lines(hart, 0)).collect();
         for (hart, lines) in lines.iter().enumerate() {
             let differs = lines.level != self.levels[hart] || lines.pulse | lines.arrived != 0;
@@ -175,8 +180,8 @@ impl World {
             );
             self.levels[hart] = lines.level;
         }
-        assert!(self.intc.take_steps().len() <= 3 * 32 + 3);
-        (result, lines, self.intc.take_switched())
+        assert!(self.effects.steps.drain().count() <= 3 * 32 + 3);
+        (result, lines, std::mem::take(&mut self.effects.switched))
     }
 
     /// The same machine, restored from a snapshot.

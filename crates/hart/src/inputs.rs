@@ -9,7 +9,6 @@ use crate::platform::Platform;
 pub(crate) struct Inputs {
     lines: Lines,
     stale: bool,
-    watched: bool,
     sums_timer_sets: bool,
 }
 
@@ -22,9 +21,8 @@ impl Inputs {
         }
     }
 
-    /// Begins a run: asks the platform which notices it wants, and whether inputs have changed.
+    /// Begins a run: asks the platform whether it sums timer sets, and whether inputs have changed.
     pub fn begin(&mut self, hart: usize, plat: &dyn Platform) {
-        self.watched = plat.wants_mode_changes();
         self.sums_timer_sets = plat.sums_timer_sets();
         self.stale |= plat.lines_changed(hart);
     }
@@ -49,11 +47,6 @@ impl Inputs {
         self.stale = false;
         self.lines = plat.lines(hart, now);
         true
-    }
-
-    /// Whether the interrupt architecture wants to know of mode changes.
-    pub fn watched(&self) -> bool {
-        self.watched
     }
 
     /// [`Platform::sums_timer_sets`].

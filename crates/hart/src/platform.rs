@@ -80,18 +80,6 @@ pub trait Platform {
         true
     }
 
-    /// The hart changed mode or VMID; called only if
-    /// [`wants_mode_changes`](Self::wants_mode_changes). Afterwards the hart asks for its
-    /// [`lines`](Self::lines) again.
-    fn mode_changed(&mut self, hart: usize, now: u64, mode: Mode, vmid: u16) {
-        let _ = (hart, now, mode, vmid);
-    }
-
-    /// Whether the interrupt architecture watches V and VMID.
-    fn wants_mode_changes(&self) -> bool {
-        false
-    }
-
     /// M-mode wrote PMP registers of `hart`. For platform parts that access memory on behalf of
     /// lower modes, which may access nothing after reset.
     fn protection_changed(&mut self, hart: usize, pmp: &Pmp) {

@@ -1,4 +1,4 @@
-//! A complete interrupt architecture in one page, to start an own one from.
+//! A complete interrupt architecture in one page, to start your own from.
 //!
 //! Each hart has a doorbell, the machine-level custom CSR `mdoorbell` (0x7c0):
 //!
@@ -11,8 +11,10 @@
 //! `crates/machine/tests/third_party.rs` plugs it into a machine; nothing in the hart changes.
 
 use trapless_intc::{
-    CsrAccess, CsrFault, CsrOp, EXTERNAL_PHANDLE, InterruptArchitecture, Lines, NoRegister, Window,
+    CsrAccess, CsrFault, CsrOp, Description, EXTERNAL_PHANDLE, Effects, InterruptArchitecture,
+    Lines, MmioAccess, NoRegister, Window,
 };
+use trapless_isa::cause::interrupt::{MEI, MSI};
 use vm_fdt::{Error, FdtWriter};
 
 /// Address of `mdoorbell`: custom read/write CSRs of M-mode begin at 0x7c0.
@@ -20,14 +22,10 @@ pub const MDOORBELL: u16 = 0x7c0;
 /// Eight read-only bytes: bit per device wire that is high.
 pub const STATUS: u64 = 0xc00_0000;
 
-const MSI: u32 = 3;
-const MEI: u32 = 11;
-
 /// The architecture: all it needs to know is a count per hart and a bit per wire.
 pub struct Doorbell {
     rings: Vec<u64>,
     wires: u64,
-    changed: u64,
 }
 
 impl Doorbell {
@@ -36,45 +34,32 @@ impl Doorbell {
         Self {
             rings: vec![0; harts],
             wires: 0,
-            changed: 0,
         }
     }
 
-    fn ring(&mut self, target: u64) {
+    fn ring(&mut self, target: u64, effects: &mut Effects) {
         // The number comes from the guest: harts that do not exist are nobody's doorbell.
         if let Some(rings) = self.rings.get_mut(target as usize) {
             *rings += 1;
-            self.changed |= 1 << target;
+            effects.change(target as usize);
         }
     }
 }
 
 impl InterruptArchitecture for Doorbell {
-    fn name(&self) -> &'static str {
-        "doorbell"
-    }
-
-    fn windows(&self) -> Vec<Window> {
-        vec![Window {
-            name: "doorbell-status",
-            base: STATUS,
-            len: 0x1000,
-        }]
-    }
-
-    fn load(&mut self, _hart: usize, _now: u64, addr: u64, size: u8) -> Result<u64, NoRegister> {
-        if addr == STATUS && size == 8 {
-            Ok(self.wires)
-        } else {
-            Err(NoRegister)
+    fn describe(&self) -> Description {
+        Description {
+            windows: vec![Window::new("doorbell-status", STATUS, 0x1000)],
+            ..Description::default()
         }
     }
 
-    fn store(&mut self, _: usize, _: u64, _: u64, _: u8, _: u64) -> Result<(), NoRegister> {
-        Err(NoRegister)
+    fn load(&mut self, access: &MmioAccess, _: &mut Effects) -> Result<u64, NoRegister> {
+        let is_status = access.addr == STATUS && access.size == 8;
+        is_status.then_some(self.wires).ok_or(NoRegister)
     }
 
-    fn csr(&mut self, access: &CsrAccess) -> Result<u64, CsrFault> {
+    fn csr(&mut self, access: &CsrAccess, effects: &mut Effects) -> Result<u64, CsrFault> {
         if access.csr != MDOORBELL {
             return Err(CsrFault::Illegal);
         }
@@ -83,18 +68,17 @@ impl InterruptArchitecture for Doorbell {
             CsrOp::Write(_) => 0,
             _ => std::mem::take(&mut self.rings[access.hart]),
         };
-        match access.op {
-            CsrOp::Write(target) | CsrOp::Swap(target) => self.ring(target),
-            CsrOp::Read | CsrOp::Set(_) | CsrOp::Clear(_) => {}
+        if let CsrOp::Write(target) | CsrOp::Swap(target) = access.op {
+            self.ring(target, effects);
         }
-        self.changed |= 1 << access.hart;
+        effects.change(access.hart);
         Ok(old)
     }
 
-    fn set_source(&mut self, _now: u64, source: u32, level: bool) {
+    fn set_source(&mut self, _now: u64, source: u32, level: bool, effects: &mut Effects) {
         if source < 64 {
             self.wires = self.wires & !(1 << source) | u64::from(level) << source;
-            self.changed |= 1;
+            effects.change(0);
         }
     }
 
@@ -107,38 +91,15 @@ impl InterruptArchitecture for Doorbell {
         }
     }
 
-    fn take_changed(&mut self) -> u64 {
-        std::mem::take(&mut self.changed)
-    }
-
     fn fdt(&self, fdt: &mut FdtWriter, cpu_intc: &[u32]) -> Result<(), Error> {
         let node = fdt.begin_node(&format!("doorbell@{STATUS:x}"))?;
         fdt.property_string("compatible", "example,doorbell")?;
         fdt.property_array_u64("reg", &[STATUS, 0x1000])?;
-        fdt.property_array_u32("interrupts-extended", &[cpu_intc[0], MEI])?;
+        fdt.property_array_u32("interrupts-extended", &[cpu_intc[0], MEI as u32])?;
         fdt.property_null("interrupt-controller")?;
         fdt.property_u32("#interrupt-cells", 1)?;
         fdt.property_phandle(EXTERNAL_PHANDLE)?;
         fdt.end_node(node)
-    }
-
-    fn external_phandle(&self) -> u32 {
-        EXTERNAL_PHANDLE
-    }
-
-    fn save(&self) -> serde_json::Value {
-        serde_json::json!({ "rings": self.rings, "wires": self.wires })
-    }
-
-    fn restore(&mut self, state: &serde_json::Value) -> Result<(), String> {
-        let rings: Vec<u64> = serde_json::from_value(state["rings"].clone())
-            .map_err(|e| format!("the saved doorbells cannot be read: {e}"))?;
-        if rings.len() != self.rings.len() {
-            return Err("the saved doorbells are for another number of harts".into());
-        }
-        self.rings = rings;
-        self.wires = state["wires"].as_u64().unwrap_or(0);
-        Ok(())
     }
 }
 
@@ -146,6 +107,7 @@ impl InterruptArchitecture for Doorbell {
 #[allow(dead_code, reason = "tests include this file as a module")]
 fn main() {
     let mut doorbell = Doorbell::new(2);
+    let mut effects = Effects::default();
     let write = CsrAccess {
         hart: 0,
         csr: MDOORBELL,
@@ -154,13 +116,15 @@ fn main() {
         now: 0,
         op: CsrOp::Write(1),
     };
-    doorbell.csr(&write).expect("mdoorbell exists");
+    let answer = doorbell.csr(&write, &mut effects);
+    println!("the write returns {answer:?} and causes {effects:?}");
     println!("hart 1 sees {:?}", doorbell.lines(1, 0));
     let read = CsrAccess {
         hart: 1,
         op: CsrOp::Read,
         ..write
     };
-    println!("hart 1 was rung {:?} time(s)", doorbell.csr(&read));
+    let answer = doorbell.csr(&read, &mut effects);
+    println!("hart 1 was rung {answer:?} time(s)");
     println!("hart 1 sees {:?}", doorbell.lines(1, 0));
 }

@@ -2,11 +2,15 @@
 //! interrupts (RISC-V ACLINT specification 1.0-rc4).
 //!
 //! Offsets are relative to the device, so that the same models serve a CLINT window (MSWI at +0,
-//! MTIMER at +0x4000) and separate ones. Sets of harts are bit masks: at most 64 harts.
+//! MTIMER at +0x4000, see [`Clint`]) and separate ones. Sets of harts are bit masks: at most 64
+//! harts.
 
 use serde::{Deserialize, Serialize};
+use trapless_isa::cause::interrupt;
+use trapless_isa::port::Lines;
 
-use crate::NoRegister;
+use crate::effects::all_harts;
+use crate::mmio::{NoRegister, check_access};
 
 /// Length of the MSWI device in bytes.
 pub const MSWI_LEN: u64 = 0x4000;
@@ -42,27 +46,22 @@ impl Mswi {
     /// # Errors
     /// [`NoRegister`] unless the access has four bytes and is aligned.
     pub fn load(&self, offset: u64, size: u8) -> Result<u64, NoRegister> {
-        aligned(offset, size, 4)?;
+        check_access(offset, size, 4)?;
         Ok(u64::from(self.pending((offset / 4) as usize)))
     }
 
-    /// Writes a register; returns the hart whose MSIP may have changed.
+    /// Writes a register; returns the set of harts whose MSIP may have changed.
     ///
     /// # Errors
     /// [`NoRegister`] unless the access has four bytes and is aligned.
-    pub fn store(
-        &mut self,
-        offset: u64,
-        size: u8,
-        value: u64,
-    ) -> Result<Option<usize>, NoRegister> {
-        aligned(offset, size, 4)?;
+    pub fn store(&mut self, offset: u64, size: u8, value: u64) -> Result<u64, NoRegister> {
+        check_access(offset, size, 4)?;
         let hart = (offset / 4) as usize;
         if hart >= self.harts {
-            return Ok(None);
+            return Ok(0);
         }
         self.msip = self.msip & !(1 << hart) | (value & 1) << hart;
-        Ok(Some(hart))
+        Ok(1 << hart)
     }
 }
 
@@ -90,32 +89,33 @@ impl Sswi {
         edge
     }
 
+    /// Whether `state` describes a device of the same shape, so that it may replace this one.
+    #[must_use]
+    pub fn fits(&self, state: &Self) -> bool {
+        self.harts == state.harts
+    }
+
     /// Reads zero.
     ///
     /// # Errors
     /// [`NoRegister`] unless the access has four bytes and is aligned.
     pub fn load(&self, offset: u64, size: u8) -> Result<u64, NoRegister> {
-        aligned(offset, size, 4)?;
+        check_access(offset, size, 4)?;
         Ok(0)
     }
 
-    /// Writes a register; returns the hart that got an edge.
+    /// Writes a register; returns the set of harts that got an edge.
     ///
     /// # Errors
     /// [`NoRegister`] unless the access has four bytes and is aligned.
-    pub fn store(
-        &mut self,
-        offset: u64,
-        size: u8,
-        value: u64,
-    ) -> Result<Option<usize>, NoRegister> {
-        aligned(offset, size, 4)?;
+    pub fn store(&mut self, offset: u64, size: u8, value: u64) -> Result<u64, NoRegister> {
+        check_access(offset, size, 4)?;
         let hart = (offset / 4) as usize;
         if hart >= self.harts || value & 1 == 0 {
-            return Ok(None);
+            return Ok(0);
         }
         self.edges |= 1 << hart;
-        Ok(Some(hart))
+        Ok(1 << hart)
     }
 }
 
@@ -209,7 +209,7 @@ impl Mtimer {
         };
         if at == MTIME {
             self.offset = self.offset.wrapping_add(new.wrapping_sub(old));
-            return Ok(mask(self.mtimecmp.len()));
+            return Ok(all_harts(self.mtimecmp.len()));
         }
         self.mtimecmp[hart] = new;
         Ok(1 << hart)
@@ -222,12 +222,87 @@ impl Mtimer {
     }
 }
 
-/// Bit mask with the lowest `harts` bits set.
-pub(crate) fn mask(harts: usize) -> u64 {
-    if harts >= 64 {
-        u64::MAX
-    } else {
-        (1 << harts) - 1
+/// MSWI and MTIMER in one window, laid out as in SiFive's CLINT.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Clint {
+    mswi: Mswi,
+    mtimer: Mtimer,
+}
+
+/// A register of a [`Clint`]: the device that has it, and the offset in that device.
+enum Register {
+    Mswi(u64),
+    Mtimer(u64),
+}
+
+impl Register {
+    fn at(offset: u64) -> Result<Self, NoRegister> {
+        match offset.checked_sub(MSWI_LEN) {
+            None => Ok(Self::Mswi(offset)),
+            Some(offset) if offset < MTIMER_LEN => Ok(Self::Mtimer(offset)),
+            Some(_) => Err(NoRegister),
+        }
+    }
+}
+
+impl Clint {
+    /// Both devices after reset.
+    ///
+    /// # Panics
+    /// If `cycles_per_tick` is 0.
+    #[must_use]
+    pub fn new(harts: usize, cycles_per_tick: u64) -> Self {
+        Self {
+            mswi: Mswi::new(harts),
+            mtimer: Mtimer::new(harts, cycles_per_tick),
+        }
+    }
+
+    /// Reads the register at byte `offset` of the window.
+    ///
+    /// # Errors
+    /// [`NoRegister`] behind the MTIMER, and where the device refuses the access.
+    pub fn load(&self, offset: u64, size: u8, now: u64) -> Result<u64, NoRegister> {
+        match Register::at(offset)? {
+            Register::Mswi(offset) => self.mswi.load(offset, size),
+            Register::Mtimer(offset) => self.mtimer.load(offset, size, now),
+        }
+    }
+
+    /// Writes the register at byte `offset` of the window; returns the set of harts whose MSIP or
+    /// MTIP may have changed.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn store(
+        &mut self,
+        offset: u64,
+        size: u8,
+        value: u64,
+        now: u64,
+    ) -> Result<u64, NoRegister> {
+        match Register::at(offset)? {
+            Register::Mswi(offset) => self.mswi.store(offset, size, value),
+            Register::Mtimer(offset) => self.mtimer.store(offset, size, value, now),
+        }
+    }
+
+    /// MSIP and MTIP of `hart` at `now`, and when MTIP rises.
+    #[must_use]
+    pub fn lines(&self, hart: usize, now: u64) -> Lines {
+        let (timer, deadline) = self.mtimer.pending(hart, now);
+        Lines {
+            level: u64::from(self.mswi.pending(hart)) << interrupt::MSI
+                | u64::from(timer) << interrupt::MTI,
+            deadline,
+            ..Lines::default()
+        }
+    }
+
+    /// Whether `state` describes devices of the same shape, so that it may replace this one.
+    #[must_use]
+    pub fn fits(&self, state: &Self) -> bool {
+        self.mswi.harts == state.mswi.harts && self.mtimer.fits(&state.mtimer)
     }
 }
 
@@ -235,16 +310,8 @@ fn bit(set: u64, hart: usize) -> bool {
     hart < 64 && set >> hart & 1 != 0
 }
 
-fn aligned(offset: u64, size: u8, width: u8) -> Result<(), NoRegister> {
-    if size == width && offset % u64::from(width) == 0 {
-        Ok(())
-    } else {
-        Err(NoRegister)
-    }
-}
-
 fn half_or_whole(offset: u64, size: u8) -> Result<(), NoRegister> {
-    aligned(offset, size, if size == 8 { 8 } else { 4 })
+    check_access(offset, size, if size == 8 { 8 } else { 4 })
 }
 
 #[cfg(test)]
@@ -300,12 +367,12 @@ mod tests {
     #[test]
     fn software_interrupts_are_levels_for_m_and_edges_for_s() {
         let mut mswi = Mswi::new(3);
-        assert_eq!(mswi.store(8, 4, 0xff), Ok(Some(2)));
+        assert_eq!(mswi.store(8, 4, 0xff), Ok(1 << 2));
         assert!(mswi.pending(2) && mswi.pending(2));
         assert_eq!(mswi.load(8, 4), Ok(1));
-        assert_eq!(mswi.store(12, 4, 1), Ok(None), "hart 3 does not exist");
+        assert_eq!(mswi.store(12, 4, 1), Ok(0), "hart 3 does not exist");
         let mut sswi = Sswi::new(3);
-        assert_eq!(sswi.store(4, 4, 1), Ok(Some(1)));
+        assert_eq!(sswi.store(4, 4, 1), Ok(1 << 1));
         assert_eq!(sswi.load(4, 4), Ok(0));
         assert!(sswi.take(1) && !sswi.take(1));
     }

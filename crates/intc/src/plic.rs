@@ -10,7 +10,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::NoRegister;
+use crate::mmio::{NoRegister, check_access};
 
 /// Highest source number a PLIC can have (specification, section 1).
 pub const MAX_SOURCES: u32 = 1023;
@@ -192,7 +192,7 @@ impl Plic {
     /// # Errors
     /// [`NoRegister`] unless the access has four bytes and is aligned.
     pub fn load(&mut self, offset: u64, size: u8) -> Result<u32, NoRegister> {
-        aligned_word(offset, size)?;
+        check_access(offset, size, 4)?;
         let value = match offset {
             CONTEXT.. => {
                 let (context, register) = split(offset - CONTEXT, CONTEXT_STRIDE);
@@ -222,7 +222,7 @@ impl Plic {
     /// # Errors
     /// [`NoRegister`] unless the access has four bytes and is aligned.
     pub fn store(&mut self, offset: u64, size: u8, value: u32) -> Result<(), NoRegister> {
-        aligned_word(offset, size)?;
+        check_access(offset, size, 4)?;
         match offset {
             CONTEXT.. => {
                 let (context, register) = split(offset - CONTEXT, CONTEXT_STRIDE);
@@ -354,14 +354,6 @@ fn position(source: u32) -> (usize, u32) {
 
 fn split(offset: u64, stride: u64) -> (usize, usize) {
     ((offset / stride) as usize, (offset % stride) as usize)
-}
-
-fn aligned_word(offset: u64, size: u8) -> Result<(), NoRegister> {
-    if size == 4 && offset % 4 == 0 {
-        Ok(())
-    } else {
-        Err(NoRegister)
-    }
 }
 
 #[cfg(test)]

@@ -3,10 +3,21 @@
 use proptest::prelude::*;
 use trapless_intc::aclint_plic::{AclintPlic, Config};
 use trapless_intc::plic::{MAX_PRIORITY, Plic};
-use trapless_intc::{InterruptArchitecture, NoRegister};
+use trapless_intc::{Effects, InterruptArchitecture, MmioAccess, NoRegister, Snapshot};
+use trapless_isa::Mode;
 
 const SOURCES: u32 = 40;
 const CONTEXTS: usize = 3;
+
+fn access(addr: u64, size: u8) -> MmioAccess {
+    MmioAccess {
+        hart: 0,
+        mode: Mode::M,
+        now: 0,
+        addr,
+        size,
+    }
+}
 
 /// Straight from the specification, one record per source and no caching.
 #[derive(Default)]
@@ -143,30 +154,30 @@ proptest! {
     ) {
         let harts = 3;
         let mut arch = AclintPlic::new(Config { harts, cycles_per_tick: 100, sswi: true, edge_triggered: 0 });
-        let windows = arch.windows();
+        let windows = arch.describe().windows;
+        let mut effects = Effects::default();
         let regions: [&[u64]; 3] = [
             &[0, 0x4000, 0xbff8, 0xc000],
             &[0, 0x1000, 0x2000, 0x20_0000],
             &[0, 0x3ff8, 0, 0],
         ];
-        arch.take_changed();
         let mut seen: Vec<_> = (0..harts).map(|h| arch.lines(h, 0).level).collect();
         for (i, (w, offset, size, write, value, region)) in accesses.into_iter().enumerate() {
-            arch.set_source(0, (i % 100) as u32, i % 3 == 0);
+            effects.changed = 0;
+            arch.set_source(0, (i % 100) as u32, i % 3 == 0, &mut effects);
             let addr = windows[w].base.wrapping_add(regions[w][region]).wrapping_add(offset);
             let done = if write {
-                arch.store(0, 0, addr, size, value)
+                arch.store(&access(addr, size), value, &mut effects)
             } else {
-                arch.load(0, 0, addr, size).map(|_| ())
+                arch.load(&access(addr, size), &mut effects).map(|_| ())
             };
             if !matches!(size, 4 | 8) {
                 prop_assert_eq!(done, Err(NoRegister));
             }
-            let changed = arch.take_changed();
             for (hart, seen) in seen.iter_mut().enumerate() {
                 let lines = arch.lines(hart, 0);
                 if lines.level != *seen || lines.pulse != 0 {
-                    prop_assert!(changed >> hart & 1 != 0, "hart {} changed silently", hart);
+                    prop_assert!(effects.changed >> hart & 1 != 0, "hart {} changed silently", hart);
                 }
                 *seen = lines.level;
             }
@@ -194,6 +205,12 @@ fn broken_snapshots_are_refused() {
     });
     assert!(arch.restore(&other.save()).is_err());
     assert!(arch.restore(&serde_json::json!({"plic": 1})).is_err());
+    // More harts than a set of harts has bits.
+    for path in ["/aclint/mswi/harts", "/sswi/harts"] {
+        let mut bad = arch.save();
+        *bad.pointer_mut(path).unwrap() = 100.into();
+        assert!(arch.restore(&bad).is_err(), "{path}");
+    }
 }
 
 #[test]
@@ -205,12 +222,14 @@ fn supervisor_lines_follow_plic_contexts() {
         edge_triggered: 0,
     });
     let plic = 0xc00_0000;
-    arch.store(0, 0, plic + 4 * 10, 4, 1).unwrap();
-    arch.store(0, 0, plic + 0x2000 + 0x80 * 3, 4, 1 << 10)
-        .unwrap();
-    arch.take_changed();
-    arch.set_source(0, 10, true);
-    assert_eq!(arch.take_changed(), 0b10);
+    let mut effects = Effects::default();
+    for (register, value) in [(4 * 10, 1), (0x2000 + 0x80 * 3, 1 << 10)] {
+        arch.store(&access(plic + register, 4), value, &mut effects)
+            .unwrap();
+    }
+    assert_eq!(effects.changed, 0);
+    arch.set_source(0, 10, true, &mut effects);
+    assert_eq!(effects.changed, 0b10);
     assert_eq!(arch.lines(0, 0).level, 0);
     assert_eq!(
         arch.lines(1, 0).level,

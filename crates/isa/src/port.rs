@@ -42,6 +42,21 @@ impl Default for Lines {
     }
 }
 
+/// Load or store of a hart outside RAM.
+#[derive(Clone, Copy, Debug)]
+pub struct MmioAccess {
+    /// Hart that executes the access.
+    pub hart: usize,
+    /// Mode of the access.
+    pub mode: Mode,
+    /// The hart's local virtual time in cycles.
+    pub now: u64,
+    /// Physical address.
+    pub addr: u64,
+    /// Number of bytes: 1, 2, 4 or 8.
+    pub size: u8,
+}
+
 /// Access to a CSR that the hart does not implement itself.
 ///
 /// Privilege encoded in the address bits 9:8 and read-only encoding in bits 11:10 have been checked

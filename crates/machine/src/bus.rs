@@ -1,122 +1,47 @@
-//! What a hart sees beyond RAM: the physical address map, interrupt wires, virtual time for
-//! devices, and the way to the ledger.
+//! The machine around the harts: passes their accesses to devices and the interrupt architecture,
+//! and events to the sinks.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use trapless_devices::{Clock, IrqLine, MmioDevice, PowerLatch};
+use trapless_devices::{MmioDevice, PowerLatch};
 use trapless_hart::platform::{BusFault, Platform};
 use trapless_hart::{Activity, Meter, Pmp, Ram};
-use trapless_intc::{CsrAccess, CsrFault, FileAccess, InterruptArchitecture, Lines, NoFile};
+use trapless_intc::{
+    CsrAccess, CsrFault, FileAccess, InterruptArchitecture, Lines, MmioAccess, NoFile,
+};
 use trapless_isa::Mode;
 use trapless_ledger::event::{DeviceAccess, Event, Sink, TimerSets};
 
-use crate::feed::Feed;
+use crate::address_map::{AddressMap, Slot, Target};
+use crate::interrupts::Interrupts;
 use crate::map;
-use crate::protection::Protection;
-
-/// VS-level software and external interrupts in `mip`: inputs that belong to a vCPU, not to the hart.
-const VS_INPUTS: u64 = 1 << 2 | 1 << 10;
-
-/// All device wires, bit per interrupt number (below 64).
-#[derive(Default)]
-pub(crate) struct Wires {
-    levels: AtomicU64,
-    /// High wires whose device has a new reason since the last look.
-    again: AtomicU64,
-}
-
-/// One device's end of its wire.
-pub(crate) struct Wire {
-    wires: Arc<Wires>,
-    bit: u64,
-}
-
-impl Wire {
-    pub fn line(wires: &Arc<Wires>, irq: u32) -> Box<dyn IrqLine> {
-        Box::new(Self {
-            wires: wires.clone(),
-            bit: 1 << irq,
-        })
-    }
-}
-
-impl IrqLine for Wire {
-    fn set(&self, high: bool) {
-        if high {
-            self.wires.levels.fetch_or(self.bit, Relaxed);
-        } else {
-            self.wires.levels.fetch_and(!self.bit, Relaxed);
-        }
-    }
-
-    fn again(&self) {
-        self.wires.again.fetch_or(self.bit, Relaxed);
-    }
-}
-
-/// Virtual time for devices: that of the access they are handling, never going back.
-#[derive(Clone, Default)]
-pub(crate) struct VirtualClock(Arc<AtomicU64>);
-
-impl VirtualClock {
-    fn advance(&self, now: u64) {
-        self.0.fetch_max(now, Relaxed);
-    }
-}
-
-impl Clock for VirtualClock {
-    fn now_ns(&self) -> u64 {
-        // The clock frequency is 1 GHz: one cycle is one nanosecond.
-        self.0.load(Relaxed)
-    }
-}
-
-/// A device in its window.
-pub(crate) struct Slot {
-    pub base: u64,
-    pub len: u64,
-    pub device: Box<dyn MmioDevice>,
-}
-
-/// Who answers an address.
-#[derive(Clone, Copy)]
-enum Target {
-    Rom,
-    Interrupts,
-    Device(usize),
-}
-
-struct Range {
-    base: u64,
-    end: u64,
-    target: Target,
-}
+use crate::protection::{Protection, Tables};
+use crate::wires::{VirtualClock, Wires};
 
 /// Everything around the harts.
 pub(crate) struct Bus {
     ram: Ram,
     rom: Vec<u8>,
-    pub intc: Box<dyn InterruptArchitecture>,
-    ranges: Vec<Range>,
+    pub interrupts: Interrupts,
+    map: AddressMap,
     pub slots: Vec<Slot>,
     wires: Arc<Wires>,
     /// Levels the interrupt architecture knows.
     driven: u64,
     clock: VirtualClock,
-    pub feeds: Vec<Feed>,
-    pub protection: Protection,
+    protection: Protection,
     pub sinks: Vec<Box<dyn Sink + Send>>,
     /// All sinks take writes of guests' timers as sums.
     pub sums: bool,
     pub power: PowerLatch,
     pub stop: Arc<AtomicBool>,
-    watches_modes: bool,
     /// A device was touched: its deadline may have changed.
     pub touched: bool,
     /// Only one hart runs in this round, which ends when others are concerned.
     pub alone: bool,
-    /// Something happened in this round that a device, or a hart other than who did it, may have to see.
+    /// Something happened in this round that a device, or a hart other than who did it, may have to
+    /// see.
     pub concerned: bool,
     pub meter: Meter,
 }
@@ -135,70 +60,32 @@ pub(crate) struct Parts {
 
 impl Bus {
     /// Connects the parts. Overlapping windows are a mistake of whoever built the machine.
-    pub fn new(parts: Parts) -> Result<Self, String> {
-        let mut ranges = vec![Range {
-            base: map::ROM,
-            end: map::ROM + map::ROM_LEN,
-            target: Target::Rom,
-        }];
-        for window in parts.intc.windows() {
-            let end = window.base.saturating_add(window.len);
-            ranges.push(Range {
-                base: window.base,
-                end,
-                target: Target::Interrupts,
-            });
-        }
-        for (index, slot) in parts.slots.iter().enumerate() {
-            let end = slot.base + slot.len;
-            ranges.push(Range {
-                base: slot.base,
-                end,
-                target: Target::Device(index),
-            });
-        }
-        ranges.sort_by_key(|range| range.base);
-        if let Some(pair) = ranges.windows(2).find(|pair| pair[0].end > pair[1].base) {
-            return Err(format!("two devices claim the address {:#x}", pair[1].base));
-        }
-        if let Some(range) = ranges.iter().find(|range| range.end > map::RAM) {
-            return Err(format!("a device at {:#x} reaches into RAM", range.base));
-        }
-        let watches_modes = parts.intc.wants_mode_changes();
+    pub fn new(mut parts: Parts) -> Result<Self, String> {
+        let map = AddressMap::new(&parts.intc.describe().windows, &parts.slots)?;
+        let protection = Protection::new(parts.harts);
+        parts.intc.attach_memory(Box::new(Tables {
+            ram: parts.ram.clone(),
+            protection: protection.clone(),
+        }));
         Ok(Self {
             ram: parts.ram,
             rom: parts.rom,
-            intc: parts.intc,
-            ranges,
+            interrupts: Interrupts::new(parts.intc, parts.harts),
+            map,
             slots: parts.slots,
             wires: parts.wires,
             driven: 0,
             clock: parts.clock,
-            feeds: (0..parts.harts).map(|_| Feed::default()).collect(),
-            protection: Protection::new(parts.harts),
+            protection,
             sinks: Vec::new(),
             sums: true,
             power: parts.power,
             stop: Arc::new(AtomicBool::new(false)),
-            watches_modes,
             touched: true,
             alone: false,
             concerned: false,
             meter: Meter::default(),
         })
-    }
-
-    /// Finds who answers all `size` bytes at `addr`.
-    fn find(&self, addr: u64, size: u8) -> Result<(Target, u64), BusFault> {
-        let index = self.ranges.partition_point(|range| range.base <= addr);
-        let range = index
-            .checked_sub(1)
-            .map(|i| &self.ranges[i])
-            .ok_or(BusFault)?;
-        if range.end.saturating_sub(addr) < u64::from(size) {
-            return Err(BusFault);
-        }
-        Ok((range.target, range.base))
     }
 
     /// Contents of the ROM from `addr` on, if that is in the ROM.
@@ -227,48 +114,36 @@ impl Bus {
         result
     }
 
-    /// Takes changed wires to the interrupt architecture and its changes to the harts other than
-    /// `origin`, which asks by itself.
+    /// Takes changed wires to the interrupt architecture, its changes to the harts other than
+    /// `origin`, which asks by itself, and its steps to the sinks.
     pub fn propagate(&mut self, time: u64, origin: Option<usize>) {
         let before = self.meter.enter(Activity::Interrupts);
-        let levels = self.wires.levels.load(Relaxed);
-        let again = self.wires.again.swap(0, Relaxed) & levels;
+        let levels = self.wires.levels();
+        let again = self.wires.take_again() & levels;
         let mut driven = levels ^ self.driven | again;
         self.driven = levels;
         while driven != 0 {
             let irq = driven.trailing_zeros();
             driven &= driven - 1;
-            self.intc.set_source(time, irq, levels >> irq & 1 != 0);
+            self.interrupts
+                .set_source(time, irq, levels >> irq & 1 != 0);
         }
-        let mut changed = self.intc.take_changed();
-        if let Some(origin) = origin {
-            changed &= !(1 << origin);
-        }
-        self.concerned |= changed != 0;
-        while changed != 0 {
-            let hart = changed.trailing_zeros() as usize;
-            changed &= changed - 1;
-            if let Some(feed) = self.feeds.get_mut(hart) {
-                feed.changed(self.intc.as_mut(), hart, time);
-            }
+        self.concerned |= self.interrupts.deliver(time, origin);
+        if self.interrupts.has_steps() {
+            self.record_steps();
         }
         self.meter.leave(before);
     }
 
     /// Hands what the interrupt architecture did to the sinks.
     fn record_steps(&mut self) {
-        self.record_steps_in(None);
-    }
-
-    /// The same, where the access that caused them had this mode.
-    fn record_steps_in(&mut self, mode: Option<Mode>) {
-        if self.sinks.is_empty() {
-            return;
+        let before = self.meter.enter(Activity::Ledger);
+        for step in self.interrupts.steps() {
+            for sink in &mut self.sinks {
+                sink.record(&Event::Virtual(step));
+            }
         }
-        for mut step in self.intc.take_steps() {
-            step.mode = mode.unwrap_or(step.mode);
-            self.record(&Event::Virtual(step));
-        }
+        self.meter.leave(before);
     }
 
     /// Does work of another kind.
@@ -302,7 +177,7 @@ impl Platform for Bus {
         size: u8,
         mode: Mode,
     ) -> Result<u64, BusFault> {
-        let (target, base) = self.find(addr, size)?;
+        let (target, base) = self.map.find(addr, size).ok_or(BusFault)?;
         let value = match target {
             Target::Rom => {
                 let at = (addr - base) as usize;
@@ -314,8 +189,14 @@ impl Platform for Bus {
             }
             Target::Interrupts => {
                 self.device_access(hart, now, mode, addr, false);
-                let load = |bus: &mut Self| bus.intc.load(hart, now, addr, size);
-                self.metered(Activity::Interrupts, load)
+                let access = MmioAccess {
+                    hart,
+                    mode,
+                    now,
+                    addr,
+                    size,
+                };
+                self.metered(Activity::Interrupts, |bus| bus.interrupts.load(&access))
                     .map_err(|_| BusFault)?
             }
             Target::Device(index) => {
@@ -343,15 +224,21 @@ impl Platform for Bus {
         value: u64,
         mode: Mode,
     ) -> Result<(), BusFault> {
-        let (target, base) = self.find(addr, size)?;
+        let (target, base) = self.map.find(addr, size).ok_or(BusFault)?;
         match target {
             Target::Rom => return Err(BusFault),
             Target::Interrupts => {
                 self.device_access(hart, now, mode, addr, true);
-                let store = |bus: &mut Self| bus.intc.store(hart, now, addr, size, value);
+                let access = MmioAccess {
+                    hart,
+                    mode,
+                    now,
+                    addr,
+                    size,
+                };
+                let store = |bus: &mut Self| bus.interrupts.store(&access, value);
                 self.metered(Activity::Interrupts, store)
                     .map_err(|_| BusFault)?;
-                self.record_steps_in(Some(mode));
             }
             Target::Device(index) => {
                 self.device_access(hart, now, mode, addr, true);
@@ -373,52 +260,28 @@ impl Platform for Bus {
     }
 
     fn csr(&mut self, access: &CsrAccess) -> Result<u64, CsrFault> {
-        let before = self.meter.enter(Activity::Interrupts);
-        let result = self.intc.csr(access);
-        let mut switched = self.intc.take_switched();
-        while switched != 0 {
-            let hart = switched.trailing_zeros() as usize;
-            switched &= switched - 1;
-            if let Some(feed) = self.feeds.get_mut(hart) {
-                feed.forget(VS_INPUTS);
-            }
-        }
+        let result = self.metered(Activity::Interrupts, |bus| bus.interrupts.csr(access));
         self.propagate(access.now, Some(access.hart));
-        self.meter.leave(before);
-        self.record_steps();
         result
     }
 
     fn has_csr(&self, csr: u16) -> bool {
-        self.intc.has_csr(csr)
+        self.interrupts.has_csr(csr)
     }
 
     fn interrupt_file(&mut self, access: &FileAccess) -> Result<u64, NoFile> {
-        let result = self.intc.interrupt_file(access);
+        let act = |bus: &mut Self| bus.interrupts.interrupt_file(access);
+        let result = self.metered(Activity::Interrupts, act);
         self.propagate(access.now, Some(access.hart));
-        self.record_steps();
         result
     }
 
     fn lines(&mut self, hart: usize, now: u64) -> Lines {
-        self.metered(Activity::Interrupts, |bus| {
-            bus.feeds[hart].lines(bus.intc.as_mut(), hart, now)
-        })
+        self.metered(Activity::Interrupts, |bus| bus.interrupts.lines(hart, now))
     }
 
     fn lines_changed(&self, hart: usize) -> bool {
-        self.feeds[hart].dirty
-    }
-
-    fn mode_changed(&mut self, hart: usize, now: u64, mode: Mode, vmid: u16) {
-        self.metered(Activity::Interrupts, |bus| {
-            bus.intc.mode_changed(hart, now, mode, vmid);
-        });
-        self.propagate(now, Some(hart));
-    }
-
-    fn wants_mode_changes(&self) -> bool {
-        self.watches_modes
+        self.interrupts.feeds[hart].dirty
     }
 
     fn protection_changed(&mut self, hart: usize, pmp: &Pmp) {

@@ -2,10 +2,10 @@
 
 use trapless_devices::virtio::rng::{Entropy, SeededEntropy};
 use trapless_hart::{CACHE_BLOCK, Extensions};
-use trapless_intc::InterruptArchitecture;
+use trapless_intc::{EXTERNAL_PHANDLE, InterruptArchitecture};
 use vm_fdt::{Error, FdtWriter};
 
-use crate::boot::Placement;
+use crate::boot::placement::Placement;
 use crate::map;
 use crate::preset::MachineConfig;
 
@@ -91,7 +91,8 @@ pub fn build(
     let node = fdt.begin_node("aliases")?;
     fdt.property_string("serial0", &format!("/soc/serial@{:x}", map::UART))?;
     fdt.end_node(node)?;
-    cpus(&mut fdt, config, interrupts.isa_extensions())?;
+    let description = interrupts.describe();
+    cpus(&mut fdt, config, description.isa_extensions)?;
     let node = fdt.begin_node(&format!("memory@{:x}", map::RAM))?;
     fdt.property_string("device_type", "memory")?;
     fdt.property_array_u64("reg", &[map::RAM, config.ram])?;
@@ -107,7 +108,7 @@ pub fn build(
         .map(|hart| CPU_INTC + hart)
         .collect();
     interrupts.fdt(&mut fdt, &cpu_intc)?;
-    devices(&mut fdt, interrupts)?;
+    devices(&mut fdt, description.trigger_cells)?;
     fdt.end_node(soc)?;
 
     fdt.end_node(root)?;
@@ -201,16 +202,16 @@ fn power(fdt: &mut FdtWriter) -> Result<(), Error> {
     Ok(())
 }
 
-fn devices(fdt: &mut FdtWriter, interrupts: &dyn InterruptArchitecture) -> Result<(), Error> {
-    let parent = interrupts.external_phandle();
+/// Adds the devices; `trigger` follows the number of each interrupt.
+fn devices(fdt: &mut FdtWriter, trigger: &[u32]) -> Result<(), Error> {
     let mut device = |name: &str, compatible: &[&str], base: u64, len: u64, irq: Option<u32>| {
         let node = fdt.begin_node(&format!("{name}@{base:x}"))?;
         let compatible = compatible.iter().map(|&c| c.into()).collect();
         fdt.property_string_list("compatible", compatible)?;
         fdt.property_array_u64("reg", &[base, len])?;
         if let Some(irq) = irq {
-            fdt.property_u32("interrupt-parent", parent)?;
-            fdt.property_array_u32("interrupts", &interrupts.interrupt_cells(irq))?;
+            fdt.property_u32("interrupt-parent", EXTERNAL_PHANDLE)?;
+            fdt.property_array_u32("interrupts", &[&[irq], trigger].concat())?;
         }
         match name {
             "serial" => fdt.property_u32("clock-frequency", 3_686_400)?,

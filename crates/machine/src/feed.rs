@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use trapless_intc::{InterruptArchitecture, Lines};
+use trapless_intc::Lines;
 
 /// Levels by `mip` bit and guest external interrupts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -64,10 +64,15 @@ pub(crate) struct Feed {
 }
 
 impl Feed {
-    /// Somebody changed the inputs of `hart` at `time`.
-    pub fn changed(&mut self, intc: &mut dyn InterruptArchitecture, hart: usize, time: u64) {
-        let lines = intc.lines(hart, self.seen_at);
-        let inputs = Inputs::of(&lines);
+    /// Time for which the architecture was last asked.
+    pub fn seen_at(&self) -> u64 {
+        self.seen_at
+    }
+
+    /// Somebody changed the inputs at `time`; for [`seen_at`](Self::seen_at) the architecture now
+    /// drives `lines`.
+    pub fn change(&mut self, lines: &Lines, time: u64) {
+        let inputs = Inputs::of(lines);
         let changed = inputs.xor(self.seen);
         if changed == Inputs::default() && lines.pulse | lines.arrived == 0 {
             // Perhaps a deadline moved: the hart must ask again.
@@ -85,9 +90,8 @@ impl Feed {
         self.dirty = true;
     }
 
-    /// What `hart` may see at `now`.
-    pub fn lines(&mut self, intc: &mut dyn InterruptArchitecture, hart: usize, now: u64) -> Lines {
-        let mut lines = intc.lines(hart, now);
+    /// What the hart may see at `now`, for which the architecture drives `lines`.
+    pub fn lines(&mut self, mut lines: Lines, now: u64) -> Lines {
         self.seen = Inputs::of(&lines);
         self.seen_at = now;
         self.dirty = false;
@@ -134,67 +138,97 @@ impl Feed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trapless_intc::aclint_plic::{ACLINT_BASE, AclintPlic, Config};
-
-    fn arch() -> AclintPlic {
-        AclintPlic::new(Config {
-            harts: 2,
-            cycles_per_tick: 100,
-            sswi: true,
-            edge_triggered: 0,
-        })
-    }
+    use trapless_intc::aclint_plic::{ACLINT_BASE, AclintPlic, Config, SSWI_BASE};
+    use trapless_intc::{Effects, InterruptArchitecture, MmioAccess};
+    use trapless_isa::Mode;
 
     const MSIP1: u64 = ACLINT_BASE + 4;
+    const MTIMECMP1: u64 = ACLINT_BASE + 0x4008;
+
+    /// Hart 1 with its inputs, and the architecture that drives them.
+    struct World {
+        arch: AclintPlic,
+        feed: Feed,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let config = Config {
+                harts: 2,
+                cycles_per_tick: 100,
+                sswi: true,
+                edge_triggered: 0,
+            };
+            Self {
+                arch: AclintPlic::new(config),
+                feed: Feed::default(),
+            }
+        }
+
+        fn store(&mut self, hart: usize, now: u64, addr: u64, size: u8, value: u64) {
+            let access = MmioAccess {
+                hart,
+                mode: Mode::M,
+                now,
+                addr,
+                size,
+            };
+            let mut effects = Effects::default();
+            self.arch.store(&access, value, &mut effects).unwrap();
+            assert_eq!(effects.changed, 1 << 1);
+            if hart != 1 {
+                let lines = self.arch.lines(1, self.feed.seen_at());
+                self.feed.change(&lines, now);
+            }
+        }
+
+        fn lines(&mut self, now: u64) -> Lines {
+            self.feed.lines(self.arch.lines(1, now), now)
+        }
+    }
 
     #[test]
     fn interrupt_from_the_future_waits_for_its_time() {
-        let (mut arch, mut feed) = (arch(), Feed::default());
-        assert_eq!(feed.lines(&mut arch, 1, 100).level, 0);
-        arch.store(0, 500, MSIP1, 4, 1).unwrap();
-        feed.changed(&mut arch, 1, 500);
-        assert_eq!(feed.wake_time(), 500);
-        let early = feed.lines(&mut arch, 1, 499);
+        let mut w = World::new();
+        assert_eq!(w.lines(100).level, 0);
+        w.store(0, 500, MSIP1, 4, 1);
+        assert_eq!(w.feed.wake_time(), 500);
+        let early = w.lines(499);
         assert_eq!((early.level, early.deadline), (0, 500));
-        assert_eq!(feed.lines(&mut arch, 1, 500).level, 1 << 3);
-        assert_eq!(feed.wake_time(), u64::MAX);
+        assert_eq!(w.lines(500).level, 1 << 3);
+        assert_eq!(w.feed.wake_time(), u64::MAX);
     }
 
     #[test]
     fn withdrawn_interrupt_stays_high_until_its_time() {
-        let (mut arch, mut feed) = (arch(), Feed::default());
-        feed.lines(&mut arch, 1, 0);
+        let mut w = World::new();
+        w.lines(0);
         for (time, value) in [(200, 1), (300, 0)] {
-            arch.store(0, time, MSIP1, 4, value).unwrap();
-            feed.changed(&mut arch, 1, time);
+            w.store(0, time, MSIP1, 4, value);
         }
         let levels: Vec<u64> = [100, 200, 299, 300]
-            .map(|t| feed.lines(&mut arch, 1, t).level >> 3 & 1)
+            .map(|t| w.lines(t).level >> 3 & 1)
             .into();
         assert_eq!(levels, [0, 1, 1, 0]);
     }
 
     #[test]
     fn pulse_is_handed_over_once_and_in_time() {
-        let (mut arch, mut feed) = (arch(), Feed::default());
-        arch.store(0, 700, 0x2f0_0004, 4, 1).unwrap();
-        feed.changed(&mut arch, 1, 700);
-        let pulses: Vec<u64> = [600, 800, 900]
-            .map(|t| feed.lines(&mut arch, 1, t).pulse)
-            .into();
+        let mut w = World::new();
+        w.store(0, 700, SSWI_BASE + 4, 4, 1);
+        let pulses: Vec<u64> = [600, 800, 900].map(|t| w.lines(t).pulse).into();
         assert_eq!(pulses, [0, 2, 0]);
     }
 
     #[test]
     fn own_timer_is_not_delayed_by_a_change_from_outside() {
-        let (mut arch, mut feed) = (arch(), Feed::default());
-        arch.store(1, 0, ACLINT_BASE + 0x4008, 8, 3).unwrap();
-        feed.lines(&mut arch, 1, 0);
-        arch.store(0, 900, MSIP1, 4, 1).unwrap();
-        feed.changed(&mut arch, 1, 900);
-        let lines = feed.lines(&mut arch, 1, 100);
+        let mut w = World::new();
+        w.store(1, 0, MTIMECMP1, 8, 3);
+        w.lines(0);
+        w.store(0, 900, MSIP1, 4, 1);
+        let lines = w.lines(100);
         assert_eq!((lines.level, lines.deadline), (0, 300));
-        assert_eq!(feed.lines(&mut arch, 1, 300).level, 1 << 7);
-        assert_eq!(feed.lines(&mut arch, 1, 900).level, 1 << 7 | 1 << 3);
+        assert_eq!(w.lines(300).level, 1 << 7);
+        assert_eq!(w.lines(900).level, 1 << 7 | 1 << 3);
     }
 }

@@ -26,20 +26,29 @@
 //! | [`map`] | physical memory map |
 //! | [`boot`] | loading kernels, firmware, ELF programs, device trees |
 //! | [`fdt`] | the machine's own device tree |
-//! | `bus` | who answers an address; wires; ledger |
+//! | `construct` | from a configuration to a [`Machine`] |
+//! | `machine`, `inspect` | what is in a machine, and looking at it from outside |
+//! | `bus` | what a hart sees beyond RAM |
+//! | `address_map`, `wires` | who answers an address; interrupt wires and virtual time of devices |
+//! | `interrupts` | the interrupt architecture, and what it does to the harts |
 //! | `feed` | interrupts between harts arrive in time |
-//! | `schedule` | whose turn it is |
+//! | `protection` | what the interrupt architecture may access in memory |
+//! | `schedule`, `progress` | whose turn it is, and when a run ends |
 //! | [`lockstep`] | a machine and its interpreted twin |
 //! | [`log`] | text logs of instructions, CSRs and the interrupt architecture |
 //! | [`htif`] | Spike's `tohost`/`fromhost` |
 
+mod address_map;
 pub mod boot;
 mod bus;
+mod construct;
 pub mod cost;
 mod error;
 pub mod fdt;
 mod feed;
 pub mod htif;
+mod inspect;
+mod interrupts;
 mod isa_string;
 pub mod lockstep;
 pub mod log;
@@ -47,16 +56,18 @@ mod machine;
 pub mod map;
 mod peripherals;
 pub mod preset;
+mod progress;
 mod protection;
 mod schedule;
 mod shared;
 mod statistics;
+mod wires;
 
 pub use boot::{Content, Payload};
 pub use error::Error;
 pub use machine::Machine;
 pub use peripherals::Peripherals;
 pub use preset::{Engine, MachineConfig, presets};
-pub use schedule::{Limits, Outcome};
+pub use progress::{Limits, Outcome};
 pub use shared::Shared;
 pub use statistics::EngineStatistics;

@@ -19,7 +19,10 @@ use trapless_isa::disasm::disasm;
 use trapless_ledger::event::{Event, Sink};
 use vm_memory::{Bytes, GuestAddress};
 
-use crate::{Engine, Error, Limits, Machine, Outcome};
+use crate::error::Error;
+use crate::machine::Machine;
+use crate::preset::Engine;
+use crate::progress::{Limits, Outcome};
 
 /// Rounds between two comparisons of all registers.
 const FULL: u64 = 16;

@@ -10,9 +10,11 @@ use trapless_devices::{
     DeviceEvents, GoldfishRtc, GuestRam, IrqLine, MmioDevice, PowerLatch, Syscon, Uart,
 };
 
-use crate::bus::{Slot, VirtualClock, Wire, Wires};
+use crate::address_map::Slot;
+use crate::error::Error;
+use crate::map;
 use crate::preset::MachineConfig;
-use crate::{Error, map};
+use crate::wires::{VirtualClock, Wire, Wires};
 
 /// Makes a device for its slot.
 type Plug = Box<dyn FnOnce(Socket) -> Box<dyn MmioDevice>>;

@@ -35,22 +35,16 @@ impl Protection {
 pub(crate) struct Tables {
     pub ram: Ram,
     pub protection: Protection,
-    /// Hart on whose behalf they act.
-    pub hart: usize,
 }
 
 impl Memory for Tables {
-    fn act_for(&mut self, hart: usize) {
-        self.hart = hart;
-    }
-
-    fn load(&self, addr: u64) -> Option<u64> {
-        let permitted = self.protection.permits(self.hart, addr, false);
+    fn load(&self, hart: usize, addr: u64) -> Option<u64> {
+        let permitted = self.protection.permits(hart, addr, false);
         permitted.then(|| self.ram.load(addr, 8))?
     }
 
-    fn store(&self, addr: u64, value: u64) -> Option<()> {
-        let permitted = self.protection.permits(self.hart, addr, true);
+    fn store(&self, hart: usize, addr: u64, value: u64) -> Option<()> {
+        let permitted = self.protection.permits(hart, addr, true);
         permitted.then(|| self.ram.store(addr, 8, value))?
     }
 }

@@ -17,70 +17,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use trapless_devices::PowerRequest;
 use trapless_hart::{Activity, Observer, Stop};
 
-use crate::Machine;
+use crate::machine::Machine;
+use crate::progress::{Limits, Outcome};
 
 /// Quanta in a round in which only one hart runs.
 const QUANTA_ALONE: u64 = 16;
-
-/// Position of a run.
-#[derive(Default, Debug)]
-pub(crate) struct Progress {
-    /// Virtual time all harts have reached.
-    pub now: u64,
-    /// End of the round under way.
-    horizon: u64,
-    /// A round is under way.
-    in_round: bool,
-    /// Hart whose turn it is in the round under way.
-    turn: usize,
-    /// Earliest deadline of a device.
-    device_deadline: u64,
-    /// Harts held back by a debugger, and those of them that may catch up.
-    late: Vec<usize>,
-    due: Vec<usize>,
-    /// A run ends after each block.
-    pub single: bool,
-}
-
-/// When to stop without being asked.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limits {
-    /// Stop soon after this virtual time (cycles): at the end of the round, so that a run in pieces
-    /// is the same as a run in one.
-    pub until: u64,
-    /// Stop soon after this many instructions, of all harts together since reset.
-    pub instret: u64,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            until: u64::MAX,
-            instret: u64::MAX,
-        }
-    }
-}
-
-/// How a run ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outcome {
-    /// The guest powered the machine off.
-    PoweredOff,
-    /// The guest asked for a reset: build the machine again to serve it.
-    Rebooted,
-    /// The guest ended with this code: through `tohost`, or through the test finisher.
-    Exit(u64),
-    /// All harts wait and nothing but console input can wake one.
-    Idle,
-    /// Somebody set the stop handle.
-    Stopped,
-    /// A limit was reached.
-    Limit,
-    /// The observer stopped this hart before an instruction.
-    Observer(usize),
-    /// The machine and its twin differ ([`Machine::accompany`]).
-    Diverged,
-}
 
 impl Machine {
     /// Runs until something ends it.
@@ -221,7 +162,7 @@ impl Machine {
     /// When the second hart will run if no other wakes it: in the past if two do.
     fn others_wake(&self) -> u64 {
         let (mut first, mut second) = (u64::MAX, u64::MAX);
-        for (hart, feed) in self.harts.iter().zip(&self.bus.feeds) {
+        for (hart, feed) in self.harts.iter().zip(&self.bus.interrupts.feeds) {
             let time = if hart.waiting() {
                 feed.wake_time().min(hart.wake_time())
             } else {
@@ -259,7 +200,7 @@ impl Machine {
         let mut earliest = hart.now();
         loop {
             if hart.waiting() {
-                let wake = self.bus.feeds[index]
+                let wake = self.bus.interrupts.feeds[index]
                     .wake_time()
                     .min(hart.wake_time())
                     .max(earliest);
@@ -280,7 +221,7 @@ impl Machine {
             };
             let stop = hart.run(&mut self.code, &mut self.bus, until, watcher);
             self.bus.meter.set(Activity::Schedule);
-            self.bus.feeds[index].now = hart.now();
+            self.bus.interrupts.feeds[index].now = hart.now();
             if stop == Stop::Observer {
                 // In the middle of a turn: nothing else may happen here.
                 return Some(Outcome::Observer(index));
@@ -313,7 +254,7 @@ impl Machine {
             self.attend_devices(self.clock.now);
         }
         let input = self.inputs.keys().next().map_or(u64::MAX, |key| key.0);
-        let harts = self.harts.iter().zip(&self.bus.feeds);
+        let harts = self.harts.iter().zip(&self.bus.interrupts.feeds);
         let wake = harts
             .map(|(hart, feed)| feed.wake_time().min(hart.wake_time()))
             .min();

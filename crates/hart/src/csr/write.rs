@@ -230,7 +230,6 @@ impl Hart {
                     self.attention();
                 }
                 self.select_contexts();
-                self.mode_notice(plat);
             }
             csr::MTINST => self.csr.mtinst = value,
             csr::MTVAL2 => self.csr.mtval2 = value,

@@ -143,7 +143,7 @@ impl Hart {
                 irq
             };
             self.take_interrupt(irq, to, plat);
-            // The new mode may be watched, and may unmask another interrupt.
+            // The new mode may unmask another interrupt.
             self.refresh(plat);
         }
         self.turn.end = until;

@@ -188,7 +188,7 @@ impl Hart {
                 0
             };
         self.state.cycles += u64::from(self.config.cost.trap);
-        self.set_mode(to, plat);
+        self.set_mode(to);
         self.watch.meter.leave(before);
     }
 
@@ -255,11 +255,11 @@ impl Hart {
             guest: self.guest(),
             pc,
         }));
-        self.set_mode(to, plat);
+        self.set_mode(to);
     }
 
     /// Changes the mode and everything that depends on it.
-    pub(crate) fn set_mode(&mut self, mode: Mode, plat: &mut dyn Platform) {
+    pub(crate) fn set_mode(&mut self, mode: Mode) {
         if mode.v() && !self.mode.v() {
             // Interrupts that arrived meanwhile are pending for the guest as well.
             self.csr.host_pending = 0;
@@ -267,16 +267,6 @@ impl Hart {
         self.mode = mode;
         self.select_contexts();
         self.recheck();
-        self.mode_notice(plat);
-    }
-
-    /// Notifies an interrupt architecture that watches V and VMID.
-    pub(crate) fn mode_notice(&mut self, plat: &mut dyn Platform) {
-        if self.inputs.watched() {
-            let vmid = self.vmid();
-            plat.mode_changed(self.id, self.state.cycles, self.mode, vmid);
-            self.lines_changed();
-        }
     }
 }
 

@@ -1,8 +1,7 @@
 //! One interrupt file of an IMSIC: what it holds, what its registers do, and whether it signals.
 
 use serde::{Deserialize, Serialize};
-
-use crate::{CsrOp, FileRegister, NoFile};
+use trapless_isa::port::{CsrOp, FileRegister, NoFile};
 
 /// Highest interrupt identity of each file, as on QEMU's `virt`.
 pub const IDENTITIES: u16 = 255;

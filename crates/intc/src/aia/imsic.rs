@@ -7,9 +7,10 @@
 //! ```
 
 use serde::{Deserialize, Serialize};
+use trapless_isa::port::{FileAccess, FileId, NoFile};
 
 use super::file::InterruptFile;
-use crate::{FileAccess, FileId, NoFile, NoRegister};
+use crate::mmio::{NoRegister, Window, check_access};
 
 /// Pages of the machine-level files.
 pub const MACHINE_BASE: u64 = 0x2400_0000;
@@ -93,30 +94,30 @@ impl Imsics {
         PAGE << self.guest_index_bits()
     }
 
-    /// Length of all machine-level pages.
+    /// All machine-level pages.
     #[must_use]
-    pub fn machine_len(&self) -> u64 {
-        PAGE * self.harts.len() as u64
+    pub fn machine_window(&self) -> Window {
+        Window::new("imsic-m", MACHINE_BASE, PAGE * self.harts.len() as u64)
     }
 
-    /// Length of all supervisor-level and guest pages.
+    /// All supervisor-level and guest pages.
     #[must_use]
-    pub fn supervisor_len(&self) -> u64 {
-        self.stride() * self.harts.len() as u64
+    pub fn supervisor_window(&self) -> Window {
+        let len = self.stride() * self.harts.len() as u64;
+        Window::new("imsic-s", SUPERVISOR_BASE, len)
     }
 
     /// Whether the file of a page exists, and its offset in the page. `None` outside all pages.
     #[must_use]
     pub fn find(&self, addr: u64) -> Option<(Option<Destination>, u64)> {
-        let within = |base: u64, len: u64| addr.checked_sub(base).filter(|offset| *offset < len);
-        if let Some(at) = within(MACHINE_BASE, self.machine_len()) {
+        if let Some(at) = self.machine_window().offset(addr) {
             let destination = Destination {
                 hart: (at / PAGE) as usize,
                 file: FileId::Machine,
             };
             return Some((Some(destination), at % PAGE));
         }
-        let at = within(SUPERVISOR_BASE, self.supervisor_len())?;
+        let at = self.supervisor_window().offset(addr)?;
         let file = match (at % self.stride() / PAGE) as u8 {
             0 => Some(FileId::Supervisor),
             guest if guest <= self.guests => Some(FileId::Guest(guest)),
@@ -137,7 +138,7 @@ impl Imsics {
         size: u8,
         value: u32,
     ) -> Result<Option<(Destination, u32)>, NoRegister> {
-        Self::check(addr, size)?;
+        check_access(addr, size, 4)?;
         let (destination, offset) = self.find(addr).ok_or(NoRegister)?;
         let identity = match offset {
             0 => value,
@@ -152,15 +153,7 @@ impl Imsics {
     /// # Errors
     /// [`NoRegister`] unless the access has four bytes and is aligned.
     pub fn load(addr: u64, size: u8) -> Result<u64, NoRegister> {
-        Self::check(addr, size).map(|()| 0)
-    }
-
-    fn check(addr: u64, size: u8) -> Result<(), NoRegister> {
-        if size == 4 && addr % 4 == 0 {
-            Ok(())
-        } else {
-            Err(NoRegister)
-        }
+        check_access(addr, size, 4).map(|()| 0)
     }
 
     /// Delivers a message; returns whether it was pending already.

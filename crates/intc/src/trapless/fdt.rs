@@ -3,14 +3,13 @@
 use trapless_isa::xtrapless::limits;
 use vm_fdt::{Error, FdtWriter};
 
+use crate::fdt::interrupts_extended;
+
 /// Adds the nodes: who gets the notification interrupts (`h` only), and that `sgenipi` takes hart
 /// numbers.
 pub(super) fn nodes(fdt: &mut FdtWriter, cpu_intc: &[u32], h: bool) -> Result<(), Error> {
     if h {
-        let wires: Vec<u32> = cpu_intc
-            .iter()
-            .flat_map(|&cpu| [cpu, limits::NOTIFY_IRQ as u32])
-            .collect();
+        let wires = interrupts_extended(cpu_intc, &[limits::NOTIFY_IRQ]);
         let node = fdt.begin_node("virtual-interrupts")?;
         fdt.property_string("compatible", "trapless,virtual-interrupts")?;
         fdt.property_array_u32("interrupts-extended", &wires)?;

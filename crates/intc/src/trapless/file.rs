@@ -4,9 +4,8 @@
 
 use trapless_isa::xtrapless::{file, vsthreshold};
 
-use super::tables::{Domain, Source};
+use super::layout::field;
 use super::words::Words;
-use super::{SEI, SSI, field};
 
 /// A file by its physical address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,19 +71,33 @@ impl File {
 
     /// Makes a source pending or not; returns whether it was. The caller keeps `source` in range.
     pub fn set_pending(self, words: &Words, source: u16, pending: bool) -> Option<bool> {
-        let offset = file::PENDING + u64::from(source / 64) * file::PENDING_STRIDE;
-        self.set_bit(words, offset, source, pending)
+        self.set_bit(words, pending_offset(source), source, pending)
     }
 
     /// Enables or disables a source; returns whether it was enabled.
     pub fn set_enable(self, words: &Words, source: u16, enable: bool) -> Option<bool> {
-        self.set_bit(words, enable_word(source), source, enable)
+        self.set_bit(words, enable_offset(source), source, enable)
     }
 
     /// Whether a source is enabled.
     pub fn enabled(self, words: &Words, source: u16) -> Option<bool> {
-        let word = words.load(self.0, enable_word(source))?;
+        let word = words.load(self.0, enable_offset(source))?;
         Some(word >> (source % 64) & 1 != 0)
+    }
+
+    /// Pending sources 64 * `index` .. 64 * `index` + 63.
+    pub fn pending_word(self, words: &Words, index: u16) -> Option<u64> {
+        words.load(self.0, pending_offset(index * 64))
+    }
+
+    /// Enabled sources, likewise.
+    pub fn enabled_word(self, words: &Words, index: u16) -> Option<u64> {
+        words.load(self.0, enable_offset(index * 64))
+    }
+
+    /// Control word.
+    pub fn control(self, words: &Words) -> Option<Control> {
+        words.load(self.0, file::CTL).map(Control)
     }
 
     /// Priority up to which sources do not interrupt, 0..=7.
@@ -97,60 +110,6 @@ impl File {
         words.update(self.0, file::THRESHOLD, |word| {
             word & !vsthreshold::PRIO | threshold & vsthreshold::PRIO
         });
-    }
-
-    /// What the file drives: `vsip.SSIP` and `vsip.SEIP`.
-    pub fn lines(self, words: &Words, domain: &Domain) -> u64 {
-        let soft = words
-            .load(self.0, file::CTL)
-            .is_some_and(|word| Control(word).soft());
-        let external = self.search(words, domain, true).is_some();
-        u64::from(soft) << SSI | u64::from(external) << SEI
-    }
-
-    /// Takes the most urgent source that is pending, enabled and above the threshold, the lowest
-    /// one of equal priority (EXT-3, EXT-4).
-    pub fn claim(self, words: &Words, domain: &Domain) -> Option<u16> {
-        let source = self.search(words, domain, false)?;
-        self.set_pending(words, source, false)?;
-        Some(source)
-    }
-
-    /// The source that [`claim`](Self::claim) would take, or just `any` that it could.
-    fn search(self, words: &Words, domain: &Domain, any: bool) -> Option<u16> {
-        let mut best = None;
-        // Read only if something is pending.
-        let mut threshold_and_table = None;
-        for i in 0..=domain.sources / 64 {
-            let step = u64::from(i);
-            let pending = words.load(self.0, file::PENDING + step * file::PENDING_STRIDE)?;
-            if pending == 0 {
-                continue;
-            }
-            let enabled = words.load(self.0, file::ENABLE + step * file::ENABLE_STRIDE)?;
-            let mut candidates = pending & enabled;
-            while candidates != 0 {
-                let source = i * 64 + candidates.trailing_zeros() as u16;
-                candidates &= candidates - 1;
-                if source == 0 || source > domain.sources {
-                    continue;
-                }
-                let (threshold, table) = match threshold_and_table {
-                    Some(known) => known,
-                    None => (self.threshold(words)?, domain.source_table(words)?),
-                };
-                threshold_and_table = Some((threshold, table));
-                let floor = best.map_or(threshold, |(priority, _)| priority);
-                let priority = Source::load(words, table, source).map_or(0, |s| s.priority);
-                if priority > floor {
-                    best = Some((priority, source));
-                    if any || priority == HIGHEST {
-                        return Some(source);
-                    }
-                }
-            }
-        }
-        best.map(|(_, source)| source)
     }
 
     fn set_bit(self, words: &Words, offset: u64, source: u16, value: bool) -> Option<bool> {
@@ -166,9 +125,12 @@ impl File {
     }
 }
 
-/// Nothing is more urgent: a search ends there.
-const HIGHEST: u8 = vsthreshold::PRIO as u8;
+/// Offset of the word with the pending bit of a source.
+fn pending_offset(source: u16) -> u64 {
+    file::PENDING + u64::from(source / 64) * file::PENDING_STRIDE
+}
 
-fn enable_word(source: u16) -> u64 {
+/// Offset of the word with the enable bit of a source.
+fn enable_offset(source: u16) -> u64 {
     file::ENABLE + u64::from(source / 64) * file::ENABLE_STRIDE
 }

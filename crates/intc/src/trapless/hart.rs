@@ -1,12 +1,12 @@
 //! What the controller keeps for each hart.
 
 use serde::{Deserialize, Serialize};
+use trapless_isa::port::Lines;
 use trapless_isa::xtrapless::{hgrant, htlcfg, hvtablebase, limits};
 
+use super::layout::{SSI_HS, field, is_vs_level};
 use super::queue::Queue;
 use super::slot::Slot;
-use super::{SSI_HS, field, is_vs_level};
-use crate::Lines;
 
 /// Bits of state that the controller has for each hart, for comparing what hardware costs:
 /// registers, slot, place in the queue, and what is on its way. What is pending is in memory.

@@ -14,15 +14,20 @@
 //!
 //! | file | subject |
 //! |---|---|
-//! | `access` | who may access which CSR |
-//! | `csr` | what an access does |
-//! | `slot` | attach, detach, lookup |
+//! | `operation` | a CSR access while it is carried out; the next four say what it does |
+//! | `csr` | CSRs of the host, and who handles which access |
+//! | `guest` | CSRs of a guest: claim, complete, enable, IPIs |
+//! | `attach` | attach, detach, lookup |
 //! | `post` | posts and notifications |
+//! | `access` | who may access which CSR |
+//! | `operand` | operands of CSRs that only take writes |
+//! | `state`, `hart`, `slot` | registers; what a snapshot holds |
 //! | `queue` | the notification queue of a hart |
-//! | `file` | what is pending for a vhart; claim |
+//! | `search` | what a vhart's file delivers |
 //! | `tables` | domains, vharts, sources, lines in memory |
+//! | `file` | the file of a vhart in memory |
 //! | `words` | the way to memory |
-//! | `hart`, `state` | registers, snapshots |
+//! | `layout` | fields of registers and words |
 //! | `fdt` | device tree nodes |
 //!
 //! Registers, fields and structures are those of [`trapless_isa::xtrapless`]. Choices where the
@@ -38,13 +43,18 @@
 //! * Nothing is cached but the inputs a slot drives: each access reads the tables as they are.
 
 mod access;
+mod attach;
 mod csr;
 mod fdt;
 mod file;
+mod guest;
 mod hart;
-pub use hart::HART_STATE_BITS;
+mod layout;
+mod operand;
+mod operation;
 mod post;
 mod queue;
+mod search;
 mod slot;
 mod state;
 mod tables;
@@ -52,23 +62,18 @@ mod tables;
 mod tests;
 mod words;
 
-use trapless_isa::Mode;
-use trapless_isa::xtrapless::{ISA_NAME, htlcfg, limits};
+use trapless_isa::port::{CsrAccess, CsrFault, Lines, MmioAccess};
+use trapless_isa::xtrapless::{ISA_NAME, limits};
 use vm_fdt::FdtWriter;
 
 use crate::aclint_plic::{self, AclintPlic};
-use crate::{
-    CsrAccess, CsrFault, InterruptArchitecture, Lines, Memory, NoRegister, StepKind, VirtualStep,
-    Window,
-};
+use crate::architecture::{Description, InterruptArchitecture, Memory, Snapshot};
+use crate::effects::Effects;
+use crate::mmio::NoRegister;
+pub use hart::HART_STATE_BITS;
+use operation::Operation;
 use state::State;
-use tables::Domain;
 use words::Words;
-
-// Bit positions in `mip`, `hip` (privileged specification, sections 3.1.9 and 8.2.3).
-const SSI_HS: u32 = 1;
-const SSI: u32 = 2;
-const SEI: u32 = 10;
 
 /// Configuration of [`Trapless`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,28 +89,6 @@ pub struct Trapless {
     inner: AclintPlic,
     state: State,
     words: Words,
-    /// Harts whose lines may have changed.
-    changed: u64,
-    /// Steps since they were last taken, if anybody wants them.
-    steps: Option<Vec<VirtualStep>>,
-}
-
-/// Who does something, and when.
-#[derive(Clone, Copy)]
-struct Actor {
-    hart: usize,
-    mode: Mode,
-    now: u64,
-}
-
-impl Actor {
-    fn of(access: &CsrAccess) -> Self {
-        Self {
-            hart: access.hart,
-            mode: access.mode,
-            now: access.now,
-        }
-    }
 }
 
 impl Trapless {
@@ -119,74 +102,46 @@ impl Trapless {
             inner: AclintPlic::new(config.aclint),
             state: State::new(config.aclint.harts, config.h),
             words: Words::default(),
-            changed: 0,
-            steps: None,
-        }
-    }
-
-    /// Domain `id` in the tables that `hart` uses.
-    fn domain(&self, hart: usize, id: u16) -> Option<Domain> {
-        Domain::find(&self.words, self.state.harts[hart].tables, id)
-    }
-
-    /// Records a step together with the memory accesses since the one before.
-    fn step(&mut self, by: Actor, domain: u16, kind: StepKind) {
-        let memory = self.words.take_touched();
-        if let Some(steps) = &mut self.steps {
-            steps.push(VirtualStep {
-                time: by.now,
-                hart: by.hart,
-                mode: by.mode,
-                domain,
-                kind,
-                memory,
-            });
         }
     }
 }
 
 impl InterruptArchitecture for Trapless {
-    fn name(&self) -> &'static str {
-        "trapless"
+    fn describe(&self) -> Description {
+        Description {
+            custom_csrs: true,
+            supervisor_interrupts: u64::from(self.state.h) << limits::NOTIFY_IRQ,
+            isa_extensions: &[ISA_NAME],
+            ..self.inner.describe()
+        }
     }
 
-    fn windows(&self) -> Vec<Window> {
-        self.inner.windows()
-    }
-
-    fn load(&mut self, hart: usize, now: u64, addr: u64, size: u8) -> Result<u64, NoRegister> {
-        self.inner.load(hart, now, addr, size)
+    fn load(&mut self, access: &MmioAccess, effects: &mut Effects) -> Result<u64, NoRegister> {
+        self.inner.load(access, effects)
     }
 
     fn store(
         &mut self,
-        hart: usize,
-        now: u64,
-        addr: u64,
-        size: u8,
+        access: &MmioAccess,
         value: u64,
+        effects: &mut Effects,
     ) -> Result<(), NoRegister> {
-        self.inner.store(hart, now, addr, size, value)
+        self.inner.store(access, value, effects)
     }
 
-    fn csr(&mut self, access: &CsrAccess) -> Result<u64, CsrFault> {
+    fn csr(&mut self, access: &CsrAccess, effects: &mut Effects) -> Result<u64, CsrFault> {
         self.words.act_for(access.hart);
-        self.words.take_touched();
-        let steps = self.steps.as_ref().map_or(0, Vec::len);
-        let result = self.access_csr(access);
-        if self.words.take_failed() {
-            self.state.harts[access.hart].config |= htlcfg::FLT;
-        }
-        // What an access touches after its last step belongs to that step.
-        let rest = self.words.take_touched();
-        if let Some(last) = self.steps.as_mut().and_then(|all| all[steps..].last_mut()) {
-            last.memory = last.memory.saturating_add(rest);
-        }
-        result
+        let operation = Operation {
+            state: &mut self.state,
+            words: &self.words,
+            effects,
+            by: access,
+        };
+        operation.run()
     }
 
-    fn set_source(&mut self, now: u64, source: u32, level: bool) {
-        self.inner.set_source(now, source, level);
+    fn set_source(&mut self, now: u64, source: u32, level: bool, effects: &mut Effects) {
+        self.inner.set_source(now, source, level, effects);
     }
 
     fn lines(&mut self, hart: usize, now: u64) -> Lines {
@@ -195,47 +150,17 @@ impl InterruptArchitecture for Trapless {
         lines
     }
 
-    fn take_changed(&mut self) -> u64 {
-        self.inner.take_changed() | std::mem::take(&mut self.changed)
-    }
-
     fn attach_memory(&mut self, memory: Box<dyn Memory>) {
         self.words.attach(memory);
-    }
-
-    fn supervisor_interrupts(&self) -> u64 {
-        u64::from(self.state.h) << limits::NOTIFY_IRQ
-    }
-
-    fn custom_csrs(&self) -> bool {
-        true
-    }
-
-    fn isa_extensions(&self) -> &'static [&'static str] {
-        &[ISA_NAME]
-    }
-
-    fn take_switched(&mut self) -> u64 {
-        std::mem::take(&mut self.state.switched)
-    }
-
-    fn record_steps(&mut self, on: bool) {
-        self.steps = on.then(Vec::new);
-    }
-
-    fn take_steps(&mut self) -> Vec<VirtualStep> {
-        self.steps.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     fn fdt(&self, fdt: &mut FdtWriter, cpu_intc: &[u32]) -> Result<(), vm_fdt::Error> {
         self.inner.fdt(fdt, cpu_intc)?;
         fdt::nodes(fdt, cpu_intc, self.state.h)
     }
+}
 
-    fn external_phandle(&self) -> u32 {
-        self.inner.external_phandle()
-    }
-
+impl Snapshot for Trapless {
     fn save(&self) -> serde_json::Value {
         serde_json::json!({
             "aclint_plic": self.inner.save(),
@@ -247,17 +172,6 @@ impl InterruptArchitecture for Trapless {
         let state = self.state.restored(&saved["xtrapless"])?;
         self.inner.restore(&saved["aclint_plic"])?;
         self.state = state;
-        self.changed = u64::MAX >> (64 - self.state.harts.len());
         Ok(())
     }
-}
-
-/// A field of a register or table word.
-fn field(word: u64, mask: u64, shift: u32) -> u64 {
-    (word & mask) >> shift
-}
-
-/// Whether a set of inputs has none but those a file drives.
-fn is_vs_level(lines: u64) -> bool {
-    lines & !(1 << SSI | 1 << SEI) == 0
 }

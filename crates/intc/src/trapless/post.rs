@@ -1,49 +1,50 @@
 //! Posts: make something pending in memory first, then look for the hart that runs the vhart.
 
+use trapless_isa::port::StepKind;
 use trapless_isa::xtrapless::{htlcfg, kind, op, state};
 
 use super::file::File;
+use super::operation::Operation;
 use super::queue::Notification;
 use super::tables::{Domain, Source};
-use super::{Actor, StepKind, Trapless};
 
-impl Trapless {
+impl Operation<'_> {
     /// Makes a software interrupt pending for a vhart (DEL-1).
-    pub(super) fn post_soft(&mut self, by: Actor, domain: &Domain, vhart: u16) {
-        let Some(file) = domain.file(&self.words, vhart) else {
+    pub(super) fn post_soft(&mut self, domain: &Domain, vhart: u16) {
+        let Some(file) = domain.file(self.words, vhart) else {
             return;
         };
-        let Some(old) = file.update(&self.words, |ctl| ctl.with_soft(true)) else {
+        let Some(old) = file.update(self.words, |ctl| ctl.with_soft(true)) else {
             return;
         };
         let merged = old.soft();
-        self.step(by, domain.id, StepKind::PostSoft { vhart, merged });
-        self.deliver(by, domain, vhart, file, None);
+        self.step(domain.id, StepKind::PostSoft { vhart, merged });
+        self.deliver(domain, vhart, file, None);
     }
 
     /// EDGE, ASSERT or DEASSERT of a source of `domain`; other operations do nothing.
-    pub(super) fn drive_source(&mut self, by: Actor, domain: &Domain, operation: u64, source: u16) {
+    pub(super) fn drive_source(&mut self, domain: &Domain, operation: u64, source: u16) {
         match operation {
-            op::EDGE => self.pulse_source(by, domain, source),
-            op::ASSERT => self.raise_source(by, domain, source),
-            op::DEASSERT => self.lower_source(by, domain, source),
+            op::EDGE => self.pulse_source(domain, source),
+            op::ASSERT => self.raise_source(domain, source),
+            op::DEASSERT => self.lower_source(domain, source),
             _ => {}
         }
     }
 
-    fn pulse_source(&mut self, by: Actor, domain: &Domain, number: u16) {
-        if let Some(source) = domain.source(&self.words, number) {
-            self.post_source(by, domain, number, source);
+    fn pulse_source(&mut self, domain: &Domain, number: u16) {
+        if let Some(source) = domain.source(self.words, number) {
+            self.post_source(domain, number, source);
         }
     }
 
     /// Makes a source pending for the vhart that its entry names (DEL-2).
-    pub(super) fn post_source(&mut self, by: Actor, domain: &Domain, number: u16, source: Source) {
+    pub(super) fn post_source(&mut self, domain: &Domain, number: u16, source: Source) {
         let vhart = source.vhart;
-        let Some(file) = domain.file(&self.words, vhart) else {
+        let Some(file) = domain.file(self.words, vhart) else {
             return;
         };
-        let Some(merged) = file.set_pending(&self.words, number, true) else {
+        let Some(merged) = file.set_pending(self.words, number, true) else {
             return;
         };
         let step = StepKind::PostSource {
@@ -51,89 +52,82 @@ impl Trapless {
             source: number,
             merged,
         };
-        self.step(by, domain.id, step);
+        self.step(domain.id, step);
         let posted = Some((number, source.priority));
-        self.deliver(by, domain, vhart, file, posted);
+        self.deliver(domain, vhart, file, posted);
     }
 
-    fn raise_source(&mut self, by: Actor, domain: &Domain, number: u16) {
-        let Some(source) = domain.source(&self.words, number) else {
+    fn raise_source(&mut self, domain: &Domain, number: u16) {
+        let Some(source) = domain.source(self.words, number) else {
             return;
         };
-        if domain.set_line(&self.words, number, true) == Some(false) {
-            self.post_source(by, domain, number, source);
+        if domain.set_line(self.words, number, true) == Some(false) {
+            self.post_source(domain, number, source);
         }
     }
 
-    fn lower_source(&mut self, by: Actor, domain: &Domain, number: u16) {
-        let Some(source) = domain.source(&self.words, number) else {
+    fn lower_source(&mut self, domain: &Domain, number: u16) {
+        let Some(source) = domain.source(self.words, number) else {
             return;
         };
-        domain.set_line(&self.words, number, false);
-        let file = domain.file(&self.words, source.vhart);
+        domain.set_line(self.words, number, false);
+        let file = domain.file(self.words, source.vhart);
         // An edge that came stays, whatever its line does afterwards.
         if let Some(file) = file.filter(|_| source.level) {
-            if file.set_pending(&self.words, number, false) == Some(true) {
-                if let Some(hart) = self.lookup(by, domain.id, source.vhart) {
+            if file.set_pending(self.words, number, false) == Some(true) {
+                if let Some(hart) = self.lookup(domain.id, source.vhart) {
                     self.poke(hart);
                 }
             }
         }
-        self.step(by, domain.id, StepKind::Lowered { source: number });
+        self.step(domain.id, StepKind::Lowered { source: number });
     }
 
     /// As if what is pending for a vhart had just been posted, if that can be delivered (DEL-12). A
     /// hart that runs the vhart looks at the file in any case.
-    pub(super) fn evaluate(&mut self, by: Actor, domain: &Domain, vhart: u16) {
-        let Some(file) = domain.file(&self.words, vhart) else {
+    pub(super) fn evaluate(&mut self, domain: &Domain, vhart: u16) {
+        let Some(file) = domain.file(self.words, vhart) else {
             return;
         };
-        if let Some(on) = self.lookup(by, domain.id, vhart) {
-            self.hit(by, domain, vhart, on);
-        } else if file.lines(&self.words, domain) != 0 {
-            self.miss(by, domain, vhart, file, true);
+        if let Some(on) = self.lookup(domain.id, vhart) {
+            self.hit(domain, vhart, on);
+        } else if file.lines(self.words, domain) != 0 {
+            self.miss(domain, vhart, file, true);
         }
     }
 
     /// Lookup after a post, and what follows. `posted`: source and its priority, `None` for a
     /// software interrupt (DEL-8).
-    fn deliver(
-        &mut self,
-        by: Actor,
-        domain: &Domain,
-        vhart: u16,
-        file: File,
-        posted: Option<(u16, u8)>,
-    ) {
-        if let Some(on) = self.lookup(by, domain.id, vhart) {
-            self.hit(by, domain, vhart, on);
+    fn deliver(&mut self, domain: &Domain, vhart: u16, file: File, posted: Option<(u16, u8)>) {
+        if let Some(on) = self.lookup(domain.id, vhart) {
+            self.hit(domain, vhart, on);
             return;
         }
-        let words = &self.words;
+        let words = self.words;
         let deliverable = posted.is_none_or(|(source, priority)| {
             file.enabled(words, source) == Some(true)
                 && file.threshold(words).is_some_and(|floor| priority > floor)
         });
-        self.miss(by, domain, vhart, file, deliverable);
+        self.miss(domain, vhart, file, deliverable);
     }
 
-    fn hit(&mut self, by: Actor, domain: &Domain, vhart: u16, on: usize) {
+    fn hit(&mut self, domain: &Domain, vhart: u16, on: usize) {
         self.poke(on);
-        self.step(by, domain.id, StepKind::Hit { vhart, on });
+        self.step(domain.id, StepKind::Hit { vhart, on });
     }
 
-    fn miss(&mut self, by: Actor, domain: &Domain, vhart: u16, file: File, deliverable: bool) {
-        let notified = deliverable && self.notify(by, domain, vhart, file);
+    fn miss(&mut self, domain: &Domain, vhart: u16, file: File, deliverable: bool) {
+        let notified = deliverable && self.notify(domain, vhart, file);
         if !notified {
-            self.step(by, domain.id, StepKind::Silent { vhart });
+            self.step(domain.id, StepKind::Silent { vhart });
         }
     }
 
     /// Queues a notification for a vhart that no hart runs, unless one is outstanding or its state
     /// wants none (DEL-9 to DEL-11); `false` if nobody is told.
-    fn notify(&mut self, by: Actor, domain: &Domain, vhart: u16, file: File) -> bool {
+    fn notify(&mut self, domain: &Domain, vhart: u16, file: File) -> bool {
         let wanted = |state| matches!(state, state::HALTED | state::PREEMPTED);
-        let old = file.update(&self.words, |ctl| {
+        let old = file.update(self.words, |ctl| {
             if wanted(ctl.state()) {
                 ctl.with_on(true)
             } else {
@@ -146,15 +140,15 @@ impl Trapless {
         let (kind, preferred) = if old.state() == state::HALTED {
             (kind::WAKE, old.hart())
         } else {
-            (kind::YIELD, by.hart)
+            (kind::YIELD, self.by.hart)
         };
-        let to = if self.state.harts[by.hart].config & htlcfg::ANY == 0 {
+        let to = if self.state.harts[self.by.hart].config & htlcfg::ANY == 0 {
             self.queue_near(preferred)
         } else {
             self.next_queue()
         };
         let Some(to) = to else {
-            file.update(&self.words, |ctl| ctl.with_on(false));
+            file.update(self.words, |ctl| ctl.with_on(false));
             return false;
         };
         let notification = Notification {
@@ -162,17 +156,17 @@ impl Trapless {
             domain: domain.id,
             id: vhart,
         };
-        self.enqueue(by, to, vhart, notification);
+        self.enqueue(to, vhart, notification);
         true
     }
 
     /// Tells the host that a vhart completed a RESAMPLE source (EXT-7).
-    pub(super) fn notify_resample(&mut self, by: Actor, domain: &Domain, vhart: u16, source: u16) {
-        if domain.set_resample(&self.words, source, true) != Some(false) {
+    pub(super) fn notify_resample(&mut self, domain: &Domain, vhart: u16, source: u16) {
+        if domain.set_resample(self.words, source, true) != Some(false) {
             return;
         }
-        let Some(to) = self.queue_near(by.hart) else {
-            domain.set_resample(&self.words, source, false);
+        let Some(to) = self.queue_near(self.by.hart) else {
+            domain.set_resample(self.words, source, false);
             return;
         };
         let notification = Notification {
@@ -180,12 +174,12 @@ impl Trapless {
             domain: domain.id,
             id: source,
         };
-        self.enqueue(by, to, vhart, notification);
+        self.enqueue(to, vhart, notification);
     }
 
-    fn enqueue(&mut self, by: Actor, to: usize, vhart: u16, notification: Notification) {
+    fn enqueue(&mut self, to: usize, vhart: u16, notification: Notification) {
         let queue = &mut self.state.harts[to].queue;
-        let step = if queue.push(&self.words, notification) {
+        let step = if queue.push(self.words, notification) {
             StepKind::Notified {
                 vhart,
                 to,
@@ -194,8 +188,8 @@ impl Trapless {
         } else {
             StepKind::Overflow { on: to }
         };
-        self.changed |= 1 << to;
-        self.step(by, notification.domain, step);
+        self.effects.change(to);
+        self.step(notification.domain, step);
     }
 
     /// `preferred` if its queue takes notifications, else the lowest hart whose queue does.

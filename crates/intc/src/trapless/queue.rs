@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use trapless_isa::xtrapless::{hnotify, hnqbase};
 
-use super::field;
+use super::layout::field;
 use super::words::Words;
 
 /// Most entries as a power of two.

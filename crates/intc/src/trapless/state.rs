@@ -12,8 +12,6 @@ pub(super) struct State {
     pub harts: Vec<Hart>,
     /// Hart whose turn it is with `htlcfg.ANY`.
     pub next: usize,
-    /// Harts that run another vhart since the machine last asked; bit per hart.
-    pub switched: u64,
 }
 
 impl State {
@@ -22,7 +20,6 @@ impl State {
             h,
             harts: vec![Hart::default(); harts],
             next: 0,
-            switched: 0,
         }
     }
 

@@ -2,8 +2,8 @@
 
 use trapless_isa::xtrapless::{domain, hvtablebase, limits, source, vhart};
 
-use super::field;
 use super::file::File;
+use super::layout::field;
 use super::words::Words;
 
 /// Where the outstanding resamples begin behind the line levels, in bytes.

@@ -2,12 +2,14 @@
 
 use std::cell::Cell;
 
-use crate::Memory;
+use crate::architecture::Memory;
 
 /// Physical memory as the controller sees it; without a machine around it there is none.
 #[derive(Default)]
 pub(super) struct Words {
     memory: Option<Box<dyn Memory>>,
+    /// Hart that causes the accesses.
+    hart: usize,
     touched: Cell<u16>,
     failed: Cell<bool>,
 }
@@ -19,21 +21,19 @@ impl Words {
 
     /// The accesses that follow are caused by `hart`.
     pub fn act_for(&mut self, hart: usize) {
-        if let Some(memory) = &mut self.memory {
-            memory.act_for(hart);
-        }
+        self.hart = hart;
     }
 
     /// The word at `base + offset`; `None` where the hart must not read.
     pub fn load(&self, base: u64, offset: u64) -> Option<u64> {
         self.touch();
-        self.noted(|memory| memory.load(address(base, offset)?))
+        self.noted(|memory| memory.load(self.hart, address(base, offset)?))
     }
 
     /// Stores a word; `None` where the hart must not write.
     pub fn store(&self, base: u64, offset: u64, value: u64) -> Option<()> {
         self.touch();
-        self.noted(|memory| memory.store(address(base, offset)?, value))
+        self.noted(|memory| memory.store(self.hart, address(base, offset)?, value))
     }
 
     /// Replaces the word at `base + offset` by `new` of it in one atomic operation and returns the
@@ -42,10 +42,10 @@ impl Words {
         self.touch();
         self.noted(|memory| {
             let addr = address(base, offset)?;
-            let old = memory.load(addr)?;
+            let old = memory.load(self.hart, addr)?;
             let value = new(old);
             if value != old {
-                memory.store(addr, value)?;
+                memory.store(self.hart, addr, value)?;
             }
             Some(old)
         })

@@ -10,8 +10,8 @@ use trapless_isa::inst::{CostClass, Format, Inst};
 use trapless_ledger::event::{Event, Sink};
 
 use super::csr::{CsrAccess, Shadow};
-use super::{LogFile, start};
-use crate::Shared;
+use super::file::{LogFile, start};
+use crate::shared::Shared;
 
 /// An instruction between `before` and `after`.
 struct Pending {

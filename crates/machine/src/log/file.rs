@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::Error;
+use crate::error::Error;
 
 /// Bytes collected before a write: an `exec` log has gigabytes.
 const BUFFER: usize = 1 << 20;
@@ -82,4 +82,9 @@ impl Write for LogFile {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// Start of a line: time and hart.
+pub(super) fn start(time: u64, hart: usize) -> String {
+    format!("{time:>14} {hart:>2}")
 }

@@ -1,13 +1,12 @@
-//! `intc` lines: an interrupt architecture that tells what happens to it.
+//! `intc` lines: what happens to the interrupt architecture.
 
 use trapless_intc::{
-    CsrAccess, CsrFault, CsrOp, FileAccess, FileRegister, InterruptArchitecture, Lines, Memory,
-    NoFile, NoRegister, VirtualStep, Window,
+    CsrAccess, CsrFault, CsrOp, FileAccess, FileRegister, Lines, MmioAccess, NoFile, Window,
 };
-use trapless_isa::{Mode, csr};
-use vm_fdt::FdtWriter;
+use trapless_isa::csr;
 
-use super::{LogFile, start};
+use super::file::{LogFile, start};
+use crate::interrupts::Call;
 
 /// `mip` bits by name.
 const BITS: [&str; 14] = [
@@ -20,18 +19,13 @@ const BITS: [&str; 14] = [
 struct Seen {
     level: u64,
     hgeip: u64,
-    /// Time of a change made by somebody else, which shows at the next question.
-    changed_at: u64,
 }
 
-/// The architecture `inner` with a log.
-pub(super) struct Logged {
-    inner: Box<dyn InterruptArchitecture>,
+/// Writes the lines.
+pub(super) struct IntcLog {
     windows: Vec<Window>,
     file: LogFile,
     seen: Vec<Seen>,
-    /// Time of the last access or edge.
-    now: u64,
 }
 
 fn operation(op: CsrOp) -> String {
@@ -44,134 +38,67 @@ fn operation(op: CsrOp) -> String {
     }
 }
 
-impl Logged {
-    pub fn new(inner: Box<dyn InterruptArchitecture>, file: LogFile) -> Self {
+impl IntcLog {
+    /// A log of an architecture with these windows.
+    pub fn new(windows: Vec<Window>, file: LogFile) -> Self {
         Self {
-            windows: inner.windows(),
-            inner,
+            windows,
             file,
             seen: Vec::new(),
-            now: 0,
         }
     }
 
-    fn seen(&mut self, hart: usize) -> &mut Seen {
-        if self.seen.len() <= hart {
-            self.seen.resize(hart + 1, Seen::default());
+    /// Writes what a call tells.
+    pub fn write(&mut self, call: &Call<'_>) {
+        match call {
+            Call::Load(access, result) => {
+                let value = match result {
+                    Ok(value) => format!("value={value:#x}"),
+                    Err(_) => "fault".into(),
+                };
+                self.mmio(access, "load ", &value);
+            }
+            Call::Store(access, value, result) => {
+                let fault = if result.is_err() { " fault" } else { "" };
+                self.mmio(access, "store", &format!("value={value:#x}{fault}"));
+            }
+            Call::Csr(access, result) => self.csr(access, *result),
+            Call::File(access, result) => self.interrupt_file(access, *result),
+            Call::Source { now, source, level } => {
+                let level = if *level { "high" } else { "low" };
+                self.file
+                    .line(format_args!("{now:>14}  - intc   wire  {source} {level}"));
+            }
+            Call::Lines { hart, now, lines } => self.lines(*hart, *now, lines),
         }
-        &mut self.seen[hart]
     }
 
-    fn access(&self, hart: usize, now: u64, verb: &str, addr: u64, size: u8, value: &str) {
-        let inside = |w: &&Window| addr.wrapping_sub(w.base) < w.len;
-        let window = self.windows.iter().find(inside);
-        let (name, offset) = window.map_or(("?", addr), |w| (w.name, addr - w.base));
-        let start = start(now, hart);
+    fn mmio(&self, access: &MmioAccess, verb: &str, value: &str) {
+        let (addr, size) = (access.addr, access.size);
+        let place = |window: &Window| Some((window.name, window.offset(addr)?));
+        let (name, offset) = self.windows.iter().find_map(place).unwrap_or(("?", addr));
+        let start = start(access.now, access.hart);
         self.file.line(format_args!(
             "{start} intc   {verb} {name}+{offset:#x} addr={addr:#x} size={size} {value}"
         ));
     }
 
-    fn changes(&mut self, hart: usize, now: u64, lines: &Lines) {
-        let file = self.file.clone();
-        let seen = self.seen(hart);
-        let now = now.max(std::mem::take(&mut seen.changed_at));
-        let (edges, hgeip) = (seen.level ^ lines.level, seen.hgeip);
-        seen.level = lines.level;
-        seen.hgeip = lines.hgeip;
-        if edges == 0 && lines.pulse == 0 && hgeip == lines.hgeip {
-            return;
-        }
-        let start = start(now, hart);
-        for bit in 0..64 {
-            let name = || BITS.get(bit).map_or(bit.to_string(), |name| (*name).into());
-            if edges >> bit & 1 != 0 {
-                let level = if lines.level >> bit & 1 != 0 {
-                    "high"
-                } else {
-                    "low"
-                };
-                file.line(format_args!("{start} intc   line  {} {level}", name()));
-            }
-            if lines.pulse >> bit & 1 != 0 {
-                file.line(format_args!("{start} intc   line  {} pulse", name()));
-            }
-        }
-        if hgeip != lines.hgeip {
-            let new = lines.hgeip;
-            file.line(format_args!(
-                "{start} intc   line  hgeip {hgeip:#x} -> {new:#x}"
-            ));
-        }
-    }
-}
-
-impl InterruptArchitecture for Logged {
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
-    fn windows(&self) -> Vec<Window> {
-        self.inner.windows()
-    }
-
-    fn load(&mut self, hart: usize, now: u64, addr: u64, size: u8) -> Result<u64, NoRegister> {
-        self.now = now;
-        let result = self.inner.load(hart, now, addr, size);
-        let value = match &result {
-            Ok(value) => format!("value={value:#x}"),
-            Err(NoRegister) => "fault".into(),
-        };
-        self.access(hart, now, "load ", addr, size, &value);
-        result
-    }
-
-    fn store(
-        &mut self,
-        hart: usize,
-        now: u64,
-        addr: u64,
-        size: u8,
-        value: u64,
-    ) -> Result<(), NoRegister> {
-        self.now = now;
-        let result = self.inner.store(hart, now, addr, size, value);
-        let fault = if result.is_err() { " fault" } else { "" };
-        let value = format!("value={value:#x}{fault}");
-        self.access(hart, now, "store", addr, size, &value);
-        result
-    }
-
-    fn csr(&mut self, access: &CsrAccess) -> Result<u64, CsrFault> {
-        self.now = access.now;
-        let result = self.inner.csr(access);
-        let op = operation(access.op);
-        let value = match &result {
+    fn csr(&self, access: &CsrAccess, result: Result<u64, CsrFault>) {
+        let value = match result {
             Ok(value) => format!("value={value:#x}"),
             Err(CsrFault::Illegal) => "illegal".into(),
             Err(CsrFault::Virtual) => "virtual".into(),
         };
         let start = start(access.now, access.hart);
-        let name = csr::name(access.csr);
+        let (name, op) = (csr::name(access.csr), operation(access.op));
         self.file.line(format_args!(
             "{start} intc   csr   {} {name} {op} {value}",
             access.mode
         ));
-        result
     }
 
-    fn guest_files(&self) -> Option<u8> {
-        self.inner.guest_files()
-    }
-
-    fn interrupt_cells(&self, source: u32) -> Vec<u32> {
-        self.inner.interrupt_cells(source)
-    }
-
-    fn interrupt_file(&mut self, access: &FileAccess) -> Result<u64, NoFile> {
-        self.now = access.now;
-        let result = self.inner.interrupt_file(access);
-        let value = match &result {
+    fn interrupt_file(&self, access: &FileAccess, result: Result<u64, NoFile>) {
+        let value = match result {
             Ok(value) => format!("value={value:#x}"),
             Err(NoFile) => "none".into(),
         };
@@ -185,93 +112,41 @@ impl InterruptArchitecture for Logged {
             "{start} intc   file  {:?} {register} {op} {value}",
             access.file
         ));
-        result
     }
 
-    fn has_csr(&self, csr: u16) -> bool {
-        self.inner.has_csr(csr)
-    }
-
-    fn attach_memory(&mut self, memory: Box<dyn Memory>) {
-        self.inner.attach_memory(memory);
-    }
-
-    fn supervisor_interrupts(&self) -> u64 {
-        self.inner.supervisor_interrupts()
-    }
-
-    fn custom_csrs(&self) -> bool {
-        self.inner.custom_csrs()
-    }
-
-    fn isa_extensions(&self) -> &'static [&'static str] {
-        self.inner.isa_extensions()
-    }
-
-    fn take_switched(&mut self) -> u64 {
-        self.inner.take_switched()
-    }
-
-    fn record_steps(&mut self, on: bool) {
-        self.inner.record_steps(on);
-    }
-
-    fn take_steps(&mut self) -> Vec<VirtualStep> {
-        self.inner.take_steps()
-    }
-
-    fn set_source(&mut self, now: u64, source: u32, level: bool) {
-        self.now = now;
-        let level_name = if level { "high" } else { "low" };
-        self.file.line(format_args!(
-            "{now:>14}  - intc   wire  {source} {level_name}"
-        ));
-        self.inner.set_source(now, source, level);
-    }
-
-    fn lines(&mut self, hart: usize, now: u64) -> Lines {
-        let lines = self.inner.lines(hart, now);
-        self.changes(hart, now, &lines);
-        lines
-    }
-
-    fn take_changed(&mut self) -> u64 {
-        let changed = self.inner.take_changed();
-        let mut rest = changed;
-        while rest != 0 {
-            let hart = rest.trailing_zeros() as usize;
-            rest &= rest - 1;
-            let now = self.now;
-            self.seen(hart).changed_at = now;
+    /// Writes what changed in the lines of `hart` since they were last seen.
+    fn lines(&mut self, hart: usize, now: u64, lines: &Lines) {
+        if self.seen.len() <= hart {
+            self.seen.resize(hart + 1, Seen::default());
         }
-        changed
-    }
-
-    fn wants_mode_changes(&self) -> bool {
-        self.inner.wants_mode_changes()
-    }
-
-    fn mode_changed(&mut self, hart: usize, now: u64, mode: Mode, vmid: u16) {
-        self.now = now;
+        let new = Seen {
+            level: lines.level,
+            hgeip: lines.hgeip,
+        };
+        let old = std::mem::replace(&mut self.seen[hart], new);
+        let edges = old.level ^ new.level;
+        if edges == 0 && lines.pulse == 0 && old.hgeip == new.hgeip {
+            return;
+        }
         let start = start(now, hart);
-        self.file
-            .line(format_args!("{start} intc   mode  {mode} vmid={vmid}"));
-        self.inner.mode_changed(hart, now, mode, vmid);
-    }
-
-    fn fdt(&self, fdt: &mut FdtWriter, cpu_intc: &[u32]) -> Result<(), vm_fdt::Error> {
-        self.inner.fdt(fdt, cpu_intc)
-    }
-
-    fn external_phandle(&self) -> u32 {
-        self.inner.external_phandle()
-    }
-
-    fn save(&self) -> serde_json::Value {
-        self.inner.save()
-    }
-
-    fn restore(&mut self, state: &serde_json::Value) -> Result<(), String> {
-        self.inner.restore(state)
+        for bit in 0..64 {
+            let name = || BITS.get(bit).map_or(bit.to_string(), |name| (*name).into());
+            let set = |mask: u64| mask >> bit & 1 != 0;
+            if set(edges) {
+                let level = if set(new.level) { "high" } else { "low" };
+                self.file
+                    .line(format_args!("{start} intc   line  {} {level}", name()));
+            }
+            if set(lines.pulse) {
+                self.file
+                    .line(format_args!("{start} intc   line  {} pulse", name()));
+            }
+        }
+        if old.hgeip != new.hgeip {
+            self.file.line(format_args!(
+                "{start} intc   line  hgeip {:#x} -> {:#x}",
+                old.hgeip, new.hgeip
+            ));
+        }
     }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //! harts ── Observer ──> exec, csr lines ─┐
 //!   └───── Sink ──────> (marks traps)    ├──> LogFile, one line per event
-//! architecture ── decorator ─> intc lines┤
+//! architecture ── watcher ──> intc lines ┤
 //! harts ── Sink ── trap lines ───────────┘    written by whoever gets LogFile, see `Log::writer`
 //! ```
 //!
@@ -33,8 +33,11 @@ use trapless_hart::Observer;
 
 pub use file::LogFile;
 
-use crate::{Error, Machine, Shared};
+use crate::error::Error;
+use crate::machine::Machine;
+use crate::shared::Shared;
 use exec::{HartLog, HartSink, Watcher};
+use intc::IntcLog;
 
 /// What to log, and where: `exec,trap,csr,intc:FILE`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -127,7 +130,10 @@ impl Log {
         }
         if self.options.intc {
             let file = self.file.clone();
-            machine.wrap_interrupts(|inner| Box::new(intc::Logged::new(inner, file)));
+            let interrupts = &mut machine.bus.interrupts;
+            let windows = interrupts.architecture().describe().windows;
+            let mut log = IntcLog::new(windows, file);
+            interrupts.watch(Box::new(move |call| log.write(call)));
         }
     }
 
@@ -152,11 +158,6 @@ impl Log {
     pub fn finish(self) -> Result<(), Error> {
         self.file.finish()
     }
-}
-
-/// Start of a line: time and hart.
-fn start(time: u64, hart: usize) -> String {
-    format!("{time:>14} {hart:>2}")
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use trapless_intc::trapless::{Config, Trapless};
-use trapless_intc::{CsrAccess, CsrOp, InterruptArchitecture, Memory, aclint_plic};
+use trapless_intc::{CsrAccess, CsrOp, Effects, InterruptArchitecture, Memory, aclint_plic};
 use trapless_isa::Mode;
 use trapless_isa::csr::VSIP;
 use trapless_isa::xtrapless::{
@@ -24,12 +24,12 @@ const QUEUES: u64 = RAM + 0x4000;
 struct Ram(Arc<Mutex<Vec<u64>>>);
 
 impl Memory for Ram {
-    fn load(&self, addr: u64) -> Option<u64> {
+    fn load(&self, _hart: usize, addr: u64) -> Option<u64> {
         let index = addr.checked_sub(RAM)? / 8;
         self.0.lock().unwrap().get(index as usize).copied()
     }
 
-    fn store(&self, addr: u64, value: u64) -> Option<()> {
+    fn store(&self, _hart: usize, addr: u64, value: u64) -> Option<()> {
         let index = addr.checked_sub(RAM)? / 8;
         *self.0.lock().unwrap().get_mut(index as usize)? = value;
         Some(())
@@ -56,7 +56,7 @@ fn file_of(v: u8) -> u64 {
 impl Controller {
     pub fn new(harts: u8, vcpus: u8, queue: u8) -> Self {
         let ram = Ram(Arc::new(Mutex::new(vec![0; 0x8000 / 8])));
-        let set = |addr, value| ram.store(addr, value).unwrap();
+        let set = |addr, value| ram.store(0, addr, value).unwrap();
         let entry = RAM + DOMAIN * domain::SIZE;
         let sources = u64::from(vcpus) << domain::CONFIG_SOURCES_SHIFT;
         set(
@@ -111,7 +111,10 @@ impl Controller {
             now: 0,
             op,
         };
-        self.intc.csr(&access).expect("the access is allowed")
+        let mut effects = Effects::default();
+        self.intc
+            .csr(&access, &mut effects)
+            .expect("the access is allowed")
     }
 
     fn hs(&mut self, hart: u8, csr: u16, value: u64) {
@@ -195,17 +198,17 @@ impl Controller {
     /// The host's handler: no notification is outstanding, and none wanted until the next attach.
     pub fn clear_on(&mut self, v: u8) {
         let addr = file_of(v) + file::CTL;
-        let mut ctl = self.ram.load(addr).unwrap() & !file::CTL_ON;
+        let mut ctl = self.ram.load(0, addr).unwrap() & !file::CTL_ON;
         if (ctl & file::CTL_STATE) >> file::CTL_STATE_SHIFT != state::LOADED {
             ctl = ctl & !file::CTL_STATE | state::STOPPED << file::CTL_STATE_SHIFT;
         }
-        self.ram.store(addr, ctl).unwrap();
+        self.ram.store(0, addr, ctl).unwrap();
     }
 
     /// Everything that both sides know must be the same.
     pub fn compare(&mut self, s: &State, after: Action) {
         for (v, vcpu) in (0u8..).zip(&s.vcpus).filter(|&(v, _)| s_has(&self.ram, v)) {
-            let word = |offset| self.ram.load(file_of(v) + offset).unwrap();
+            let word = |offset| self.ram.load(0, file_of(v) + offset).unwrap();
             let bit = 1 << source_of(v);
             let ctl = word(file::CTL);
             let seen = (
@@ -274,7 +277,7 @@ impl Controller {
 }
 
 fn s_has(ram: &Ram, v: u8) -> bool {
-    ram.load(VHART_TABLE + u64::from(v) * vhart::SIZE)
+    ram.load(0, VHART_TABLE + u64::from(v) * vhart::SIZE)
         .is_some_and(|entry| entry != 0)
 }
 

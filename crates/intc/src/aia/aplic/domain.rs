@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::source::{Mode, Source};
-use super::{Message, SOURCES};
+use super::message::{Addresses, Message};
+use super::source::{Mode, SOURCES, Source};
 
 /// IPRIOLEN, as on QEMU's `virt`.
 const PRIORITY: u32 = 7;
@@ -19,11 +19,6 @@ const HART: u32 = 0x3FFF << HART_SHIFT;
 const GUEST_SHIFT: u32 = 12;
 const GUEST: u32 = 0x3F << GUEST_SHIFT;
 const IDENTITY: u32 = 0x7FF;
-
-/// `mmsiaddrcfgh.L` and all its fields; `smsiaddrcfgh` has LHXS and the base only.
-const LOCK: u32 = 1 << 31;
-const MACHINE_HIGH: u32 = 0x9F77_FFFF;
-const SUPERVISOR_HIGH: u32 = 0x0070_0FFF;
 
 /// How interrupts leave a domain; `domaincfg.DM` is read-only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -42,43 +37,9 @@ struct Idc {
     threshold: u32,
 }
 
-/// Where messages go: `mmsiaddrcfg`, `mmsiaddrcfgh`, `smsiaddrcfg`, `smsiaddrcfgh`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Addresses([u32; 4]);
-
-impl Addresses {
-    fn write(&mut self, index: usize, value: u32) {
-        if self.0[1] & LOCK == 0 {
-            self.0[index] = match index {
-                1 => value & MACHINE_HIGH,
-                3 => value & SUPERVISOR_HIGH,
-                _ => value,
-            };
-        }
-    }
-
-    /// Address of a message (section "Addresses and data for outgoing MSIs").
-    pub fn of(&self, message: &Message, machine: bool) -> u64 {
-        let [machine_low, machine_high, supervisor_low, supervisor_high] = self.0;
-        let (low, high) = if machine {
-            (machine_low, machine_high)
-        } else {
-            (supervisor_low, supervisor_high)
-        };
-        let field = |word: u32, shift: u32, bits: u32| u64::from(word >> shift & ((1 << bits) - 1));
-        let (group_width, width) = (field(machine_high, 16, 3), field(machine_high, 12, 4));
-        let (group_shift, shift) = (field(machine_high, 24, 5), field(high, 20, 3));
-        let index = u64::from(message.hart);
-        let group = index >> width & ((1 << group_width) - 1);
-        let hart = index & ((1 << width) - 1);
-        let base = field(high, 0, 12) << 32 | u64::from(low);
-        (base | group << (group_shift + 12) | hart << shift | u64::from(message.guest)) << 12
-    }
-}
-
 /// What follows from an access to a domain.
 #[derive(Default)]
-pub(super) struct Effects {
+pub(super) struct Outcome {
     /// Messages to send.
     pub messages: Vec<Message>,
     /// A source was given to the child domain (true) or taken from it.
@@ -204,7 +165,7 @@ impl Domain {
                 READ_ONLY | ie | dm
             }
             Register::Source(number) => self.sources[number].mode.encode(),
-            Register::Address(index) => self.addresses.0[index],
+            Register::Address(index) => self.addresses.read(index),
             Register::Array(bits, word) => self.load_bits(bits, word, wires),
             Register::Extempore => self.extempore,
             Register::Target(number) => self.sources[number].target,
@@ -233,13 +194,13 @@ impl Domain {
     }
 
     /// Stores to a register.
-    pub fn store(&mut self, offset: u64, value: u32, wires: &[bool]) -> Effects {
-        let mut effects = Effects::default();
+    pub fn store(&mut self, offset: u64, value: u32, wires: &[bool]) -> Outcome {
+        let mut outcome = Outcome::default();
         match self.decode(offset) {
             Register::Config => {
                 self.enabled = value & IE != 0;
                 for number in 1..self.sources.len() {
-                    effects.messages.extend(self.forward(number));
+                    outcome.messages.extend(self.forward(number));
                 }
             }
             Register::Source(number) => {
@@ -249,27 +210,27 @@ impl Domain {
                     let after = self.sources[number].mode;
                     if (before == Mode::Delegated) != (after == Mode::Delegated) {
                         let given = after == Mode::Delegated;
-                        effects.delegated.push((number as u32, given));
+                        outcome.delegated.push((number as u32, given));
                     }
-                    effects.messages.extend(self.forward(number));
+                    outcome.messages.extend(self.forward(number));
                 }
             }
             Register::Address(index) => self.addresses.write(index, value),
             Register::Array(bits, word) => {
                 for bit in (0..32).filter(|bit| value >> bit & 1 != 0) {
-                    effects
+                    outcome
                         .messages
                         .extend(self.change(bits, word * 32 + bit, wires));
                 }
             }
-            Register::ByNumber(bits) => effects.messages.extend(self.change(bits, value, wires)),
+            Register::ByNumber(bits) => outcome.messages.extend(self.change(bits, value, wires)),
             Register::ByNumberBigEndian => {
                 let change = self.change(Bits::SetPending, value.swap_bytes(), wires);
-                effects.messages.extend(change);
+                outcome.messages.extend(change);
             }
             Register::Extempore => {
                 self.extempore = value & (HART | IDENTITY);
-                effects.messages.push(Message {
+                outcome.messages.push(Message {
                     hart: value >> HART_SHIFT,
                     guest: 0,
                     identity: value & IDENTITY,
@@ -279,7 +240,7 @@ impl Domain {
             Register::Target(number) => {
                 if self.sources[number].mode.active() {
                     self.sources[number].target = self.target(value);
-                    effects.messages.extend(self.forward(number));
+                    outcome.messages.extend(self.forward(number));
                 }
             }
             Register::Delivery(hart) => self.idcs[hart].delivery = value & 1 != 0,
@@ -287,7 +248,7 @@ impl Domain {
             Register::Threshold(hart) => self.idcs[hart].threshold = value & PRIORITY,
             Register::Top(_) | Register::Claim(_) | Register::Nothing => {}
         }
-        effects
+        outcome
     }
 
     /// What `target` holds after `value` was written.

@@ -10,31 +10,26 @@
 //! where it leaves one are in `docs/aia.md`.
 
 mod domain;
+mod message;
 mod source;
 
 use serde::{Deserialize, Serialize};
 
-use crate::NoRegister;
+use crate::mmio::{NoRegister, Window, check_access};
 pub use domain::Delivery;
-use domain::{Domain, Effects};
+use domain::{Domain, Outcome};
+pub use message::Message;
+pub use source::SOURCES;
 
-/// Highest source number, as on QEMU's `virt`.
-pub const SOURCES: u32 = 96;
+/// Control region of the machine-level domain.
+pub const APLIC_MACHINE_BASE: u64 = 0xC00_0000;
+/// Control region of the supervisor-level domain.
+pub const APLIC_SUPERVISOR_BASE: u64 = 0xD00_0000;
 /// Length of the control region of a domain.
 pub const LEN: u64 = 0x8000;
 
-/// A message that a domain sends.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Message {
-    /// Hart index, as programmed: any 14-bit number.
-    pub hart: u32,
-    /// Guest index, 0 for none.
-    pub guest: u32,
-    /// Interrupt identity, the data of the message.
-    pub identity: u32,
-    /// Source that caused it; 0 for `genmsi`.
-    pub source: u32,
-}
+pub(super) const APLIC_MACHINE: Window = Window::new("aplic-m", APLIC_MACHINE_BASE, LEN);
+pub(super) const APLIC_SUPERVISOR: Window = Window::new("aplic-s", APLIC_SUPERVISOR_BASE, LEN);
 
 /// A domain of an [`Aplic`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,7 +68,7 @@ impl Aplic {
     /// # Errors
     /// [`NoRegister`] unless the access has four bytes and is aligned.
     pub fn load(&mut self, level: Level, offset: u64, size: u8) -> Result<u32, NoRegister> {
-        check(offset, size)?;
+        check_access(offset, size, 4)?;
         Ok(match level {
             Level::Machine => self.machine.load(offset, &self.wires),
             Level::Supervisor => self.supervisor.load(offset, &self.wires),
@@ -91,12 +86,12 @@ impl Aplic {
         size: u8,
         value: u32,
     ) -> Result<Vec<Addressed>, NoRegister> {
-        check(offset, size)?;
+        check_access(offset, size, 4)?;
         let domain = match level {
             Level::Machine => &mut self.machine,
             Level::Supervisor => &mut self.supervisor,
         };
-        let Effects {
+        let Outcome {
             messages,
             delegated,
         } = domain.store(offset, value, &self.wires);
@@ -142,13 +137,5 @@ impl Aplic {
         self.machine.fits(&saved.machine)
             && self.supervisor.fits(&saved.supervisor)
             && saved.wires.len() == self.wires.len()
-    }
-}
-
-fn check(offset: u64, size: u8) -> Result<(), NoRegister> {
-    if size == 4 && offset % 4 == 0 {
-        Ok(())
-    } else {
-        Err(NoRegister)
     }
 }

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Highest source number, as on QEMU's `virt`.
+pub const SOURCES: u32 = 96;
 /// How a source's wire makes it pending: field SM of `sourcecfg` (section "Source configurations").
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(super) enum Mode {

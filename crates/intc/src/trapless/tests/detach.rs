@@ -3,8 +3,8 @@
 use trapless_isa::xtrapless::{csr, file, hifmap, htlcfg, kind, op, state};
 
 use super::world::*;
+use crate::StepKind;
 use crate::trapless::tests::world::World;
-use crate::{InterruptArchitecture, StepKind};
 
 #[test]
 fn detach_leaves_the_state_of_the_operand_and_keeps_soft() {
@@ -24,11 +24,11 @@ fn detach_leaves_the_state_of_the_operand_and_keeps_soft() {
             for hart in [0, 2] {
                 w.hs(hart, csr::HNQBASE, 0);
             }
-            w.intc.take_switched();
+            w.take_switched();
             w.detach(1, written);
             assert_eq!(w.ctl(1, 2), ctl(want, 1, soft | file::CTL_ON));
             assert_eq!(w.level(1), 0);
-            assert_eq!(w.intc.take_switched(), 1 << 1);
+            assert_eq!(w.take_switched(), 1 << 1);
         }
     }
 }
@@ -85,13 +85,13 @@ fn halted_with_nothing_deliverable_wakes_nobody() {
     w.generate(0, op::EDGE, 1, 3);
     w.generate(0, op::EDGE, 1, 4);
     assert_eq!(w.level(0), 0);
-    w.intc.take_steps();
+    w.take_steps();
     let mut memory = |state| {
         w.attach(0, 1, 0);
         w.detach(0, state);
         assert_eq!(w.ctl(1, 0), ctl(state, 0, 0));
         assert_eq!(w.level(0), 0);
-        let steps = w.intc.take_steps();
+        let steps = w.take_steps();
         assert_eq!(steps.len(), 2);
         steps[1].memory
     };
@@ -105,7 +105,7 @@ fn detach_of_an_invalid_slot_does_nothing() {
     let mut w = World::new();
     let before = w.ram.words();
     w.detach(0, state::HALTED);
-    assert_eq!((w.steps(), w.intc.take_switched()), (vec![], 0));
+    assert_eq!((w.steps(), w.take_switched()), (vec![], 0));
     assert_eq!(w.ram.words(), before);
 }
 

@@ -8,7 +8,7 @@ use trapless_isa::csr::VSIP;
 use trapless_isa::xtrapless::{csr, file, hifmap, hnotify, kind, op, state};
 
 use super::world::*;
-use crate::{CsrOp, InterruptArchitecture, StepKind};
+use crate::{CsrOp, Snapshot, StepKind};
 
 fn mode() -> impl Strategy<Value = Mode> {
     prop::sample::select(&Mode::ALL[..])
@@ -112,7 +112,7 @@ impl Host {
 
     /// Checks what the controller says it did.
     fn follow(&mut self, w: &mut World) -> Result<(), TestCaseError> {
-        for step in w.intc.take_steps() {
+        for step in w.take_steps() {
             match step.kind {
                 StepKind::Attached { vhart } => {
                     self.told(step.domain, vhart).named = false;
@@ -227,7 +227,7 @@ proptest! {
         let mut seen: Vec<_> = (0..HARTS).map(|hart| w.level(hart)).collect();
         for (hart, mode, addr, op) in accesses {
             let _ = w.access(hart, mode, addr, op);
-            let changed = w.intc.take_changed();
+            let changed = w.take_changed();
             for (other, seen) in seen.iter_mut().enumerate() {
                 let lines = w.lines(other);
                 let differs = lines.level != *seen || lines.pulse | lines.arrived != 0;

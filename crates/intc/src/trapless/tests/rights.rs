@@ -8,7 +8,7 @@ use trapless_isa::xtrapless::{ISA_NAME, csr, hgrant, htlcfg, limits};
 
 use super::world::*;
 use crate::trapless::Trapless;
-use crate::{CsrFault, CsrOp, InterruptArchitecture};
+use crate::{CsrAccess, CsrFault, CsrOp, Effects, InterruptArchitecture};
 
 #[derive(Deserialize)]
 struct Data {
@@ -81,14 +81,15 @@ fn accesses_do_what_the_register_data_says() {
 fn registers_have_their_reset_values() {
     let mut intc = Trapless::new(config(true));
     let mut read = |csr| {
-        intc.csr(&crate::CsrAccess {
+        let access = CsrAccess {
             hart: 0,
             csr,
             mode: Mode::M,
             vmid: 0,
             now: 0,
             op: CsrOp::Read,
-        })
+        };
+        intc.csr(&access, &mut Effects::default())
     };
     for register in data() {
         if let Ok(value) = read(register.address) {
@@ -133,8 +134,8 @@ fn without_h_only_host_ipis_remain() {
     let vsip = w.access(0, Mode::HS, VSIP, CsrOp::Write(2));
     assert_eq!(vsip, Err(CsrFault::Illegal));
     assert_eq!(w.lines(0).pulse, 1 << 1);
-    assert_eq!(w.intc.supervisor_interrupts(), 0);
-    assert_eq!(w.intc.isa_extensions(), [ISA_NAME]);
+    assert_eq!(w.intc.describe().supervisor_interrupts, 0);
+    assert_eq!(w.intc.describe().isa_extensions, [ISA_NAME]);
 }
 
 #[test]
@@ -152,5 +153,8 @@ fn other_csrs_and_harts_are_unknown() {
 #[test]
 fn notifications_belong_to_supervisor_mode() {
     let w = World::new();
-    assert_eq!(w.intc.supervisor_interrupts(), 1 << limits::NOTIFY_IRQ);
+    assert_eq!(
+        w.intc.describe().supervisor_interrupts,
+        1 << limits::NOTIFY_IRQ
+    );
 }

@@ -5,7 +5,7 @@ use trapless_isa::xtrapless::{
 };
 
 use super::world::*;
-use crate::{InterruptArchitecture, StepKind};
+use crate::StepKind;
 
 #[test]
 fn attach_loads_state_and_drives_what_the_file_holds() {
@@ -26,8 +26,8 @@ fn attach_loads_state_and_drives_what_the_file_holds() {
     assert_eq!(lines.arrived, 0, "what waited for the vhart is no arrival");
     assert!(lines.split);
     assert_eq!((w.level(0), w.level(2)), (0, 0));
-    assert_eq!(w.intc.take_switched(), 1 << 1);
-    assert!(w.intc.take_changed() & 1 << 1 != 0);
+    assert_eq!(w.take_switched(), 1 << 1);
+    assert!(w.take_changed() & 1 << 1 != 0);
     assert!(w.steps().contains(&StepKind::Attached { vhart: 0 }));
 }
 
@@ -90,11 +90,11 @@ fn attach_over_another_vhart_preempts_it() {
         let mut w = World::new();
         w.attach(0, 1, 0);
         w.write_ssip(0, 2);
-        w.intc.take_switched();
+        w.take_switched();
         w.hs(0, csr::HIFMAP, target);
         assert_eq!(w.ctl(1, 0), ctl(state::PREEMPTED, 0, file::CTL_SOFT));
         assert_eq!(w.level(0), 0, "the next vhart has nothing pending");
-        assert_eq!(w.intc.take_switched(), 1);
+        assert_eq!(w.take_switched(), 1);
         let valid = target != slot(3, 0);
         assert_eq!(w.hs_read(0, csr::HIFMAP), if valid { target } else { 0 });
     }
@@ -105,11 +105,11 @@ fn attach_of_the_same_vhart_again_changes_nothing() {
     let mut w = World::new();
     w.attach(0, 1, 0);
     w.write_ssip(0, 2);
-    w.intc.take_switched();
+    w.take_switched();
     w.steps();
     w.attach(0, 1, 0);
     assert_eq!(w.level(0), SOFT);
-    assert_eq!(w.intc.take_switched(), 0);
+    assert_eq!(w.take_switched(), 0);
     assert_eq!(w.steps(), [StepKind::Attached { vhart: 0 }]);
 }
 

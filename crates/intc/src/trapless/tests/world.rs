@@ -12,7 +12,10 @@ use trapless_isa::xtrapless::{
 
 use crate::aclint_plic;
 use crate::trapless::{Config, Trapless};
-use crate::{CsrAccess, CsrFault, CsrOp, InterruptArchitecture, Lines, Memory, StepKind};
+use crate::{
+    CsrAccess, CsrFault, CsrOp, Effects, InterruptArchitecture, Lines, Memory, StepKind,
+    VirtualStep,
+};
 
 /// First byte of RAM.
 pub const RAM: u64 = 0x8000_0000;
@@ -63,21 +66,21 @@ impl Ram {
     }
 
     pub fn get(&self, addr: u64) -> u64 {
-        self.load(addr).unwrap()
+        self.load(0, addr).unwrap()
     }
 
     pub fn set(&self, addr: u64, value: u64) {
-        self.store(addr, value).unwrap();
+        self.store(0, addr, value).unwrap();
     }
 }
 
 impl Memory for Ram {
-    fn load(&self, addr: u64) -> Option<u64> {
+    fn load(&self, _hart: usize, addr: u64) -> Option<u64> {
         let index = self.index(addr)?;
         self.0.lock().unwrap().get(index).copied()
     }
 
-    fn store(&self, addr: u64, value: u64) -> Option<()> {
+    fn store(&self, _hart: usize, addr: u64, value: u64) -> Option<()> {
         let index = self.index(addr)?;
         *self.0.lock().unwrap().get_mut(index)? = value;
         Some(())
@@ -98,6 +101,8 @@ pub fn config(h: bool) -> Config {
 
 pub struct World {
     pub intc: Trapless,
+    /// Of all accesses since a test last took them.
+    pub effects: Effects,
     pub ram: Ram,
 }
 
@@ -149,7 +154,11 @@ impl World {
         }
         let mut intc = Trapless::new(config(true));
         intc.attach_memory(Box::new(ram.clone()));
-        let mut world = Self { intc, ram };
+        let mut world = Self {
+            intc,
+            effects: Effects::default(),
+            ram,
+        };
         for hart in 0..HARTS {
             world.hs(hart, csr::HVTABLEBASE, hvtablebase::V | RAM | 2);
             world.hs(hart, csr::HTLCFG, htlcfg::EN);
@@ -159,8 +168,8 @@ impl World {
                 hnqbase::EN | queue_of(hart) | QUEUE_SIZE,
             );
         }
-        world.intc.take_changed();
-        world.intc.record_steps(true);
+        world.take_changed();
+        world.effects.steps.record();
         world
     }
 
@@ -171,14 +180,15 @@ impl World {
         csr: u16,
         op: CsrOp,
     ) -> Result<u64, CsrFault> {
-        self.intc.csr(&CsrAccess {
+        let access = CsrAccess {
             hart,
             csr,
             mode,
             vmid: 0,
             now: 0,
             op,
-        })
+        };
+        self.intc.csr(&access, &mut self.effects)
     }
 
     /// HS-mode writes a CSR it may write.
@@ -274,9 +284,21 @@ impl World {
         self.ram.set(file_of(domain, vhart) + file::CTL, value);
     }
 
+    pub fn take_steps(&mut self) -> Vec<VirtualStep> {
+        self.effects.steps.drain().collect()
+    }
+
+    /// The same without who and when.
     pub fn steps(&mut self) -> Vec<StepKind> {
-        let steps = self.intc.take_steps();
-        steps.iter().map(|step| step.kind).collect()
+        self.effects.steps.drain().map(|step| step.kind).collect()
+    }
+
+    pub fn take_changed(&mut self) -> u64 {
+        std::mem::take(&mut self.effects.changed)
+    }
+
+    pub fn take_switched(&mut self) -> u64 {
+        std::mem::take(&mut self.effects.switched)
     }
 }
 

@@ -1,0 +1,143 @@
+//! The traits between a machine and its interrupt architecture.
+
+use trapless_isa::port::{CsrAccess, CsrFault, FileAccess, Lines, MmioAccess, NoFile};
+
+use crate::effects::Effects;
+use crate::mmio::{NoRegister, Window};
+
+/// Phandle of the node that devices name as `interrupt-parent`. The machine numbers its own nodes
+/// below it; an architecture may use any number from here on.
+pub const EXTERNAL_PHANDLE: u32 = 0x1000;
+
+/// What a machine has to know of an interrupt architecture to be built around it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Description {
+    /// MMIO windows that it answers.
+    pub windows: Vec<Window>,
+    /// Addresses of CSRs that belong to HS-mode: if a guest may not access one of them, that is a
+    /// virtual-instruction instead of an illegal-instruction exception.
+    pub csrs: &'static [u16],
+    /// Whether its CSRs are custom state, which bit C of the state-enable registers controls
+    /// (Smstateen).
+    pub custom_csrs: bool,
+    /// Interrupt numbers from 16 up (bits as in `mip`) that belong to supervisor mode without
+    /// firmware's help: read-only one in `mideleg`.
+    pub supervisor_interrupts: u64,
+    /// ISA extensions that it brings, named as in ISA strings.
+    pub isa_extensions: &'static [&'static str],
+    /// Cells that follow the number of a level-triggered source in a device's `interrupts`.
+    pub trigger_cells: &'static [u32],
+}
+
+/// One interrupt architecture of a machine.
+///
+/// All times are virtual time in cycles; ticks of `mtime` are derived from them by the
+/// architecture's own configuration. Harts run ahead of each other by up to one quantum, so the
+/// times of successive calls for *different* harts may go back a little. Implementations must be
+/// deterministic: no host time, no iteration over hash maps.
+///
+/// An implementation never sees a hart's registers. What a call changes for the harts it tells by
+/// [`Effects`]; after reset the machine asks for the lines of all harts without being told.
+pub trait InterruptArchitecture: Send {
+    /// What it is. The same at each call.
+    fn describe(&self) -> Description;
+
+    /// Loads from a physical address inside one of its windows.
+    ///
+    /// # Errors
+    /// [`NoRegister`] becomes an access fault of the hart.
+    fn load(&mut self, access: &MmioAccess, effects: &mut Effects) -> Result<u64, NoRegister> {
+        let _ = (access, effects);
+        Err(NoRegister)
+    }
+
+    /// Stores the low bytes of `value` to a physical address inside one of its windows.
+    ///
+    /// # Errors
+    /// [`NoRegister`] becomes an access fault of the hart.
+    fn store(
+        &mut self,
+        access: &MmioAccess,
+        value: u64,
+        effects: &mut Effects,
+    ) -> Result<(), NoRegister> {
+        let _ = (access, value, effects);
+        Err(NoRegister)
+    }
+
+    /// Accesses a CSR that the hart does not implement itself.
+    ///
+    /// # Errors
+    /// See [`CsrFault`].
+    fn csr(&mut self, access: &CsrAccess, effects: &mut Effects) -> Result<u64, CsrFault> {
+        let _ = (access, effects);
+        Err(CsrFault::Illegal)
+    }
+
+    /// A device drives its wire (`source` >= 1) high or low at time `now`. High when it is high
+    /// already: the device has a new reason, which only edge-triggered sources notice.
+    fn set_source(&mut self, now: u64, source: u32, level: bool, effects: &mut Effects);
+
+    /// The interrupt inputs of `hart` at time `now`: a function of the present state and `now`,
+    /// except that `pulse` and `arrived` are handed over once.
+    ///
+    /// The machine delays what one hart does to another until the other has reached that time; an
+    /// architecture does not have to.
+    fn lines(&mut self, hart: usize, now: u64) -> Lines;
+
+    /// Its interrupt files, if the harts have Smaia and Ssaia.
+    fn interrupt_files(&mut self) -> Option<&mut dyn InterruptFiles> {
+        None
+    }
+
+    /// Gives the architecture its way to memory, once, before anything else is called.
+    fn attach_memory(&mut self, memory: Box<dyn Memory>) {
+        let _ = memory;
+    }
+
+    /// Adds the architecture's nodes below `/soc` (two address cells, two size cells) of the
+    /// machine's device tree. The node that devices name as `interrupt-parent` has the phandle
+    /// [`EXTERNAL_PHANDLE`]; `cpu_intc` holds the phandle of each hart's local interrupt
+    /// controller.
+    ///
+    /// # Errors
+    /// Passes on errors of the writer.
+    fn fdt(&self, fdt: &mut vm_fdt::FdtWriter, cpu_intc: &[u32]) -> Result<(), vm_fdt::Error>;
+}
+
+/// The interrupt files of harts with Smaia and Ssaia. The CSRs of these extensions are in the hart,
+/// which comes here for the registers of its files.
+pub trait InterruptFiles {
+    /// GEILEN, the number of guest interrupt files of each hart, 0..=63.
+    fn guest_files(&self) -> u8;
+
+    /// Accesses a register of an interrupt file; returns its old value.
+    ///
+    /// # Errors
+    /// [`NoFile`] if the hart has no such file or the file no such register.
+    fn access(&mut self, access: &FileAccess, effects: &mut Effects) -> Result<u64, NoFile>;
+}
+
+/// Physical memory, for architectures that keep tables in it. Accesses are naturally aligned words
+/// of 8 bytes; as harts and architecture take turns, each is atomic. `hart` causes the access:
+/// where its HS-mode must not access memory, the architecture must not either.
+pub trait Memory: Send {
+    /// Loads a word; `None` outside RAM and where the hart must not read.
+    fn load(&self, hart: usize, addr: u64) -> Option<u64>;
+
+    /// Stores a word; `None` outside RAM and where the hart must not write.
+    fn store(&self, hart: usize, addr: u64, value: u64) -> Option<()>;
+}
+
+/// An architecture whose state can be taken out and put into another one of the same configuration,
+/// which then behaves the same.
+pub trait Snapshot {
+    /// All state.
+    fn save(&self) -> serde_json::Value;
+
+    /// Restores what [`save`](Self::save) returned. The lines of all harts may have changed.
+    ///
+    /// # Errors
+    /// A sentence that says what does not fit; nothing has changed then.
+    fn restore(&mut self, state: &serde_json::Value) -> Result<(), String>;
+}

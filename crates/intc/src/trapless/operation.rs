@@ -1,0 +1,41 @@
+//! A CSR access while it is carried out: who causes it, and what it works on.
+
+use trapless_isa::port::{CsrAccess, StepKind, VirtualStep};
+
+use super::state::State;
+use super::tables::Domain;
+use super::words::Words;
+use crate::effects::Effects;
+
+/// A CSR access of the hart `by.hart`. What an access does is in the files of its subject: [`csr`],
+/// [`guest`], [`attach`], [`post`].
+///
+/// [`csr`]: super::csr
+/// [`guest`]: super::guest
+/// [`attach`]: super::attach
+/// [`post`]: super::post
+pub(super) struct Operation<'a> {
+    pub state: &'a mut State,
+    pub words: &'a Words,
+    pub effects: &'a mut Effects,
+    pub by: &'a CsrAccess,
+}
+
+impl Operation<'_> {
+    /// Domain `id` in the tables that `hart` uses.
+    pub fn domain(&self, hart: usize, id: u16) -> Option<Domain> {
+        Domain::find(self.words, self.state.harts[hart].tables, id)
+    }
+
+    /// Records a step together with the memory accesses since the one before.
+    pub fn step(&mut self, domain: u16, kind: StepKind) {
+        self.effects.steps.push(VirtualStep {
+            time: self.by.now,
+            hart: self.by.hart,
+            mode: self.by.mode,
+            domain,
+            kind,
+            memory: self.words.take_touched(),
+        });
+    }
+}

@@ -1,0 +1,194 @@
+//! From a configuration and a payload to a machine that is about to boot.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::sync::Arc;
+
+use trapless_devices::PowerLatch;
+use trapless_hart::{AiaConfig, CodeCache, Hart, HartConfig, Ram};
+use trapless_intc::InterruptArchitecture;
+use trapless_intc::aclint_plic::{self, AclintPlic};
+use trapless_intc::aia::{self, Aia};
+use trapless_intc::trapless::{self, Trapless};
+
+use crate::boot::dtb::Tree;
+use crate::boot::placement::{Payload, Placement};
+use crate::boot::{self, reset};
+use crate::bus::{Bus, Parts};
+use crate::error::Error;
+use crate::htif::Htif;
+use crate::machine::Machine;
+use crate::peripherals::{ConsoleInput, Peripherals, Wiring};
+use crate::preset::{Engine, Interrupts, MachineConfig};
+use crate::progress::Progress;
+use crate::wires::{VirtualClock, Wires};
+use crate::{fdt, map};
+
+/// The interrupt architecture that a configuration names.
+fn architecture(config: &MachineConfig) -> Box<dyn InterruptArchitecture> {
+    let (harts, cycles_per_tick) = (config.harts, config.hart.cycles_per_tick);
+    let aclint = aclint_plic::Config {
+        harts,
+        cycles_per_tick,
+        sswi: config.sswi,
+        edge_triggered: 1 << map::UART_IRQ,
+    };
+    match config.interrupts {
+        Interrupts::AclintPlic => Box::new(AclintPlic::new(aclint)),
+        Interrupts::Trapless => Box::new(Trapless::new(trapless::Config {
+            aclint,
+            h: config.hart.extensions.h,
+        })),
+        Interrupts::Aia { guests } => Box::new(Aia::new(aia::Config {
+            harts,
+            cycles_per_tick,
+            guests,
+        })),
+    }
+}
+
+/// The device tree the guest gets: its own, or that of the payload.
+fn device_tree(
+    config: &MachineConfig,
+    intc: &dyn InterruptArchitecture,
+    payload: &Payload,
+    placement: &Placement,
+) -> Result<Vec<u8>, Error> {
+    let Some(dtb) = &payload.dtb else {
+        return Ok(fdt::build(config, intc, &payload.append, placement)?);
+    };
+    let fail = |e| Error::Invalid(format!("cannot use the device tree file: {e}"));
+    let mut tree = Tree::parse(dtb).map_err(fail)?;
+    tree.set_boot(&payload.append, placement);
+    tree.flatten().map_err(fail)
+}
+
+/// Configuration of harts that `intc` interrupts.
+fn hart_config(config: &MachineConfig, intc: &mut dyn InterruptArchitecture) -> HartConfig {
+    let files = intc.interrupt_files();
+    let aia = files.map(|files| AiaConfig {
+        guests: files.guest_files(),
+    });
+    let description = intc.describe();
+    HartConfig {
+        reset_pc: map::ROM,
+        supervisor_interrupts: description.supervisor_interrupts,
+        custom_csrs: description.custom_csrs,
+        aia,
+        ..config.hart.clone()
+    }
+}
+
+impl Machine {
+    /// A machine that is about to boot `payload`.
+    ///
+    /// # Errors
+    /// A sentence about the configuration or the file that cannot be used.
+    pub fn boot(
+        config: MachineConfig,
+        payload: &Payload,
+        peripherals: Peripherals,
+    ) -> Result<Self, Error> {
+        config.check()?;
+        let intc = architecture(&config);
+        Self::boot_with(config, intc, payload, peripherals)
+    }
+
+    /// As [`boot`](Self::boot), with another interrupt architecture than the configuration names.
+    ///
+    /// # Errors
+    /// As [`boot`](Self::boot).
+    pub fn boot_with(
+        config: MachineConfig,
+        mut intc: Box<dyn InterruptArchitecture>,
+        payload: &Payload,
+        peripherals: Peripherals,
+    ) -> Result<Self, Error> {
+        config.check()?;
+        let ram = Ram::new(map::RAM, config.ram)?;
+        let loaded = boot::load(&ram, payload)?;
+        let placement = loaded.placement;
+        let fdt = device_tree(&config, intc.as_ref(), payload, &placement)?;
+        let fdt_addr = boot::place_fdt(&ram, &placement, &fdt)?;
+        let rom = reset::rom(placement.entry, placement.kernel, fdt_addr);
+
+        let (wires, clock) = (Arc::new(Wires::default()), VirtualClock::default());
+        let (power, console) = (PowerLatch::default(), ConsoleInput::default());
+        let console_slot = peripherals.console_slot();
+        let slots = peripherals.build(&Wiring {
+            config: &config,
+            ram: ram.guest_memory(),
+            wires: &wires,
+            clock: &clock,
+            power: &power,
+            input: &console,
+        });
+        let hart_config = hart_config(&config, intc.as_mut());
+        let parts = Parts {
+            ram: ram.clone(),
+            rom,
+            intc,
+            slots,
+            wires,
+            clock,
+            harts: config.harts,
+            power,
+        };
+        let bus = Bus::new(parts).map_err(Error::Invalid)?;
+        let new_hart = |id| {
+            let mut hart = Hart::new(id, hart_config.clone(), ram.clone());
+            hart.set_meter(&bus.meter);
+            hart
+        };
+        let mut code = CodeCache::new(&ram, hart_config.extensions, hart_config.cost);
+        code.set_limits(config.code);
+        code.set_meter(&bus.meter);
+        if let Engine::Jit { hot } = config.engine {
+            code.compile(hot, &hart_config);
+        }
+        Ok(Self {
+            harts: (0..config.harts).map(new_hart).collect(),
+            code,
+            config,
+            ram,
+            bus,
+            htif: None,
+            clock: Progress::default(),
+            inputs: BTreeMap::new(),
+            console,
+            console_slot,
+            input_count: 0,
+            twin: None,
+            symbols: loaded.symbols,
+            placement,
+            fdt,
+        })
+    }
+
+    /// A machine that runs the bare-metal ELF program `elf` from reset in M-mode, with Spike's
+    /// `tohost`/`fromhost` convention if it has these symbols; `htif` receives what it prints there.
+    ///
+    /// # Errors
+    /// As [`boot`](Self::boot).
+    pub fn exec(
+        config: MachineConfig,
+        elf: &[u8],
+        peripherals: Peripherals,
+        htif: Box<dyn Write + Send>,
+    ) -> Result<Self, Error> {
+        if !boot::elf::is_elf(elf) {
+            return Err(Error::Invalid("the program is not an ELF file".into()));
+        }
+        boot::elf::Elf::parse(elf)
+            .map_err(|e| Error::Invalid(format!("cannot load the program: {e}")))?;
+        let payload = Payload {
+            firmware: Some(elf.into()),
+            ..Payload::default()
+        };
+        let mut machine = Self::boot(config, &payload, peripherals)?;
+        if let Some(tohost) = machine.symbols.tohost {
+            machine.htif = Some(Htif::new(tohost, machine.symbols.fromhost, htif));
+        }
+        Ok(machine)
+    }
+}
