@@ -2,8 +2,7 @@
 //! need, and code with labels.
 //!
 //! Instructions are encoded directly, so that no cross toolchain is needed and a program is made in
-//! microseconds. Encodings are those of the RISC-V unprivileged and privileged specifications
-//! (20240411).
+//! microseconds. Encodings are those of the unprivileged and privileged specifications.
 //!
 //! ```
 //! use trapless_asm::{Asm, reg::*};

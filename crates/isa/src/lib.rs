@@ -1,13 +1,15 @@
 //! RISC-V as data: privilege modes, causes, CSR addresses and fields, instruction decode.
 //!
-//! Nothing here holds state. Everything else in the workspace stands on this crate.
+//! Nothing here holds state, and this crate depends on no other of the workspace. "The privileged
+//! specification" and "the unprivileged specification" are the editions 20240411, here and
+//! everywhere else.
 //!
 //! | module | subject |
 //! |---|---|
 //! | [`mode`] | privilege modes with the V bit folded in |
 //! | [`cause`] | exception codes and interrupt numbers with their names |
 //! | [`csr`] | CSR addresses, names and field masks |
-//! | [`mod@decode`] | instruction words to [`Inst`]; [`inst`] holds the types, [`mod@disasm`] the text |
+//! | [`mod@decode`] | instruction words to [`Inst`]; types in [`inst`], text in [`mod@disasm`] |
 //! | [`port`] | what crosses the boundary of a hart: interrupt lines, foreign CSRs |
 //! | [`sbi`] | SBI extension and function ids, used to name what an `ecall` asked for |
 

@@ -1,4 +1,5 @@
-//! Privilege modes (privileged specification, sections 1.2 and 8.1).
+//! Privilege modes (privileged specification, "Privilege Levels", and "Privilege Modes" of the H
+//! extension).
 
 use serde::{Deserialize, Serialize};
 

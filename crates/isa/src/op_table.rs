@@ -1,6 +1,6 @@
 //! The table of operations: name, mnemonic, encoding, operands, cost class, extension.
 //!
-//! Encodings are those of the unprivileged and privileged specifications (ratified 2024 texts).
+//! Encodings are those of the unprivileged and privileged specifications.
 
 use crate::op_class::{CostClass, Ext, Format};
 

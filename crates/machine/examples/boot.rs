@@ -1,6 +1,9 @@
 //! Boots a kernel on a machine and shows its console: the smallest user of this crate.
 //!
-//! `cargo run --release --example boot -- MACHINE HARTS SECONDS FIRMWARE [KERNEL [INITRD [APPEND]]]`
+//! ```text
+//! cargo run --release --example boot -- \
+//!     MACHINE HARTS SECONDS FIRMWARE [KERNEL [INITRD [APPEND]]]
+//! ```
 
 use std::io::{IsTerminal, stdout};
 

@@ -166,7 +166,8 @@ impl Machine {
     }
 
     /// A machine that runs the bare-metal ELF program `elf` from reset in M-mode, with Spike's
-    /// `tohost`/`fromhost` convention if it has these symbols; `htif` receives what it prints there.
+    /// `tohost`/`fromhost` convention if it has these symbols; `htif` receives what it prints
+    /// there.
     ///
     /// # Errors
     /// As [`boot`](Self::boot).

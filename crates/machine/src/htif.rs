@@ -7,7 +7,8 @@
 //! * an address with bits 63:48 clear: a system call block (number, arguments) that the host
 //!   overwrites with the result; `write` (64) to standard output and `exit` (93) are served.
 //!
-//! The word is looked at after each turn of a hart, so that the result depends only on virtual time.
+//! The word is looked at after each turn of a hart, so that the result depends only on virtual
+//! time.
 
 use std::io::Write;
 

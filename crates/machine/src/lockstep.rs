@@ -5,7 +5,7 @@
 //! run:  one round of the machine, one of the twin
 //!       equal? program counters, time, integer registers, events    every round
 //!              all registers and CSRs                                every FULL rounds
-//!              RAM                                                   now and then, and at the end
+//!              RAM                                                   every RAM_INTERVAL, and at the end
 //! else: both again from the start up to there, then round by round, then block by block
 //! ```
 
@@ -34,13 +34,13 @@ const CHUNK: usize = 1 << 16;
 const LAST_EVENTS: usize = 8;
 /// Most instructions shown of a block.
 const SHOWN: usize = 64;
-/// Rounds that finding the place of a difference goes on after the time at which it showed.
+/// Rounds that the search for a difference continues after the time at which it was found.
 const GRACE: u64 = 4 * FULL;
 
-/// Builds the machine again, run by this engine and with nobody at its console.
+/// Builds the machine again, run by this engine and without console input.
 pub type Build = Box<dyn Fn(Engine) -> Result<Machine, Error> + Send>;
 
-/// Events of a machine since the last look.
+/// Events of a machine since the last comparison.
 #[derive(Clone, Default)]
 struct Tape(Arc<Mutex<Vec<Event>>>);
 
@@ -59,7 +59,7 @@ impl Tape {
     }
 }
 
-/// What differs: a word for it, and what it is on the machine and on the twin.
+/// What differs: its name, and its values on the machine and on the twin.
 type Difference = (String, String, String);
 
 /// Compares machines.
@@ -80,7 +80,8 @@ impl Comparison {
         comparison
     }
 
-    /// What differs between the harts of `a` and `b`, and between the events since the last look.
+    /// What differs between the harts of `a` and `b`, and between the events since the last
+    /// comparison.
     fn differences(&mut self, a: &Machine, b: &Machine, full: bool) -> Vec<Difference> {
         let mut found = Vec::new();
         for (left, right) in a.harts.iter().zip(&b.harts) {
@@ -196,7 +197,7 @@ impl Pair {
         })
     }
 
-    /// Runs both to virtual time `until` without looking.
+    /// Runs both to virtual time `until` without comparing them.
     fn run_to(&mut self, until: u64) {
         let limits = Limits {
             until,
@@ -227,7 +228,7 @@ impl Pair {
     }
 }
 
-/// A machine's companion.
+/// A second machine that is run along with a machine and compared with it.
 pub(crate) struct Twin {
     machine: Machine,
     build: Build,
@@ -301,7 +302,7 @@ impl Twin {
         }
     }
 
-    /// A text about `found`, which was not there yet at virtual time `from`.
+    /// Describes the differences `found`, which did not exist yet at virtual time `from`.
     fn explain(
         &self,
         machine: &Machine,
@@ -417,9 +418,9 @@ fn events(text: &mut String, comparison: &Comparison) {
 }
 
 impl Machine {
-    /// Lets a twin of this machine, built by `build` and interpreted, run along from now on: a run ends with
-    /// [`Outcome::Diverged`] when they differ. To be called before the first instruction. The twin gets
-    /// the machine's console input, but no changes that a debugger makes.
+    /// Lets a twin of this machine, built by `build` and interpreted, run along from now on: a run
+    /// ends with [`Outcome::Diverged`] when they differ. To be called before the first instruction.
+    /// The twin gets the machine's console input, but no changes that a debugger makes.
     ///
     /// # Errors
     /// As [`boot`](Self::boot).

@@ -180,7 +180,7 @@ pub(crate) struct Wiring<'a> {
 #[derive(Clone, Default)]
 pub(crate) struct ConsoleInput(Arc<Mutex<VecDeque<u8>>>);
 
-/// Input that waits beyond this many bytes is dropped: nobody reads it.
+/// Input beyond this many waiting bytes is dropped, since no driver reads it.
 const MAX_INPUT: usize = 1 << 20;
 
 impl ConsoleInput {
@@ -192,7 +192,8 @@ impl ConsoleInput {
 }
 
 impl ConsoleInput {
-    /// What a driver has thrown away unread while it set up its device comes again, before the rest.
+    /// Puts `unread` back before all other input: what a driver discarded while it set up its
+    /// device.
     fn take_back(&self, unread: &mut VecDeque<u8>) {
         let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for byte in unread.drain(..).rev() {
@@ -200,7 +201,7 @@ impl ConsoleInput {
         }
     }
 
-    /// Offers up to `room` waiting bytes to a device; those it takes are gone.
+    /// Offers up to `room` waiting bytes to a device; those it takes are removed.
     fn pass_on(&self, room: usize, take: impl FnOnce(&[u8]) -> usize) {
         let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let room = room.min(queue.len());

@@ -20,7 +20,8 @@ pub enum Interrupts {
     Trapless,
     /// IMSICs and an APLIC.
     Aia {
-        /// Guest interrupt files of each hart, 0..=63; `None`: no IMSICs, the APLIC interrupts the harts.
+        /// Guest interrupt files of each hart, 0..=63; `None`: no IMSICs, the APLIC interrupts the
+        /// harts.
         guests: Option<u8>,
     },
 }
@@ -83,8 +84,8 @@ pub struct MachineConfig {
     /// What executes instructions.
     #[serde(skip)]
     pub engine: Engine,
-    /// How much translated code is kept. Results are the same as long as no program counts on patched code
-    /// without `fence.i`.
+    /// How much translated code is kept. Results are the same as long as no program counts on
+    /// patched code without `fence.i`.
     #[serde(skip)]
     pub code: CodeLimits,
 }
@@ -188,8 +189,8 @@ impl MachineConfig {
         Ok(())
     }
 
-    /// Changes what belongs to one preset only: `aia.guests` (guest interrupt files of each hart, 0 to 63), or
-    /// `aia.delivery` (`msi`, or `direct` for an APLIC without IMSICs).
+    /// Changes what belongs to one preset only: `aia.guests` (guest interrupt files of each hart, 0
+    /// to 63), or `aia.delivery` (`msi`, or `direct` for an APLIC without IMSICs).
     ///
     /// # Errors
     /// A sentence with what there is.

@@ -20,7 +20,7 @@ pub(crate) struct Progress {
     pub single: bool,
 }
 
-/// When to stop without being asked.
+/// Limits of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// Stop soon after this virtual time (cycles): at the end of the round, so that a run in pieces

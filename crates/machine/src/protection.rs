@@ -10,7 +10,7 @@ use trapless_intc::Memory;
 pub(crate) struct Protection(Arc<[Mutex<Pmp>]>);
 
 impl Protection {
-    /// That of `harts` harts after reset: nothing may be accessed.
+    /// The registers of `harts` harts after reset: nothing may be accessed.
     pub fn new(harts: usize) -> Self {
         Self((0..harts).map(|_| Mutex::default()).collect())
     }

@@ -4,13 +4,13 @@
 //! round:  input and device deadlines that are due
 //!         hart 0 runs to the horizon, then hart 1, ...        horizon = now + quantum, or the
 //!         now = horizon                                       next input or device deadline
-//!         all harts wait? now = the next thing that can happen
+//!         all harts wait? now = the next wake-up, input or deadline
 //! ```
 //!
-//! While all harts but one wait, rounds are longer, and end when that hart does something that concerns
-//! anybody else.
+//! While all harts but one wait, rounds are longer, and end when that hart does something that a
+//! device or another hart may have to see.
 //!
-//! Nothing here looks at the host's clock. Time passes for a waiting hart when it wakes.
+//! Nothing here reads the host's clock. The local time of a waiting hart advances when it wakes.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -29,8 +29,8 @@ impl Machine {
         self.run_observed(limits, None)
     }
 
-    /// As [`run`](Self::run), with an observer that sees each instruction. A machine with a twin has
-    /// none.
+    /// As [`run`](Self::run), with an observer that sees each instruction. A machine with a twin
+    /// has none.
     pub fn run_observed(
         &mut self,
         limits: &Limits,
@@ -98,9 +98,9 @@ impl Machine {
         }
     }
 
-    /// Holds back the hart that an observer stopped: its turn is over until [`recall`](Self::recall),
-    /// except that each further round lets it try. For debuggers; the run is then no longer the one
-    /// without them.
+    /// Holds back the hart that an observer stopped: its turn is over until
+    /// [`recall`](Self::recall), except that each further round lets it try. For debuggers; the run
+    /// is then no longer the one without them.
     pub fn postpone(&mut self, hart: usize) {
         if self.clock.in_round && self.clock.turn == hart {
             self.clock.turn += 1;
@@ -148,7 +148,7 @@ impl Machine {
         let quantum = self.config.quantum;
         let input = self.inputs.keys().next().map_or(u64::MAX, |key| key.0);
         let others = self.others_wake();
-        // A device that has more to do gets the next round.
+        // A device that has more to do is polled in the next round, which must not be long.
         self.bus.concerned = self.bus.touched;
         self.bus.alone = !self.bus.concerned && others > now.saturating_add(quantum);
         let end = if self.bus.alone {
@@ -159,7 +159,8 @@ impl Machine {
         self.clock.horizon = end.min(input).min(self.clock.device_deadline).max(now + 1);
     }
 
-    /// When the second hart will run if no other wakes it: in the past if two do.
+    /// When a second hart will run unless another one wakes it earlier; in the past if two harts
+    /// run.
     fn others_wake(&self) -> u64 {
         let (mut first, mut second) = (u64::MAX, u64::MAX);
         for (hart, feed) in self.harts.iter().zip(&self.bus.interrupts.feeds) {
@@ -239,7 +240,7 @@ impl Machine {
                     if let Some(outcome) = self.ended() {
                         return Some(outcome);
                     }
-                    // What it did to others is theirs to see before it goes on.
+                    // The others must see what it did before it continues.
                     let now = self.harts[index].now().max(self.clock.now + 1);
                     self.clock.horizon = horizon.min(now);
                     return None;
@@ -248,7 +249,7 @@ impl Machine {
         }
     }
 
-    /// The earliest time at which anything can happen while all harts wait.
+    /// While all harts wait: the earliest wake-up, input or device deadline.
     fn next_happening(&mut self) -> u64 {
         if self.bus.touched {
             self.attend_devices(self.clock.now);

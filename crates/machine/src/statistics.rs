@@ -42,7 +42,8 @@ impl Machine {
         }
     }
 
-    /// Tells what the host does for the machine while it runs; for profiles, which another thread makes.
+    /// Tells what the host does for the machine while it runs; for profiles, which another thread
+    /// makes.
     #[must_use]
     pub fn meter(&self) -> Meter {
         self.bus.meter.clone()

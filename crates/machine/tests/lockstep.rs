@@ -45,7 +45,8 @@ fn equal_engines_run_to_the_end() {
     assert_eq!(machine.divergence(), "");
 }
 
-/// Promise: if they do not, the block after which they first differ is named, with register and values.
+/// Promise: if they do not, the block after which they first differ is named, with register and
+/// values.
 #[test]
 fn first_differing_block_and_register_are_named() {
     let mut machine = machine(|machine| {

@@ -13,8 +13,8 @@ const MSIP1: u64 = 0x200_0004;
 const MTIMECMP0: u64 = 0x200_4000;
 const MSCRATCH: u16 = 0x340;
 
-/// Hart 0 makes an environment call, interrupts hart 1, and waits for its timer; hart 1 waits for the
-/// interrupt and answers it.
+/// Hart 0 makes an environment call, interrupts hart 1, and waits for its timer; hart 1 waits for
+/// the interrupt and answers it.
 fn program() -> Asm {
     let mut a = Asm::new(RAM);
     let (start, handler, other, interrupt) = (a.label(), a.label(), a.label(), a.label());

@@ -62,7 +62,8 @@ pub fn check(config: Config, threads: usize) -> Outcome {
     run(config, threads, HasDiscoveries::AnyFailures, None)
 }
 
-/// As [`check`], but give up after about this many transitions: the outcome covers what was visited.
+/// As [`check`], but give up after about this many transitions: the outcome covers what was
+/// visited.
 pub fn check_some(config: Config, threads: usize, limit: usize) -> Outcome {
     run(config, threads, HasDiscoveries::AnyFailures, Some(limit))
 }

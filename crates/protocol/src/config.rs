@@ -3,8 +3,8 @@
 /// Which rules govern `CTL.ON`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OnRules {
-    /// The first draft: attach and detach clear `ON`; the handler clears it for a vCPU that blocks and
-    /// leaves it set for one that is preempted.
+    /// The first draft: attach and detach clear `ON`; the handler clears it for a vCPU that blocks
+    /// and leaves it set for one that is preempted.
     Draft,
     /// The specification: attach and detach keep `ON`; the handler clears it always, makes PREEMPTED
     /// and HALTED STOPPED (no further notification until the next attach), and wakes whatever `KIND`

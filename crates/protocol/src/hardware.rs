@@ -158,8 +158,8 @@ impl Protocol {
         let enabled = |&h: &u8| self.queue_enabled(s, h);
         match decision {
             Decision::Wake(hart) if enabled(&hart) && !self.config.features.any => vec![hart],
-            // Specified: the sender's hart, the lowest-numbered one, or round robin. Any one covers all
-            // three, and keeps harts alike.
+            // Specified: the sender's hart, the lowest-numbered one, or round robin. Any one covers
+            // all three, and keeps harts alike.
             _ => (0..self.config.harts).filter(enabled).collect(),
         }
     }
@@ -273,8 +273,8 @@ impl Protocol {
         (hart.slot, hart.ssip, hart.seip, hart.tainted) = (None, false, false, false);
     }
 
-    /// The next step of a detach can be taken: its re-check, or that of the detach before, is complete.
-    /// (Pokes on their way need not be waited for: they carry nothing.)
+    /// The next step of a detach can be taken: its re-check, or that of the detach before, is
+    /// complete. (Pokes on their way need not be waited for: they carry nothing.)
     pub(crate) fn detach_ready(s: &State, hart: u8, step: u8) -> bool {
         step == 1 || s.rechecks[usize::from(hart)].stage == Stage::Free
     }
@@ -410,7 +410,8 @@ impl Protocol {
     }
 }
 
-/// A lookup has missed: whether a source is enabled must be looked up, a software interrupt always is.
+/// A lookup has missed: whether a source is enabled must be looked up, a software interrupt always
+/// is.
 fn missed(kind: Option<Kind>) -> Stage {
     if kind == Some(Kind::Soft) {
         Stage::Amo

@@ -1,4 +1,5 @@
-//! What host software does: the scheduler, the blocking path of KVM, interrupt handlers, hot-unplug.
+//! What host software does: the scheduler, the blocking path of KVM, interrupt handlers,
+//! hot-unplug.
 
 use crate::config::{Mutation, OnRules};
 use crate::model::Protocol;
@@ -28,7 +29,8 @@ impl Protocol {
         let hart = &mut s.harts[usize::from(hart)];
         hart.pc = pc;
         if pc == Pc::SetInterruptible && !self.has(Mutation::InterruptibleLate) {
-            // Only a wake-up could tell the difference, and it would find the thread before its check.
+            // Only a wake-up could tell the difference, and it would find the thread before its
+            // check.
             if let Some(v) = hart.thread {
                 s.vcpus[usize::from(v)].waiting = true;
             }
@@ -52,10 +54,12 @@ impl Protocol {
         let hart = &mut s.harts[usize::from(h)];
         let vcpu = &s.vcpus[usize::from(hart.thread.expect("a thread is here"))];
         if !vcpu.blocking {
-            // A post in between would be like one just before: one step with the first of the detach.
+            // A post in between would be like one just before: one step with the first of the
+            // detach.
             self.detach(s, h, 1, RunState::Preempted);
         } else if vcpu.deliverable() && !self.has(Mutation::BlocksHalted) {
-            // The controller cannot know that `vsie` masks it, and would wake it up again and again.
+            // The controller cannot know that `vsie` masks it, and would wake it up again and
+            // again.
             hart.pc = Pc::Detach(1, RunState::Preempted);
         } else {
             hart.pc = Pc::Detach(1, RunState::Halted);

@@ -1,8 +1,9 @@
 //! Host and hardware come to rest: no endless chain of actions without the environment.
 //!
-//! Together with the property "nothing stuck" this is eventual delivery: once nobody sends or preempts any
-//! more, every schedule ends, and where it ends every post has been taken. The checker's own
-//! "eventually" properties are not used: they are not sound for graphs with joins and cycles.
+//! Together with the property "nothing stuck" this is eventual delivery: once nobody sends or
+//! preempts any more, every schedule ends, and where it ends every post has been taken. The
+//! checker's own "eventually" properties are not used: they are not sound for graphs with joins and
+//! cycles.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -31,8 +32,8 @@ pub struct Rest {
     pub time: Duration,
 }
 
-/// Builds the graph of all reachable states and removes, again and again, those without successors by
-/// [`Protocol::progress`]; what remains is endless.
+/// Builds the graph of all reachable states and removes, again and again, those without successors
+/// by [`Protocol::progress`]; what remains is endless.
 pub fn comes_to_rest(config: Config) -> Rest {
     let start = Instant::now();
     let model = Protocol::new(config);

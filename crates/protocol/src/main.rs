@@ -1,4 +1,5 @@
-//! Checks the delivery protocol from the command line: `cargo run --release -p trapless-protocol -- --help`.
+//! Checks the delivery protocol from the command line:
+//! `cargo run --release -p trapless-protocol -- --help`.
 
 use std::process::ExitCode;
 

@@ -1,12 +1,13 @@
 //! Steps taken as one because nobody else can see what is between them.
 //!
-//! * Fetching a notification and clearing `ON`: until `ON` is cleared a post is silent, as it is before the
-//!   fetch. (Not if a queue can overflow: the fetch makes room.)
+//! * Fetching a notification and clearing `ON`: until `ON` is cleared a post is silent, as it is
+//!   before the fetch. (Not if a queue can overflow: the fetch makes room.)
 //! * Taking the latch of `hip` and waking the thread on the hart: both concern this hart only.
 //! * The end of a detach's re-check and the switch away from the thread.
-//! * A latch set while the thread is in `KVM_RUN` but not about to block: its handler finds nobody to wake, and
-//!   entering the guest clears it.
-//! * Preemption between WFI and looking at the file is not offered: it is like preemption before WFI.
+//! * A latch set while the thread is in `KVM_RUN` but not about to block: its handler finds nobody
+//!   to wake, and entering the guest clears it.
+//! * Preemption between WFI and looking at the file is not offered: it is like preemption before
+//!   WFI.
 //!
 //! Small configurations are checked with and without, and must agree.
 

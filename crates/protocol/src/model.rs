@@ -102,8 +102,8 @@ impl Protocol {
         s
     }
 
-    /// Actions that go on without anybody's will: hardware steps, and what host and guest do when no
-    /// new interrupt is sent and no thread is preempted.
+    /// Actions that go on without anybody's will: hardware steps, and what host and guest do when
+    /// no new interrupt is sent and no thread is preempted.
     pub fn progress(&self, s: &State, out: &mut Vec<Action>) {
         self.accesses(s, out);
         out.extend(
@@ -180,8 +180,8 @@ impl Protocol {
         }
     }
 
-    /// A WFI now would find nothing. (While something is on its way a guest may execute WFI again and
-    /// again, or not; it need not.)
+    /// A WFI now would find nothing. (While something is on its way a guest may execute WFI again
+    /// and again, or not; it need not.)
     fn waits_in_vain(s: &State, h: u8) -> bool {
         let hart = &s.harts[usize::from(h)];
         let empty = |v: u8| !s.vcpus[usize::from(v)].deliverable();

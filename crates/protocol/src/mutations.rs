@@ -16,7 +16,8 @@ pub struct Case {
     pub mutation: Mutation,
     /// Harts and vCPUs that suffice.
     pub size: (u8, u8),
-    /// Properties that must fail under the rules `Draft`; none: all hold, another rule makes up for it.
+    /// Properties that must fail under the rules `Draft`; none: all hold, another rule makes up for
+    /// it.
     pub draft: &'static [&'static str],
     /// The same under the rules `Strict`.
     pub strict: &'static [&'static str],

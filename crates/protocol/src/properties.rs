@@ -16,8 +16,8 @@ pub const NO_MISSED_DELIVERY: &str = "no missed delivery";
 pub const NO_WRONG_TARGET: &str = "no wrong target";
 /// Nobody takes an interrupt twice.
 pub const NO_DUPLICATE: &str = "no duplicate";
-/// At most one notification per vCPU in all queues and handlers; `ON` is set only for that one. Promised
-/// by the rules `Strict` as long as no queue overflows.
+/// At most one notification per vCPU in all queues and handlers; `ON` is set only for that one.
+/// Promised by the rules `Strict` as long as no queue overflows.
 pub const BOUNDED: &str = "bounded notifications";
 /// However much is sent, the host is told of a vCPU at most once between two attaches. Promised by the
 /// rules `Strict`.

@@ -42,7 +42,8 @@ pub enum Thread {
     Asleep,
 }
 
-/// What the hart is doing: the program counter of the vCPU thread on it, or of the host without one.
+/// What the hart is doing: the program counter of the vCPU thread on it, or of the host without
+/// one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub enum Pc {
     /// No vCPU thread here.
@@ -54,17 +55,18 @@ pub enum Pc {
     Host,
     /// At V=1.
     Guest,
-    /// Guest is between clearing `SOFT` in memory and in the slot (mutation `ClearInTwoSteps` only).
+    /// Guest is between clearing `SOFT` in memory and in the slot (mutation `ClearInTwoSteps`
+    /// only).
     GuestClear,
-    /// `kvm_vcpu_block`, before the thread sets itself to `TASK_INTERRUPTIBLE` (only where that comes
-    /// after looking at the file; else it is one step with what precedes it).
+    /// `kvm_vcpu_block`, before the thread sets itself to `TASK_INTERRUPTIBLE` (only where that
+    /// comes after looking at the file; else it is one step with what precedes it).
     SetInterruptible,
     /// `kvm_vcpu_block`, before `kvm_vcpu_check_block` reads the file.
     CheckBlock,
     /// `kvm_vcpu_block`, before `schedule()`.
     Schedule,
-    /// Before the n-th step of writing `hifmap` with V=0 and this state (interrupts off); 4: waits for
-    /// step 3 to complete.
+    /// Before the n-th step of writing `hifmap` with V=0 and this state (interrupts off); 4: waits
+    /// for step 3 to complete.
     Detach(u8, RunState),
     /// Hot-unplug: no more threads here; the queue is being emptied.
     Draining,

@@ -1,4 +1,5 @@
-//! Every broken rule is found, in the property that it breaks; rules that others make up for are not.
+//! Every broken rule is found, in the property that it breaks; rules that others make up for are
+//! not.
 
 use trapless_protocol::{COMES_TO_REST, Case, Config, OnRules, check, comes_to_rest, find, trace};
 

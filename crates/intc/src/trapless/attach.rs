@@ -62,8 +62,7 @@ impl Operation<'_> {
 
     /// Detaches the vhart of the acting hart, if there is one, and leaves it in `next` (SLOT-6).
     pub(super) fn detach(&mut self, next: u64) {
-        // SLOT-7: LOADED would hide the vhart from everybody; the next best that is safe is to be
-        // notified.
+        // SLOT-7: in the state LOADED posts would neither find the vhart nor notify the host.
         let next = if next == state::LOADED {
             state::PREEMPTED
         } else {
@@ -87,8 +86,8 @@ impl Operation<'_> {
         }
     }
 
-    /// Hart whose slot holds a vhart (DEL-5). More than one is a mistake of the host, which
-    /// `htlcfg.ERR` of the acting hart tells.
+    /// Hart whose slot holds a vhart (DEL-5). More than one is a mistake of the host and sets
+    /// `htlcfg.ERR` of the acting hart.
     pub(super) fn lookup(&mut self, domain: u16, vhart: u16) -> Option<usize> {
         let holds = |slot: Option<Slot>| {
             slot.is_some_and(|slot| slot.domain == domain && slot.vhart == vhart)
@@ -102,7 +101,7 @@ impl Operation<'_> {
         first
     }
 
-    /// Tells `hart` to look at the file of whatever vhart is in its slot (DEL-6, DEL-7).
+    /// Makes `hart` read the file of the vhart in its slot again (DEL-6, DEL-7).
     pub(super) fn poke(&mut self, hart: usize) {
         let risen = self.refresh(hart);
         self.state.harts[hart].arrived |= risen;
@@ -130,7 +129,7 @@ impl Operation<'_> {
         Some((domain, file))
     }
 
-    /// Another vhart: what was on its way was meant for the previous one.
+    /// `hart` runs another vhart: arrivals not yet reported were meant for the previous one.
     fn switched(&mut self, hart: usize) {
         self.state.harts[hart].arrived = 0;
         self.effects.switched |= 1 << hart;

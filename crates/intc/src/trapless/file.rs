@@ -1,4 +1,4 @@
-//! The file of a vhart: what is pending for it, in host memory.
+//! The file of a vhart: its pending and enabled interrupts and its state, in host memory.
 //!
 //! Memory is the only truth (MEM-1); nothing here is kept between two accesses.
 

@@ -112,7 +112,7 @@ impl Operation<'_> {
         }
     }
 
-    /// `vsip.SSIP` of a loaded vhart, which the hart hands on: it lives in the file.
+    /// `vsip.SSIP` of a loaded vhart, which is in its file: the hart passes accesses on.
     pub(super) fn access_ssip(&mut self, op: CsrOp) -> u64 {
         let slot = self.state.harts[self.by.hart].slot;
         let Some((_, file)) = slot.and_then(|slot| self.slot_file(self.by.hart, slot)) else {

@@ -22,7 +22,7 @@ const SLOT_BITS: u32 = 1 + 16 + 16 + 2;
 /// VS-level interrupts that arrived, and a software interrupt for HS-mode.
 const ARRIVED_BITS: u32 = 3 + 1;
 
-/// Registers of one hart, and what is on its way to it.
+/// Registers of one hart, and interrupts it has not been told of.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Hart {
     /// `htlcfg`.
@@ -45,7 +45,7 @@ impl Hart {
         self.config & htlcfg::EN != 0
     }
 
-    /// Adds this hart's inputs to `lines`, handing over what is handed over once.
+    /// Adds this hart's inputs to `lines`; arrivals and the software interrupt are cleared by that.
     pub fn drive(&mut self, lines: &mut Lines) {
         lines.level |= self.slot.map_or(0, |slot| slot.lines);
         lines.level |= u64::from(self.queue.raised()) << limits::NOTIFY_IRQ;

@@ -9,8 +9,8 @@
 //!            miss: notification for the host, if one is wanted and none is outstanding
 //! ```
 //!
-//! Memory is the only truth for what is pending; a slot only caches which inputs of its hart the
-//! file drives. Devices of the host stay on the PLIC, firmware on the ACLINT.
+//! What is pending is kept in memory only; a slot caches just which inputs of its hart the file
+//! drives. The host's devices stay on the PLIC, firmware on the ACLINT.
 //!
 //! | file | subject |
 //! |---|---|

@@ -72,7 +72,7 @@ impl Operation<'_> {
         };
         domain.set_line(self.words, number, false);
         let file = domain.file(self.words, source.vhart);
-        // An edge that came stays, whatever its line does afterwards.
+        // A pending edge stays pending whatever its line does afterwards.
         if let Some(file) = file.filter(|_| source.level) {
             if file.set_pending(self.words, number, false) == Some(true) {
                 if let Some(hart) = self.lookup(domain.id, source.vhart) {
@@ -83,8 +83,8 @@ impl Operation<'_> {
         self.step(domain.id, StepKind::Lowered { source: number });
     }
 
-    /// As if what is pending for a vhart had just been posted, if that can be delivered (DEL-12). A
-    /// hart that runs the vhart looks at the file in any case.
+    /// Delivers what is pending for a vhart as if it had just been posted (DEL-12). A hart that
+    /// runs the vhart reads the file again even if nothing can be delivered.
     pub(super) fn evaluate(&mut self, domain: &Domain, vhart: u16) {
         let Some(file) = domain.file(self.words, vhart) else {
             return;
@@ -124,7 +124,7 @@ impl Operation<'_> {
     }
 
     /// Queues a notification for a vhart that no hart runs, unless one is outstanding or its state
-    /// wants none (DEL-9 to DEL-11); `false` if nobody is told.
+    /// asks for none (DEL-9 to DEL-11). Returns whether a notification was attempted.
     fn notify(&mut self, domain: &Domain, vhart: u16, file: File) -> bool {
         let wanted = |state| matches!(state, state::HALTED | state::PREEMPTED);
         let old = file.update(self.words, |ctl| {

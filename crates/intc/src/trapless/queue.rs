@@ -103,7 +103,7 @@ impl Queue {
         if self.head != self.tail {
             match words.load(self.base & hnqbase::PPN, self.offset(self.head)) {
                 Some(word) => taken = Some(Notification::decode(word)),
-                // The memory went away: what was in it is lost.
+                // The memory can no longer be read: the notification is lost.
                 None => self.overflow = true,
             }
             self.head = self.head.wrapping_add(1);

@@ -7,7 +7,7 @@ use super::file::{Control, File};
 use super::tables::{Domain, Source};
 use super::words::Words;
 
-/// Nothing is more urgent: a search ends there.
+/// Highest priority: a search that finds a source of it is over.
 const HIGHEST: u8 = vsthreshold::PRIO as u8;
 
 impl File {

@@ -52,8 +52,8 @@ pub fn parse(file: &[u8], limit: u64) -> Result<Kernel<'_>, String> {
     unwrapped(file.into())
 }
 
-/// What the header of a Linux `Image` says of where it goes, if a file of `len` bytes that begins with these is one and
-/// complete as far as they tell: then the rest needs no look.
+/// What the header of a Linux `Image` says of where it goes, if a file of `len` bytes that begins
+/// with these is one and complete as far as they tell: then the rest needs no look.
 pub fn header(start: &[u8], len: u64) -> Option<Header> {
     let plain = !is_elf(start) && !start.starts_with(&[0x1f, 0x8b]);
     plain.then(|| check(start, len).ok()).flatten()

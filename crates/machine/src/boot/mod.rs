@@ -9,8 +9,8 @@
 //!   top of RAM   device tree (below 3 GiB, on a 2 MiB boundary; else behind the initrd)
 //! ```
 //!
-//! Files are read by the caller and arrive as bytes: everything here treats them as hostile. Kernel and
-//! initrd, which are large, may stay files until they are loaded.
+//! Files are read by the caller and arrive as bytes: everything here treats them as hostile. Kernel
+//! and initrd, which are large, may stay files until they are loaded.
 
 mod content;
 pub mod dtb;
@@ -99,8 +99,8 @@ fn align(addr: u64) -> u64 {
         .unwrap_or(u64::MAX)
 }
 
-/// Loads a kernel behind the firmware, which ends at `firmware`. Returns its first instruction and the first address
-/// behind what it needs.
+/// Loads a kernel behind the firmware, which ends at `firmware`. Returns its first instruction and
+/// the first address behind what it needs.
 fn load_kernel(ram: &Ram, kernel: &Content, firmware: Option<u64>) -> Result<(u64, u64), Error> {
     const WHAT: &str = "the kernel";
     let free = align(firmware.unwrap_or(ram.base()));
@@ -146,8 +146,8 @@ fn load_kernel(ram: &Ram, kernel: &Content, firmware: Option<u64>) -> Result<(u6
     }
 }
 
-/// Puts the device tree at the top of RAM (below 3 GiB), or behind everything else if that is taken,
-/// and returns its address.
+/// Puts the device tree at the top of RAM (below 3 GiB), or behind everything else if that is
+/// taken, and returns its address.
 ///
 /// # Errors
 /// A sentence, if there is no room.

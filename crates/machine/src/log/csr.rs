@@ -10,7 +10,7 @@ pub(super) struct CsrAccess {
     addr: u16,
     /// Its value; `None` for a register of the interrupt architecture.
     old: Option<u64>,
-    /// It writes.
+    /// Whether it writes the register.
     pub writes: bool,
     /// The register or immediate operand.
     operand: u64,

@@ -7,8 +7,7 @@
 //! harts ── Sink ── trap lines ───────────┘    written by whoever gets LogFile, see `Log::writer`
 //! ```
 //!
-//! The form of the lines is documented in `docs/tracing.md`. A log only looks: the run with it is the
-//! run without it.
+//! The form of the lines is documented in `docs/tracing.md`. A log does not change the run.
 //!
 //! ```no_run
 //! # use trapless_machine::{Limits, Machine, log::LogOptions};
@@ -145,7 +144,8 @@ impl Log {
         }
     }
 
-    /// Where to write the `trap` lines, if they are asked for; the machine does not write them itself.
+    /// Where to write the `trap` lines, if they are asked for; the machine does not write them
+    /// itself.
     #[must_use]
     pub fn trap_writer(&self) -> Option<LogFile> {
         self.options.trap.then(|| self.file.clone())

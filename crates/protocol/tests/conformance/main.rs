@@ -1,8 +1,8 @@
 //! Random walks through the model and the real controller side by side.
 //!
-//! The controller completes each access at once, so the model's hardware steps are run to their end after
-//! each action. After each action both must agree on files, slots, inputs of the harts, arrivals at V=0 and
-//! notifications.
+//! The controller completes each access at once, so the model's hardware steps are run to their end
+//! after each action. After each action both must agree on files, slots, inputs of the harts,
+//! arrivals at V=0 and notifications.
 
 mod controller;
 
