@@ -227,8 +227,8 @@ impl ConsoleUart {
     const FCR: u64 = 2;
 }
 
-/// Whether the guest wants input. A driver empties the receiver before it is ready, perhaps several times:
-/// what arrives then is lost, so whoever types waits until somebody listens.
+/// Whether the guest wants input. A driver empties the receiver before it is ready, perhaps several
+/// times: what arrives then is lost, so whoever types waits until somebody listens.
 #[derive(Default)]
 struct Listener {
     /// The divisor latch covers the first two registers.

@@ -255,9 +255,9 @@ fn console_input_arrives_at_its_time() {
     assert_eq!(output.text(), format!("first later {}q", "x".repeat(1000)));
 }
 
-/// Promise: what is typed before a driver is ready reaches it. As Linux's driver of the 8250 does, this one
-/// empties the receiver, reads it, enables its interrupt, and then switches the FIFO on, which empties
-/// it again.
+/// Promise: what is typed before a driver is ready reaches it. As Linux's driver of the 8250 does,
+/// this one empties the receiver, reads it, enables its interrupt, and then switches the FIFO on,
+/// which empties it again.
 #[test]
 fn console_input_waits_for_a_driver() {
     let mut a = Asm::new(RAM);
@@ -275,7 +275,8 @@ fn console_input_waits_for_a_driver() {
     assert_eq!(output.text(), "typed ahead, q");
 }
 
-/// Promise: a guest that polls the line status, as boot loaders do, gets input without any interrupt.
+/// Promise: a guest that polls the line status, as boot loaders do, gets input without any
+/// interrupt.
 #[test]
 fn console_input_reaches_a_guest_that_polls() {
     let mut a = Asm::new(RAM);

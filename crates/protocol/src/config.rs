@@ -6,9 +6,9 @@ pub enum OnRules {
     /// The first draft: attach and detach clear `ON`; the handler clears it for a vCPU that blocks
     /// and leaves it set for one that is preempted.
     Draft,
-    /// The specification: attach and detach keep `ON`; the handler clears it always, makes PREEMPTED
-    /// and HALTED STOPPED (no further notification until the next attach), and wakes whatever `KIND`
-    /// says.
+    /// The specification: attach and detach keep `ON`; the handler clears it always, makes
+    /// PREEMPTED and HALTED STOPPED (no further notification until the next attach), and wakes
+    /// whatever `KIND` says.
     #[default]
     Strict,
     /// The handler of `Strict` on a controller of `Draft`: the step between the two.

@@ -19,14 +19,15 @@ pub const NO_DUPLICATE: &str = "no duplicate";
 /// At most one notification per vCPU in all queues and handlers; `ON` is set only for that one.
 /// Promised by the rules `Strict` as long as no queue overflows.
 pub const BOUNDED: &str = "bounded notifications";
-/// However much is sent, the host is told of a vCPU at most once between two attaches. Promised by the
-/// rules `Strict`.
+/// However much is sent, the host is told of a vCPU at most once between two attaches. Promised by
+/// the rules `Strict`.
 pub const TOLD_ONCE: &str = "told once per detach";
 /// No vCPU in two slots, no thread on two harts.
 pub const ONE_HART: &str = "at most one hart per vCPU";
 /// If nothing is left to do, nothing is left to deliver.
 pub const NOTHING_STUCK: &str = "nothing stuck";
-/// Checked by the search for runs without end: host and hardware come to rest once nobody sends or preempts.
+/// Checked by the search for runs without end: host and hardware come to rest once nobody sends or
+/// preempts.
 pub const COMES_TO_REST: &str = "comes to rest";
 
 fn no_lost_wakeup(m: &Protocol, s: &State) -> bool {

@@ -124,8 +124,8 @@ impl<'a> Elf<'a> {
         })
     }
 
-    /// Moves the program to `base`, where its first byte is its entry: for a kernel that sets up its own
-    /// translation and does not say where in RAM it goes.
+    /// Moves the program to `base`, where its first byte is its entry: for a kernel that sets up
+    /// its own translation and does not say where in RAM it goes.
     pub fn move_to(&mut self, base: u64) {
         let distance = base.wrapping_sub(self.start);
         for segment in &mut self.segments {

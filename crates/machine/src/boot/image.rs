@@ -98,8 +98,8 @@ fn foreign(bytes: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Whether a file can be a flat binary: longer than the header of an image that was cut off, and legal
-/// instructions at its start.
+/// Whether a file can be a flat binary: longer than the header of an image that was cut off, and
+/// legal instructions at its start.
 fn starts_with_code(bytes: &[u8]) -> bool {
     let mut at = 0;
     for _ in 0..4 {
