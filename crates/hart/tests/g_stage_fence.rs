@@ -84,7 +84,7 @@ impl Bench {
         const SPIN: u32 = 0x0000_006F;
         self.ram.store(LOAD, 4, word.into()).unwrap();
         self.ram.store(LOAD + 4, 4, SPIN.into()).unwrap();
-        self.code.fence_i(&self.ram);
+        self.code.compare(&self.ram);
         self.hart.set_pc(LOAD);
         let until = self.hart.now() + 1;
         self.hart.run(&mut self.code, &mut Nothing, until, None);

@@ -39,7 +39,7 @@ impl Machine {
             Err(_) => 0,
         };
         self.ram.written_by_device();
-        self.code.fence_i(&self.ram);
+        self.code.compare(&self.ram);
         written
     }
 

@@ -130,6 +130,15 @@ impl Blocks {
         numbered.filter_map(|(parcel, index)| Some((parcel as u16 * 2, index.checked_sub(1)?)))
     }
 
+    /// Offsets and lengths in bytes of the blocks of a page.
+    pub fn extents(&self, page: PageIndex) -> impl Iterator<Item = (usize, usize)> {
+        self.of_page(page).map(|(offset, index)| {
+            let insts = self.insts(&self.block(index));
+            let bytes = insts.iter().map(|inst| usize::from(inst.len)).sum();
+            (usize::from(offset), bytes)
+        })
+    }
+
     /// Whether a page has, or had, blocks.
     pub fn has_table(&self, page: PageIndex) -> bool {
         self.pages[page.index()] != 0

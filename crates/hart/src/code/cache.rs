@@ -28,7 +28,8 @@ const CROSSINGS: usize = 1 << 16;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CodeLimits {
     /// Decoded instructions, at least 64 (a block). Dropping them has the effect of a `fence.i`:
-    /// runs of programs that patch themselves without one are comparable only at the same limit.
+    /// runs in which devices write code and no hart executes one are comparable only at the same
+    /// limit.
     pub instructions: usize,
     /// Bytes of compiled code. Blocks that do not fit even into an empty buffer are interpreted.
     pub compiled: usize,
@@ -156,8 +157,9 @@ impl CodeCache {
         }
     }
 
-    /// A hart executed `fence.i`, or a debugger wrote memory.
-    pub fn fence_i(&mut self, ram: &Ram) {
+    /// Drops blocks that differ from memory: a hart executed `fence.i` or stored to code, or a
+    /// debugger wrote memory.
+    pub fn compare(&mut self, ram: &Ram) {
         match ram.code_pages().take_written() {
             Some(pages) => {
                 for page in pages {
@@ -193,6 +195,7 @@ impl CodeCache {
     /// of the page, since blocks of a page are linked.
     fn compare_page(&mut self, ram: &Ram, page: PageIndex) {
         if !self.blocks.has_table(page) {
+            ram.code_pages().remove(page);
             return;
         }
         let before: Vec<(u16, u32)> = self.blocks.of_page(page).collect();
@@ -202,15 +205,13 @@ impl CodeCache {
             (!self.same(ram, start + u64::from(offset), &block)).then_some(offset)
         };
         let changed: Vec<u16> = before.iter().copied().filter_map(differs).collect();
-        if changed.len() == before.len() {
-            ram.code_pages().remove(page);
-        }
         if changed.is_empty() {
             return;
         }
         for offset in changed {
             self.blocks.drop_at(page, offset);
         }
+        ram.code_pages().keep(page, self.blocks.extents(page));
         if let Some(compiled) = &mut self.compiled {
             compiled.drop_page(page, before.iter().map(|&(_, index)| index));
         }
@@ -316,9 +317,8 @@ impl CodeCache {
         self.counts.instructions_decoded += len as u64;
         let offset = pa as u32 & 0xFFF;
         let index = self.blocks.push(first, cost, page, offset, self.content);
-        if !ram.code_pages().holds_code(page) {
-            ram.code_pages().add(page);
-        }
+        ram.code_pages()
+            .add(page, offset as usize, (at - pa) as usize);
         Some(index)
     }
 

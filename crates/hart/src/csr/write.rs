@@ -226,7 +226,7 @@ impl Hart {
                 if self.csr.hgatp != old {
                     // The pages of the next machine may have been filled since they held code of
                     // another one; KVM and VMMs rely on fetches seeing that without `fence.i`.
-                    self.turn.fence_i();
+                    self.turn.compare_code();
                     self.attention();
                 }
                 self.select_contexts();

@@ -113,8 +113,8 @@ impl Hart {
         plat: &mut dyn Platform,
         until: u64,
     ) -> Option<Stop> {
-        if self.turn.take_fence_i() {
-            code.fence_i(&self.ram);
+        if self.turn.take_compare_code() {
+            code.compare(&self.ram);
             self.forget_changed_code(code);
         }
         if self.turn.take_stall() {

@@ -10,7 +10,8 @@ pub(crate) struct Turn {
     wait_reported: bool,
     /// A `wrs` instruction gave up the rest of the quantum.
     stalled: bool,
-    fence_i: bool,
+    /// Code may have changed.
+    compare_code: bool,
     /// Where an observer stopped inside a block: program counter and instructions left of the
     /// block.
     cut: Option<(u64, usize)>,
@@ -27,14 +28,15 @@ impl Turn {
         std::mem::take(&mut self.stalled)
     }
 
-    /// Requests a `fence.i` at the end of the block.
-    pub fn fence_i(&mut self) {
-        self.fence_i = true;
+    /// Requests that decoded code is compared with memory at the end of the block: after `fence.i`,
+    /// or a store to code.
+    pub fn compare_code(&mut self) {
+        self.compare_code = true;
     }
 
-    /// Whether a `fence.i` was requested since the last call.
-    pub fn take_fence_i(&mut self) -> bool {
-        std::mem::take(&mut self.fence_i)
+    /// Whether that was requested since the last call.
+    pub fn take_compare_code(&mut self) -> bool {
+        std::mem::take(&mut self.compare_code)
     }
 
     /// Whether waiting began or ended since the last call.

@@ -64,7 +64,11 @@ impl Hart {
             }
         };
         if access == Access::Write {
-            self.ram.code_pages().written(self.ram.page_of(host));
+            let (page, offset) = (self.ram.page_of(host), va as usize & 0xFFF);
+            if self.ram.code_pages().written(page, offset, len as usize) {
+                self.turn.compare_code();
+                self.attention();
+            }
         }
         Ok(Place::Ram(host))
     }

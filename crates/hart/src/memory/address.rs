@@ -61,7 +61,7 @@ impl HostAddr {
 }
 
 /// Number of a page of RAM; that at the base is 0.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct PageIndex(u32);
 
 impl PageIndex {

@@ -1,16 +1,20 @@
-//! Which pages of RAM hold decoded code, and which of them were written since the last `fence.i`.
+//! Which words of RAM hold decoded code, and which pages of them were written since the blocks were
+//! last compared with memory.
 //!
 //! TLB entries of such pages do not hit for stores: these take the slow path, which notes the page.
-//! So `fence.i` costs nothing unless code was written, and then compares the written pages only.
+//! A store to decoded code is seen at the end of its block, as if a `fence.i` came there, though the
+//! architecture asks for none before software executes one: programs that QEMU runs rely on it.
+//! What devices write becomes code with the next `fence.i`, which compares the written pages only.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::address::PageIndex;
 
 /// Blocks of the page are in the code cache.
 const CODE: u8 = 1;
-/// The page was written since the last `fence.i`.
+/// The page was written since it was last compared.
 const WRITTEN: u8 = 2;
 /// Some TLB may have an entry that hits for stores.
 const WRITABLE: u8 = 4;
@@ -18,6 +22,8 @@ const WRITABLE: u8 = 4;
 /// One machine's, shared by its harts; they take turns on one host thread.
 pub(crate) struct CodePages {
     flags: Vec<AtomicU8>,
+    /// Words with instructions of pages that hold code.
+    words: Mutex<HashMap<PageIndex, Words>>,
     written: Mutex<Vec<PageIndex>>,
     /// Anything may have been written, by a device.
     anything: AtomicBool,
@@ -27,6 +33,27 @@ pub(crate) struct CodePages {
     added: Mutex<Vec<PageIndex>>,
 }
 
+/// A set of the 32-bit words of a page.
+#[derive(Clone, Copy, Default)]
+struct Words([u64; 16]);
+
+impl Words {
+    /// The words that `len` bytes from `offset` on are in, as far as they are in the page.
+    fn range(offset: usize, len: usize) -> std::ops::RangeInclusive<usize> {
+        offset / 4..=(offset + len.max(1) - 1).min(0xFFF) / 4
+    }
+
+    fn insert(&mut self, offset: usize, len: usize) {
+        for word in Self::range(offset, len) {
+            self.0[word / 64] |= 1 << (word % 64);
+        }
+    }
+
+    fn meet(&self, offset: usize, len: usize) -> bool {
+        Self::range(offset, len).any(|word| self.0[word / 64] >> (word % 64) & 1 != 0)
+    }
+}
+
 /// Most such pages that are remembered.
 const ADDED: usize = 256;
 
@@ -34,6 +61,7 @@ impl CodePages {
     pub fn new(pages: usize) -> Self {
         Self {
             flags: (0..pages).map(|_| AtomicU8::new(0)).collect(),
+            words: Mutex::default(),
             written: Mutex::default(),
             anything: AtomicBool::new(false),
             version: AtomicU32::new(0),
@@ -63,8 +91,19 @@ impl CodePages {
         true
     }
 
-    /// Blocks of `page` are in the code cache from now on.
-    pub fn add(&self, page: PageIndex) {
+    /// A block of `page` is in the code cache from now on: `len` bytes from `offset` on.
+    pub fn add(&self, page: PageIndex, offset: usize, len: usize) {
+        self.words().entry(page).or_default().insert(offset, len);
+        if !self.holds_code(page) {
+            self.add_page(page);
+        }
+    }
+
+    fn words(&self) -> MutexGuard<'_, HashMap<PageIndex, Words>> {
+        self.words.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add_page(&self, page: PageIndex) {
         let flags = self.flags[page.index()].load(Relaxed);
         self.flags[page.index()].store(flags & !WRITABLE | CODE, Relaxed);
         if flags & WRITABLE != 0 {
@@ -86,19 +125,40 @@ impl CodePages {
         Some(added[first..].to_vec())
     }
 
+    /// Of `page`, only blocks with these offsets and lengths are in the code cache any more.
+    pub fn keep(&self, page: PageIndex, blocks: impl Iterator<Item = (usize, usize)>) {
+        let mut blocks = blocks.peekable();
+        if blocks.peek().is_none() {
+            self.remove(page);
+            return;
+        }
+        let mut words = Words::default();
+        blocks.for_each(|(offset, len)| words.insert(offset, len));
+        self.words().insert(page, words);
+    }
+
     /// No block of `page` is in the code cache any more. Harts that have not caught up leave their
     /// entries as they are.
     pub fn remove(&self, page: PageIndex) {
+        self.words().remove(&page);
         let flags = self.flags[page.index()].load(Relaxed);
         self.flags[page.index()].store(flags & !CODE | WRITABLE, Relaxed);
     }
 
-    /// Something was stored to `page`.
+    /// `len` bytes at `offset` of `page` are stored to. Returns whether code is among them.
     #[inline]
-    pub fn written(&self, page: PageIndex) {
-        if self.flags[page.index()].load(Relaxed) & (CODE | WRITTEN) == CODE {
+    pub fn written(&self, page: PageIndex, offset: usize, len: usize) -> bool {
+        let flags = self.flags[page.index()].load(Relaxed);
+        if flags & CODE == 0 {
+            return false;
+        }
+        if flags & WRITTEN == 0 {
             self.note(page);
         }
+        let words = self.words();
+        words
+            .get(&page)
+            .is_some_and(|words| words.meet(offset, len))
     }
 
     #[cold]
@@ -132,20 +192,36 @@ mod tests {
         let pages = CodePages::new(4);
         // One hart can store to the page, then another one executes code in it.
         assert!(pages.writable(PageIndex::new(3)));
-        pages.add(PageIndex::new(3));
+        pages.add(PageIndex::new(3), 0, 4);
         let seen = pages.version();
         assert_ne!(seen, 0);
         // The code is gone before the first hart catches up: its entry still lets stores hit.
         pages.remove(PageIndex::new(3));
         assert_eq!(pages.version(), seen);
-        pages.add(PageIndex::new(3));
+        pages.add(PageIndex::new(3), 0, 4);
         assert_ne!(pages.version(), seen);
         assert_eq!(pages.added_since(seen), Some(vec![PageIndex::new(3)]));
         assert_eq!(pages.added_since(pages.version()), Some(vec![]));
         for _ in 0..ADDED {
             pages.remove(PageIndex::new(2));
-            pages.add(PageIndex::new(2));
+            pages.add(PageIndex::new(2), 0, 4);
         }
         assert_eq!(pages.added_since(seen), None);
+    }
+
+    #[test]
+    fn stores_beside_code_are_not_stores_to_code() {
+        let (pages, page) = (CodePages::new(4), PageIndex::new(1));
+        assert!(!pages.written(page, 0, 8), "no code yet");
+        pages.add(page, 0x10, 6);
+        pages.add(page, 0xFFE, 2);
+        assert!(!pages.written(page, 0x8, 8));
+        assert!(pages.written(page, 0xC, 8));
+        assert!(pages.written(page, 0x14, 1));
+        assert!(!pages.written(page, 0x18, 4));
+        assert!(pages.written(page, 0xFFC, 4));
+        assert_eq!(pages.take_written(), Some(vec![page]));
+        pages.remove(page);
+        assert!(!pages.written(page, 0x10, 4));
     }
 }

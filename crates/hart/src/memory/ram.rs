@@ -169,7 +169,8 @@ impl Ram {
             return None;
         }
         let host = self.host(addr);
-        self.pages.written(self.page_of(host));
+        self.pages
+            .written(self.page_of(host), addr as usize & 0xFFF, size.into());
         // SAFETY: the range was checked to lie inside the mapping, which lives as long as `self`.
         unsafe { store(host, size, value) };
         Some(())

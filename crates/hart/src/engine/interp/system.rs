@@ -44,7 +44,7 @@ impl Hart {
                 }
             }
             Op::FenceI => {
-                self.turn.fence_i();
+                self.turn.compare_code();
                 self.attention();
             }
             Op::SfenceVma | Op::SinvalVma => self.sfence_vma(inst)?,
