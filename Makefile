@@ -46,6 +46,7 @@ test: test-setup lint build
 # What takes too long for every change: the peers' side of comparisons, thousands of programs.
 test-long: test
 	$(CARGO) test --release --locked --workspace -- --ignored
+	TRAPLESS_MUTATIONS=10000 $(CARGO) test --release --locked -p trapless-cli --test mutated
 	tests/sequence-long
 	tree=$$($(TOOLS) tree) && target/release/trapless-difftest run --seeds 400..5000 \
 	    --subject trapless:$(TRAPLESS) --against qemu:$$tree/usr/bin/qemu-system-riscv64

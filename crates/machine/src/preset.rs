@@ -45,7 +45,15 @@ pub struct Preset {
 /// Never: the embedded file is tested.
 #[must_use]
 pub fn presets() -> BTreeMap<String, Preset> {
-    toml::from_str(include_str!("machines.toml")).expect("embedded file")
+    parse(include_str!("machines.toml")).expect("embedded file")
+}
+
+/// Presets out of the text of a file like `machines.toml`.
+///
+/// # Errors
+/// What is wrong with it, and where.
+pub fn parse(text: &str) -> Result<BTreeMap<String, Preset>, String> {
+    toml::from_str(text).map_err(|e| e.to_string())
 }
 
 /// Guest interrupt files of a hart, as on QEMU's `virt` at most.
