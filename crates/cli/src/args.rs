@@ -111,15 +111,19 @@ time passes no faster than the clock on the wall, so that an idle machine costs 
 Examples:
   trapless boot                                  Debian's kernel as KVM host, with a shell
   trapless boot --machine sbi --harts 4 --ram 4G
-  trapless boot --kernel Image --initrd initrd.img --append 'console=ttyS0'")]
+  trapless boot --disk debian.img --append 'root=/dev/vda rw console=ttyS0'   the system on a disk
+  trapless boot --kernel Image --initrd initrd.img --append 'console=ttyS0'
+  trapless boot --firmware u-boot.bin                                         nothing but that")]
 pub struct BootArgs {
     /// Machine preset; `trapless machines` lists them.
     #[arg(long, short, default_value = "sstc", value_name = "NAME", value_parser = machine::name)]
     pub machine: String,
-    /// Linux Image (plain or gzip) or ELF kernel [default: Debian's].
+    /// Linux Image (plain or gzip), ELF or flat binary; `debian` or `none` [default: debian, with
+    /// --firmware FILE none].
     #[arg(long, value_name = "FILE")]
     pub kernel: Option<PathBuf>,
-    /// Initial RAM disk [default with the default kernel: the KVM host image].
+    /// Initial RAM disk [default with Debian's kernel: one that starts the system on the disk if
+    /// --append has root=, else the KVM host image].
     #[arg(long, value_name = "FILE")]
     pub initrd: Option<PathBuf>,
     /// Raw disk image on virtio-blk; what the guest writes stays in memory. Repeat for more.

@@ -1,7 +1,7 @@
 //! `trapless boot`: a machine with its console on the terminal.
 
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -63,6 +63,34 @@ pub fn main(args: &BootArgs, project: &Project) -> Result<ExitCode> {
     }
 }
 
+/// What `--kernel` stands for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kernel<'a> {
+    None,
+    Debian,
+    File(&'a Path),
+}
+
+impl<'a> Kernel<'a> {
+    /// As on QEMU, firmware of one's own comes without a kernel: it may be the whole program.
+    fn of(args: &'a BootArgs) -> Self {
+        let own_firmware = args.firmware.as_deref().is_some_and(|path| path != "none");
+        match args.kernel.as_deref() {
+            Some(path) if path == "none" => Self::None,
+            Some(path) if path == "debian" => Self::Debian,
+            Some(path) => Self::File(path),
+            None if own_firmware => Self::None,
+            None => Self::Debian,
+        }
+    }
+}
+
+/// Whether the kernel's command line names a disk with the system.
+fn has_root(args: &BootArgs) -> bool {
+    let words = args.append.iter().flat_map(|text| text.split_whitespace());
+    words.into_iter().any(|word| word.starts_with("root="))
+}
+
 fn payload(args: &BootArgs, project: &Project) -> Result<Payload> {
     let mut images = None;
     let mut image = |name: &str| -> Result<PathBuf> {
@@ -75,27 +103,29 @@ fn payload(args: &BootArgs, project: &Project) -> Result<Payload> {
     let given = |path: &Option<std::path::PathBuf>, what: &str| {
         path.as_deref().map(|p| files::read(p, what)).transpose()
     };
-    let own_kernel = args.kernel.is_some();
     let firmware = match args.firmware.as_deref() {
         Some(path) if path.as_os_str() == "none" => None,
         Some(path) => Some(files::read(path, "firmware")?),
         None => Some(files::read(&image("opensbi")?, "opensbi")?),
     };
-    let kernel = match &args.kernel {
-        Some(path) => files::content(path, "kernel")?,
-        None => files::content(&image("kernel")?, "kernel")?,
+    let chosen = Kernel::of(args);
+    let kernel = match chosen {
+        Kernel::None => None,
+        Kernel::Debian => Some(files::content(&image("kernel")?, "kernel")?),
+        Kernel::File(path) => Some(files::content(path, "kernel")?),
     };
-    let initrd = match &args.initrd {
-        Some(path) => Some(files::content(path, "initrd")?),
-        None if !own_kernel && args.disk.is_empty() => {
-            Some(files::content(&image("host")?, "host")?)
+    let initrd = match (&args.initrd, chosen) {
+        (Some(path), _) => Some(files::content(path, "initrd")?),
+        (None, Kernel::Debian) => {
+            let name = if has_root(args) { "disk" } else { "host" };
+            Some(files::content(&image(name)?, name)?)
         }
-        None => None,
+        (None, _) => None,
     };
-    let default = if own_kernel { "" } else { APPEND };
+    let default = if chosen == Kernel::Debian { APPEND } else { "" };
     Ok(Payload {
         firmware,
-        kernel: Some(kernel),
+        kernel,
         initrd,
         append: args.append.clone().unwrap_or_else(|| default.into()),
         dtb: given(&args.dtb, "device tree")?,

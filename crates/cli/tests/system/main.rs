@@ -22,6 +22,7 @@ mod aia;
 mod broken;
 mod console;
 mod determinism;
+mod disk;
 mod hosts;
 mod interrupts;
 mod isolation;
