@@ -119,6 +119,10 @@ const CASES: &[(&str, &str)] = &[
         "boot --firmware @firmware --kernel @noise",
         "neither a RISC-V Linux Image",
     ),
+    (
+        "boot --firmware none --kernel none",
+        "there is nothing to boot",
+    ),
     ("boot --firmware @firmware --kernel @header", "kernel"),
     ("boot --firmware @firmware --kernel @huge-kernel", "kernel"),
     ("boot --firmware @firmware --kernel @gzip", "gzip"),

@@ -10,6 +10,7 @@ use trapless_intc::InterruptArchitecture;
 use trapless_intc::aclint_plic::{self, AclintPlic};
 use trapless_intc::aia::{self, Aia};
 use trapless_intc::trapless::{self, Trapless};
+use trapless_isa::csr;
 
 use crate::boot::dtb::Tree;
 use crate::boot::placement::{Payload, Placement};
@@ -146,7 +147,7 @@ impl Machine {
         if let Engine::Jit { hot } = config.engine {
             code.compile(hot, &hart_config);
         }
-        Ok(Self {
+        let mut machine = Self {
             harts: (0..config.harts).map(new_hart).collect(),
             code,
             config,
@@ -162,7 +163,19 @@ impl Machine {
             symbols: loaded.symbols,
             placement,
             fdt,
-        })
+        };
+        if payload.firmware.is_none() {
+            machine.stand_in_for_firmware();
+        }
+        Ok(machine)
+    }
+
+    /// What kernels in M-mode find on QEMU's `virt` after reset: hardware updates A and D bits of
+    /// page tables if it can. Firmware sets `menvcfg` itself.
+    fn stand_in_for_firmware(&mut self) {
+        for hart in 0..self.config.harts {
+            self.poke_csr(hart, csr::MENVCFG, csr::envcfg::ADUE);
+        }
     }
 
     /// A machine that runs the bare-metal ELF program `elf` from reset in M-mode, with Spike's

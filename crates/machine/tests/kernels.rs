@@ -42,3 +42,29 @@ fn elf_kernel_linked_to_virtual_addresses_only_starts_at_its_first_byte() {
     }
     assert!(powers_off(file));
 }
+
+#[test]
+fn kernel_without_firmware_finds_hardware_that_updates_page_tables() {
+    let mut a = Asm::new(RAM);
+    a.w(trapless_asm::csrr(T0, trapless_isa::csr::MENVCFG));
+    a.li(T1, trapless_isa::csr::envcfg::ADUE);
+    let missing = a.label();
+    a.bne(T0, T1, missing);
+    a.power_off();
+    a.bind(missing);
+    a.j(missing);
+    let mut code = a.finish();
+    code.resize(code.len().max(64), 0);
+    assert!(powers_off(code.clone()));
+    // Behind firmware it is the firmware's to set.
+    let payload = Payload {
+        firmware: Some(code),
+        ..Payload::default()
+    };
+    let mut machine = Machine::boot(config("sbi", 1), &payload, quiet()).unwrap();
+    let limits = Limits {
+        instret: 1_000,
+        ..Limits::default()
+    };
+    assert_eq!(machine.run(&limits), Outcome::Limit);
+}

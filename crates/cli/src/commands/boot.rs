@@ -114,6 +114,9 @@ fn payload(args: &BootArgs, project: &Project) -> Result<Payload> {
         Kernel::Debian => Some(files::content(&image("kernel")?, "kernel")?),
         Kernel::File(path) => Some(files::content(path, "kernel")?),
     };
+    if firmware.is_none() && kernel.is_none() {
+        bail!("there is nothing to boot: give --firmware or --kernel a file");
+    }
     let initrd = match (&args.initrd, chosen) {
         (Some(path), _) => Some(files::content(path, "initrd")?),
         (None, Kernel::Debian) => {
