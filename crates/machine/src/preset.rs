@@ -92,8 +92,8 @@ pub struct MachineConfig {
     /// What executes instructions.
     #[serde(skip)]
     pub engine: Engine,
-    /// How much translated code is kept. Results are the same as long as no program counts on
-    /// patched code without `fence.i`.
+    /// How much translated code is kept. Results are the same as long as code that devices write is
+    /// executed after `fence.i` only.
     #[serde(skip)]
     pub code: CodeLimits,
 }

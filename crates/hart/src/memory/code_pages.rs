@@ -2,8 +2,8 @@
 //! last compared with memory.
 //!
 //! TLB entries of such pages do not hit for stores: these take the slow path, which notes the page.
-//! A store to decoded code is seen at the end of its block, as if a `fence.i` came there, though the
-//! architecture asks for none before software executes one: programs that QEMU runs rely on it.
+//! A store to decoded code is seen at the end of its block, as if a `fence.i` came there, though
+//! the architecture asks for none before software executes one: programs that QEMU runs rely on it.
 //! What devices write becomes code with the next `fence.i`, which compares the written pages only.
 
 use std::collections::HashMap;
