@@ -33,11 +33,14 @@ const RAM_BYTES: u64 = 8 << 20;
 /// `j .`
 const FOREVER: [u8; 4] = [0x6f, 0, 0, 0];
 
-/// A kind of file: sound ones, and what takes a damaged one. `Err` is what the user is told.
+/// Takes a file that may be damaged. `Err` is what the user is told.
+type Take = Box<dyn Fn(&[u8]) -> Result<(), String> + Send>;
+
+/// A kind of file: sound ones, and what takes it.
 struct Kind {
     name: &'static str,
     sound: Vec<Vec<u8>>,
-    take: Box<dyn Fn(&[u8]) -> Result<(), String> + Send>,
+    take: Take,
 }
 
 impl Kind {
@@ -226,7 +229,7 @@ fn machine_kinds() -> Vec<Kind> {
             boot(
                 &Payload {
                     firmware: firmware(),
-                    kernel: Some(Content::Bytes(image().into())),
+                    kernel: Some(Content::Bytes(image())),
                     initrd: Some(Content::Bytes(file.into())),
                     ..Payload::default()
                 },
