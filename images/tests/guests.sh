@@ -1,7 +1,7 @@
 # Read by the system tests' scripts on the host: guests with a console to talk to.
 
-# start_guest NAME CPUS [OPTION OF trapless-vmm...]: a guest that runs workload NAME. What it prints goes to /run/NAME.out, what is
-# written to /run/NAME.in it reads. Its process is $guest_pid.
+# start_guest NAME CPUS [OPTION OF trapless-vmm...]: a guest that runs workload NAME. What it prints
+# goes to /run/NAME.out, what is written to /run/NAME.in it reads. Its process is $guest_pid.
 start_guest() {
     guest=$1
     cpus=$2
@@ -10,8 +10,8 @@ start_guest() {
         --append "quiet panic=-1 cryptomgr.notests console=ttyS0 trapless.workload=$guest"
 }
 
-# run_vmm NAME [OPTION OF trapless-vmm...]: a VMM with that console. trapless.irqchip and trapless.inject on the command line
-# choose its interrupt controller.
+# run_vmm NAME [OPTION OF trapless-vmm...]: a VMM with that console. trapless.irqchip and
+# trapless.inject on the command line choose its interrupt controller.
 run_vmm() {
     guest=$1
     shift
@@ -25,7 +25,8 @@ run_vmm() {
 # tell_console NAME LINE
 tell_console() { echo "$2" >"/run/$1.in"; }
 
-# expect NAME TEXT: until the guest has printed a line with TEXT; fails after a while, or when no VMM runs any more
+# expect NAME TEXT: until the guest has printed a line with TEXT; fails after a while, or when no
+# VMM runs any more
 expect() {
     tries=0
     until grep -q "$2" "/run/$1.out" 2>/dev/null; do

@@ -15,18 +15,22 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include "tests.h"
 #include "vm.h"
 
 #define VCPUS	2
 
-static void on_sigusr1(int signal)
-{
-}
-
 static void test_device(void)
 {
+	struct {
+		struct kvm_irq_routing table;
+		struct kvm_irq_routing_entry entry;
+	} msi = {
+		.table = { .nr = 1 },
+		.entry = { .gsi = 1, .type = KVM_IRQ_ROUTING_MSI },
+	};
 	struct vm vm;
 	uint32_t nr;
 
@@ -74,6 +78,8 @@ static void test_device(void)
 	      grant(&vm, 0, 1) == -EINVAL &&
 	      grant(&vm, SOURCES, 2) == -EINVAL &&
 	      grant(&vm, 1, 0xffff) == -EINVAL, "grants are checked");
+	CHECK(ioctl(vm.fd, KVM_SET_GSI_ROUTING, &msi) < 0 && errno == EINVAL,
+	      "no routes to MSIs");
 	CHECK(irq_line(&vm, SOURCES + 1, 1) < 0 && irq_line(&vm, 5000, 1) < 0,
 	      "lines are checked");
 	destroy_vm(&vm);
@@ -303,6 +309,48 @@ static void test_many(void)
 	CHECK(1, "100 VMs one after the other");
 }
 
+static void limit_domains(const char *number)
+{
+	int file = open("/sys/module/kvm/parameters/domains_per_user", O_WRONLY);
+
+	if (file < 0 || write(file, number, strlen(number)) < 0 || close(file))
+		fatal("set the number of domains for each user");
+}
+
+/* A user cannot take all domains */
+static void test_limit(void)
+{
+	static struct vm vms[4];
+	int i, ret = 0, status;
+	pid_t child;
+
+	limit_domains("3");
+	fflush(stdout);
+	child = fork();
+	if (!child) {
+		if (setuid(1000))
+			_exit(100);
+		for (i = 0; i < 4 && !ret; i++) {
+			create_vm(&vms[i], 1);
+			ret = create_device(&vms[i]);
+			if (!ret)
+				ret = attr(&vms[i], KVM_SET_DEVICE_ATTR,
+					   KVM_DEV_TRAPLESS_GRP_CTRL,
+					   KVM_DEV_TRAPLESS_CTRL_INIT, NULL);
+		}
+		_exit(ret == -EDQUOT ? i : 100);
+	}
+	waitpid(child, &status, 0);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 4,
+	      "a user's fourth domain of three is refused");
+	for (i = 0; i < 4; i++)
+		create_domain(&vms[i], 1);
+	for (i = 0; i < 4; i++)
+		destroy_vm(&vms[i]);
+	CHECK(1, "not so with CAP_SYS_RESOURCE");
+	limit_domains("256");
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -313,6 +361,7 @@ static const struct {
 	{ "guest", test_guest },
 	{ "no-device", test_no_device },
 	{ "flood", test_flood },
+	{ "limit", test_limit },
 	{ "many", test_many },
 	{ }
 };
@@ -331,11 +380,9 @@ static int wanted(const char *name, int argc, char **argv)
 int main(int argc, char **argv)
 {
 	struct sigaction ill = { .sa_handler = on_sigill };
-	struct sigaction usr1 = { .sa_handler = on_sigusr1 };
 	unsigned int i;
 
 	sigaction(SIGILL, &ill, NULL);
-	sigaction(SIGUSR1, &usr1, NULL);
 	if (argc == 2 && !strcmp(argv[1], AFTER_EXECVE))
 		return after_execve();
 

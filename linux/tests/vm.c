@@ -186,8 +186,16 @@ static void *vcpu_thread(void *argument)
 	return NULL;
 }
 
+static void on_sigusr1(int signal)
+{
+}
+
 void start(struct vcpu *vcpu)
 {
+	/* What stop() sends ends KVM_RUN, not the program */
+	struct sigaction usr1 = { .sa_handler = on_sigusr1 };
+
+	sigaction(SIGUSR1, &usr1, NULL);
 	vcpu->stop = 0;
 	vcpu->run->immediate_exit = 0;
 	if (pthread_create(&vcpu->thread, NULL, vcpu_thread, vcpu))

@@ -8,7 +8,7 @@
  *
  * A source is enabled in the file of the vhart it is routed to and nowhere
  * else.  Only that CPU can do it, so a request from another CPU is left in a
- * bitmap of the target CPU, which works it off in an asynchronous function
+ * bitmap of the target CPU, which drains it in an asynchronous function
  * call.
  */
 
@@ -83,7 +83,7 @@ static void trapless_sync_source(unsigned long hwirq)
 }
 
 /* Runs on the CPU that @info belongs to, with interrupts off. */
-static void trapless_work_off(void *info)
+static void trapless_drain(void *info)
 {
 	struct trapless_cpu *tcpu = info;
 	unsigned long hwirq;
@@ -111,7 +111,7 @@ static void trapless_sync_on(unsigned int cpu, unsigned long hwirq)
 	}
 
 	set_bit(hwirq, tcpu->sync);
-	/* Pairs with the barrier in trapless_work_off(). */
+	/* Pairs with the barrier in trapless_drain(). */
 	smp_mb__after_atomic();
 	/*
 	 * -EBUSY: a call that has not begun yet will see the bit.  -ENXIO: the
@@ -277,7 +277,7 @@ static int trapless_online_cpu(unsigned int cpu)
 	csr_write(CSR_VSTHRESHOLD, 0);
 	for (hwirq = 1; hwirq <= trapless_nr_sources; hwirq++)
 		trapless_sync_source(hwirq);
-	trapless_work_off(tcpu);
+	trapless_drain(tcpu);
 	local_irq_restore(flags);
 
 	enable_percpu_irq(trapless_parent_irq,
@@ -305,7 +305,7 @@ static int trapless_init_cpus(unsigned int *first)
 			return ret;
 
 		raw_spin_lock_init(&tcpu->lock);
-		INIT_CSD(&tcpu->csd, trapless_work_off, tcpu);
+		INIT_CSD(&tcpu->csd, trapless_drain, tcpu);
 		tcpu->vhart = hartid;
 		if (hartid < lowest) {
 			lowest = hartid;

@@ -86,6 +86,9 @@ struct shared_source {
  * @deferred_run: edges in a row on @last_cpu instead of @cpu
  * @deferred:	all of these
  * @moved:	changes of @cpu
+ * @by_message:	an APLIC sends it as a message
+ * @stray_may_come: since @cpu changed none has
+ * @strays:	interrupts that the controller repeated after a change of @cpu
  * @lost:	given up
  * @per_cpu:	interrupts per CPU
  * @watch:	looks for stagnation
@@ -103,6 +106,9 @@ struct seq_source {
 	unsigned int deferred_run;
 	u64 deferred;
 	u64 moved;
+	bool by_message;
+	bool stray_may_come;
+	u64 strays;
 	bool lost;
 	u64 *per_cpu;
 	struct seq_watch watch;
@@ -142,6 +148,21 @@ static bool right_cpu(struct seq_source *s, u64 number, unsigned int cpu)
 	return false;
 }
 
+/*
+ * Whether an interrupt with nothing owed is the APLIC's: when the old CPU
+ * completes, Linux lets it look at the level again, and the level may be that
+ * of an interrupt which the new CPU has already taken.  It is sent twice then,
+ * once for each change of the CPU at most.
+ */
+static bool is_stray(struct seq_source *s, u64 sent)
+{
+	if (s->kind != KIND_LEVEL || sent != s->handled || !s->stray_may_come)
+		return false;
+	s->stray_may_come = false;
+	s->strays++;
+	return true;
+}
+
 static irqreturn_t seq_device_irq(int irq, void *data)
 {
 	struct seq_source *s = data;
@@ -150,6 +171,8 @@ static irqreturn_t seq_device_irq(int irq, void *data)
 
 	raw_spin_lock(&s->lock);
 	sent = sent_by_device(s);
+	if (is_stray(s, sent))
+		goto unlock;
 	if (sent <= s->handled || (s->kind == KIND_EDGE && sent != s->handled + 1)) {
 		seq_error(SEQ_DUPLICATE, "%s source %u, %llu sent, %llu handled before",
 			  kind_names[s->kind], s->number, sent, s->handled);
@@ -191,6 +214,7 @@ static void move(struct seq_source *s)
 		s->old_cpu = s->cpu;
 		s->cpu = cpu;
 		s->fence = U64_MAX;
+		s->stray_may_come = s->by_message;
 	}
 	raw_spin_unlock_irq(&s->lock);
 	if (!settled || s->fence != U64_MAX)
@@ -229,6 +253,7 @@ static int seq_device_init_source(unsigned int i, u32 kind)
 {
 	struct seq_source *s = &sources[i];
 	struct device *dev = &device->dev;
+	const struct irq_chip *chip;
 	int ret;
 
 	raw_spin_lock_init(&s->lock);
@@ -241,6 +266,8 @@ static int seq_device_init_source(unsigned int i, u32 kind)
 				  GFP_KERNEL);
 	if (!s->per_cpu)
 		return -ENOMEM;
+	chip = irq_get_chip(s->irq);
+	s->by_message = chip && strstarts(chip->name, "APLIC-MSI");
 	s->cpu = cpumask_first(&seq_cpus);
 	s->old_cpu = s->cpu;
 	s->last_cpu = s->cpu;
@@ -422,10 +449,10 @@ void seq_device_show(struct seq_file *m)
 	for (i = 0; device && i < nr_sources; i++) {
 		struct seq_source *s = &sources[i];
 
-		seq_printf(m, "device source=%u kind=%s sent=%llu handled=%llu moved=%llu deferred=%llu cpus=",
+		seq_printf(m, "device source=%u kind=%s sent=%llu handled=%llu moved=%llu deferred=%llu strays=%llu cpus=",
 			   i, kind_names[s->kind], sent_by_device(s),
 			   READ_ONCE(s->handled), READ_ONCE(s->moved),
-			   READ_ONCE(s->deferred));
+			   READ_ONCE(s->deferred), READ_ONCE(s->strays));
 		for_each_cpu(cpu, &seq_cpus)
 			seq_printf(m, "%s%llu",
 				   cpu == cpumask_first(&seq_cpus) ? "" : ",",

@@ -89,6 +89,7 @@ void kvm_riscv_trapless_sync(void);
 int kvm_riscv_trapless_inject(struct kvm *kvm, u32 source, bool level);
 int kvm_riscv_trapless_inject_irqfd(struct kvm *kvm, u32 source);
 int kvm_riscv_trapless_route(struct kvm *kvm, u32 source, u64 entry);
+u64 kvm_riscv_trapless_source(struct kvm *kvm, u32 source);
 bool kvm_riscv_trapless_get_line(struct kvm *kvm, u32 source);
 void kvm_riscv_trapless_resample(struct kvm *kvm);
 
@@ -110,7 +111,10 @@ void kvm_riscv_vcpu_trapless_notified(struct kvm_vcpu *vcpu);
 /* trapless_notify.c: interrupts of the host */
 int kvm_riscv_trapless_notify_init(void);
 void kvm_riscv_trapless_notify_exit(void);
-int kvm_riscv_trapless_notify_enable(void);
+int kvm_riscv_trapless_notify_start(void);
+bool kvm_riscv_trapless_notify_close(void);
+bool kvm_riscv_trapless_notify_enabled(void);
+void kvm_riscv_trapless_notify_enable(void);
 void kvm_riscv_trapless_notify_disable(void);
 
 /* trapless_grant.c: injection by threads in user mode */

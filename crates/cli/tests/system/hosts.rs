@@ -12,6 +12,11 @@ use crate::runs::trapless;
 
 /// Longer than any of them takes on a busy computer.
 const PATIENCE: Duration = Duration::from_secs(3000);
+/// Virtual time in seconds that no run needs. A host that hangs must not be waited for.
+const TIME_LIMIT: u64 = 600;
+/// The same for a crash kernel, which may hang in an interrupt that it cannot end: then each second
+/// of virtual time costs one of the computer's, and more.
+const CRASH_TIME_LIMIT: u64 = 20;
 
 /// A run that has ended.
 pub struct Host {
@@ -48,37 +53,43 @@ impl Host {
 /// Programs and guests that try to reach what is not theirs.
 pub fn isolation() -> &'static Host {
     static RUN: OnceLock<Result<Host, String>> = OnceLock::new();
-    get(RUN.get_or_init(|| boot("trapless", "isolation", "")))
+    get(RUN.get_or_init(|| boot("trapless", "isolation", "", TIME_LIMIT)))
 }
 
 /// The test of the KVM device (`linux/tests`).
 pub fn device() -> &'static Host {
     static RUN: OnceLock<Result<Host, String>> = OnceLock::new();
-    get(RUN.get_or_init(|| boot("trapless", "kvm", "")))
+    get(RUN.get_or_init(|| boot("trapless", "kvm", "", TIME_LIMIT)))
 }
 
 /// A host that panics while a guest runs, and its crash kernel.
 pub fn crash() -> &'static Host {
     static RUN: OnceLock<Result<Host, String>> = OnceLock::new();
-    get(RUN.get_or_init(|| boot("trapless", "crash", " crashkernel=192M")))
+    get(RUN.get_or_init(|| boot("trapless", "crash", " crashkernel=192M", CRASH_TIME_LIMIT)))
+}
+
+/// A CPU that loses its registers in a suspend.
+pub fn suspend() -> &'static Host {
+    static RUN: OnceLock<Result<Host, String>> = OnceLock::new();
+    get(RUN.get_or_init(|| boot("trapless", "suspend", "", TIME_LIMIT)))
 }
 
 /// A CPU that injects interrupts while it goes off line.
 pub fn unplug() -> &'static Host {
     static RUN: OnceLock<Result<Host, String>> = OnceLock::new();
-    get(RUN.get_or_init(|| boot("trapless", "unplug", "")))
+    get(RUN.get_or_init(|| boot("trapless", "unplug", "", TIME_LIMIT)))
 }
 
 /// Guests that are paused, saved, killed and restored, to huge pages and back.
 pub fn restore() -> &'static Host {
     static RUN: OnceLock<Result<Host, String>> = OnceLock::new();
-    get(RUN.get_or_init(|| boot("trapless", "restore", " trapless.hugepages=1")))
+    get(RUN.get_or_init(|| boot("trapless", "restore", " trapless.hugepages=1", TIME_LIMIT)))
 }
 
 /// The same on AIA, with the APLIC in KVM (`ioctl`) or in the VMM (`irqfd`).
 pub fn restore_with_aia(inject: &str) -> Result<Host, String> {
     let words = format!(" trapless.irqchip=aia trapless.inject={inject}");
-    boot("aia", "restore", &words)
+    boot("aia", "restore", &words, TIME_LIMIT)
 }
 
 fn get(run: &'static Result<Host, String>) -> &'static Host {
@@ -99,8 +110,9 @@ fn image() -> Result<PathBuf, String> {
     Ok(path.ok_or("images --json names no path")?.into())
 }
 
-/// Boots the host, which runs `script` and powers off; `more` goes to its command line.
-fn boot(machine: &str, script: &str, more: &str) -> Result<Host, String> {
+/// Boots the host, which runs `script` and powers off within `limit` seconds of virtual time;
+/// `more` goes to its command line.
+fn boot(machine: &str, script: &str, more: &str, limit: u64) -> Result<Host, String> {
     let name = format!("{machine}-{script}{}", more.replace(' ', "-"));
     let scratch = |kind| Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.{kind}"));
     let (printed, log_file) = (scratch("out"), scratch("log"));
@@ -108,6 +120,7 @@ fn boot(machine: &str, script: &str, more: &str) -> Result<Host, String> {
     let stdout = std::fs::File::create(&printed).map_err(|e| e.to_string())?;
     let mut child = trapless()
         .args(["boot", "--machine", machine, "--harts", "2"])
+        .args(["--time-limit", &limit.to_string()])
         .args(["--append", &words, "--initrd"])
         .arg(image()?)
         .arg("--log")

@@ -1,7 +1,7 @@
 //! What the harts of a KVM host go through while it has virtual machines, tried by modules and
 //! programs of the image `test-host` (`images/tests`).
 
-use crate::hosts::{crash, unplug};
+use crate::hosts::{crash, suspend, unplug};
 
 /// Promise: an interrupt that a CPU injects on its way off line arrives, and so does one that it
 /// injects after KVM has let go of it.
@@ -19,6 +19,13 @@ fn a_crash_kernel_comes_up() {
     run.assert_passed(&["the crash kernel is loaded, and a guest runs"]);
     assert!(run.console.contains("trapless_crash: as the test wants it"));
     run.assert_result("crash_kernel", "up");
+}
+
+/// Promise: a hart that loses its registers in a suspend, as the CPU PM notifiers announce it, runs
+/// vCPUs and injects as before.
+#[test]
+fn a_suspended_cpu_gets_its_registers_back() {
+    suspend().assert_result("suspend", "0");
 }
 
 /// Promise: the module can be removed and loaded again.

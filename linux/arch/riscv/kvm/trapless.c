@@ -10,6 +10,9 @@
  * when a vCPU is scheduled off.
  */
 
+#include <linux/capability.h>
+#include <linux/cpu_pm.h>
+#include <linux/cred.h>
 #include <linux/idr.h>
 #include <linux/kvm_host.h>
 #include <linux/module.h>
@@ -46,6 +49,40 @@ DEFINE_STATIC_KEY_FALSE(kvm_riscv_trapless_available);
 static struct trapless_domain *trapless_domains;
 static struct kvm __rcu *trapless_vms[TRAPLESS_DOMAINS];
 static DEFINE_IDA(trapless_ida);
+
+static unsigned int domains_per_user = 256;
+module_param(domains_per_user, uint, 0644);
+MODULE_PARM_DESC(domains_per_user, "Domains a user without CAP_SYS_RESOURCE may have at a time");
+
+/* Who created a domain; INVALID_UID if it is free */
+static kuid_t trapless_owners[TRAPLESS_DOMAINS];
+static DEFINE_MUTEX(trapless_owners_lock);
+
+static int trapless_alloc_domain(void)
+{
+	unsigned int i, count = 0;
+	int id = -EDQUOT;
+
+	mutex_lock(&trapless_owners_lock);
+	for (i = 1; i < TRAPLESS_DOMAINS; i++)
+		count += uid_eq(trapless_owners[i], current_uid());
+	if (count < READ_ONCE(domains_per_user) || capable(CAP_SYS_RESOURCE))
+		id = ida_alloc_range(&trapless_ida, 1, TRAPLESS_DOMAINS - 1,
+				     GFP_KERNEL_ACCOUNT);
+	if (id > 0)
+		trapless_owners[id] = current_uid();
+	mutex_unlock(&trapless_owners_lock);
+
+	return id;
+}
+
+static void trapless_free_domain(unsigned int id)
+{
+	mutex_lock(&trapless_owners_lock);
+	trapless_owners[id] = INVALID_UID;
+	ida_free(&trapless_ida, id);
+	mutex_unlock(&trapless_owners_lock);
+}
 
 unsigned int kvm_riscv_trapless_nr_domains(void)
 {
@@ -144,8 +181,7 @@ int kvm_riscv_trapless_create_domain(struct kvm *kvm)
 	struct trapless_domain *entry;
 	int id, ret;
 
-	id = ida_alloc_range(&trapless_ida, 1, TRAPLESS_DOMAINS - 1,
-			     GFP_KERNEL_ACCOUNT);
+	id = trapless_alloc_domain();
 	if (id < 0)
 		return id;
 	tl->domain = id;
@@ -156,7 +192,7 @@ int kvm_riscv_trapless_create_domain(struct kvm *kvm)
 							  tl->nr_sources + 1);
 	if (ret) {
 		trapless_free_tables(kvm);
-		ida_free(&trapless_ida, id);
+		trapless_free_domain(id);
 		return ret;
 	}
 
@@ -196,11 +232,14 @@ void kvm_riscv_trapless_destroy_vm(struct kvm *kvm)
 	cancel_work_sync(&tl->resample);
 
 	trapless_free_tables(kvm);
-	ida_free(&trapless_ida, tl->domain);
+	trapless_free_domain(tl->domain);
 }
 
-static u64 trapless_source(struct kvm_trapless *tl, u32 source)
+/* Entry of a source whose number has been checked */
+u64 kvm_riscv_trapless_source(struct kvm *kvm, u32 source)
 {
+	struct kvm_trapless *tl = &kvm->arch.trapless;
+
 	return READ_ONCE(tl->sources[array_index_nospec(source,
 							tl->nr_sources + 1)]);
 }
@@ -219,7 +258,7 @@ int kvm_riscv_trapless_inject(struct kvm *kvm, u32 source, bool level)
 	if (!source || source > tl->nr_sources)
 		return -EINVAL;
 
-	if (trapless_source(tl, source) &
+	if (kvm_riscv_trapless_source(kvm, source) &
 	    (XTL_SOURCE_ENTRY_LEVEL | XTL_SOURCE_ENTRY_RESAMPLE))
 		trapless_op(level ? XTL_OP_ASSERT : XTL_OP_DEASSERT,
 			    tl->domain, source);
@@ -242,7 +281,7 @@ int kvm_riscv_trapless_inject_irqfd(struct kvm *kvm, u32 source)
 	if (!source || source > tl->nr_sources)
 		return -EINVAL;
 
-	trapless_op(trapless_source(tl, source) & XTL_SOURCE_ENTRY_RESAMPLE ?
+	trapless_op(kvm_riscv_trapless_source(kvm, source) & XTL_SOURCE_ENTRY_RESAMPLE ?
 		    XTL_OP_ASSERT : XTL_OP_EDGE, tl->domain, source);
 
 	return 0;
@@ -258,8 +297,11 @@ static struct kvm_vcpu *trapless_target(struct kvm *kvm, u64 entry)
 
 bool kvm_riscv_trapless_get_line(struct kvm *kvm, u32 source)
 {
-	return READ_ONCE(kvm->arch.trapless.lines[source / 64]) &
-	       BIT_ULL(source % 64);
+	struct kvm_trapless *tl = &kvm->arch.trapless;
+
+	source = array_index_nospec(source, tl->nr_sources + 1);
+
+	return READ_ONCE(tl->lines[source / 64]) & BIT_ULL(source % 64);
 }
 
 /*
@@ -274,11 +316,12 @@ int kvm_riscv_trapless_route(struct kvm *kvm, u32 source, u64 entry)
 	struct kvm_vcpu *from, *to;
 	bool pending, enabled;
 
-	from = trapless_target(kvm, trapless_source(tl, source));
+	from = trapless_target(kvm, kvm_riscv_trapless_source(kvm, source));
 	to = trapless_target(kvm, entry);
 	if (entry && !to)
 		return -EINVAL;
 
+	source = array_index_nospec(source, tl->nr_sources + 1);
 	WRITE_ONCE(tl->sources[source], entry);
 	/* From here nothing is posted where the source went before */
 	kvm_riscv_trapless_sync();
@@ -331,14 +374,9 @@ void kvm_riscv_trapless_resample(struct kvm *kvm)
 	}
 }
 
-/* Bring the extension up on this hart. */
-int kvm_riscv_trapless_enable(void)
+/* Write the registers of this hart, whatever they hold. */
+static int trapless_start(void)
 {
-	int ret;
-
-	if (!kvm_riscv_trapless_available())
-		return 0;
-
 	/*
 	 * Another kernel may have left anything here, if it was not shut down.
 	 * Without its tables the controller forgets the vCPU that was attached
@@ -356,11 +394,26 @@ int kvm_riscv_trapless_enable(void)
 	csr_write(CSR_HVTABLEBASE, XTL_HVTABLEBASE_V |
 		  virt_to_phys(trapless_domains) | TRAPLESS_DOMAINS_ORDER);
 
-	ret = kvm_riscv_trapless_notify_enable();
-	if (ret)
+	return kvm_riscv_trapless_notify_start();
+}
+
+/* Bring the extension up on this hart. */
+int kvm_riscv_trapless_enable(void)
+{
+	int ret;
+
+	if (!kvm_riscv_trapless_available())
+		return 0;
+
+	ret = trapless_start();
+	if (ret) {
 		kvm_err("Xtrapless does not come up on CPU%d\n",
 			raw_smp_processor_id());
-	return ret;
+		return ret;
+	}
+	kvm_riscv_trapless_notify_enable();
+
+	return 0;
 }
 
 void kvm_riscv_trapless_disable(void)
@@ -382,6 +435,37 @@ static void trapless_clear_tables(void *unused)
 {
 	csr_write(CSR_HVTABLEBASE, 0);
 }
+
+/*
+ * The idle thread, or the last thread on the way to a suspend, is about to put
+ * this CPU into a state that may cost it its registers, or back from it.
+ * Interrupts are disabled and no vCPU is attached.
+ */
+static int trapless_cpu_pm(struct notifier_block *nb, unsigned long action,
+			   void *unused)
+{
+	if (!kvm_riscv_trapless_notify_enabled())
+		return NOTIFY_OK;
+
+	switch (action) {
+	case CPU_PM_ENTER:
+		/* Notifications go to other CPUs, unless some are here already */
+		if (kvm_riscv_trapless_notify_close())
+			return NOTIFY_OK;
+		trapless_start();
+		return NOTIFY_BAD;
+	case CPU_PM_ENTER_FAILED:
+	case CPU_PM_EXIT:
+		WARN_ON_ONCE(trapless_start());
+		break;
+	}
+
+	return NOTIFY_OK;
+}
+
+static struct notifier_block trapless_cpu_pm_nb = {
+	.notifier_call = trapless_cpu_pm,
+};
 
 static bool __init trapless_probe(void)
 {
@@ -413,10 +497,14 @@ static bool __init trapless_probe(void)
 
 int __init kvm_riscv_trapless_init(void)
 {
+	unsigned int i;
 	int ret;
 
 	if (!trapless_probe())
 		return -ENODEV;
+
+	for (i = 0; i < TRAPLESS_DOMAINS; i++)
+		trapless_owners[i] = INVALID_UID;
 
 	trapless_domains = alloc_pages_exact(TRAPLESS_DOMAINS * XTL_DOMAIN_SIZE,
 					     GFP_KERNEL | __GFP_ZERO);
@@ -436,6 +524,7 @@ int __init kvm_riscv_trapless_init(void)
 	if (ret)
 		goto exit_grant;
 
+	cpu_pm_register_notifier(&trapless_cpu_pm_nb);
 	static_branch_enable(&kvm_riscv_trapless_available);
 
 	return 0;
@@ -455,6 +544,7 @@ void kvm_riscv_trapless_exit(void)
 	if (!kvm_riscv_trapless_available())
 		return;
 
+	cpu_pm_unregister_notifier(&trapless_cpu_pm_nb);
 	kvm_unregister_device_ops(KVM_DEV_TYPE_RISCV_TRAPLESS);
 	kvm_riscv_trapless_grant_exit();
 	kvm_riscv_trapless_notify_exit();

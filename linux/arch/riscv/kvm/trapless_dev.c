@@ -160,6 +160,7 @@ static int trapless_vcpu_word(struct kvm_vcpu *vcpu, u32 word, u64 *value,
 	void *file = vcpu->arch.trapless.file;
 	atomic64_t *where;
 	u64 valid;
+	s64 old;
 
 	if (word == TRAPLESS_VCPU_SOFT) {
 		if (!write) {
@@ -186,7 +187,10 @@ static int trapless_vcpu_word(struct kvm_vcpu *vcpu, u32 word, u64 *value,
 	}
 	if (*value & ~valid)
 		return -EINVAL;
-	atomic64_set(where, *value);
+	/* The controller may post at the same time: only what it was asked for */
+	old = atomic64_read(where);
+	while (!atomic64_try_cmpxchg(where, &old, (old & ~valid) | *value))
+		;
 
 	return 0;
 }
@@ -249,7 +253,7 @@ static int trapless_access(struct kvm *kvm, struct kvm_device_attr *attr,
 	case KVM_DEV_TRAPLESS_GRP_SOURCE:
 		if (write)
 			return trapless_set_source(kvm, attr->attr, *value);
-		*value = READ_ONCE(kvm->arch.trapless.sources[attr->attr]) &
+		*value = kvm_riscv_trapless_source(kvm, attr->attr) &
 			 ~XTL_SOURCE_ENTRY_V;
 		return 0;
 	case KVM_DEV_TRAPLESS_GRP_LINE:

@@ -30,6 +30,8 @@ MODULE_PARM_DESC(notify_any, "Let notifications go to any hart, whatever the vCP
 
 struct trapless_cpu {
 	unsigned long queue;
+	/* Virtualization is enabled on this CPU */
+	bool enabled;
 };
 
 static DEFINE_PER_CPU(struct trapless_cpu, trapless_cpus);
@@ -92,13 +94,14 @@ static void trapless_handle(u64 notification)
 		kvm_riscv_vcpu_trapless_notified(vcpu);
 }
 
-static irqreturn_t trapless_notify_interrupt(int irq, void *dev_id)
+/* Handle up to @budget notifications; returns the number of those there were. */
+static unsigned int trapless_drain(unsigned int budget)
 {
+	unsigned int count;
 	u64 notification;
 
 	rcu_read_lock();
-	/* The interrupt stays pending until the queue is empty */
-	for (unsigned int i = 0; i < TRAPLESS_NOTIFY_BUDGET; i++) {
+	for (count = 0; count < budget; count++) {
 		notification = csr_read(CSR_HNOTIFY);
 		if (notification & XTL_HNOTIFY_OVF)
 			queue_work(trapless_wq, &trapless_scan_work);
@@ -107,6 +110,14 @@ static irqreturn_t trapless_notify_interrupt(int irq, void *dev_id)
 		trapless_handle(notification);
 	}
 	rcu_read_unlock();
+
+	return count;
+}
+
+static irqreturn_t trapless_notify_interrupt(int irq, void *dev_id)
+{
+	/* The interrupt stays pending until the queue is empty */
+	trapless_drain(TRAPLESS_NOTIFY_BUDGET);
 
 	return IRQ_HANDLED;
 }
@@ -197,11 +208,11 @@ static struct trapless_irq {
 	  &trapless_vs_chip },
 };
 
-int kvm_riscv_trapless_notify_enable(void)
+/* Switch the extension on, open the queue and enable what arrives at V = 0. */
+int kvm_riscv_trapless_notify_start(void)
 {
 	struct trapless_cpu *tc = this_cpu_ptr(&trapless_cpus);
 	unsigned long config = XTL_HTLCFG_EN | (notify_any ? XTL_HTLCFG_ANY : 0);
-	int i;
 
 	csr_write(CSR_HTLCFG, config);
 	if ((csr_read(CSR_HTLCFG) & config) != config)
@@ -211,18 +222,50 @@ int kvm_riscv_trapless_notify_enable(void)
 		  TRAPLESS_QUEUE_ORDER);
 
 	csr_clear(CSR_HIP, BIT(IRQ_VS_SOFT) | BIT(IRQ_VS_EXT));
+	csr_set(CSR_HIE, BIT(IRQ_VS_SOFT) | BIT(IRQ_VS_EXT));
+
+	return 0;
+}
+
+/*
+ * Close the queue of a CPU that may lose it: true, or there were notifications,
+ * so that the CPU has something to do.
+ */
+bool kvm_riscv_trapless_notify_close(void)
+{
+	unsigned int count;
+
+	csr_write(CSR_HNQBASE, 0);
+	count = trapless_drain(BIT(TRAPLESS_QUEUE_ORDER));
+	csr_write(CSR_HTLCFG, 0);
+
+	return !count;
+}
+
+bool kvm_riscv_trapless_notify_enabled(void)
+{
+	return this_cpu_read(trapless_cpus.enabled);
+}
+
+void kvm_riscv_trapless_notify_enable(void)
+{
+	int i;
+
 	for (i = 0; i < ARRAY_SIZE(trapless_irqs); i++)
 		enable_percpu_irq(trapless_irqs[i].irq, IRQ_TYPE_NONE);
 	/* From here the timer's bit follows the vCPU that is attached */
 	csr_clear(CSR_HIE, BIT(IRQ_VS_TIMER));
+	this_cpu_write(trapless_cpus.enabled, true);
 
-	return 0;
+	/* If this is the first queue nobody was told of what came before */
+	queue_work(trapless_wq, &trapless_scan_work);
 }
 
 void kvm_riscv_trapless_notify_disable(void)
 {
 	int i;
 
+	this_cpu_write(trapless_cpus.enabled, false);
 	for (i = 0; i < ARRAY_SIZE(trapless_irqs); i++)
 		disable_percpu_irq(trapless_irqs[i].irq);
 

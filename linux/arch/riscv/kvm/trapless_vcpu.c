@@ -111,6 +111,14 @@ void kvm_riscv_vcpu_trapless_load(struct kvm_vcpu *vcpu)
 		return;
 
 	csr_write(CSR_HIFMAP, vcpu->arch.trapless.slot);
+	/* An invalid slot means that the controller does not find the file */
+	KVM_BUG(!(csr_read(CSR_HIFMAP) & XTL_HIFMAP_V), vcpu->kvm,
+		"vCPU %d cannot be attached\n", vcpu->vcpu_id);
+	/* Set by a lookup for a post from this hart, and kept until somebody looks */
+	if (unlikely(csr_read(CSR_HTLCFG) & XTL_HTLCFG_ERR)) {
+		csr_clear(CSR_HTLCFG, XTL_HTLCFG_ERR);
+		WARN_ONCE(1, "Two harts had the same vCPU in their slots\n");
+	}
 }
 
 /* In which state is the vCPU left? */
