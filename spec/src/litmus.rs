@@ -1,5 +1,5 @@
-//! Runs the litmus tests of `spec/memory-model/` with herd7: each as it is, and once more without each
-//! rule that it needs.
+//! Runs the litmus tests of `spec/memory-model/` with herd7: each as it is, and once more without
+//! each rule that it needs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -152,8 +152,8 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// Rules of the chapter that the model does not hold as a relation: ORD-1 is the model itself, ORD-10
-    /// follows from MEM-3, ORD-12 is about progress.
+    /// Rules of the chapter that the model does not hold as a relation: ORD-1 is the model itself,
+    /// ORD-10 follows from MEM-3, ORD-12 is about progress.
     const NO_RELATION: [&str; 3] = ["ORD-1", "ORD-10", "ORD-12"];
 
     fn text(path: &str) -> String {

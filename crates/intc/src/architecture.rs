@@ -74,8 +74,8 @@ pub trait InterruptArchitecture: Send {
         Err(CsrFault::Illegal)
     }
 
-    /// A device drives its wire (`source` >= 1) high or low at time `now`. High when it is high
-    /// already: the device has a new reason, which only edge-triggered sources notice.
+    /// A device drives its wire (`source` >= 1) high or low at time `now`. Asserting a high wire
+    /// signals another event; only edge-triggered sources see it.
     fn set_source(&mut self, now: u64, source: u32, level: bool, effects: &mut Effects);
 
     /// The interrupt inputs of `hart` at time `now`: a function of the present state and `now`,

@@ -98,8 +98,8 @@ impl Plic {
 
     /// Gives `source` an edge-triggered gateway (specification, section 2.1): each time its wire is
     /// driven high it is pending, also while it is being serviced, and a high wire at completion
-    /// does not count. A falling wire takes back what has not been claimed. So are all sources of
-    /// QEMU's `virt`.
+    /// does not count. A falling wire takes back what has not been claimed. QEMU's `virt` treats
+    /// all sources this way.
     pub fn set_edge_triggered(&mut self, source: u32) {
         let (word, bit) = position(source);
         if let Some(edge) = self.edge.get_mut(word) {

@@ -159,7 +159,7 @@ pub(crate) fn all(config: &Config) -> Vec<Property<Protocol>> {
     all
 }
 
-/// What the check would be worthless without.
+/// States a run must reach for its verdict to count.
 fn reachable(config: &Config) -> Vec<Property<Protocol>> {
     let mut all: Vec<Property<Protocol>> = vec![
         Property::sometimes(

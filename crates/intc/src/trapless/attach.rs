@@ -72,10 +72,10 @@ impl Operation<'_> {
             return;
         };
         self.switched(self.by.hart);
-        let target = self.slot_file(self.by.hart, slot);
-        if let Some((_, file)) = target {
-            file.update(self.words, |ctl| ctl.with_state(next));
-        }
+        let target = self.slot_file(self.by.hart, slot).filter(|(_, file)| {
+            let old = file.update(self.words, |ctl| ctl.with_state(next));
+            old.is_some()
+        });
         let kind = StepKind::Detached {
             vhart: slot.vhart,
             state: next as u8,
@@ -86,8 +86,8 @@ impl Operation<'_> {
         }
     }
 
-    /// Hart whose slot holds a vhart (DEL-5). More than one is a mistake of the host and sets
-    /// `htlcfg.ERR` of the acting hart.
+    /// Hart whose slot holds a vhart (DEL-5). Two matches are a host bug and set `htlcfg.ERR` of
+    /// the acting hart.
     pub(super) fn lookup(&mut self, domain: u16, vhart: u16) -> Option<usize> {
         let holds = |slot: Option<Slot>| {
             slot.is_some_and(|slot| slot.domain == domain && slot.vhart == vhart)

@@ -83,12 +83,14 @@ impl Operation<'_> {
         let Some(source) = domain.source(self.words, number) else {
             return;
         };
-        let again = if source.resample {
-            domain.set_line(self.words, number, false);
-            false
+        let line = if source.resample {
+            domain.set_line(self.words, number, false).map(|_| false)
+        } else if source.level {
+            domain.line(self.words, number)
         } else {
-            source.level && domain.line(self.words, number) == Some(true)
+            Some(false)
         };
+        let again = line == Some(true);
         let step = StepKind::Completed {
             vhart: slot.vhart,
             source: number,
@@ -98,7 +100,7 @@ impl Operation<'_> {
         if again {
             self.post_source(&domain, number, source);
         }
-        if source.resample {
+        if source.resample && line.is_some() {
             self.notify_resample(&domain, slot.vhart, number);
         }
     }

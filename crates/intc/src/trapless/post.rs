@@ -70,7 +70,9 @@ impl Operation<'_> {
         let Some(source) = domain.source(self.words, number) else {
             return;
         };
-        domain.set_line(self.words, number, false);
+        if domain.set_line(self.words, number, false).is_none() {
+            return;
+        }
         let file = domain.file(self.words, source.vhart);
         // A pending edge stays pending whatever its line does afterwards.
         if let Some(file) = file.filter(|_| source.level) {
@@ -165,8 +167,8 @@ impl Operation<'_> {
         if domain.set_resample(self.words, source, true) != Some(false) {
             return;
         }
+        // Without a queue the bit tells whoever opens one.
         let Some(to) = self.queue_near(self.by.hart) else {
-            domain.set_resample(self.words, source, false);
             return;
         };
         let notification = Notification {

@@ -26,7 +26,7 @@ impl File {
         Some(source)
     }
 
-    /// The source that [`claim`](Self::claim) would take, or just `any` that it could.
+    /// The source [`claim`](Self::claim) would take; with `any`, the first deliverable one.
     fn search(self, words: &Words, domain: &Domain, any: bool) -> Option<u16> {
         let mut best = None;
         // Read only if something is pending.

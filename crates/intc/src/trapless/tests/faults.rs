@@ -38,6 +38,24 @@ fn a_failed_access_is_reported_at_the_hart_that_caused_it() {
     }
 }
 
+/// What a store would have recorded did not happen: no later step may act as if it had.
+#[test]
+fn an_operation_ends_at_the_store_that_fails() {
+    let mut w = World::new();
+    w.attach(0, 1, 0);
+    w.route(1, 65, RESAMPLE);
+    w.generate(1, op::ASSERT, 1, 65);
+    assert_eq!(w.claim(0), 65);
+    w.route(1, 3, LEVEL);
+    w.generate(1, op::ASSERT, 1, 3);
+    w.ram.set(domain_entry(1) + domain::LINES, NOWHERE);
+    w.generate(1, op::DEASSERT, 1, 3);
+    assert!(w.pending(1, 0, 3) && failed(&mut w, 1));
+    w.vs(0, csr::VSCLAIM, 65);
+    assert_eq!((w.level(0) & NOTIFY, w.fetch(0)), (0, 0));
+    assert!(failed(&mut w, 0));
+}
+
 #[test]
 fn the_report_stays_until_software_clears_it() {
     let mut w = World::new();

@@ -1,4 +1,4 @@
-//! Tests through the public door: CSR accesses, lines and memory.
+//! Tests through the public interface: CSR accesses, lines and memory.
 
 mod claims;
 mod detach;
