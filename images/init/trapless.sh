@@ -1,13 +1,14 @@
-# Read by both init scripts: mounts, the kernel command line, and what is printed for `trapless` to read:
+# Read by both init scripts: mounts, the kernel command line, and lines for `trapless`:
 #
-#   @trapless begin SIDE NAME            the measured part begins
-#   @trapless phase NAME                 another phase of the measured part begins; `workload' is the first
-#   @trapless end SIDE NAME status=N     it has ended with exit status N
-#   @trapless result KEY=VALUE           one result
-#   @trapless dump SIDE.LABEL            a file follows ...
-#   @trapless dump-end SIDE.LABEL        ... up to this line
+#   @trapless begin SIDE NAME          the measured part begins
+#   @trapless phase NAME               its next phase begins; `workload' is the first
+#   @trapless end SIDE NAME status=N   it has ended with exit status N
+#   @trapless result KEY=VALUE         one result
+#   @trapless dump SIDE.LABEL          a file follows ...
+#   @trapless dump-end SIDE.LABEL      ... up to this line
 #
-# Files are printed after the measured part, because every character on the console is work for the machine.
+# Files are printed after the measured part, because every character on the console is work for the
+# machine.
 
 export PATH=/usr/bin:/usr/sbin:/bin:/sbin HOME=/root TERM="${TERM:-linux}"
 
@@ -16,14 +17,16 @@ prepare_system() {
     /bin/busybox mount -t proc proc /proc
     mount -t sysfs sys /sys
     mount -t devtmpfs dev /dev
-    # Without a console (its driver may come as a module) the kernel starts this program with nothing open.
+    # Without a console (its driver may come as a module) the kernel starts this program with
+    # nothing open.
     if [ ! -e /proc/$$/fd/1 ]; then exec </dev/null >/dev/kmsg 2>&1; fi
     mount -t tmpfs tmpfs /run
     mkdir /dev/shm && mount -t tmpfs tmpfs /dev/shm
     read_command_line
 }
 
-# trapless.param.NAME=VALUE becomes variable NAME; trapless.NAME=VALUE becomes variable trapless_NAME.
+# trapless.param.NAME=VALUE becomes variable NAME; trapless.NAME=VALUE becomes variable
+# trapless_NAME.
 read_command_line() {
     parameters=
     read -r command_line </proc/cmdline
@@ -52,7 +55,8 @@ has_device() {
     return 1
 }
 
-# The guest's side of Xtrapless. All its devices, the console among them, wait for the interrupt controller's driver.
+# The guest's side of Xtrapless. All its devices, the console among them, wait for the interrupt
+# controller's driver.
 load_interrupt_drivers() {
     if has_device trapless,irqchip; then
         insmod /lib/trapless/irq-riscv-trapless.ko || give_up "cannot load the driver of the interrupt controller"
@@ -63,7 +67,8 @@ load_interrupt_drivers() {
     [ -t 0 ] || wait_for_console
 }
 
-# A console that appears by deferred probing becomes standard input and output; without one the kernel's log stays.
+# A console that appears by deferred probing becomes standard input and output; without one the
+# kernel's log stays.
 wait_for_console() {
     case $command_line in *console=hvc*) modprobe virtio_mmio ;; esac
     tries=0
@@ -85,7 +90,8 @@ give_up() {
 
 say() { echo "@trapless $*"; }
 
-# phase NAME, in a workload, whose output is kept: on the console, which is done printing when this returns
+# phase NAME, in a workload, whose output is kept: on the console, which is done printing when this
+# returns
 phase() {
     say "phase $1" >/dev/console
     usleep 50000
@@ -101,7 +107,8 @@ dump() {
     say "dump-end $side.$1"
 }
 
-# Runs /workloads/NAME with its output kept; prints markers, results and the interrupt counts around it.
+# Runs /workloads/NAME with its output kept; prints markers, results and the interrupt counts around
+# it.
 run_kept() {
     name=$1
     cat /proc/interrupts >/run/interrupts-begin

@@ -1,9 +1,10 @@
-# KVM of the host, starting guests and waiting for their end. The workload runs in them; KVM's statistics are printed when they
-# have ended. What the variables of common parameters mean is said in experiments/common/parameters.toml.
+# KVM of the host, starting guests and waiting for their end. The workload runs in them; KVM's
+# statistics are printed when they have ended. What the variables of common parameters mean is said
+# in experiments/common/parameters.toml.
 
-# Loads KVM: this project's and the IPI driver on a machine with Xtrapless, unless told otherwise; else the kernel's own,
-# or this project's with kvm=fixed.
-# `trapless.kvm=stock` says so on the command line where there is no experiment.
+# Loads KVM: this project's and the IPI driver on a machine with Xtrapless, unless told otherwise;
+# else the kernel's own, or this project's with kvm=fixed. `trapless.kvm=stock` says so on the
+# command line where there is no experiment.
 load_kvm() {
     load_kvm_module
     if [ "${poll:-1}" = 0 ]; then echo 0 >/sys/module/kvm/parameters/halt_poll_ns; fi
@@ -36,8 +37,8 @@ load_kvm_module() {
     modprobe kvm
 }
 
-# vmm_start [tap INTERFACE] [OPTION OF trapless-vmm...]: starts the first guest in the background, and the others if asked for,
-# with the options in $other_options
+# vmm_start [tap INTERFACE] [OPTION OF trapless-vmm...]: starts the first guest in the background,
+# and the others if asked for, with the options in $other_options
 vmm_start() {
     cpus=${trapless_cpus:-1}
     memory=${trapless_memory:-256M}
@@ -56,9 +57,10 @@ vmm_start() {
         vmm_run 0 ${interface:+--tap "$interface"} "$@" </dev/null &
         ;;
     qemu)
-        # QEMU 10 starts vCPUs with scounteren = 0: rdtime kills programs. With this clock the time comes by a
-        # system call, though in steps of a tick only.
+        # QEMU 10 starts vCPUs with scounteren = 0: rdtime kills programs. With this clock the time
+        # comes by a system call, though in steps of a tick only.
         case $name in boot | net | naps | idle) ;; *) append="$append clocksource=jiffies" ;; esac
+        stagger
         qemu-system-riscv64 -machine "$(qemu_machine)" -cpu host -smp "$cpus" -m "$memory" -nodefaults -no-reboot \
             ${huge:+-object "memory-backend-memfd,id=ram,size=$memory,hugetlb=on,hugetlbsize=2M"} \
             -display none -serial stdio -kernel /boot/Image -initrd /boot/guest.cpio \
@@ -92,7 +94,8 @@ vmm_start() {
     done
 }
 
-# reserve_huge_pages GUESTS: with hugepages=1 sets $huge, and huge pages of 2 MiB aside for the RAM of so many guests more
+# reserve_huge_pages GUESTS: with hugepages=1 sets $huge, and huge pages of 2 MiB aside for the RAM
+# of so many guests more
 reserve_huge_pages() {
     huge=
     if [ "${hugepages:-0}" = 0 ]; then return; fi
@@ -130,6 +133,18 @@ qemu_machine() {
     echo "$machine${huge:+,memory-backend=ram}"
 }
 
+# Waits for less than a tick of 4 ms, as the seed says: for a VMM that does not do it itself, as
+# ours does with --stagger.
+stagger() {
+    if [ -z "${trapless_seed:-}" ]; then return; fi
+    # SplitMix64. The shell's numbers are signed, so bits shifted in are masked away.
+    bits=$((trapless_seed + -7046029254386353131))
+    bits=$(((bits ^ bits >> 30 & 0x3ffffffff) * -4658895280553007687))
+    bits=$(((bits ^ bits >> 27 & 0x1fffffffff) * -7723592293110705685))
+    bits=$((bits ^ bits >> 31 & 0x1ffffffff))
+    usleep $(((bits >> 32 & 0xffffffff) * 4000 >> 32))
+}
+
 # QEMU's network device: on PCI with MSI-X if devices are to interrupt by eventfd, else wired.
 qemu_net() {
     if [ "${inject:-auto}" = irqfd ]; then echo virtio-net-pci,romfile=; else echo virtio-net-device; fi
@@ -140,7 +155,8 @@ vmm_run() {
     number=$1
     shift
     if [ "${pin:-0}" = 1 ]; then
-        # Guests begin at different harts, so that one vCPU of each does not meet all the others on hart 0.
+        # Guests begin at different harts, so that one vCPU of each does not meet all the others on
+        # hart 0.
         harts=$(nproc)
         list=
         hart=0
@@ -153,7 +169,7 @@ vmm_run() {
     if [ "$number" -gt 0 ]; then append="$append trapless.repeat=1"; fi
     exec trapless-vmm --kernel /boot/Image --initrd /boot/guest.cpio --cpus "$cpus" --memory "$memory" --no-reboot \
         ${huge:+--hugepages} --irqchip "${irqchip:-auto}" --wfi "${wfi:-trap}" --inject "${inject:-auto}" \
-        --aia-mode "${aia_mode:-auto}" "$@" \
+        --aia-mode "${aia_mode:-auto}" ${trapless_seed:+--stagger "$trapless_seed,$number"} "$@" \
         --append "$append"
 }
 
@@ -185,7 +201,8 @@ vmm_wait() {
     return "$vmm_status"
 }
 
-# wait_for_guest ADDRESS: until it answers pings; fails when it has ended, or has not answered for a minute
+# wait_for_guest ADDRESS: until it answers pings; fails when it has ended, or has not answered for a
+# minute
 wait_for_guest() {
     tries=0
     until ping -q -c 1 -W 1 "$1" >/dev/null 2>&1; do
@@ -210,8 +227,8 @@ ping_results() {
     result rtt_max_us "$(echo "$4" | sed 's/\.//; s/^0*\(.\)/\1/')"
 }
 
-# move_vcpus MS: moves a random vCPU thread of the first guest to a random hart every MS ms on average, until killed; 0: never.
-# One line for each move goes to /run/moves.
+# move_vcpus MS: moves a random vCPU thread of the first guest to a random hart every MS ms on
+# average, until killed; 0: never. One line for each move goes to /run/moves.
 move_vcpus() {
     pause=$1
     harts=$(nproc)
@@ -243,7 +260,8 @@ move_vcpus() {
     done
 }
 
-# tell_guest ADDRESS PORT: connects to a port on which the guest will listen sooner or later; fails if it does not in a minute
+# tell_guest ADDRESS PORT: connects to a port on which the guest will listen sooner or later; fails
+# if it does not in a minute
 tell_guest() {
     tries=0
     until echo | nc -w 5 "$1" "$2" 2>/dev/null; do
@@ -258,8 +276,9 @@ tell_guest() {
     done
 }
 
-# unplug_harts MS: switches a random hart other than the first off for MS ms on average, then on for as long, until killed
-# or the first guest has ended; 0: never. One line for each time goes to /run/unplugs.
+# unplug_harts MS: switches a random hart other than the first off for MS ms on average, then on for
+# as long, until killed or the first guest has ended; 0: never. One line for each time goes to
+# /run/unplugs.
 unplug_harts() {
     pause=$1
     harts=$(nproc)
@@ -276,8 +295,9 @@ unplug_harts() {
     done
 }
 
-# pause_guest MS: pauses the first guest, whose control socket is /run/control, for MS ms on average, then lets it run for as
-# long, until killed or it has ended; 0: never. One line for each pause goes to /run/pauses.
+# pause_guest MS: pauses the first guest, whose control socket is /run/control, for MS ms on
+# average, then lets it run for as long, until killed or it has ended; 0: never. One line for each
+# pause goes to /run/pauses.
 pause_guest() {
     pause=$1
     if [ "$pause" = 0 ]; then return; fi
@@ -291,9 +311,10 @@ pause_guest() {
     done
 }
 
-# kill_guest MS: runs one more guest whose VMM is killed and started again every MS ms on average, until killed or the first
-# guest has ended; 0: none. One line for each kill goes to /run/kills. The guest repeats the workload, so it ends by itself only
-# if that fails; what it said then goes to /run/ended.
+# kill_guest MS: runs one more guest whose VMM is killed and started again every MS ms on average,
+# until killed or the first guest has ended; 0: none. One line for each kill goes to /run/kills. The
+# guest repeats the workload, so it ends by itself only if that fails; what it said then goes to
+# /run/ended.
 kill_guest() {
     pause=$1
     if [ "$pause" = 0 ]; then return; fi

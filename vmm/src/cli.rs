@@ -6,6 +6,7 @@ use crate::guest::config::{Config, Console};
 use crate::irqchip::aia::uapi::Mode;
 use crate::irqchip::options::{Choice, Inject, Options, Wfi};
 use crate::irqchip::wire::Way;
+use crate::run::stagger::Stagger;
 use clap::Parser;
 use std::path::PathBuf;
 
@@ -82,6 +83,11 @@ pub struct Cli {
     /// Host CPUs to bind the vCPU threads to, in turn (vCPU 0 to the first, ...)
     #[arg(long, value_name = "CPU,...", value_delimiter = ',')]
     pub pin: Vec<u16>,
+
+    /// Start the guest up to 4 ms later and each vCPU up to 1 ms, as SEED says; GUEST tells guests
+    /// of one host apart [default: start at once]
+    #[arg(long, value_name = "SEED[,GUEST]")]
+    pub stagger: Option<Stagger>,
 
     /// Interrupt controller of the guest; `--stats` says which one it got
     #[arg(long, value_enum, default_value_t = Choice::Auto)]
@@ -241,6 +247,7 @@ impl Cli {
             hidden: self.disable_ext.clone(),
             ioeventfd: self.ioeventfd,
             pin: self.pin.clone(),
+            stagger: self.stagger,
             save: self.save.clone(),
         }
     }

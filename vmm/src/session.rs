@@ -80,6 +80,9 @@ impl<'a> Session<'a> {
     }
 
     fn run(&self, stats: &mut Stats) -> Result<Outcome> {
+        if let Some(stagger) = self.config.stagger {
+            std::thread::sleep(stagger.vm());
+        }
         let mut machine = match (&self.cli.restore, &self.cli.kernel) {
             (Some(path), _) => self.build(Start::Saved(path))?,
             (None, Some(path)) => self.build(Start::Kernel(path))?,

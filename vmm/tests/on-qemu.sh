@@ -1,9 +1,11 @@
 #!/bin/sh
-# Tests the VMM on QEMU's riscv64 machine with Debian's stock kernel as KVM host and as guest, with and without Sstc.
+# Tests the VMM on QEMU's riscv64 machine with Debian's stock kernel as KVM host and as guest, with
+# and without Sstc.
 #
 #   vmm/tests/on-qemu.sh            about three minutes; exit status 0 if everything held
 #
-# Needs what `trapless images` needs (it fetches Debian packages once); QEMU comes from the same tool tree.
+# Needs what `trapless images` needs (it fetches Debian packages once); QEMU comes from the same
+# tool tree.
 set -eu
 project=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)

@@ -7,6 +7,7 @@ use crate::guest::ram::HUGE_PAGE;
 use crate::irqchip::options::Options;
 use crate::kvm::isa::KVM_EXTENSIONS;
 use crate::map;
+use crate::run::stagger::Stagger;
 use clap::ValueEnum;
 use std::path::PathBuf;
 
@@ -65,6 +66,8 @@ pub struct Config {
     pub ioeventfd: bool,
     /// Host CPUs of the vCPU threads, in turn; empty: any.
     pub pin: Vec<u16>,
+    /// Delays before it starts.
+    pub stagger: Option<Stagger>,
     /// Where SIGUSR2 saves the guest.
     pub save: Option<PathBuf>,
 }

@@ -33,6 +33,7 @@ use std::os::unix::thread::JoinHandleExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use vm_memory::GuestMemoryMmap;
 use vmm_sys_util::eventfd::EventFd;
 
@@ -199,6 +200,10 @@ impl Machine {
             bus: Arc::new(devices.bus),
             sbi: devices.sbi,
             pin: &config.pin,
+            delays: match config.stagger {
+                Some(stagger) => stagger.vcpus(self.vcpus.len()),
+                None => vec![Duration::ZERO; self.vcpus.len()],
+            },
         };
         let threads = vcpus.start(self.vcpus, &mut running)?;
         let permit = self.controller.permit();
@@ -275,6 +280,8 @@ struct Vcpus<'a> {
     bus: Arc<Bus>,
     sbi: Arc<SbiConsole>,
     pin: &'a [u16],
+    /// How long each waits before it runs.
+    delays: Vec<Duration>,
 }
 
 impl Vcpus<'_> {
@@ -296,6 +303,7 @@ impl Vcpus<'_> {
                 stopping: Arc::clone(&running.stop.stopping),
                 ticket: running.gate.ticket(),
                 counts,
+                delay: self.delays[index],
             };
             let pin = (!self.pin.is_empty()).then(|| usize::from(self.pin[index % self.pin.len()]));
             match vcpu::spawn(context, fd, pin, Arc::clone(&running.stop)) {

@@ -47,8 +47,8 @@ impl Reason {
     }
 }
 
-/// Most SBI extensions that a vCPU's exits are counted for one by one. KVM forwards 2^25 ids, and the
-/// guest chooses which it calls.
+/// Most SBI extensions that a vCPU's exits are counted for one by one. KVM forwards 2^25 ids, and
+/// the guest chooses which it calls.
 pub const SBI_EXTENSIONS: usize = 64;
 
 /// Exits of one vCPU by reason.

@@ -110,7 +110,7 @@ pub fn restore(vcpu: &VcpuFd, mut from: StateReader<'_>, part: Part) -> Result<(
     }
 }
 
-/// Sets a register; one that cannot be set, such as a frequency, has to have the value already.
+/// Sets a register; a read-only one, such as a frequency, must already hold the value.
 fn set_or_match(vcpu: &VcpuFd, id: u64, bytes: &[u8]) -> Result<()> {
     let Err(error) = vcpu.set_one_reg(id, bytes) else {
         return Ok(());

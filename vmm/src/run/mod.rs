@@ -12,6 +12,7 @@ pub mod outcome;
 pub mod saved;
 pub mod signals;
 pub mod snapshot;
+pub mod stagger;
 pub mod stats;
 pub mod stop;
 #[cfg(target_arch = "riscv64")]

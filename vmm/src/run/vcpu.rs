@@ -15,6 +15,7 @@ use kvm_ioctls::{VcpuExit, VcpuFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use vm_memory::GuestMemoryMmap;
 
 const CSR_SEED: u64 = 0x015;
@@ -37,6 +38,8 @@ pub struct Context {
     pub ticket: Ticket,
     /// Exits so far.
     pub counts: Arc<Mutex<Counts>>,
+    /// How long it waits before it runs.
+    pub delay: Duration,
 }
 
 impl Context {
@@ -44,6 +47,7 @@ impl Context {
     pub fn run(&self, vcpu: &mut VcpuFd) -> Option<Outcome> {
         // Devices interrupt from here when the guest accesses them.
         let _permit = self.controller.permit();
+        std::thread::sleep(self.delay);
         self.ticket.pass(&self.stopping);
         loop {
             let number = match vcpu.run() {
@@ -110,8 +114,8 @@ impl Context {
         counts.add(reason);
     }
 
-    /// A signal ended `KVM_RUN`, which completed the last exit before: `true` if the vCPU shall
-    /// end, else it waits while the guest is paused.
+    /// A signal ended `KVM_RUN`, which completed the last exit before. Returns `true` if the thread
+    /// must exit; else waits while the guest is paused.
     fn interrupted(&self, vcpu: &mut VcpuFd) -> bool {
         self.count(Reason::Signal);
         // Before looking at what is wanted: a request after the look sets it again.

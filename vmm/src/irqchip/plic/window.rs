@@ -17,8 +17,8 @@ impl BusDevice for SharedPlic {
 }
 
 /// The context registers (threshold, claim and complete), as a window of their own: an interrupt
-/// costs accesses here, whereas the registers before them are for set-up, and the statistics shall
-/// tell them apart.
+/// costs accesses here, whereas the registers before them are for set-up, so statistics separate
+/// set-up from interrupts.
 pub struct ClaimWindow(pub Arc<SharedPlic>);
 
 impl BusDevice for ClaimWindow {
