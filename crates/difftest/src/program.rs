@@ -37,13 +37,17 @@ pub enum Feature {
     /// Follows the specification in the corners where QEMU is known not to
     /// (docs/isa-differences.md).
     Exact,
+    /// A misaligned SC raises an exception even if it would fail for want of a reservation.
+    ScAlignment,
+    /// Misaligned atomics raise exceptions: RAM has no misaligned atomicity granule.
+    AlignedAtomics,
     /// IMSICs, an APLIC, Smaia and Ssaia.
     Aia,
 }
 
 impl Feature {
     /// All of them.
-    pub const ALL: [Feature; 11] = [
+    pub const ALL: [Feature; 13] = [
         Feature::Zicond,
         Feature::Zicbo,
         Feature::Zawrs,
@@ -54,6 +58,8 @@ impl Feature {
         Feature::PreciseTimer,
         Feature::Privileged,
         Feature::Exact,
+        Feature::ScAlignment,
+        Feature::AlignedAtomics,
         Feature::Aia,
     ];
 }
@@ -191,11 +197,16 @@ impl Program {
 
     /// Decides whether the program may enter the corners where QEMU errs.
     pub fn exact(&mut self, rng: &Rng) -> bool {
-        let exact = rng.chance(1, 4);
-        if exact {
-            self.needs.insert(Feature::Exact);
+        self.may_need(rng, Feature::Exact)
+    }
+
+    /// Decides whether the program may enter the corners where models without `feature` err.
+    pub fn may_need(&mut self, rng: &Rng, feature: Feature) -> bool {
+        let needed = rng.chance(1, 4);
+        if needed {
+            self.needs.insert(feature);
         }
-        exact
+        needed
     }
 
     /// A step with the harness's defaults: all traps to M, everything allowed, no translation,

@@ -241,7 +241,8 @@ pub fn compressed(rng: &Rng) -> u16 {
         13 => 0x4000 | (bits & 0x1c60) | (bits & 0x80) | c_dst(rng) << 2, // c.lw (s0 or s1)
         14 => 0x6000 | (bits & 0x1c60) | (bits & 0x80) | c_dst(rng) << 2, // c.ld
         15 => 0xc000 | (bits & 0x1c7c) | (bits & 0x80),    // c.sw
-        _ => rng.pick(&[0xe000, 0x2000, 0xa000]) | (bits & 0x1c7c) | (bits & 0x80), // c.sd c.fld c.fsd
+        // c.sd c.fld c.fsd
+        _ => rng.pick(&[0xe000, 0x2000, 0xa000]) | (bits & 0x1c7c) | (bits & 0x80),
     }
 }
 

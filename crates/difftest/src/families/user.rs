@@ -166,15 +166,19 @@ pub fn float(rng: &Rng, p: &mut Program) {
 
 /// Loads and stores at any address; AMOs and LR/SC at misaligned ones.
 pub fn misaligned(rng: &Rng, p: &mut Program) {
-    let exact = p.exact(rng);
+    let atomics = rng.chance(2, 3);
+    if atomics {
+        p.needs.insert(Feature::AlignedAtomics);
+    }
+    let any_sc = atomics && p.may_need(rng, Feature::ScAlignment);
     for _ in 0..4 {
         let mut s = p.step(rng, any_mode(rng));
         s.note = "misaligned".into();
         with_data(rng, p, &mut s);
         let mut b = p.block();
         while b.len() < 60 {
-            if rng.chance(1, 8) {
-                misaligned_amo(rng, &mut b, exact);
+            if atomics && rng.chance(1, 8) {
+                misaligned_amo(rng, &mut b, any_sc);
             } else {
                 b.w(ops::memory(rng, true));
             }
@@ -183,12 +187,12 @@ pub fn misaligned(rng: &Rng, p: &mut Program) {
     }
 }
 
-fn misaligned_amo(rng: &Rng, b: &mut Block, exact: bool) {
+fn misaligned_amo(rng: &Rng, b: &mut Block, any_sc: bool) {
     let f3: u32 = rng.pick(&[2, 3]);
     let off = rng.range(1, (1 << f3) - 1) as i32;
     b.w(asm::addi(reg::A0, reg::S0, off));
     // QEMU lets an SC without reservation fail before it looks at the address.
-    let f5 = if exact && rng.chance(1, 4) {
+    let f5 = if any_sc && rng.chance(1, 4) {
         0x03
     } else {
         rng.pick(&[0x01, 0x00, 0x04, 0x0c, 0x02, 0x1c])

@@ -79,6 +79,7 @@ impl Model for Qemu {
 
     fn features(&self) -> BTreeSet<Feature> {
         let mut has = BTreeSet::from([Feature::Sstc, Feature::PreciseTimer]);
+        has.insert(Feature::AlignedAtomics);
         if self.version >= (10, 0) {
             has.extend([Feature::Zicond, Feature::Zicbo, Feature::Zawrs]);
             has.extend([Feature::Svadu, Feature::Smstateen, Feature::Privileged]);

@@ -36,6 +36,9 @@ impl Model for Spike {
         let mut has: BTreeSet<_> = Feature::ALL.into();
         has.remove(&Feature::PreciseTimer);
         has.remove(&Feature::Aia);
+        // 16 bytes is its misaligned atomicity granule.
+        has.remove(&Feature::AlignedAtomics);
+        has.remove(&Feature::ScAlignment);
         has
     }
 
