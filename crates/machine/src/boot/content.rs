@@ -1,4 +1,4 @@
-//! What goes into memory as it is: bytes, or a file that is read to where it belongs.
+//! Payloads that go into memory as they are: bytes, or a file loaded straight into guest RAM.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -60,18 +60,33 @@ impl Content {
         read().map_err(|e| unreadable(what, path, &e))
     }
 
-    /// All of it.
+    /// All of it, if that is at most `most` bytes.
     ///
     /// # Errors
-    /// A sentence, if the file cannot be read any more.
-    pub(super) fn bytes(&self, what: &str) -> Result<Cow<'_, [u8]>, Error> {
-        match self {
-            Self::Bytes(bytes) => Ok(bytes.into()),
-            Self::File(path) => match std::fs::read(path) {
-                Ok(bytes) => Ok(bytes.into()),
-                Err(e) => Err(unreadable(what, path, &e)),
-            },
+    /// A sentence, if there is more, or the file cannot be read any more.
+    pub(super) fn bytes(&self, most: u64, what: &str) -> Result<Cow<'_, [u8]>, Error> {
+        let path = match self {
+            Self::Bytes(bytes) => return Ok(bytes.into()),
+            Self::File(path) => path,
+        };
+        let read = || -> io::Result<_> {
+            let file = File::open(path)?;
+            let len = file.metadata()?.len();
+            let mut bytes = Vec::new();
+            // A sparse file may have any length.
+            if len <= most {
+                file.take(most).read_to_end(&mut bytes)?;
+            }
+            Ok((len, bytes))
+        };
+        let (len, bytes) = read().map_err(|e| unreadable(what, path, &e))?;
+        if len > most {
+            return Err(Error::Invalid(format!(
+                "{what} {} has {len} bytes, more than fit; check the file, or use a larger --ram",
+                path.display()
+            )));
         }
+        Ok(bytes.into())
     }
 
     /// Puts it at `addr`, and returns how many bytes there are.

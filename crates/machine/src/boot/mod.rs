@@ -35,6 +35,9 @@ const KERNEL_ALIGN: u64 = 2 << 20;
 const FDT_LIMIT: u64 = 3 << 30;
 /// Largest distance of the initrd from the kernel's start.
 const INITRD_DISTANCE: u64 = 128 << 20;
+/// Bytes that a kernel's file may have even if RAM is smaller: symbols and debug information stay
+/// outside.
+const KERNEL_FILE: u64 = 1 << 30;
 
 /// What [`load`] did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -115,7 +118,7 @@ fn load_kernel(ram: &Ram, kernel: &Content, firmware: Option<u64>) -> Result<(u6
         let len = kernel.load(ram, start, WHAT)?;
         return Ok(end(start, &header, len));
     }
-    let bytes = kernel.bytes(WHAT)?;
+    let bytes = kernel.bytes(ram.size().max(KERNEL_FILE), WHAT)?;
     let parsed = image::parse(&bytes, ram.size())
         .map_err(|e| Error::Invalid(format!("cannot load the kernel: {e}")))?;
     match parsed {
