@@ -14,8 +14,7 @@ const LINE: usize = 4096;
 pub struct Moment {
     /// Of wall time.
     pub wall: f64,
-    /// Of processor time, of all threads of the emulator together. On a busy machine this is what
-    /// tells the truth.
+    /// Of processor time, of all threads of the emulator together. Reliable even on a busy machine.
     pub cpu: f64,
 }
 

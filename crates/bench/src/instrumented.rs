@@ -132,11 +132,12 @@ pub fn main(arguments: &Arguments) -> Result<()> {
     peripherals.plug(net, Box::new(()))?;
     peripherals.plug(Rng::new(Box::new(SeededEntropy::new(0))), Box::new(()))?;
     let mut machine = Machine::boot(config, &payload, peripherals)?;
+    let ledger_config = Config {
+        cycles_per_tick,
+        ..Config::new(HARTS as usize)
+    };
     if !matches!(arguments.sinks, Sinks::None) {
-        let ledger = Ledger::new(Config {
-            cycles_per_tick,
-            ..Config::new(HARTS as usize)
-        });
+        let ledger = Ledger::new(ledger_config.clone());
         machine.add_sink(Box::new(Kept(Arc::new(Mutex::new(Some(ledger))))));
     }
     let mut trace = None;
@@ -147,7 +148,8 @@ pub fn main(arguments: &Arguments) -> Result<()> {
         // The file needs no name: it goes away however this process ends.
         std::fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
         let out = BufWriter::with_capacity(1 << 20, file);
-        let kept = Arc::new(Mutex::new(Some(PerfettoTrace::new(out, "trapless", clock))));
+        let new = PerfettoTrace::new(out, "trapless", clock, ledger_config);
+        let kept = Arc::new(Mutex::new(Some(new)));
         machine.add_sink(Box::new(Kept(kept.clone())));
         trace = Some(kept);
     }

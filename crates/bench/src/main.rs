@@ -22,11 +22,12 @@ mod session;
 mod setting;
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand};
+use trapless_images::Project;
 
 use emulator::{Emulator, Images};
 use results::Results;
@@ -66,6 +67,9 @@ struct Options {
     /// Engine of Trapless: jit or interp [default: its own]
     #[arg(long, value_name = "ENGINE")]
     engine: Option<String>,
+    /// Project folder with images/ and experiments/ [default: the source tree this was built from]
+    #[arg(long, value_name = "DIR", env = "TRAPLESS_PROJECT")]
+    project: Option<PathBuf>,
     /// Where the figures go
     #[arg(long, value_name = "FILE", default_value = "out/bench.json")]
     json: PathBuf,
@@ -152,7 +156,7 @@ fn measure(options: &Options) -> Result<bool> {
         return Ok(true);
     }
     interrupt::catch()?;
-    let project = project()?;
+    let project = Project::new(options.project.as_deref()).folder()?;
     let trapless = options.trapless.clone().map_or_else(beside, Ok)?;
     if !trapless.exists() {
         bail!(
@@ -221,15 +225,4 @@ fn measure(options: &Options) -> Result<bool> {
 fn beside() -> Result<PathBuf> {
     let program = std::env::current_exe().context("cannot find this program's own folder")?;
     Ok(program.with_file_name("trapless"))
-}
-
-/// The project folder: the one above that holds `images/` and `experiments/`.
-fn project() -> Result<PathBuf> {
-    let here = std::env::current_dir().context("cannot find the current folder")?;
-    let source = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.ancestors()
-        .chain(source.ancestors())
-        .find(|folder| folder.join("images").is_dir() && folder.join("experiments").is_dir())
-        .map(Path::to_path_buf)
-        .context("cannot find the folders images/ and experiments/; run this inside the project")
 }

@@ -1,83 +1,16 @@
-//! The project folder: recipes of images, experiments, and the sources that images are built from.
-//!
-//! Making images runs what is in it (build scripts of the VMM, kernel makefiles), so it is never
-//! looked for in the current folder or above it. It is the folder that the user names, or the one
-//! installed with the program, or the source tree that the program was built from.
+//! Images of the project folder, with progress on standard error.
 
-use std::path::{Path, PathBuf};
+use anyhow::Result;
+use trapless_images::{Images, Progress, Project};
 
-use anyhow::{Result, bail};
-use trapless_images::{Images, Progress};
-
-/// Where `make install` puts it, seen from the folder of the program.
-const INSTALLED: &str = "../share/trapless";
-
-/// Where the project folder is.
-#[derive(Default)]
-pub struct Project {
-    named: Option<PathBuf>,
-}
-
-impl Project {
-    /// The folder `named` by the user, if any.
-    pub fn new(named: Option<&Path>) -> Self {
-        Self {
-            named: named.map(Path::to_path_buf),
-        }
+/// Opens them; says where they come from if that is not the program's own folder.
+///
+/// # Errors
+/// If there is no such folder, or the cache cannot be used.
+pub fn images(project: &Project) -> Result<Images> {
+    let folder = project.folder()?;
+    if project.is_named() {
+        note!("Images are made from {}", folder.display());
     }
-
-    /// The folder.
-    ///
-    /// # Errors
-    /// A sentence that says where it was looked for.
-    pub fn folder(&self) -> Result<PathBuf> {
-        if let Some(named) = &self.named {
-            if !is_project(named) {
-                bail!(
-                    "{} is no project folder: it has no images/ and experiments/; \
-                     correct --project or TRAPLESS_PROJECT",
-                    named.display()
-                );
-            }
-            return Ok(named.clone());
-        }
-        let program = std::env::current_exe().unwrap_or_default();
-        let installed = program.with_file_name(INSTALLED);
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        for folder in [&installed, &source] {
-            if is_project(folder) {
-                return Ok(folder.canonicalize().unwrap_or_else(|_| folder.clone()));
-            }
-        }
-        bail!(
-            "cannot find images/ and experiments/, neither in {} nor in {}; \
-             name the project folder with --project DIR or TRAPLESS_PROJECT",
-            installed.display(),
-            source.display()
-        )
-    }
-
-    /// The folder with the experiments.
-    ///
-    /// # Errors
-    /// As [`folder`](Self::folder).
-    pub fn experiments(&self) -> Result<PathBuf> {
-        Ok(self.folder()?.join("experiments"))
-    }
-
-    /// The project's images, with progress on standard error.
-    ///
-    /// # Errors
-    /// As [`folder`](Self::folder), or if the cache cannot be used.
-    pub fn images(&self) -> Result<Images> {
-        let folder = self.folder()?;
-        if self.named.is_some() {
-            note!("Images are made from {}", folder.display());
-        }
-        Ok(Images::open(&folder, Progress::auto())?)
-    }
-}
-
-fn is_project(folder: &Path) -> bool {
-    folder.join("images").is_dir() && folder.join("experiments").is_dir()
+    Ok(Images::open(&folder, Progress::auto())?)
 }

@@ -5,7 +5,7 @@
 //! their own paths.
 
 use std::path::{Path, PathBuf};
-use trapless_images::{Apt, Cache, Images, Progress, Result, Tools, vmm};
+use trapless_images::{Apt, Cache, Images, Progress, Project, Result, Tools, vmm};
 
 fn main() {
     std::process::exit(match work() {
@@ -18,12 +18,8 @@ fn main() {
 }
 
 fn work() -> Result<i32> {
-    let project: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .ancestors()
-        .nth(2)
-        .unwrap_or(Path::new("/"))
-        .into();
-    let project = std::env::var_os("TRAPLESS_PROJECT").map_or(project, PathBuf::from);
+    let named = std::env::var_os("TRAPLESS_PROJECT").map(PathBuf::from);
+    let project = Project::new(named.as_deref()).folder()?;
     let args: Vec<String> = std::env::args().skip(1).collect();
     let cache = Cache::open(&project)?;
     let progress = Progress::auto();

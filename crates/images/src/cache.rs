@@ -19,8 +19,7 @@ pub struct Cache {
 /// Keeps other processes away from a part of the cache until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Lock {
-    /// `None` in a cache of somebody else who does not work there: nothing can be changed, and what
-    /// is finished stays as it is.
+    /// `None` in another user's cache, used read-only: what is finished stays as it is.
     _file: Option<File>,
 }
 

@@ -21,8 +21,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What PRoot needs; `enosys` is part of util-linux.
-const PROOT: &[&str] = &["proot", "libtalloc2", "libc6", "util-linux"];
+/// What PRoot needs; `enosys` is part of util-linux-extra since Debian 13.
+const PROOT: &[&str] = &["proot", "libtalloc2", "libc6", "util-linux-extra"];
 /// System calls with paths that PRoot 5.1 does not know.
 const UNKNOWN: &[&str] = &["statx", "faccessat2", "openat2", "fchmodat2"];
 

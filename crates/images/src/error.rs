@@ -15,6 +15,24 @@ pub enum Error {
         /// The operating system's answer.
         source: std::io::Error,
     },
+    /// A folder that the user named.
+    #[error(
+        "{} is no project folder: it has no images/ and experiments/; \
+         correct --project or TRAPLESS_PROJECT", .0.display()
+    )]
+    NotAProject(PathBuf),
+    /// No project folder was found.
+    #[error(
+        "cannot find images/ and experiments/, neither in {} nor in {}; \
+         name the project folder with --project DIR or TRAPLESS_PROJECT",
+        installed.display(), source_tree.display()
+    )]
+    NoProject {
+        /// Where it is installed.
+        installed: PathBuf,
+        /// Where the program was built.
+        source_tree: PathBuf,
+    },
     /// The cache cannot be written.
     #[error(
         "cannot write to the cache {} ({reason}); set TRAPLESS_CACHE to a folder of your own", root.display()

@@ -26,8 +26,7 @@ const PARTS: &[&str] = &[
 /// Generic tests that the kernel's makefile does not list for riscv but that compile for it.
 const GENERIC: &str = "dirty_log_perf_test hardware_disable_test rseq_test";
 
-/// Amounts made for fast hardware, and smaller ones: file, text, replacement. What is tested stays
-/// the same.
+/// Test sizes reduced for emulation: file, text, replacement. What is tested stays the same.
 const AMOUNTS: &[(&str, &str, &str)] = &[
     ("dirty_log_test.c", "DIRTY_MEM_BITS 30", "DIRTY_MEM_BITS 24"),
     (

@@ -4,15 +4,16 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use serde_json::json;
-use trapless_images::Recipe;
+
+use trapless_images::{Project, Recipe};
 
 use crate::args::ImagesArgs;
 use crate::output::{print, print_json, table};
-use crate::project::Project;
+use crate::project;
 
 /// Lists the images, or makes those that are named.
 pub fn main(args: &ImagesArgs, project: &Project) -> Result<ExitCode> {
-    let mut images = project.images()?;
+    let mut images = project::images(project)?;
     if args.refresh {
         images.refresh()?;
     }

@@ -7,8 +7,9 @@ use anyhow::Result;
 use serde_json::json;
 use trapless_experiments::Experiment;
 
+use trapless_images::Project;
+
 use crate::output::{print, print_json, table};
-use crate::project::Project;
 
 /// Lists the workloads, or explains the one called `name`.
 pub fn main(name: Option<&str>, as_json: bool, project: &Project) -> Result<ExitCode> {

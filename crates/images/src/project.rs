@@ -1,0 +1,69 @@
+//! The project folder: recipes of images, experiments, and the sources that images are built from.
+//!
+//! Making images runs what is in it (build scripts of the VMM, kernel makefiles), so it is never
+//! looked for in the current folder or above it. It is the folder that the user names, or the one
+//! installed with the program, or the source tree that the program was built from.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+
+/// Where `make install` puts it, seen from the folder of the program.
+const INSTALLED: &str = "../share/trapless";
+
+/// Where the project folder is.
+#[derive(Default)]
+pub struct Project {
+    named: Option<PathBuf>,
+}
+
+impl Project {
+    /// The folder `named` by the user, if any.
+    pub fn new(named: Option<&Path>) -> Self {
+        Self {
+            named: named.map(Path::to_path_buf),
+        }
+    }
+
+    /// Whether the user named it.
+    pub fn is_named(&self) -> bool {
+        self.named.is_some()
+    }
+
+    /// The folder.
+    ///
+    /// # Errors
+    /// A sentence that says where it was looked for.
+    pub fn folder(&self) -> Result<PathBuf> {
+        if let Some(named) = &self.named {
+            if !is_project(named) {
+                return Err(Error::NotAProject(named.clone()));
+            }
+            return Ok(named.clone());
+        }
+        let program = std::env::current_exe().unwrap_or_default();
+        let installed = program.with_file_name(INSTALLED);
+        let source_tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        for folder in [&installed, &source_tree] {
+            if is_project(folder) {
+                return Ok(folder.canonicalize().unwrap_or_else(|_| folder.clone()));
+            }
+        }
+        Err(Error::NoProject {
+            installed,
+            source_tree,
+        })
+    }
+
+    /// The folder with the experiments.
+    ///
+    /// # Errors
+    /// As [`folder`](Self::folder).
+    pub fn experiments(&self) -> Result<PathBuf> {
+        Ok(self.folder()?.join("experiments"))
+    }
+}
+
+fn is_project(folder: &Path) -> bool {
+    folder.join("images").is_dir() && folder.join("experiments").is_dir()
+}
