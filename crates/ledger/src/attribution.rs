@@ -12,6 +12,7 @@ use crate::class::{Class, Place};
 use crate::event::{DeviceAccess, Event, Raise, Return, Sink, TimerSet, TimerSets, Trap};
 use crate::hart::{Direct, OpenExit};
 use crate::ledger::{Ledger, count_direct};
+use crate::live::GuestExit;
 use crate::reason::{Reason, cause_index};
 use crate::totals::IRQS;
 use crate::vcpu::NEVER;
@@ -66,6 +67,10 @@ impl Ledger {
         if reason == Reason::TimerFire {
             vcpu.timer_noticed = true;
         }
+        self.exited = Some(GuestExit {
+            vcpu: index,
+            reason,
+        });
         self.note_sbi(why, index, reason);
         let firmware_traps = direct.map_or(0, |d| d.traps);
         let (class, charged) = self.charge_exit(why, index, reason, firmware_traps);

@@ -16,8 +16,8 @@ const CHAINS: usize = 4096;
 
 /// The distinct steps of one chain, in order of first occurrence.
 ///
-/// Repetitions are left out on purpose: how often a step occurs is counted elsewhere, and a chain
-/// that told 12 page faults from 13 would have as many lines as there are exits.
+/// Repetitions are left out on purpose: how often a step occurs is counted elsewhere, and counting
+/// repetitions (12 page faults or 13) would make nearly every exit its own chain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Steps {
     steps: [u32; STEPS],

@@ -28,13 +28,13 @@ names! {
         Paused = "paused",
         /// On no hart: preempted, blocked, or `KVM_RUN` has returned.
         ScheduledOff = "scheduled_off",
-        /// Not told by the events.
+        /// Cannot be derived from the events.
         Unknown = "unknown",
     }
 }
 
 names! {
-    /// How a vCPU that is scheduled off was left, as its slot tells (`hifmap.STATE`).
+    /// State in which a vCPU was detached (`hifmap.STATE`).
     pub enum Left("state of a slot") {
         /// `KVM_RUN` has returned, or it has never run.
         Stopped = "stopped",

@@ -69,7 +69,7 @@ pub(crate) struct Hart {
     pub call: Option<Call>,
     /// Time and class of the last post, to which the steps of its lookup belong.
     pub posted: Option<(u64, Class)>,
-    /// Source that a guest completed last here, of which a resample notification tells.
+    /// Source that a guest completed last here, which the next resample notification refers to.
     pub completed: u16,
     /// Guest interrupt file that guests are entered with; `None`: no AIA.
     pub file: Option<u8>,

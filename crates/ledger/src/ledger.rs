@@ -12,6 +12,7 @@ use crate::counters::Merge;
 use crate::document::InterruptCounts;
 use crate::event::Guest;
 use crate::hart::{Direct, Hart};
+use crate::live::GuestExit;
 use crate::reason::cause_index;
 use crate::totals::{HartTotals, IDLE, Totals};
 use crate::vcpu::Vcpus;
@@ -73,6 +74,8 @@ pub struct Ledger {
     pub(crate) harts: Vec<Hart>,
     /// See [`take_answered`](Self::take_answered).
     pub(crate) answered: Option<Answered>,
+    /// See [`take_exit`](Self::take_exit).
+    pub(crate) exited: Option<GuestExit>,
     /// vCPUs by hart and number of their interrupt files.
     pub(crate) file_owners: HashMap<(usize, u8), usize>,
 }
@@ -91,6 +94,7 @@ impl Ledger {
             current: 0,
             current_since: 0,
             answered: None,
+            exited: None,
             file_owners: HashMap::new(),
             config,
         };

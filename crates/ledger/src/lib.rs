@@ -18,10 +18,13 @@
 //! | `delivery`, `controller`, `cost` | rules: interrupts by class, from sent to taken, and their cost |
 //! | `interrupt_files` | the same for interrupt files (AIA) |
 //! | `hart`, `vcpu`, `vhart`, `chain` | what the rules remember |
+//! | `live` | what it tells of vCPUs while the run goes on |
 //! | [`counters`], `totals`, [`histogram`] | how a counter is declared; the counters of a phase |
 //! | [`document`], `export` | the JSON form |
 //! | [`stream`], [`replay`] | all events, to a file and back |
+//! | `sink` | sinks made of sinks |
 //! | [`step`] | names of the steps of virtual interrupts |
+//! | `names` | enumerations that ledgers name |
 
 mod attribution;
 mod chain;
@@ -38,6 +41,7 @@ mod hart;
 pub mod histogram;
 mod interrupt_files;
 mod ledger;
+mod live;
 mod names;
 pub mod reason;
 pub mod reason_key;
@@ -54,6 +58,7 @@ pub use config::{Config, DeviceMap, DeviceWindow};
 pub use document::{HostInfo, InterruptClass, LedgerFile, RunInfo, Section};
 pub use histogram::{Histogram, Latency};
 pub use ledger::{Answered, Ledger};
+pub use live::{GuestExit, VcpuNow};
 pub use reason::Reason;
 pub use reason_key::{ExitReason, ReasonKey};
 pub use stream::EventStream;

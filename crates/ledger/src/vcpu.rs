@@ -19,8 +19,8 @@ const IDENTITIES: usize = 2048;
 /// No time.
 pub const NEVER: u64 = u64::MAX;
 
-/// `KVM_INTERRUPT` calls that may be for a vCPU. They name it by a file descriptor, and which one
-/// that is shows the first time when only one has been used before an injection.
+/// `KVM_INTERRUPT` calls that may be for a vCPU. They name it by a file descriptor, which is bound
+/// at the first injection preceded by calls on a single one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Signals {
     /// The descriptor, once known.
@@ -50,7 +50,7 @@ impl Signals {
     }
 }
 
-/// What a vCPU's own interrupt file is followed by.
+/// Bookkeeping for a vCPU's interrupt file.
 #[derive(Clone, Debug, Default)]
 pub struct FileState {
     /// Hart and number of the file that it was last entered with.

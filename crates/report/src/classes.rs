@@ -21,7 +21,7 @@ const FIRMWARE: Count = |c| c.firmware_traps;
 /// Rows that are shown for each interrupt as well.
 const PER_INTERRUPT: [&str; 2] = ["exits", "firmware traps"];
 
-/// Rows of a class; those marked are shown even if all cells are 0, for 0 is what they are about.
+/// Rows of a class; those marked are shown even if all cells are 0, because zero is the result.
 const ROWS: [(&str, bool, Count); 21] = [
     ("sent", true, |c| c.sent),
     ("  arrived: vCPU running", true, |c| {

@@ -1,4 +1,4 @@
-//! Ledgers side by side: columns, and what is the same for all that a report says about them.
+//! Groups ledgers into columns; figures shared by all formats of a report.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -320,7 +320,7 @@ impl Comparison<'_> {
     }
 }
 
-/// What may be said of a difference, after a figure. Single runs say nothing.
+/// Text after a figure that qualifies its difference; empty for single runs.
 pub(crate) fn difference_text(difference: Difference, percent: bool) -> String {
     match difference {
         Difference::NotShown => " (no difference shown)".to_string(),

@@ -17,9 +17,9 @@ struct Episode {
     matters: bool,
 }
 
-/// For each event whether it is within an exit that is nothing but an aside: a page fault, a device
-/// access, a tick of the host; or any that was over when the interrupt arrived at `arrived`. The
-/// exit itself is not.
+/// Marks events of exits unrelated to the followed interrupt: a page fault, a device access, a tick
+/// of the host, or any that was over when the interrupt arrived at `arrived`. The trap that begins
+/// the exit is not marked.
 pub fn aside(events: &[Event], config: &Config, arrived: u64) -> Vec<bool> {
     let mut aside = vec![false; events.len()];
     let mut open: HashMap<usize, Episode> = HashMap::new();

@@ -6,6 +6,7 @@ use trapless_ledger::Section;
 
 use crate::compare::{Column, Comparison, MODE_TEXT, Row, Run, cells, time_of};
 use crate::number::{self, Space};
+use crate::statistics::Sample;
 
 /// A figure of a section.
 pub type Count = fn(&Section) -> u64;
@@ -104,6 +105,20 @@ impl Comparison<'_> {
 
     /// What the workloads printed.
     pub fn measurement_rows(&self, space: Space) -> Vec<Row> {
+        let rows = self.measurements().into_iter().map(|(name, unit)| {
+            let label = if unit.is_empty() {
+                name.to_string()
+            } else {
+                format!("{name} ({unit})")
+            };
+            let samples = self.measurement(name);
+            (label, cells(&samples, |v| measured(v, space)))
+        });
+        rows.collect()
+    }
+
+    /// Names and units of what the workloads printed, in their order.
+    pub fn measurements(&self) -> Vec<(&str, &str)> {
         let mut names: Vec<(&str, &str)> = Vec::new();
         let runs = self.columns.iter().flat_map(|c| &c.runs);
         for m in runs.flat_map(|run| &run.file.run.measurements) {
@@ -111,20 +126,16 @@ impl Comparison<'_> {
                 names.push((&m.name, &m.unit));
             }
         }
-        let rows = names.into_iter().map(|(name, unit)| {
-            let label = if unit.is_empty() {
-                name.to_string()
-            } else {
-                format!("{name} ({unit})")
-            };
-            let value = |run: &Run| {
-                let measurements = run.file.run.measurements.iter();
-                let mut found = measurements.filter(|m| m.name == name);
-                found.next().map_or(f64::NAN, |m| m.value)
-            };
-            (label, cells(&self.samples(value), |v| measured(v, space)))
-        });
-        rows.collect()
+        names
+    }
+
+    /// What each column's workloads printed under this name.
+    pub fn measurement(&self, name: &str) -> Vec<Option<Sample>> {
+        self.samples(|run| {
+            let measurements = run.file.run.measurements.iter();
+            let mut found = measurements.filter(|m| m.name == name);
+            found.next().map_or(f64::NAN, |m| m.value)
+        })
     }
 }
 

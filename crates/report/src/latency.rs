@@ -1,4 +1,4 @@
-//! What latencies of a few or of many interrupts say.
+//! Which percentiles a sample of a given size supports, and rows of them.
 
 use trapless_ledger::{Latency, Section};
 

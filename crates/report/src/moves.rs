@@ -1,12 +1,15 @@
-//! What moving a vCPU costs, from pairs of runs of workload `migrate`: one that moves it and one
-//! that does not.
+//! What moving a vCPU costs, from pairs of runs of workload `migrate` with the same seed: one that
+//! moves it and one that does not.
 
 use std::fmt::Write as _;
 
 use trapless_ledger::LedgerFile;
 
+use crate::compare::cell;
 use crate::number::{self, Space};
 use crate::phases;
+use crate::statistics::Sample;
+use crate::titles::seed;
 
 /// A figure of a run.
 type Figure = fn(&LedgerFile) -> f64;
@@ -46,35 +49,54 @@ fn moving(ledger: &LedgerFile) -> Option<&str> {
     Some(value)
 }
 
-/// A table of the differences for each move as Markdown; `None` without such a pair. A run with
-/// `moving=0` belongs to the one right before it.
+/// A run that moves, the same without moves, and how often the first moved.
+type Pair<'a> = (&'a LedgerFile, &'a LedgerFile, f64);
+
+/// The pairs of each column, in the order of the columns' first ledgers.
+fn pairs<'a>(names: &'a [String], ledgers: &'a [LedgerFile]) -> Vec<(&'a str, Vec<Pair<'a>>)> {
+    let mut columns: Vec<(&str, Vec<Pair>)> = Vec::new();
+    let named = || names.iter().zip(ledgers);
+    for (name, with) in named().filter(|(_, with)| moving(with) == Some("1")) {
+        let rests = |(other, without): &(&String, &LedgerFile)| {
+            moving(without) == Some("0") && *other == name && seed(without) == seed(with)
+        };
+        let moves = measured(with, "moves").filter(|moves| *moves >= 1.0);
+        let (Some((_, without)), Some(moves)) = (named().find(rests), moves) else {
+            continue;
+        };
+        let pair = (with, without, moves);
+        match columns.iter_mut().find(|(column, _)| column == name) {
+            Some((_, pairs)) => pairs.push(pair),
+            None => columns.push((name.as_str(), vec![pair])),
+        }
+    }
+    columns
+}
+
+fn signed(value: f64) -> String {
+    let sign = if value <= -0.005 { "−" } else { "" };
+    format!("{sign}{}", number::decimal(value.abs(), Space::Plain))
+}
+
+/// A table of the differences for each move as Markdown; `None` without such a pair. Of several
+/// seeds it has medians and intervals.
 #[must_use]
 pub fn markdown(ledgers: &[LedgerFile]) -> Option<String> {
     let names = phases::names(ledgers, &["moving"]);
-    let mut columns = Vec::new();
-    for (index, pair) in ledgers.windows(2).enumerate() {
-        let [with, without] = pair else { continue };
-        let moves = measured(with, "moves").filter(|moves| *moves >= 1.0);
-        if let (Some("1"), Some("0"), Some(moves)) = (moving(with), moving(without), moves) {
-            columns.push((&names[index], with, without, moves));
-        }
-    }
+    let columns = pairs(&names, ledgers);
     if columns.is_empty() {
         return None;
     }
-    let heads: Vec<&str> = columns.iter().map(|(name, ..)| name.as_str()).collect();
+    let heads: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
     let mut text = format!(
         "| for each move | {} |\n|---|{}\n",
         heads.join(" | "),
         "---:|".repeat(heads.len())
     );
     for (what, figure) in FIGURES {
-        let cell = |(_, with, without, moves): &(_, &LedgerFile, &LedgerFile, f64)| {
-            let difference = (figure(with) - figure(without)) / moves;
-            let sign = if difference <= -0.005 { "−" } else { "" };
-            format!("{sign}{}", number::decimal(difference.abs(), Space::Plain))
-        };
-        let cells: Vec<String> = columns.iter().map(cell).collect();
+        let difference = |(with, without, moves): &Pair| (figure(with) - figure(without)) / moves;
+        let of = |pairs: &[Pair]| cell(Sample::new(pairs.iter().map(difference)).as_ref(), signed);
+        let cells: Vec<String> = columns.iter().map(|(_, pairs)| of(pairs)).collect();
         let _ = writeln!(text, "| {what} | {} |", cells.join(" | "));
     }
     Some(text)
@@ -130,5 +152,26 @@ mod tests {
         assert!(text.contains("| IPIs of the host | 1 | 2 |"), "{text}");
         assert!(text.contains("| HFENCE | 1 | 4 |"), "{text}");
         assert_eq!(markdown(&ledgers[1..3]), None);
+    }
+
+    /// Promise: a run is compared with the one of its own seed, in whatever order they come.
+    #[test]
+    fn pairs_have_the_same_seed() {
+        let seeded = |seed: u64, moving, exits| {
+            let mut one = ledger("aia", moving, exits, 0.0, 0);
+            let seed = seed.to_string();
+            one.run.configuration.insert("seed".into(), seed);
+            one
+        };
+        let ledgers = [
+            seeded(0, 1, 1_000),
+            seeded(1, 1, 2_100),
+            seeded(2, 1, 400),
+            seeded(1, 0, 2_000),
+            seeded(0, 0, 900),
+            seeded(2, 0, 700),
+        ];
+        let text = markdown(&ledgers).unwrap();
+        assert!(text.contains("| guest exits | 1 (−3–1) |"), "{text}");
     }
 }

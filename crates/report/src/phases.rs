@@ -3,7 +3,7 @@
 //!
 //! Such a workload marks a phase for each class and reports under the phase's name how many
 //! interrupts came (workload `density`). Ledgers that differ in the number of vCPUs only are rows
-//! of a table, others are columns.
+//! of a table, those that differ in the seed only are one cell, others are columns.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -11,7 +11,10 @@ use std::fmt::Write as _;
 use trapless_ledger::document::Section;
 use trapless_ledger::{Class, LedgerFile};
 
+use crate::compare::cell;
 use crate::number::{self, Space};
+use crate::statistics::Sample;
+use crate::titles::seed;
 
 /// A phase of a run in which only one class of interrupts was made.
 struct Part<'a> {
@@ -19,11 +22,26 @@ struct Part<'a> {
     interrupts: u64,
 }
 
-impl Part<'_> {
-    fn per_thousand(&self, n: u64) -> String {
-        number::decimal(n as f64 * 1000.0 / self.interrupts as f64, Space::Plain)
-    }
+/// The same phase of runs that differ in the seed only.
+type Parts<'a> = BTreeMap<&'a str, Part<'a>>;
 
+/// Parts by over-commit (vCPUs and harts) and column.
+type Rows<'a> = BTreeMap<(u64, u64), BTreeMap<&'a str, Parts<'a>>>;
+
+/// What a phase's tables count of one run.
+type Figure = fn(&Part, &str) -> u64;
+
+/// Rows for each over-commit: all exits, in three parts.
+const EXITS: [(&str, Figure); 3] = [
+    ("charged to the class", |part, class| part.charged(class)),
+    ("others but WFI", |part, class| {
+        let told = part.charged(class) + part.exits("wfi");
+        part.section.guest_exits.saturating_sub(told)
+    }),
+    ("WFI", |part, _| part.exits("wfi")),
+];
+
+impl Part<'_> {
     /// Exits that the ledger charges to the class of interrupts that phase `name` makes.
     fn charged(&self, name: &str) -> u64 {
         let class = Class::from_name(name).unwrap_or(Class::Device);
@@ -34,6 +52,13 @@ impl Part<'_> {
     fn exits(&self, key: &str) -> u64 {
         self.section.exits.get(key).map_or(0, |exit| exit.exits)
     }
+}
+
+/// Median and interval of a count for 1 000 interrupts.
+fn per_thousand(parts: &Parts, count: impl Fn(&Part) -> u64) -> String {
+    let rate = |part: &Part| count(part) as f64 * 1000.0 / part.interrupts as f64;
+    let sample = Sample::new(parts.values().map(rate));
+    cell(sample.as_ref(), |v| number::decimal(v, Space::Plain))
 }
 
 /// Tables of all phases that the ledgers' workloads count interrupts for; `None` if there are none.
@@ -52,68 +77,72 @@ pub fn markdown(ledgers: &[LedgerFile]) -> Option<String> {
     }
     let mut text = String::new();
     for class in classes {
-        // Per over-commit (vCPUs and harts), per column.
-        let mut rows: BTreeMap<(u64, u64), BTreeMap<&str, Part>> = BTreeMap::new();
+        let mut rows = Rows::new();
         for (name, ledger) in names.iter().zip(ledgers) {
             if let Some(part) = part(ledger, &class) {
-                rows.entry(size(ledger)).or_default().insert(name, part);
+                let row = rows.entry(size(ledger)).or_default();
+                row.entry(name).or_default().insert(seed(ledger), part);
             }
         }
-        class_tables(&mut text, &class, &columns, &rows);
+        let present = |name: &&str| rows.values().any(|row| row.contains_key(name));
+        let present: Vec<&str> = columns.iter().copied().filter(present).collect();
+        class_table(&mut text, &class, &present, &rows);
+        reason_table(&mut text, &present, &rows);
     }
     Some(text)
 }
 
-fn class_tables(
-    text: &mut String,
-    class: &str,
-    columns: &[&str],
-    rows: &BTreeMap<(u64, u64), BTreeMap<&str, Part>>,
-) {
-    let present: Vec<&str> = columns
-        .iter()
-        .copied()
-        .filter(|name| rows.values().any(|row| row.contains_key(name)))
-        .collect();
+fn class_table(text: &mut String, class: &str, columns: &[&str], rows: &Rows) {
+    // Writing to a string cannot fail.
     let _ = writeln!(
         text,
-        "### {class}\n\nExits per 1 000 interrupts: charged to the class; others but WFI; WFI.\n\n| vCPUs per hart | {} |\n|---:|{}",
-        present.join(" | "),
-        "---:|".repeat(present.len())
+        "### {class}\n\nExits per 1 000 interrupts.{}\n\n| vCPUs per hart | | {} |\n|---:|---|{}",
+        repeated(rows),
+        columns.join(" | "),
+        "---:|".repeat(columns.len())
     );
     for ((vcpus, harts), row) in rows {
-        let cell = |name: &&str| match row.get(name) {
-            Some(part) => {
-                let wfi = part.exits("wfi");
-                let charged = part.charged(class);
-                let others = part.section.guest_exits.saturating_sub(wfi + charged);
-                let numbers = [charged, others, wfi].map(|n| part.per_thousand(n));
-                numbers.join("; ")
-            }
-            None => "-".into(),
-        };
-        let cells: Vec<String> = present.iter().map(cell).collect();
-        let _ = writeln!(
-            text,
-            "| {} | {} |",
-            over_commit(*vcpus, *harts),
-            cells.join(" | ")
-        );
+        for (label, figure) in EXITS {
+            let cell = |name: &&str| match row.get(name) {
+                Some(parts) => per_thousand(parts, |part| figure(part, class)),
+                None => "-".into(),
+            };
+            let cells: Vec<String> = columns.iter().map(cell).collect();
+            let size = over_commit(*vcpus, *harts);
+            let _ = writeln!(text, "| {size} | {label} | {} |", cells.join(" | "));
+        }
     }
+}
+
+/// Says how to read cells of several runs.
+fn repeated(rows: &Rows) -> String {
+    let runs = rows.values().flat_map(BTreeMap::values).map(Parts::len);
+    match runs.clone().max() {
+        Some(most @ 2..) if runs.min() == Some(most) => {
+            format!(" Median of {most} runs with different seeds (interval for it).")
+        }
+        Some(most @ 2..) => {
+            format!(" Median of up to {most} runs with different seeds (interval for it).")
+        }
+        _ => String::new(),
+    }
+}
+
+fn reason_table(text: &mut String, columns: &[&str], rows: &Rows) {
     let _ = writeln!(
         text,
         "\nThe same by reason (at least 5 per 1 000 in one of them).\n"
     );
     let all = rows.iter().flat_map(|(size, row)| {
-        present
+        columns
             .iter()
             .filter_map(move |name| Some((name, *size, row.get(name)?)))
     });
-    let mut parts: Vec<_> = all.collect();
-    parts.sort_by_key(|(name, size, _)| (columns.iter().position(|c| c == *name), *size));
+    let mut cells: Vec<_> = all.collect();
+    cells.sort_by_key(|(name, size, _)| (columns.iter().position(|c| c == *name), *size));
+    let parts = cells.iter().flat_map(|(_, _, parts)| parts.values());
     let reasons: BTreeSet<&str> = parts
-        .iter()
-        .flat_map(|(_, _, part)| {
+        .flat_map(|part| {
             let rare = |exits: u64| exits * 200 < part.interrupts;
             part.section
                 .exits
@@ -129,18 +158,16 @@ fn class_tables(
         head.join(" | "),
         "---:|".repeat(reasons.len())
     );
-    for (name, (vcpus, harts), part) in parts {
-        let cells: Vec<String> = reasons
-            .iter()
-            .map(|key| part.per_thousand(part.exits(key)))
-            .collect();
+    for (name, (vcpus, harts), parts) in cells {
+        let of_reason = |key: &&str| per_thousand(parts, |part| part.exits(key));
+        let exits: Vec<String> = reasons.iter().map(of_reason).collect();
         let _ = writeln!(
             text,
             "| {name}, {} | {} | {} | {} |",
             over_commit(vcpus, harts),
-            cells.join(" | "),
-            part.per_thousand(part.section.firmware.total),
-            part.per_thousand(part.section.host_ipis)
+            exits.join(" | "),
+            per_thousand(parts, |part| part.section.firmware.total),
+            per_thousand(parts, |part| part.section.host_ipis)
         );
     }
     text.push('\n');
@@ -186,12 +213,11 @@ fn classes(ledgers: &[LedgerFile]) -> Vec<String> {
 }
 
 /// Name of each ledger's column: the machine, and the parameters, besides those in `without`, that
-/// are not those of the first ledger.
+/// are not those of the first ledger. The seed is not among them.
 pub(crate) fn names(ledgers: &[LedgerFile], without: &[&str]) -> Vec<String> {
     let parameters = |ledger: &LedgerFile| -> BTreeMap<String, String> {
         let named = |(key, value): (&String, &String)| {
-            let seed = Some(key.as_str()).filter(|key| *key == "seed");
-            let name = key.strip_prefix("parameter ").or(seed)?;
+            let name = key.strip_prefix("parameter ")?;
             Some((name.to_string(), value.clone()))
         };
         ledger.run.configuration.iter().filter_map(named).collect()
@@ -271,17 +297,37 @@ mod tests {
             ledger("aia", 8, "fixed", 100, 550),
         ];
         let text = markdown(&ledgers).unwrap();
-        assert!(
-            text.contains("| vCPUs per hart | aia | aia kvm=fixed |"),
-            "{text}"
-        );
-        assert!(text.contains("| 1x | 800; 200; 100 | - |"), "{text}");
-        assert!(
-            text.contains("| 4x | 1 000; 200; 200 | 900; 200; 200 |"),
-            "{text}"
-        );
+        for row in [
+            "| vCPUs per hart | | aia | aia kvm=fixed |",
+            "| 1x | charged to the class | 800 | - |",
+            "| 4x | charged to the class | 1 000 | 900 |",
+            "| 4x | others but WFI | 200 | 200 |",
+            "| 4x | WFI | 200 | 200 |",
+        ] {
+            assert!(text.contains(row), "{row}: {text}");
+        }
         // Reasons below 5 per 1 000 are left out.
         assert!(text.contains("| | `mmio.aplic.write` | `wfi` |"), "{text}");
+    }
+
+    /// Promise: runs with different seeds are one figure with an interval, the same run twice is
+    /// one.
+    #[test]
+    fn seeds_share_a_cell() {
+        let seeded = |seed: u64, wfi| {
+            let mut one = ledger("aia", 2, "stock", wfi, 500);
+            let seed = seed.to_string();
+            one.run.configuration.insert("seed".into(), seed);
+            one
+        };
+        let ledgers = [seeded(0, 50), seeded(1, 70), seeded(2, 55), seeded(2, 55)];
+        let text = markdown(&ledgers).unwrap();
+        assert!(text.contains("| 1x | WFI | 110 (100–140) |"), "{text}");
+        assert!(
+            text.contains("| 1x | charged to the class | 800 |"),
+            "{text}"
+        );
+        assert!(text.contains("Median of 3 runs"), "{text}");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use serde::Serialize;
 use trapless_ledger::{Class, InterruptClass, Latency, LedgerFile};
 
 use crate::compare::{Column, Comparison};
+use crate::figures::Count;
 use crate::latency::percentile;
 use crate::statistics::{Difference, Interval, Sample};
 
@@ -22,12 +23,16 @@ struct Summary {
     columns: Vec<Head>,
     /// Exits of all reasons per 1 000 units.
     all_exits: Vec<Option<Figure>>,
+    /// Of the measured part, whatever it did.
+    totals: BTreeMap<&'static str, Vec<Option<Figure>>>,
     /// By kind of exit.
     exits: BTreeMap<String, Exits>,
     /// What each kind of interrupt work cost.
     findings: Vec<Finding>,
     /// By class.
     classes: BTreeMap<Class, Counters>,
+    /// What the workloads printed, by name.
+    measurements: BTreeMap<String, Vec<Option<Figure>>>,
     /// By what they measure; all runs of a column together.
     latency: BTreeMap<&'static str, Vec<Option<Values>>>,
 }
@@ -106,9 +111,11 @@ pub fn summary(ledgers: &[LedgerFile]) -> String {
         unit: comparison.unit.clone(),
         columns: comparison.columns.iter().map(head).collect(),
         all_exits: figures(&comparison.total_exits()),
+        totals: totals(&comparison),
         exits: exits(&comparison),
         findings: findings(&comparison),
         classes: classes(&comparison),
+        measurements: measurements(&comparison),
         latency: latencies(&comparison),
     };
     // Keys are strings and figures finite: no failing case.
@@ -155,6 +162,28 @@ fn figures(samples: &[Option<Sample>]) -> Vec<Option<Figure>> {
         })
     };
     samples.iter().enumerate().map(figure).collect()
+}
+
+fn totals(comparison: &Comparison) -> BTreeMap<&'static str, Vec<Option<Figure>>> {
+    let counts: [(&str, Count); 4] = [
+        ("cycles", |s| s.cycles),
+        ("exits", |s| s.guest_exits),
+        ("firmware_traps", |s| s.firmware.total),
+        ("syscalls", |s| s.exits.values().map(|e| e.syscalls).sum()),
+    ];
+    let total = |count: Count| comparison.samples(|run| count(run.section) as f64);
+    let totals = counts.into_iter();
+    totals
+        .map(|(name, count)| (name, figures(&total(count))))
+        .collect()
+}
+
+fn measurements(comparison: &Comparison) -> BTreeMap<String, Vec<Option<Figure>>> {
+    let names = comparison.measurements().into_iter();
+    let of = |name| figures(&comparison.measurement(name));
+    names
+        .map(|(name, _)| (name.to_string(), of(name)))
+        .collect()
 }
 
 fn exits(comparison: &Comparison) -> BTreeMap<String, Exits> {

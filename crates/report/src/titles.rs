@@ -4,12 +4,21 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use trapless_ledger::LedgerFile;
 
+/// The setting that repeats others in the form in which the host's kernel gets them, and the word
+/// in it that repeats the seed.
+const COMMAND_LINE: &str = "kernel command line";
+const SEED: &str = "trapless.seed=";
+
 /// What makes runs different from each other: settings, prices and versions by name, without the
 /// seed.
 pub fn settings(ledger: &LedgerFile) -> BTreeMap<String, String> {
     let run = &ledger.run;
     let mut all: BTreeMap<String, String> = run.configuration.clone();
     all.remove("seed");
+    if let Some(line) = all.get_mut(COMMAND_LINE) {
+        let words = line.split(' ').filter(|word| !word.starts_with(SEED));
+        *line = words.collect::<Vec<_>>().join(" ");
+    }
     all.insert("workload".into(), run.workload.clone());
     all.insert("machine".into(), run.machine.clone());
     all.insert("revision".into(), run.git_revision.clone());
@@ -50,7 +59,7 @@ pub fn seeds(runs: &[&LedgerFile]) -> String {
 }
 
 /// Settings that follow from others, so that their names would say the same again.
-const DERIVED: [&str; 2] = ["kernel command line", "unit of work"];
+const DERIVED: [&str; 2] = [COMMAND_LINE, "unit of work"];
 
 /// Settings that follow from the machine: only columns of the same machine are told apart by them.
 const OF_MACHINE: [&str; 3] = ["extensions", "extensions off", "guest interrupt files"];

@@ -1,90 +1,51 @@
-//! The trace, read back by a decoder that shares nothing with the writer.
+//! The trace, read back.
 
+mod decoded;
 mod synthetic;
 
 use std::collections::BTreeMap;
 
-use trapless_isa::Mode;
-use trapless_ledger::event::{Event, Guest, Raise, Sink, StepKind, VirtualStep};
+use decoded::Trace;
+use trapless_isa::Mode::{self, HS, M, U, VS};
+use trapless_isa::cause::{INTERRUPT, exception, interrupt};
+use trapless_isa::xtrapless::state;
+use trapless_ledger::event::{Event, Guest, Raise, Return, Sink, StepKind, Trap, VirtualStep};
+use trapless_ledger::{Config, Ledger};
 use trapless_report::PerfettoTrace;
 
-/// A decoded message: values by field number. Nested messages stay bytes.
-#[derive(Default, Debug)]
-struct Fields(BTreeMap<u64, Vec<Value>>);
+/// A trace, and a ledger of the same events.
+type Both = (PerfettoTrace<Vec<u8>>, Ledger);
 
-#[derive(Debug, Clone)]
-enum Value {
-    Number(u64),
-    Bytes(Vec<u8>),
+fn both() -> Both {
+    // A cycle is a nanosecond.
+    let trace = PerfettoTrace::new(Vec::new(), "sbi", 1_000_000_000, Config::new(2));
+    (trace, Ledger::new(Config::new(2)))
 }
 
-fn varint(data: &[u8], at: &mut usize) -> u64 {
-    let mut value = 0;
-    for shift in (0..64).step_by(7) {
-        let byte = data[*at];
-        *at += 1;
-        value |= u64::from(byte & 0x7f) << shift;
-        if byte < 0x80 {
-            return value;
-        }
-    }
-    panic!("varint without end");
+fn mark(both: &mut Both, name: &str, time: u64) {
+    both.0.mark(name, time);
+    both.1.mark(name, time);
 }
 
-fn decode(data: &[u8]) -> Fields {
-    let mut fields = Fields::default();
-    let mut at = 0;
-    while at < data.len() {
-        let tag = varint(data, &mut at);
-        let value = match tag & 7 {
-            0 => Value::Number(varint(data, &mut at)),
-            1 => {
-                at += 8;
-                Value::Number(u64::from_le_bytes(data[at - 8..at].try_into().unwrap()))
-            }
-            2 => {
-                let len = varint(data, &mut at) as usize;
-                at += len;
-                Value::Bytes(data[at - len..at].to_vec())
-            }
-            wire => panic!("wire type {wire}"),
-        };
-        fields.0.entry(tag >> 3).or_default().push(value);
-    }
-    fields
+fn finish((trace, mut ledger): Both, time: u64) -> (Vec<u8>, Ledger) {
+    ledger.finish(time);
+    (trace.finish(time).unwrap(), ledger)
 }
 
-impl Fields {
-    fn number(&self, field: u64) -> Option<u64> {
-        match self.0.get(&field)?.first()? {
-            Value::Number(n) => Some(*n),
-            Value::Bytes(_) => panic!("field {field} is not a number"),
-        }
-    }
-
-    fn text(&self, field: u64) -> Option<String> {
-        self.bytes(field).map(|b| String::from_utf8(b).unwrap())
-    }
-
-    fn bytes(&self, field: u64) -> Option<Vec<u8>> {
-        match self.0.get(&field)?.first()? {
-            Value::Bytes(b) => Some(b.clone()),
-            Value::Number(_) => panic!("field {field} is a number"),
-        }
-    }
-}
-
-fn trace() -> Vec<u8> {
-    let mut player = synthetic::Player::new(PerfettoTrace::new(Vec::new(), "sbi", 1_000_000_000));
+/// A guest with two vCPUs, some work of which is in a phase, and a lookup that tells hart 1.
+fn played() -> (Vec<u8>, Ledger) {
+    let mut player = synthetic::Player::new(both());
     player.boot();
+    let time = player.time;
+    mark(&mut player.sink, "workload", time);
     (0..50).for_each(|_| player.wake_up(false));
     let time = player.time;
+    mark(&mut player.sink, "after", time);
     let guest = Guest::default();
-    // A lookup on hart 0 tells hart 1.
     player.sink.record(&Event::Virtual(VirtualStep {
         time,
         hart: 0,
-        mode: Mode::VS,
+        mode: VS,
         domain: 1,
         kind: StepKind::Hit { vhart: 1, on: 1 },
         memory: 0,
@@ -95,76 +56,275 @@ fn trace() -> Vec<u8> {
         irq: 2,
         guest,
     }));
-    player.sink.finish(time).unwrap()
+    finish(player.sink, time)
 }
 
 #[test]
-fn slices_nest_times_rise_and_flows_meet() {
-    let bytes = trace();
-    let mut tracks = BTreeMap::new();
-    let mut open: BTreeMap<u64, i32> = BTreeMap::new();
-    let mut last: BTreeMap<u64, u64> = BTreeMap::new();
-    let mut flows: BTreeMap<u64, String> = BTreeMap::new();
-    let mut joined = BTreeMap::new();
-    let mut names: BTreeMap<String, u64> = BTreeMap::new();
-    let packets = decode(&bytes).0.remove(&1).unwrap();
-    for packet in packets {
-        let Value::Bytes(packet) = packet else {
-            panic!("packet is not a message")
-        };
-        let packet = decode(&packet);
-        assert_eq!(packet.number(10), Some(1), "sequence id");
-        if let Some(descriptor) = packet.bytes(60) {
-            let d = decode(&descriptor);
-            tracks.insert(d.number(1).unwrap(), d.text(2));
-            continue;
-        }
-        let time = packet.number(8).unwrap();
-        let event = decode(&packet.bytes(11).unwrap());
-        let track = event.number(11).unwrap();
-        assert!(
-            tracks.contains_key(&track),
-            "event on a track that nobody described"
-        );
-        let before = last.insert(track, time).unwrap_or(0);
-        assert!(time >= before, "time runs backwards on track {track}");
-        let depth = open.entry(track).or_default();
-        match event.number(9).unwrap() {
-            1 => *depth += 1,
-            2 => *depth -= 1,
-            3 => {}
-            kind => panic!("type {kind}"),
-        }
-        assert!(
-            (0..=1).contains(depth),
-            "slices of track {track} do not follow each other"
-        );
-        let name = event.text(23);
-        if let Some(flow) = event.number(47) {
-            flows.insert(flow, name.clone().unwrap());
-        }
-        if let Some(flow) = event.number(48) {
-            let from = flows.remove(&flow).expect("a flow ends that never began");
-            *joined
-                .entry(format!("{from} -> {}", name.clone().unwrap()))
-                .or_insert(0) += 1;
-        }
-        *names.entry(name.unwrap_or_default()).or_default() += 1;
+fn tracks_of_harts_show_modes_traps_and_flows() {
+    let trace = Trace::read(&played().0);
+    let hart = trace.track("hart 0");
+    assert!(hart.slices.iter().all(|slice| slice.depth == 0));
+    let idle = hart.slices.iter().filter(|s| s.name == "idle").count();
+    assert_eq!(idle, 50);
+    let calls = hart.instants.iter().filter(|i| *i == "VS>HS ecall TIME.0");
+    assert_eq!(calls.count(), 50);
+    assert_eq!(trace.joined["raise MTI -> HS>M MTI"], 50);
+    assert_eq!(trace.joined["raise VSTI -> VS>VS STI"], 50);
+    assert_eq!(trace.joined["hit -> raise VSSI"], 1);
+}
+
+#[test]
+fn tracks_are_a_tree_of_phases_harts_and_vms() {
+    let trace = Trace::read(&played().0);
+    let (tracks, counters): (Vec<&str>, Vec<&str>) = trace
+        .paths()
+        .into_iter()
+        .partition(|path| !path.starts_with("VM 1/exits/"));
+    let expected = [
+        "phases",
+        "hart 0",
+        "hart 1",
+        "VM 1",
+        "VM 1/vCPU 0",
+        "VM 1/vCPU 1",
+        "VM 1/exits",
+    ];
+    assert_eq!(tracks, expected);
+    assert_eq!(counters.len(), trace.counters().count());
+}
+
+/// Promise: slices of a vCPU follow each other without a gap, and exits are the ledger's.
+#[test]
+fn vcpus_show_the_exits_of_the_ledger() {
+    let (bytes, mut ledger) = played();
+    let trace = Trace::read(&bytes);
+    let section = ledger.total_section();
+    let exits = section.exits.iter();
+    let counted: BTreeMap<String, u64> = exits.map(|(key, e)| (key.to_string(), e.exits)).collect();
+    assert_eq!(trace.exits(), counted);
+    assert!(counted.len() > 4, "{counted:?}");
+    for vcpu in trace.vcpus() {
+        let outer = vcpu.by_begin().into_iter().filter(|s| s.depth == 0);
+        let outer: Vec<_> = outer.collect();
+        let gap = outer.windows(2).find(|pair| pair[0].end != pair[1].begin);
+        assert_eq!(gap, None, "{}", vcpu.path);
     }
-    assert!(open.values().all(|depth| *depth == 0), "slices left open");
-    let track_names: Vec<_> = tracks.values().flatten().collect();
-    assert_eq!(track_names, ["hart 0", "hart 1"]);
-    assert_eq!(joined["raise MTI -> HS>M MTI"], 50);
-    assert_eq!(joined["raise VSTI -> VS>VS STI"], 50);
-    assert_eq!(joined["hit -> raise VSSI"], 1);
-    assert_eq!(names["VS>HS ecall TIME.0"], 50);
-    assert_eq!(names["idle"], 50);
+    let guest = trace.track("vCPU 0").by_begin();
+    assert!(guest.iter().any(|s| s.name == "scheduled_off"));
+}
+
+/// Promise: counters rise by one with each exit, to the ledger's totals of each class.
+#[test]
+fn counters_grow_to_the_totals_of_the_ledger() {
+    let (bytes, mut ledger) = played();
+    let trace = Trace::read(&bytes);
+    let mut classes: BTreeMap<String, u64> = BTreeMap::new();
+    for (key, exit) in &ledger.total_section().exits {
+        *classes.entry(key.class().to_string()).or_default() += exit.exits;
+    }
+    for counter in trace.counters() {
+        let values = counter.values.iter().map(|(_, value)| *value);
+        assert!(values.eq(1..=classes[counter.name()]), "{}", counter.path);
+    }
+    assert_eq!(trace.counters().count(), classes.len());
+}
+
+#[test]
+fn phases_are_those_of_the_ledger() {
+    let (bytes, mut ledger) = played();
+    let trace = Trace::read(&bytes);
+    let file = ledger.to_file(Default::default(), None);
+    let counted = file.phases.into_iter();
+    let counted: Vec<_> = counted.map(|p| (p.name, p.from, p.totals.cycles)).collect();
+    let slices = trace.track("phases").by_begin().into_iter();
+    let shown: Vec<_> = slices.map(|s| (s.name, s.begin, s.end - s.begin)).collect();
+    assert_eq!(shown, counted);
+    assert_eq!(shown.len(), 3);
+}
+
+/// Promise: a phase that continues is shown again, and those beyond the ledger's bound are one.
+#[test]
+fn phases_come_again_and_are_bounded() {
+    let mut player = both();
+    for (time, name) in ["a", "b", "a"].into_iter().enumerate() {
+        mark(&mut player, name, 10 * time as u64);
+    }
+    (0..100).for_each(|n| mark(&mut player, &format!("p{n}"), 100 + n));
+    let (bytes, mut ledger) = finish(player, 200);
+    let slices = Trace::read(&bytes).track("phases").by_begin();
+    let names: Vec<&str> = slices.iter().map(|s| s.name.as_str()).collect();
+    assert_eq!(names[..4], ["start", "a", "b", "a"]);
+    let kept = ledger.to_file(Default::default(), None).phases;
+    assert_eq!(*names.last().unwrap(), kept.last().unwrap().name);
+}
+
+/// Sends events of one guest, 10 cycles after each other.
+struct Script {
+    sink: Both,
+    time: u64,
+    hart: usize,
+}
+
+const GUEST: Guest = Guest {
+    vmid: 3,
+    context: 0x1000,
+};
+
+impl Script {
+    fn trap(&mut self, from: Mode, to: Mode, cause: u64, insn: u32) {
+        self.time += 10;
+        self.sink.record(&Event::Trap(Trap {
+            time: self.time,
+            hart: self.hart,
+            from,
+            to,
+            guest: GUEST,
+            cause,
+            epc: 0x100,
+            tval: 0,
+            gpa: 0,
+            insn,
+            args: [0; 4],
+            htimedelta: 0,
+        }));
+    }
+
+    fn ret(&mut self, from: Mode, to: Mode) {
+        self.time += 10;
+        self.sink.record(&Event::Return(Return {
+            time: self.time,
+            hart: self.hart,
+            from,
+            to,
+            guest: GUEST,
+            pc: 0x100,
+        }));
+    }
+
+    fn step(&mut self, kind: StepKind) {
+        self.time += 10;
+        self.sink.record(&Event::Virtual(VirtualStep {
+            time: self.time,
+            hart: self.hart,
+            mode: HS,
+            domain: 7,
+            kind,
+            memory: 0,
+        }));
+    }
+}
+
+fn script() -> Script {
+    Script {
+        sink: both(),
+        time: 0,
+        hart: 0,
+    }
+}
+
+/// Slices of the only vCPU: begin, end, depth, category and name.
+fn slices(script: Script, path: &str) -> Vec<(u64, u64, usize, String)> {
+    let time = script.time + 10;
+    let (bytes, mut ledger) = finish(script.sink, time);
+    let trace = Trace::read(&bytes);
+    let exits: u64 = trace.exits().values().sum();
+    assert_eq!(exits, ledger.total_section().guest_exits);
+    let shown = trace.track(path).by_begin().into_iter();
+    let line = |s: decoded::Slice| {
+        (
+            s.begin,
+            s.end,
+            s.depth,
+            format!("{} {}", s.category, s.name),
+        )
+    };
+    shown.map(line).collect()
+}
+
+fn expected(list: &[(u64, u64, usize, &str)]) -> Vec<(u64, u64, usize, String)> {
+    let owned = |s: &(u64, u64, usize, &str)| (s.0, s.1, s.2, s.3.to_string());
+    list.iter().map(owned).collect()
+}
+
+/// Promise: firmware that resumes the guest makes no exit; one that hands its trap on does.
+#[test]
+fn firmware_is_shown_inside_the_guest() {
+    let mut s = script();
+    s.ret(HS, VS); // 10
+    s.trap(VS, M, INTERRUPT | interrupt::MTI, 0);
+    s.ret(M, VS);
+    s.trap(VS, HS, INTERRUPT | interrupt::STI, 0);
+    s.ret(HS, VS); // 50
+    s.trap(VS, M, exception::ILLEGAL, 0x1050_0073);
+    s.ret(M, HS);
+    s.trap(HS, M, exception::ECALL_S, 0);
+    s.ret(M, HS);
+    s.ret(HS, VS); // 100
+    let list = [
+        (10, 40, 0, "guest running on hart 0"),
+        (20, 30, 1, "firmware firmware"),
+        (40, 50, 0, "exit host_timer"),
+        (50, 70, 0, "guest running on hart 0"),
+        (60, 70, 1, "firmware firmware"),
+        (70, 100, 0, "exit wfi"),
+        (100, 110, 0, "guest running on hart 0"),
+    ];
+    assert_eq!(slices(s, "VM 3/vCPU 0"), expected(&list));
+}
+
+/// Promise: with slots the trace tells how a vCPU was left, and an exit is over when it is.
+#[test]
+fn slots_tell_how_a_vcpu_was_left() {
+    let halted = StepKind::Detached {
+        vhart: 5,
+        state: state::HALTED as u8,
+    };
+    let mut s = script();
+    s.step(StepKind::Attached { vhart: 5 });
+    s.ret(HS, VS); // 20
+    s.trap(VS, HS, exception::VIRTUAL_INSTRUCTION, 0x1050_0073);
+    s.step(halted);
+    // It moves.
+    s.hart = 1;
+    s.step(StepKind::Attached { vhart: 5 }); // 50
+    s.ret(HS, VS);
+    let list = [
+        (20, 30, 0, "guest running on hart 0"),
+        (30, 40, 0, "exit wfi"),
+        (40, 50, 0, "scheduled_off halted"),
+        (50, 60, 0, "host paused"),
+        (60, 70, 0, "guest running on hart 1"),
+    ];
+    assert_eq!(slices(s, "VM 3, domain 7/vCPU 5"), expected(&list));
+}
+
+/// Promise: without slots a vCPU is off from the return to user space, and what another hart shows
+/// does not bring it back.
+#[test]
+fn a_return_to_user_space_ends_an_exit() {
+    let mut s = script();
+    s.ret(HS, VS); // 10
+    s.trap(VS, HS, exception::VIRTUAL_INSTRUCTION, 0x1050_0073);
+    s.ret(HS, U); // 30
+    s.trap(U, HS, exception::ECALL_U, 0);
+    s.hart = 1;
+    s.ret(HS, VS); // 50
+    s.hart = 0;
+    s.ret(HS, U);
+    let list = [
+        (10, 20, 0, "guest running on hart 0"),
+        (20, 30, 0, "exit wfi"),
+        (30, 50, 0, "scheduled_off scheduled_off"),
+        (50, 70, 0, "guest running on hart 1"),
+    ];
+    assert_eq!(slices(s, "VM 3/vCPU 0"), expected(&list));
 }
 
 #[test]
 #[ignore = "writes a file to look at in the viewer"]
 fn write_a_trace_to_look_at() {
-    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("trace.pftrace");
-    std::fs::write(&path, trace()).unwrap();
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let path = folder.join("trace.perfetto-trace");
+    std::fs::write(&path, played().0).unwrap();
     eprintln!("{}", path.display());
 }

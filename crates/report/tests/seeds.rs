@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use trapless_ledger::document::{Cost, Exit, Phase, Section, Work};
+use trapless_ledger::document::{Cost, Exit, Measurement, Phase, Section, Work};
 use trapless_ledger::{Class, Histogram, InterruptClass, LedgerFile, RunInfo};
 use trapless_report::{Style, page, report, summary};
 
@@ -24,7 +24,15 @@ fn run(machine: &str, seed: u64, exits: u64, taken: u64) -> LedgerFile {
         interrupts: [(Class::Ipi, ipi)].into(),
         ..Section::default()
     };
-    let configuration = [("seed", seed.to_string()), ("parameter size", "56".into())];
+    let configuration = [
+        ("seed", seed.to_string()),
+        ("parameter size", "56".into()),
+        // As the command passes both on.
+        (
+            "kernel command line",
+            format!("quiet size=56 trapless.seed={seed}"),
+        ),
+    ];
     LedgerFile {
         schema: trapless_ledger::document::SCHEMA.into(),
         run: RunInfo {
@@ -35,6 +43,11 @@ fn run(machine: &str, seed: u64, exits: u64, taken: u64) -> LedgerFile {
                 count: 1000,
             }),
             configuration: configuration.map(|(k, v)| (k.to_string(), v)).into(),
+            measurements: vec![Measurement {
+                name: "rtt".into(),
+                value: seed as f64,
+                unit: "us".into(),
+            }],
             ..RunInfo::default()
         },
         total: section.clone(),
@@ -100,6 +113,8 @@ fn runs_that_differ_in_the_seed_share_a_column_with_median_and_interval() {
     assert_eq!(json["columns"][0]["runs"], 5);
     assert_eq!(json["columns"][0]["interval"]["coverage"], 0.9375);
     assert_eq!(json["all_exits"][0]["median"], 550.0);
+    assert_eq!(json["totals"]["exits"][1]["median"], 20.0);
+    assert_eq!(json["measurements"]["rtt"][0]["median"], 2.0);
     assert_eq!(
         json["all_exits"][0]["interval"],
         serde_json::json!([269.0, 655.0])

@@ -18,6 +18,13 @@ impl<S> Kept<S> {
         Self(self.0.clone())
     }
 
+    /// Does something to the sink, if nobody has taken it.
+    pub fn with(&self, act: impl FnOnce(&mut S)) {
+        if let Some(sink) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            act(sink);
+        }
+    }
+
     /// The sink, if nobody has taken it.
     pub fn take(&self) -> Option<S> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
@@ -26,8 +33,6 @@ impl<S> Kept<S> {
 
 impl<S: Sink> Sink for Kept<S> {
     fn record(&mut self, event: &Event) {
-        if let Some(sink) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            sink.record(event);
-        }
+        self.with(|sink| sink.record(event));
     }
 }

@@ -15,9 +15,10 @@ use trapless_machine::log::{Log, LogFile, LogOptions};
 use trapless_machine::{Limits, Machine, MachineConfig, Outcome, Payload, Peripherals};
 use trapless_report::{PerfettoTrace, TrapLog};
 
+use crate::console::SharedRecorder;
 use crate::failure::Failed;
 use crate::files::{self, Output};
-use crate::machine::{EngineName, HartArgs};
+use crate::machine::{EngineName, HartArgs, ledger_config};
 
 use diagram::{Diagrams, Request};
 use kept::Kept;
@@ -111,6 +112,25 @@ pub fn check(args: &ObserveArgs, trace: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
+/// Rejects single-run observers when several runs are made.
+pub fn check_single(args: &ObserveArgs, trace: Option<&Path>, seeds: u32) -> Result<()> {
+    let asked = [
+        ("--log", args.log.is_some()),
+        ("--gdb", args.gdb.is_some()),
+        ("--diagram", !args.diagram.is_empty()),
+        ("--dump-code", args.dump_code.is_some()),
+        ("--profile", args.profile.is_some()),
+        ("--trace", trace.is_some()),
+    ];
+    if let Some((option, _)) = asked.iter().find(|(_, asked)| *asked && seeds > 1) {
+        bail!(
+            "{option} looks into one run, and --seeds {seeds} makes {seeds}; leave out --seeds, and \
+             choose the run with --seed"
+        );
+    }
+    Ok(())
+}
+
 /// Refuses to look into one machine while engines are compared on two, and at code nobody compiles.
 pub fn check_engine(args: &HartArgs, observe: &ObserveArgs) -> Result<()> {
     let both = args.engine == EngineName::Both;
@@ -162,7 +182,9 @@ impl Observation {
         if let Some((path, sink)) = &mut self.trace {
             let name = format!("trapless {}", machine.config().machine);
             let clock = machine.config().cost.clock_hz;
-            let kept = Kept::new(PerfettoTrace::new(Output::create(path)?, &name, clock));
+            let ledger = ledger_config(machine.config());
+            let output = Output::create(path)?;
+            let kept = Kept::new(PerfettoTrace::new(output, &name, clock, ledger));
             machine.add_sink(Box::new(kept.share()));
             *sink = Some(kept);
         }
@@ -204,6 +226,15 @@ impl Observation {
         let mut machine = Machine::exec(config, elf, peripherals, htif)?;
         self.attach(&mut machine)?;
         Ok(machine)
+    }
+
+    /// Shows in the trace which phases `recorder` marks from now on.
+    pub fn follow(&self, recorder: &SharedRecorder) {
+        if let Some((_, Some(trace))) = &self.trace {
+            let trace = trace.share();
+            let follower = move |phase: &str, time| trace.with(|trace| trace.mark(phase, time));
+            recorder.lock().follow(Box::new(follower));
+        }
     }
 
     /// Runs the machine to its end, in slices of `slice` cycles of virtual time or at gdb's

@@ -15,10 +15,10 @@ use trapless_report::number::{Space, count, decimal};
 
 use crate::files;
 
-/// Time between two looks.
+/// Sampling period.
 const INTERVAL: Duration = Duration::from_micros(500);
 
-/// What the looks saw.
+/// What was sampled.
 struct Samples {
     /// By number of the activity.
     counts: Vec<u64>,
@@ -80,7 +80,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Looks, at least one.
+    /// Number of samples, at least one.
     fn total(&self) -> u64 {
         self.samples.counts.iter().sum()
     }

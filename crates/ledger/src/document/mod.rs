@@ -138,8 +138,8 @@ impl LedgerFile {
     }
 }
 
-/// An integer above 2^53, which no run reaches (100 days at 1 GHz), or `None`. Whoever sums up a
-/// ledger can then rely on sums to fit.
+/// An integer above 2^53, which no run reaches (100 days at 1 GHz), or `None`. Rejecting these
+/// keeps sums from overflowing.
 fn find_huge(value: &Value) -> Option<u64> {
     match value {
         Value::Number(n) => n.as_u64().filter(|n| *n > 1 << 53),

@@ -89,7 +89,8 @@ fn body(comparison: &Comparison, title: &str, ledgers: usize) -> Markup {
         footer {
             "Written by trapless from " (ledgers) " ledger" @if ledgers != 1 { "s" }
             ", format " (trapless_ledger::document::SCHEMA)
-            ". Counts are exact; times are virtual time under the stated cost model."
+            ". Counts of a run are exact. Times are virtual time under the stated cost model; what a \
+             workload does while it waits, and so its counts, depends on it, too."
         }
         (line)
     }
