@@ -9,7 +9,7 @@ use trapless_experiments::Value;
 use crate::commands::explore::disturbance::Disturbance;
 use crate::machine::{self, HartArgs};
 use crate::observe::ObserveArgs;
-use crate::plan::WorkloadArgs;
+use crate::workload::WorkloadArgs;
 
 /// A deterministic RISC-V computer that counts every trap of the virtual machines it runs.
 #[derive(Parser)]
@@ -34,6 +34,12 @@ pub struct Cli {
 pub const BOOT_HARTS: usize = 2;
 /// Harts of a machine that `exec` makes, unless the user says otherwise.
 pub const EXEC_HARTS: usize = 1;
+
+/// Runs that `compare` makes on each machine, unless the user says otherwise: the fewest whose
+/// smallest and largest value enclose the median with more than 90 %.
+pub const COMPARE_SEEDS: u32 = 5;
+/// Most runs on a machine.
+const MAX_SEEDS: i64 = 10_000;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -149,13 +155,16 @@ pub struct BootArgs {
     /// input is a terminal].
     #[arg(long, value_enum, value_name = "ACTION")]
     pub on_panic: Option<OnPanic>,
+    /// Give up after this much virtual time [default: never].
+    #[arg(long, value_name = "SECONDS")]
+    pub time_limit: Option<u64>,
     /// Number of harts.
     #[arg(long, default_value_t = BOOT_HARTS, value_name = "N")]
     pub harts: usize,
     /// Write the ledger of the run to this file.
     #[arg(long, value_name = "FILE")]
     pub ledger: Option<PathBuf>,
-    /// Write a trace that Perfetto opens.
+    /// Write a trace that Perfetto opens, as in `ipi.perfetto-trace`.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// Set what only this machine has, as in `aia.guests=3`. Repeat for more.
@@ -170,8 +179,12 @@ pub struct BootArgs {
 /// `trapless run`.
 #[derive(Args)]
 #[command(after_help = "\
+With several seeds each run writes a ledger of its own, and the report shows medians and intervals.
+Runs share nothing: their results do not depend on how many go on at a time.
+
 Examples:
   trapless run --machine sbi --workload timer --set wakeups=200
+  trapless run --machine sstc --workload ipi --seeds 10
   trapless run --machine sstc --workload ipi --ledger ipi.json --trace ipi.perfetto-trace
   trapless run --machine sstc --workload mixed --profile       where the time goes")]
 pub struct RunArgs {
@@ -180,14 +193,20 @@ pub struct RunArgs {
     pub machine: String,
     #[command(flatten)]
     pub workload: WorkloadArgs,
+    /// Number of runs, with consecutive seeds from --seed.
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_SEEDS))]
+    pub seeds: u32,
+    /// Runs at a time [default: one for each processor, as far as there is memory].
+    #[arg(long, short, value_name = "N")]
+    pub jobs: Option<usize>,
     /// Where to write the ledger [default: out/WORKLOAD-MACHINE.json; options that change the run
-    /// are in the name, as in out/ipi-sstc-seed=3.json].
+    /// are in the name, as in out/ipi-sstc-seed=3.json]. A folder with --seeds.
     #[arg(long, value_name = "FILE")]
     pub ledger: Option<PathBuf>,
-    /// Write a trace that Perfetto opens.
+    /// Write a trace that Perfetto opens, as in `ipi.perfetto-trace`.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// Print the ledger as JSON instead of a table.
+    /// Print the ledger as JSON instead of a table; a list of ledgers with --seeds.
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
@@ -197,6 +216,9 @@ pub struct RunArgs {
 /// `trapless compare`.
 #[derive(Args)]
 #[command(after_help = "\
+Each machine is run with each seed: figures are medians, with intervals that tell whether machines
+differ. One run alone cannot tell that.
+
 Examples:
   trapless compare --machines sbi,sstc,aia,trapless --workload mixed
   trapless compare --machines sbi,sstc --workload net --set pings=100 --out net-report")]
@@ -206,6 +228,12 @@ pub struct CompareArgs {
     pub machines: Vec<String>,
     #[command(flatten)]
     pub workload: WorkloadArgs,
+    /// Number of runs on each machine, with consecutive seeds from --seed.
+    #[arg(long, default_value_t = COMPARE_SEEDS, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_SEEDS))]
+    pub seeds: u32,
+    /// Runs at a time [default: one for each processor, as far as there is memory].
+    #[arg(long, short, value_name = "N")]
+    pub jobs: Option<usize>,
     /// Where to write NAME.json and NAME.html [default: out/WORKLOAD-MACHINES, and as for `run`
     /// options that change the run].
     #[arg(long, value_name = "NAME")]
@@ -218,7 +246,7 @@ pub struct CompareArgs {
 /// `trapless explore`.
 #[derive(Args)]
 #[command(after_help = "\
-Each run is the same up to the boundary; what follows must end as well as without the disturbance.
+Each run is the same up to the boundary; after it, the workload must still succeed.
 First the boundaries are counted and one run is timed, so that you know how long it will take.
 `--stride 1` takes every boundary. Ctrl-C stops it and keeps the results of runs that have ended.
 
@@ -233,13 +261,13 @@ pub struct ExploreArgs {
     /// What to run.
     #[command(flatten)]
     pub workload: WorkloadArgs,
-    /// Function of the host's KVM module, with what it calls there. Repeat for more.
+    /// Function of the host's KVM module, including its callees in the module. Repeat for more.
     #[arg(long = "function", short, required = true, value_name = "NAME")]
     pub functions: Vec<String>,
     /// Calls of each function to go through.
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub calls: u32,
-    /// Virtual time that passes in the workload before the first, in cycles.
+    /// Cycles of virtual time to skip in the workload before the first call.
     #[arg(long, default_value_t = 0, value_name = "CYCLES")]
     pub skip: u64,
     /// Take an instruction at most N times in each call, as when a loop polls [default: each time].
@@ -327,6 +355,9 @@ pub struct ReportArgs {
     /// Write an HTML page to this file.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// Print the figures of the report as JSON instead.
+    #[arg(long, conflicts_with = "phases")]
+    pub json: bool,
     /// Print tables as Markdown instead: exits for each class of interrupts (workload density), or
     /// the cost of a move (pairs of migrate with moving=1 and moving=0).
     #[arg(long)]

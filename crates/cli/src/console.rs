@@ -16,12 +16,12 @@ const MAX_LINE: usize = 4096;
 const MAX_DUMP: usize = 20_000;
 /// Most results kept.
 const MAX_RESULTS: usize = 256;
-/// Begins Linux's account of why it gives up.
+/// Prefix of Linux's panic message.
 const PANIC: &str = "Kernel panic - not syncing";
-/// The last words of a Linux that will not reboot by itself.
+/// Prefix of the last line that Linux prints after a panic, unless it reboots.
 const LAST_WORDS: &str = "---[ end Kernel panic";
-/// Virtual time in cycles after which a panicked kernel that says nothing more is dead. It spins, which is
-/// slow to emulate; a guest's kernel that panics is survived by its host, which goes on to print.
+/// Virtual time in cycles after which a panicked kernel that says nothing more is dead. It spins,
+/// which is slow to emulate. A guest's panic does not count: its host keeps printing.
 const SILENCE: u64 = 100_000_000;
 
 /// What a run has told so far.
@@ -41,6 +41,9 @@ pub struct Transcript {
     dump_lines: usize,
 }
 
+/// Is told the name of each phase that begins, and when in cycles of virtual time.
+pub type Follower = Box<dyn FnMut(&str, u64) + Send>;
+
 /// The ledger with the console that marks its phases.
 pub struct Recorder {
     /// The ledger.
@@ -49,6 +52,7 @@ pub struct Recorder {
     pub transcript: Transcript,
     /// Markers around the measured part.
     measured: String,
+    follower: Option<Follower>,
     begun: bool,
     now: u64,
     /// When the last line came, if it was the last of a kernel panic.
@@ -64,10 +68,23 @@ impl Recorder {
             ledger,
             transcript: Transcript::default(),
             measured,
+            follower: None,
             begun: false,
             now: 0,
             died: None,
             printed: 0,
+        }
+    }
+
+    /// Tells `follower` of phases, too.
+    pub fn follow(&mut self, follower: Follower) {
+        self.follower = Some(follower);
+    }
+
+    fn mark(&mut self, phase: &str) {
+        self.ledger.mark(phase, self.now);
+        if let Some(follower) = &mut self.follower {
+            follower(phase, self.now);
         }
     }
 
@@ -126,16 +143,16 @@ impl Recorder {
         match (verb, rest.as_slice()) {
             ("begin", [side, name]) if format!("{side} {name}") == self.measured => {
                 self.begun = true;
-                self.ledger.mark("workload", self.now);
+                self.mark("workload");
             }
             // Only inside the measured part: what comes before and after has phases of its own.
-            ("phase", [name]) if measuring => self.ledger.mark(name, self.now),
+            ("phase", [name]) if measuring => self.mark(name),
             ("end", [side, name, status]) => {
                 let status = status.strip_prefix("status=").and_then(|s| s.parse().ok());
                 t.status
                     .insert(format!("{side} {name}"), status.unwrap_or(-1));
                 if format!("{side} {name}") == self.measured {
-                    self.ledger.mark("after", self.now);
+                    self.mark("after");
                 }
             }
             ("result", [pair]) => {
@@ -243,6 +260,55 @@ impl Write for ConsoleTap {
     }
 }
 
+/// Passes on whole lines, with a label before each.
+pub struct Lines<W: Write> {
+    label: String,
+    line: Vec<u8>,
+    to: W,
+}
+
+impl<W: Write> Lines<W> {
+    /// Lines for `to`, which begin with `label`.
+    pub fn new(label: String, to: W) -> Self {
+        Self {
+            line: label.clone().into(),
+            label,
+            to,
+        }
+    }
+
+    fn pass_on(&mut self) -> io::Result<()> {
+        let line = std::mem::replace(&mut self.line, self.label.clone().into());
+        self.to.write_all(&line)
+    }
+}
+
+impl<W: Write> Write for Lines<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        for &byte in bytes {
+            self.line.push(byte);
+            // The guest decides how long lines are.
+            if byte == b'\n' || self.line.len() >= MAX_LINE {
+                self.pass_on()?;
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
+impl<W: Write> Drop for Lines<W> {
+    fn drop(&mut self) {
+        if self.line.len() > self.label.len() {
+            // Nobody is left to be told.
+            let _ = self.pass_on();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -282,6 +348,23 @@ mod tests {
         assert_eq!(names, ["start", "workload", "level", "after"]);
     }
 
+    #[test]
+    fn a_follower_is_told_of_phases() {
+        let shared = feed("");
+        let (tell, told) = std::sync::mpsc::channel();
+        let follower = move |name: &str, time| tell.send((name.to_string(), time)).unwrap();
+        shared.lock().follow(Box::new(follower));
+        shared.lock().now = 7;
+        let mut tap = ConsoleTap::new(shared.clone(), None);
+        let text = b"@trapless begin guest timer\n@trapless end guest timer status=0\n";
+        tap.write_all(text).unwrap();
+        let told: Vec<_> = told.try_iter().collect();
+        assert_eq!(
+            told,
+            [("workload".to_string(), 7), ("after".to_string(), 7)]
+        );
+    }
+
     /// Promise: a kernel that has panicked is noticed, and not taken for its host's.
     #[test]
     fn only_a_panic_that_nothing_follows_is_the_end() {
@@ -296,6 +379,18 @@ mod tests {
         );
         let guest = feed(&format!("{panic}the guest has ended\n"));
         assert!(!guest.lock().dead(u64::MAX) && guest.lock().transcript.panic.is_some());
+    }
+
+    /// Promise: consoles of runs side by side can be told apart, and no text is lost.
+    #[test]
+    fn lines_are_passed_on_whole_with_their_label() {
+        let mut text = Vec::new();
+        let mut lines = Lines::new("sbi: ".into(), &mut text);
+        for part in ["a", "b\r\n", "\nc", "d"] {
+            lines.write_all(part.as_bytes()).unwrap();
+        }
+        drop(lines);
+        assert_eq!(text, b"sbi: ab\r\nsbi: \nsbi: cd");
     }
 
     #[test]

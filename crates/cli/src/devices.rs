@@ -3,6 +3,9 @@
 use std::io::Write;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 
 use trapless_devices::DeviceEvents;
 use trapless_devices::virtio::block::{Block, Overlay, RawDisk};
@@ -15,22 +18,21 @@ use crate::args::BootArgs;
 /// Most memory that what a guest writes to one disk may take, in bytes.
 const OVERLAY: u64 = 4 << 30;
 
-/// Most complaints about the driver of one device.
+/// Most complaints about drivers, however often the guest reboots.
 const COMPLAINTS: u32 = 20;
 
-/// Says what a driver did wrong, if anybody listens, until it is clear that the driver will not
-/// stop.
+/// Reports driver errors until the allowance is used up.
 struct Complain {
-    left: u32,
+    left: Arc<AtomicU32>,
 }
 
 impl DeviceEvents for Complain {
     fn guest_error(&mut self, device: &'static str, what: &'static str) {
-        if self.left == 0 {
+        let less = |left: u32| left.checked_sub(1);
+        let Ok(left) = self.left.fetch_update(Relaxed, Relaxed, less) else {
             return;
-        }
-        self.left -= 1;
-        let end = if self.left == 0 {
+        };
+        let end = if left == 1 {
             " (and no more of this)"
         } else {
             ""
@@ -45,6 +47,7 @@ pub struct Devices {
     disks: Vec<PathBuf>,
     virtio_console: bool,
     seed: u64,
+    complaints: Arc<AtomicU32>,
 }
 
 impl Devices {
@@ -54,6 +57,7 @@ impl Devices {
             disks: args.disk.clone(),
             virtio_console: args.console == "virtio",
             seed: args.harts_options.seed.unwrap_or(0),
+            complaints: Arc::new(COMPLAINTS.into()),
         }
     }
 
@@ -64,8 +68,14 @@ impl Devices {
         console: Box<dyn Write + Send>,
         second: Option<Box<dyn Write + Send>>,
     ) -> Result<Peripherals, Error> {
-        let left = if second.is_some() { COMPLAINTS } else { 0 };
-        let complain = || Box::new(Complain { left });
+        let left = match second {
+            Some(_) => Arc::clone(&self.complaints),
+            None => Arc::default(),
+        };
+        let complain = || {
+            let left = Arc::clone(&left);
+            Box::new(Complain { left })
+        };
         let mut peripherals = Peripherals::new(console);
         for (index, path) in self.disks.iter().enumerate() {
             let base = open_disk(path)?;

@@ -54,7 +54,7 @@ fn too_large(path: &Path, what: &str) -> anyhow::Error {
     )
 }
 
-/// Reads a pipe or device to its end, however long its data are in coming.
+/// Reads a pipe or device, blocking until end of file.
 fn read_stream(mut file: File, path: &Path, what: &str) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut chunk = vec![0; 1 << 16];

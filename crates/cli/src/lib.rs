@@ -2,8 +2,8 @@
 //! machines.
 //!
 //! ```text
-//! args -> commands -> measure -> plan -> observe -> machine     (what a machine is)
-//!                  \> devices, terminal, output     project     (images, experiments)
+//! args -> commands -> series -> measure -> plan -> observe -> machine     (what a machine is)
+//!                  \> devices, terminal, output     project, workload   (images, experiments)
 //!                                                   files, console, failure, interrupt
 //! ```
 //!
@@ -11,13 +11,15 @@
 //! |---|---|
 //! | `args` | the command line |
 //! | `commands` | one file for each subcommand |
-//! | `measure` | one run of a workload, and its ledger |
+//! | `series` | several runs side by side |
+//! | `measure`, `single` | one run of a workload, its ledger and its progress |
 //! | `plan` | a workload with its images and its machine |
+//! | `workload` | options that say what to run, and names that follow from them |
 //! | `observe` | logs, traces, diagrams, profiles, debuggers |
 //! | `machine` | options -> machine configuration; what the ledger records of it |
 //! | `devices`, `terminal` | what `boot` plugs into its machine, and the user's terminal |
 //! | `console` | marker lines on the guest's console |
-//! | `project` | recipes and experiments |
+//! | `project` | images of the project folder |
 //! | `files`, `output` | files the user names, standard output |
 //! | `failure`, `interrupt` | exit status, Ctrl-C |
 //! | `qemu` | what options of QEMU are called here |
@@ -38,7 +40,10 @@ mod observe;
 mod plan;
 mod project;
 mod qemu;
+mod series;
+mod single;
 mod terminal;
+mod workload;
 
 use std::process::ExitCode;
 
@@ -46,7 +51,8 @@ use clap::Parser;
 
 use args::Cli;
 
-/// Reads the command line, does what it says, and returns the exit status that `trapless --help` lists.
+/// Reads the command line, does what it says, and returns the exit status that `trapless --help`
+/// lists.
 pub fn main() -> ExitCode {
     let cli = Cli::try_parse().unwrap_or_else(|error| {
         if let Some(hint) = qemu::hint(std::env::args().skip(1)) {

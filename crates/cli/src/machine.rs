@@ -46,7 +46,7 @@ pub struct HartArgs {
     /// Cycles that a hart runs before it is the next one's turn.
     #[arg(long, value_name = "CYCLES", help_heading = "Machine")]
     pub quantum: Option<u64>,
-    /// Seed of everything random that the guest can see.
+    /// Seed of everything random that the guest can see, and of when a workload starts its guests.
     #[arg(long, value_name = "N", help_heading = "Machine")]
     pub seed: Option<u64>,
     /// What executes instructions; results are the same.
@@ -153,6 +153,54 @@ impl HartArgs {
             EngineName::Interp => usual.min(SLOW_SLICE),
             EngineName::Both => usual.min(SLOW_SLICE / 4),
         }
+    }
+
+    /// Memory in bytes that RAM of the machines of a run may take.
+    pub fn memory(&self) -> u64 {
+        let ram = self.ram.map_or(DEFAULT_RAM, |size| size.0);
+        match self.engine {
+            EngineName::Both => ram.saturating_mul(2),
+            EngineName::Jit | EngineName::Interp => ram,
+        }
+    }
+
+    /// The options as words of a command line.
+    pub fn words(&self) -> Vec<String> {
+        let Self {
+            ram,
+            isa,
+            cost,
+            trap_misaligned,
+            quantum,
+            seed,
+            engine,
+            hot,
+            code_cache,
+        } = self;
+        let engine = engine.to_possible_value();
+        let engine = engine.filter(|_| self.engine != EngineName::default());
+        let valued = [
+            ("--ram", ram.map(|size| size.0.to_string())),
+            ("--isa", isa.clone()),
+            (
+                "--cost",
+                cost.as_ref().map(|path| path.display().to_string()),
+            ),
+            ("--quantum", quantum.map(|n| n.to_string())),
+            ("--seed", seed.map(|n| n.to_string())),
+            ("--engine", engine.map(|name| name.get_name().to_string())),
+            ("--hot", hot.map(|n| n.to_string())),
+            ("--code-cache", code_cache.map(|size| size.0.to_string())),
+        ];
+        let words = |(name, value): (&str, Option<String>)| {
+            value.map_or_else(Vec::new, |value| vec![name.to_string(), value])
+        };
+        let misaligned = trap_misaligned.then(|| "--trap-misaligned".into());
+        valued
+            .into_iter()
+            .flat_map(words)
+            .chain(misaligned)
+            .collect()
     }
 
     /// Options that change what a run counts, as `NAME=VALUE`, for file names.

@@ -1,41 +1,43 @@
 //! One run of a workload on one machine, and the ledger that comes out of it.
 
-use std::io::IsTerminal;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Result, bail};
-use indicatif::{ProgressBar, ProgressStyle};
 use trapless_ledger::document::{HostInfo, LedgerFile};
 use trapless_machine::{Limits, Machine, Outcome};
 
 use crate::console::SharedRecorder;
 use crate::observe::{Observation, ObserveArgs};
-use crate::plan::{Plan, Ready, WorkloadArgs};
+use crate::plan::{Plan, Ready};
+use crate::workload::{RunId, WorkloadArgs};
 use crate::{interrupt, machine};
 
 /// Virtual time between two looks at progress and Ctrl-C, in cycles.
 const SLICE: u64 = 5_000_000;
 
+/// Is called between slices of a run.
+pub type Poll<'a> = &'a mut dyn FnMut(&Machine, &SharedRecorder);
+
 impl Plan<'_> {
-    /// Runs the workload on one machine: its ledger, and the profile as text if it is wanted.
+    /// Runs the workload once: its ledger, and the profile as text if it is wanted.
     pub fn run(
         &self,
-        machine: &str,
+        run: &RunId,
         trace: Option<&Path>,
         observe: &ObserveArgs,
+        poll: Poll<'_>,
     ) -> Result<(LedgerFile, Option<String>)> {
         let mut observation = Observation::new(observe, trace)?;
         let Ready {
             mut machine,
             recorder,
             config,
-        } = self.machine(machine, &mut observation)?;
+        } = self.machine(run, &mut observation)?;
 
         let started = SystemTime::now();
         let clock = Instant::now();
-        let title = format!("{} on {}", self.experiment.name, config.machine);
-        let outcome = self.watch(&title, &mut machine, &recorder, &mut observation);
+        let outcome = self.watch(&mut machine, &recorder, &mut observation, poll);
         let seconds = clock.elapsed().as_secs_f64();
         let mut recorder = recorder.lock();
         let now = machine.now();
@@ -45,7 +47,7 @@ impl Plan<'_> {
         self.judge(outcome, &config, &recorder.transcript)?;
 
         let mut info = machine::run_info(&config);
-        self.describe(&mut info, &recorder.transcript)?;
+        self.describe(run, &mut info, &recorder.transcript)?;
         info.counters
             .insert("instructions".into(), machine.instret());
         info.counters.insert("hfence".into(), machine.hfences());
@@ -59,42 +61,24 @@ impl Plan<'_> {
         Ok((ledger, observation.profile()))
     }
 
-    /// Runs the machine in slices, showing progress.
+    /// Runs the machine in slices.
     fn watch(
         &self,
-        title: &str,
         machine: &mut Machine,
         recorder: &SharedRecorder,
         observation: &mut Observation,
+        poll: Poll<'_>,
     ) -> Result<Outcome> {
         let limit = self.args.time_limit.saturating_mul(1_000_000_000);
-        let bar = if self.args.console || !std::io::stderr().is_terminal() {
-            note!("Running {title}");
-            ProgressBar::hidden()
-        } else {
-            ProgressBar::new_spinner()
-        };
-        bar.set_style(
-            ProgressStyle::with_template("{spinner} {prefix} {wide_msg}")
-                .unwrap_or_else(|_| ProgressStyle::default_spinner()),
-        );
-        bar.enable_steady_tick(Duration::from_millis(120));
-        let clock = Instant::now();
         let slice = self.args.harts_options.slice(SLICE);
         let mut interrupted = false;
         let outcome =
             observation.drive(machine, Limits::default(), slice, &mut |machine, idle| {
-                let rate = machine.instret() as f64 / clock.elapsed().as_secs_f64() / 1e6;
-                bar.set_prefix(format!(
-                    "{title}: {:.2} s of virtual time, {rate:.0} M instructions/s",
-                    machine.now() as f64 / 1e9
-                ));
-                bar.set_message(recorder.lock().transcript.last_line.clone());
+                poll(machine, recorder);
                 interrupted = interrupt::requested();
                 let dead = recorder.lock().dead(machine.now());
                 !idle && !interrupted && !dead && machine.now() < limit
             })?;
-        bar.finish_and_clear();
         if interrupted {
             return Err(interrupt::Interrupted.into());
         }

@@ -6,6 +6,7 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Result;
+use trapless_ledger::LedgerFile;
 use trapless_report::Style;
 
 /// Tells the user something on standard error. Nothing can be done if that is closed.
@@ -16,8 +17,8 @@ macro_rules! note {
     }};
 }
 
-/// Whoever read standard output has gone, as `head` does. The command ends without a word, like
-/// other programs in a pipe.
+/// The reader of standard output closed the pipe, as `head` does. The command exits silently with
+/// 141, like other programs in a pipe.
 #[derive(Debug)]
 pub struct Closed;
 
@@ -54,6 +55,30 @@ pub fn print(text: &str) -> Result<()> {
 /// If standard output is closed or full.
 pub fn print_json(value: &serde_json::Value) -> Result<()> {
     print(&format!("{value:#}\n"))
+}
+
+/// Ledgers as one JSON list.
+///
+/// # Errors
+/// If one of them cannot be written as JSON.
+pub fn ledgers(ledgers: &[LedgerFile]) -> Result<String> {
+    let mut text = serde_json::to_string_pretty(ledgers)?;
+    text.push('\n');
+    Ok(text)
+}
+
+/// Prints what came out of several runs: the report, or the ledgers as JSON.
+///
+/// # Errors
+/// As [`print`].
+pub fn show(runs: &[LedgerFile], as_json: bool) -> Result<()> {
+    if as_json {
+        return print(&ledgers(runs)?);
+    }
+    if runs.is_empty() {
+        return Ok(());
+    }
+    print(&trapless_report::report(runs, style()))
 }
 
 /// Names with explanations, in two columns.

@@ -198,6 +198,81 @@ fn an_interrupt_ends_a_run_of_two_engines_soon() {
     }
 }
 
+/// Promise: a disk that becomes full is told, and leaves no part of a file that looks complete.
+#[test]
+fn a_file_that_becomes_too_large_for_its_disk_is_told_and_removed() {
+    let source = ".globl _start\n_start: li t0, 0x100000\nli t1, 0x5555\nsw t1, 0(t0)\n1: j 1b\n";
+    let program = program("off", source, &[]);
+    for option in ["--trace", "--ledger"] {
+        let file = scratch(&format!("full{option}"));
+        // It may be there from an earlier test, or not.
+        let _ = std::fs::remove_file(&file);
+        // No file may have a byte: that is as on a full disk, if
+        // the signal that goes with it is ignored.
+        let script = "trap '' XFSZ; ulimit -f 0; exec \"$0\" boot \"$@\"";
+        let mut command = Command::new("sh");
+        command.args(["-c", script, env!("CARGO_BIN_EXE_trapless")]);
+        command
+            .args(["--firmware", "none", "--kernel"])
+            .arg(&program);
+        command.arg(option).arg(&file).stderr(Stdio::piped());
+        let output = output(command.stdin(Stdio::null()));
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{option}: {text}");
+        assert!(text.contains("cannot write"), "{option}: {text}");
+        let name = file.file_name().expect("a name").to_string_lossy();
+        let entries = std::fs::read_dir(file.parent().expect("a folder")).expect("it is there");
+        let left = entries.filter_map(|e| e.ok()?.file_name().into_string().ok());
+        let left: Vec<String> = left.filter(|n| n.starts_with(&*name)).collect();
+        assert_eq!(left, [""; 0], "{option}");
+    }
+}
+
+/// Promise: a machine that does not come to its end is stopped after the time that it was given,
+/// and the last thing it said is repeated.
+#[test]
+fn a_machine_that_hangs_is_stopped_in_time() {
+    let source = ".globl _start\n_start: li t0, 0x10000000\nli t1, 'x'\nsb t1, 0(t0)\n\
+                  li t1, 10\nsb t1, 0(t0)\n1: j 1b\n";
+    let file = program("hangs", source, &[]);
+    let file = file.to_str().expect("UTF-8");
+    let words = ["boot", "--firmware", "none", "--kernel", file];
+    let output = output(trapless(&words).args(["--time-limit", "1"]));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(
+        text.contains("did not power off within 1 s of virtual time (last line: x)"),
+        "{text}"
+    );
+}
+
+/// Promise: a guest that errs and reboots without end does not fill the terminal, and reboots do
+/// not extend the time that it was given.
+#[test]
+fn reboots_reset_neither_the_time_limit_nor_the_complaints() {
+    // The device tree's first virtio device is told of a queue that it does not have. Then 10 ms
+    // later: reset.
+    let source = ".globl _start\n_start: li t0, 0x10001000\nli t1, 99\nsw t1, 0x50(t0)\n\
+                  li t0, 5000000\n1: addi t0, t0, -1\nbnez t0, 1b\n\
+                  li t0, 0x100000\nli t1, 0x7777\nsw t1, 0(t0)\n2: j 2b\n";
+    let file = program("errs", source, &[]);
+    let file = file.to_str().expect("UTF-8");
+    let words = ["boot", "--firmware", "none", "--kernel", file];
+    let output = output(trapless(&words).args(["--time-limit", "1"]));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(
+        text.contains("did not power off within 1 s of virtual time"),
+        "{text}"
+    );
+    assert_eq!(
+        text.matches("queue that does not exist").count(),
+        20,
+        "{text}"
+    );
+    assert!(text.contains("(and no more of this)"), "{text}");
+}
+
 /// Promise: a pipe that gives nothing is waited for aloud, and Ctrl-C ends that.
 #[test]
 fn a_pipe_that_nobody_writes_to_can_be_interrupted() {

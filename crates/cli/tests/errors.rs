@@ -59,6 +59,13 @@ fn files() {
         .collect();
     file("empty", b"");
     file("noise", &noise);
+    file("sparse", b"");
+    let sparse = std::fs::File::options()
+        .write(true)
+        .open(folder().join("sparse"));
+    sparse
+        .and_then(|file| file.set_len(1 << 40))
+        .expect("it may have holes");
     file("text", b"hello\n");
     file("kernel", &image(4096, 4096));
     file("huge-kernel", &image(u64::MAX, 4096));
@@ -114,6 +121,10 @@ const CASES: &[(&str, &str)] = &[
     (
         "boot --firmware @firmware --kernel @empty",
         "the file is empty",
+    ),
+    (
+        "boot --firmware @firmware --kernel @sparse",
+        "bytes, more than fit",
     ),
     (
         "boot --firmware @firmware --kernel @noise",
@@ -195,6 +206,32 @@ const CASES: &[(&str, &str)] = &[
     (
         "compare --machines sbi,sstc --workload timer --out /proc/x",
         "cannot write",
+    ),
+    // Several seeds.
+    (
+        "run --machine sstc --workload timer --seeds 3 --trace x",
+        "--trace looks into one run, and --seeds 3 makes 3",
+    ),
+    (
+        "run --machine sstc --workload timer --seeds 2 --profile",
+        "--profile looks into one run",
+    ),
+    (
+        "run --machine sstc --workload timer --seeds 2 --ledger x.json",
+        "name a folder",
+    ),
+    (
+        "run --machine sstc --workload timer --seeds 2 --ledger @text",
+        "name a folder",
+    ),
+    (
+        "run --machine sstc --workload timer --seeds 2 --seed 18446744073709551615",
+        "is not followed by 1 more seeds",
+    ),
+    ("run --machine sstc --workload timer --seeds 0", "--seeds"),
+    (
+        "compare --machines sbi,sstc --workload timer --log trap:x",
+        "unexpected argument",
     ),
     // Habits from QEMU.
     ("boot -m 4G", "use --ram 4G"),

@@ -2,9 +2,10 @@
 //! the host does meanwhile.
 //!
 //! The guest's module `trapless_seq` numbers timer, IPI and device interrupts and checks them.
-//! These are short runs; `tests/sequence-long` makes a million of each class. One goes through
+//! These are short runs; `tests/results sequence` makes a million of each class. One goes through
 //! instructions of KVM's paths.
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -109,7 +110,7 @@ fn disturbed_vcpus_get_every_interrupt_once() {
 }
 
 /// A hart that stands still, lets others run first or is interrupted while KVM takes a blocking
-/// vCPU off it or puts it back. Only some instructions: `docs/results/explore.md` has all.
+/// vCPU off it or puts it back. Only some instructions: `docs/results/explore.md` has more.
 #[test]
 fn vcpus_disturbed_on_their_way_off_and_on_a_hart_get_every_interrupt_once() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_trapless"));
@@ -152,4 +153,35 @@ fn vcpus_disturbed_on_their_way_off_and_on_a_hart_get_every_interrupt_once() {
         let boundaries = result["within"][function].as_u64();
         assert!(boundaries > Some(0), "{function}");
     }
+}
+
+/// Promise: an exploration says how many runs it makes, few enough to wait for, and how far it is;
+/// Ctrl-C keeps what has ended and takes no run that was under way for a failure.
+#[test]
+fn an_interrupted_exploration_reports_what_has_ended() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_trapless"));
+    command.args(["explore", "--workload", "sequence", "--skip", "5300000"]);
+    command.args(["--function", "kvm_sched_out", "--jobs", "2"]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
+    let errors = BufReader::new(child.stderr.take().expect("a pipe"));
+    let mut lines = errors.lines().map(|line| line.expect("UTF-8"));
+    let plan = lines.find(|line| line.contains("instruction boundaries; "));
+    let plan = plan.expect("it says what it will do");
+    let runs = plan
+        .split("; ")
+        .nth(1)
+        .and_then(|text| text.split(' ').next());
+    let runs: u32 = runs.and_then(|n| n.parse().ok()).expect("a number");
+    assert!((10..=60).contains(&runs), "{plan}");
+    let progress = lines.find(|line| line.contains("runs ended, 0 failed"));
+    assert!(progress.is_some(), "no progress was shown");
+    let pid = child.id().to_string();
+    let sent = Command::new("kill").args(["-INT", &pid]).status();
+    assert!(sent.expect("there is kill").success());
+    assert!(lines.any(|line| line.contains("holds for the runs that have ended")));
+    let output = child.wait_with_output().expect("it ends");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(130), "{text}");
+    assert!(text.contains(", 0 failed"), "{text}");
 }

@@ -10,22 +10,26 @@ use anyhow::{Context, Result, bail};
 use trapless_ledger::Ledger;
 use trapless_machine::{Limits, Machine, MachineConfig, Outcome, Payload, Peripherals};
 
+use trapless_images::Project;
+
 use crate::args::{BootArgs, OnPanic};
 use crate::console::{ConsoleTap, Recorder, SharedRecorder};
 use crate::devices::Devices;
 use crate::failure::Failed;
 use crate::output::Screen;
-use crate::project::Project;
 use crate::terminal::{HELP, Key, RawMode, keyboard};
-use crate::{files, interrupt, machine, observe};
+use crate::{files, interrupt, machine, observe, project};
 
 /// Virtual time between two looks at the keyboard, in cycles.
 const SLICE: u64 = 2_000_000;
-/// Virtual time in cycles after which a machine that gets no more input, waits and prints nothing
-/// is idle for good: from then on its time passes no faster than the host's.
+/// After this long idle and silent, in cycles, virtual time of a machine that gets no more input is
+/// throttled to wall-clock time.
 const IDLE: u64 = 10_000_000_000;
 /// How long to wait for a key while the machine is idle, before looking at Ctrl-C again.
 const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Cycles in a second of virtual time.
+const SECOND: u64 = 1_000_000_000;
 
 /// Kernel command line with the default images. The self-tests of the kernel's ciphers keep a hart
 /// busy for seconds after the boot.
@@ -55,12 +59,16 @@ pub fn main(args: &BootArgs, project: &Project) -> Result<ExitCode> {
         files::write(path, machine.device_tree())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let keys = keyboard();
-    loop {
-        if !session(args, &config, &payload, &keys)? {
-            return Ok(ExitCode::SUCCESS);
-        }
-    }
+    let mut power_on = PowerOn {
+        args,
+        config: &config,
+        payload: &payload,
+        devices: Devices::new(args),
+        keys: keyboard(),
+        left: args.time_limit.map(|s| s.saturating_mul(SECOND)),
+    };
+    while power_on.session()? {}
+    Ok(ExitCode::SUCCESS)
 }
 
 /// What `--kernel` stands for.
@@ -95,7 +103,7 @@ fn payload(args: &BootArgs, project: &Project) -> Result<Payload> {
     let mut images = None;
     let mut image = |name: &str| -> Result<PathBuf> {
         if images.is_none() {
-            images = Some(project.images()?);
+            images = Some(project::images(project)?);
         }
         let images = images.as_mut().context("images are open")?;
         Ok(images.prepare(name)?.path)
@@ -135,69 +143,86 @@ fn payload(args: &BootArgs, project: &Project) -> Result<Payload> {
     })
 }
 
-/// One run from reset; `true` if the guest rebooted.
-fn session(
-    args: &BootArgs,
-    config: &MachineConfig,
-    payload: &Payload,
-    keys: &Receiver<Key>,
-) -> Result<bool> {
-    let ledger = Ledger::new(machine::ledger_config(config));
-    let recorder = SharedRecorder::new(Recorder::new(ledger, String::new()));
-    let mut observation = observe::Observation::new(&args.observe, args.trace.as_deref())?;
-    let screen = Screen::default();
-    let console = || -> Box<dyn Write + Send> {
-        let copy = Box::new(screen.clone());
-        Box::new(ConsoleTap::new(recorder.clone(), Some(copy)))
-    };
-    let devices = Devices::new(args);
-    let peripherals = devices.plug(console(), Some(console()))?;
-    let mut machine = observation.boot(config.clone(), payload, peripherals)?;
-    machine.add_sink(Box::new(recorder.clone()));
-    let payload = payload.clone();
-    machine::accompany(&mut machine, &args.harts_options, config, move |config| {
-        let nowhere = devices.plug(Box::new(std::io::sink()), None)?;
-        Machine::boot(config, &payload, nowhere)
-    })?;
-    let outcome = {
-        let _raw = RawMode::enter();
-        let mut session = Session {
-            keys,
-            screen: &screen,
-            recorder: &recorder,
-            ends_on_panic: ends_on_panic(args),
-            slice: args.harts_options.slice(SLICE),
-            input_ended: None,
-            leave: None,
+/// What stays the same from one reboot to the next.
+struct PowerOn<'a> {
+    args: &'a BootArgs,
+    config: &'a MachineConfig,
+    payload: &'a Payload,
+    devices: Devices,
+    keys: Receiver<Key>,
+    /// Virtual time in cycles that is left of the user's limit.
+    left: Option<u64>,
+}
+
+impl PowerOn<'_> {
+    /// One run from reset; `true` if the guest rebooted.
+    fn session(&mut self) -> Result<bool> {
+        let (args, config) = (self.args, self.config);
+        let ledger = Ledger::new(machine::ledger_config(config));
+        let recorder = SharedRecorder::new(Recorder::new(ledger, String::new()));
+        let mut observation = observe::Observation::new(&args.observe, args.trace.as_deref())?;
+        let screen = Screen::default();
+        let console = || -> Box<dyn Write + Send> {
+            let copy = Box::new(screen.clone());
+            Box::new(ConsoleTap::new(recorder.clone(), Some(copy)))
         };
-        session.run(&mut machine, &mut observation)?
-    };
-    let now = machine.now();
-    observation.finish(now)?;
-    observation.show_profile();
-    if let Some(path) = &args.ledger {
-        let mut info = machine::run_info(config);
-        info.workload = "boot".into();
-        let mut recorder = recorder.lock();
-        recorder.ledger.finish(now);
-        files::write(path, recorder.ledger.to_file(info, None).to_json())?;
-    }
-    screen.check()?;
-    if recorder.lock().dead(now) {
-        let panic = recorder.lock().transcript.panic.clone();
-        return Err(Failed(panic.unwrap_or_default()).into());
-    }
-    match outcome {
-        Some(Outcome::Rebooted) => Ok(true),
-        Some(Outcome::PoweredOff) | None => Ok(false),
-        Some(Outcome::Exit(code)) => bail!("the guest stopped the machine with code {code}"),
-        Some(Outcome::Idle) => bail!(
-            "all harts wait for interrupts that nothing can raise, and there is no more input"
-        ),
-        // Without a signal it was gdb's `kill`.
-        Some(Outcome::Stopped) if !interrupt::requested() => Ok(false),
-        Some(Outcome::Stopped) => Err(interrupt::Interrupted.into()),
-        Some(other) => bail!("the machine stopped unexpectedly: {other:?}"),
+        let devices = self.devices.clone();
+        let peripherals = devices.plug(console(), Some(console()))?;
+        let mut machine = observation.boot(config.clone(), self.payload, peripherals)?;
+        machine.add_sink(Box::new(recorder.clone()));
+        let payload = self.payload.clone();
+        machine::accompany(&mut machine, &args.harts_options, config, move |config| {
+            let nowhere = devices.plug(Box::new(std::io::sink()), None)?;
+            Machine::boot(config, &payload, nowhere)
+        })?;
+        let outcome = {
+            let _raw = RawMode::enter();
+            let mut session = Session {
+                keys: &self.keys,
+                screen: &screen,
+                recorder: &recorder,
+                ends_on_panic: ends_on_panic(args),
+                slice: args.harts_options.slice(SLICE),
+                limit: self.left,
+                input_ended: None,
+                leave: None,
+            };
+            session.run(&mut machine, &mut observation)?
+        };
+        let now = machine.now();
+        self.left = self.left.map(|left| left.saturating_sub(now));
+        observation.finish(now)?;
+        observation.show_profile();
+        if let Some(path) = &args.ledger {
+            let mut info = machine::run_info(config);
+            info.workload = "boot".into();
+            let mut recorder = recorder.lock();
+            recorder.ledger.finish(now);
+            files::write(path, recorder.ledger.to_file(info, None).to_json())?;
+        }
+        screen.check()?;
+        if recorder.lock().dead(now) {
+            let panic = recorder.lock().transcript.panic.clone();
+            return Err(Failed(panic.unwrap_or_default()).into());
+        }
+        match outcome {
+            Some(Outcome::Rebooted) => Ok(true),
+            Some(Outcome::PoweredOff) | None => Ok(false),
+            Some(Outcome::Exit(code)) => bail!("the guest stopped the machine with code {code}"),
+            Some(Outcome::Idle) => bail!(
+                "all harts wait for interrupts that nothing can raise, and there is no more input"
+            ),
+            // Without a signal it was gdb's `kill`.
+            Some(Outcome::Stopped) if !interrupt::requested() => Ok(false),
+            Some(Outcome::Stopped) => Err(interrupt::Interrupted.into()),
+            Some(Outcome::Limit) => Err(Failed(format!(
+                "the machine did not power off within {} s of virtual time (last line: {})",
+                args.time_limit.unwrap_or_default(),
+                recorder.lock().transcript.last_line
+            ))
+            .into()),
+            Some(other) => bail!("the machine stopped unexpectedly: {other:?}"),
+        }
     }
 }
 
@@ -218,6 +243,8 @@ enum Leave {
     Signal,
     /// The kernel has panicked, or standard output is gone.
     Broken,
+    /// The time that the user allows is over.
+    Late,
 }
 
 /// A machine with the keyboard and the screen attached.
@@ -227,6 +254,8 @@ struct Session<'a> {
     recorder: &'a SharedRecorder,
     ends_on_panic: bool,
     slice: u64,
+    /// Virtual time in cycles at which the session ends.
+    limit: Option<u64>,
     /// Set when standard input has ended.
     input_ended: Option<Ended>,
     leave: Option<Leave>,
@@ -290,6 +319,7 @@ impl Session<'_> {
         Ok(match self.leave {
             Some(Leave::Key | Leave::Broken) => None,
             Some(Leave::Signal) => Some(Outcome::Stopped),
+            Some(Leave::Late) => Some(Outcome::Limit),
             None => outcome,
         })
     }
@@ -309,6 +339,9 @@ impl Session<'_> {
             let panicked = self.ends_on_panic && self.recorder.lock().dead(machine.now());
             if panicked || self.screen.check().is_err() {
                 return self.end(Leave::Broken);
+            }
+            if self.limit.is_some_and(|limit| machine.now() >= limit) {
+                return self.end(Leave::Late);
             }
             if let Some(ended) = &mut self.input_ended {
                 let printed = self.recorder.lock().last_output();
@@ -336,8 +369,8 @@ impl Session<'_> {
     }
 }
 
-/// Lets the user see what the guest has written after the last whole line. Nobody may be there to
-/// see it.
+/// Shows what the guest has written after the last whole line. Errors are ignored: the terminal may
+/// be gone.
 fn show_output() {
     let _ = std::io::stdout().flush();
 }

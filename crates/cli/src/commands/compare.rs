@@ -1,14 +1,15 @@
-//! `trapless compare`: the same workload on several machines, side by side.
+//! `trapless compare`: the same workload on several machines, with several seeds, side by side.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
 
-use crate::args::CompareArgs;
-use crate::observe::ObserveArgs;
+use trapless_images::Project;
+
+use crate::args::{COMPARE_SEEDS, CompareArgs};
 use crate::plan::Plan;
-use crate::project::Project;
+use crate::series::{self, Series};
 use crate::{files, interrupt, measure, output};
 
 /// Runs it on each and shows the comparison.
@@ -19,27 +20,27 @@ pub fn main(args: &CompareArgs, project: &Project) -> Result<ExitCode> {
     for machine in &args.machines {
         measure::check(&args.workload, machine)?;
     }
+    let seeds = series::seeds(&args.workload, args.seeds)?;
+    let unusual = Some(args.seeds).filter(|seeds| *seeds != COMPARE_SEEDS);
     let base = args.out.clone();
-    let base = base.unwrap_or_else(|| args.workload.result_name(&args.machines.join("-")));
+    let usual = || args.workload.result_name(&args.machines.join("-"), unusual);
+    let base = base.unwrap_or_else(usual);
     let name = |extension: &str| PathBuf::from(format!("{}.{extension}", base.display()));
     let (json, html) = (name("json"), name("html"));
     files::check_output(&json)?;
     files::check_output(&html)?;
-    let plan = Plan::new(&args.workload, project)?;
-    let ledgers = args
-        .machines
-        .iter()
-        .map(|machine| Ok(plan.run(machine, None, &ObserveArgs::default())?.0))
-        .collect::<Result<Vec<_>>>()?;
-    let mut text = serde_json::to_string_pretty(&ledgers)?;
-    text.push('\n');
-    files::write(&json, &text)?;
-    files::write(&html, trapless_report::html::page(&ledgers))?;
-    if args.json {
-        output::print(&text)?;
-    } else {
-        output::print(&trapless_report::report(&ledgers, output::style()))?;
+    let mut plan = Plan::new(&args.workload, project)?;
+    plan.label_consoles();
+    let results = Series::new(&plan, &args.machines, &seeds, args.jobs).run(&|_, _| Ok(()));
+    if interrupt::requested() {
+        return Err(interrupt::Interrupted.into());
     }
+    if results.ledgers.is_empty() {
+        return results.verdict();
+    }
+    files::write(&json, output::ledgers(&results.ledgers)?)?;
+    files::write(&html, trapless_report::html::page(&results.ledgers))?;
+    output::show(&results.ledgers, args.json)?;
     note!("\nLedgers: {}\nReport:  {}", json.display(), html.display());
-    Ok(ExitCode::SUCCESS)
+    results.verdict()
 }

@@ -16,8 +16,9 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
+use trapless_images::Project;
+
 use crate::args::{Cli, Command};
-use crate::project::Project;
 
 /// Does what the command line says.
 pub fn run(cli: &Cli) -> Result<ExitCode> {

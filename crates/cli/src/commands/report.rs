@@ -30,7 +30,9 @@ pub fn main(args: &ReportArgs) -> Result<ExitCode> {
         files::write(path, trapless_report::html::page(&ledgers))?;
         note!("Report: {}", path.display());
     }
-    if args.phases {
+    if args.json {
+        output::print(&trapless_report::summary(&ledgers))?;
+    } else if args.phases {
         let text = trapless_report::phases::markdown(&ledgers)
             .or_else(|| trapless_report::moves::markdown(&ledgers))
             .context("none of these workloads has such tables; use ledgers of density or pairs of migrate")?;

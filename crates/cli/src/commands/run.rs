@@ -1,29 +1,56 @@
-//! `trapless run`: a workload in a guest, and the ledger of its traps.
+//! `trapless run`: a workload in a guest, and the ledger of its traps; with several seeds, that
+//! many ledgers.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
+
+use trapless_images::Project;
 
 use crate::args::RunArgs;
 use crate::plan::Plan;
-use crate::project::Project;
+use crate::series::{self, Series};
+use crate::single::Progress;
+use crate::workload::RunId;
 use crate::{files, interrupt, measure, observe, output};
 
 /// Runs it and shows the report.
 pub fn main(args: &RunArgs, project: &Project) -> Result<ExitCode> {
     interrupt::catch()?;
-    let path = args.ledger.clone().unwrap_or_else(|| {
-        let name = args.workload.result_name(&args.machine);
-        PathBuf::from(format!("{}.json", name.display()))
-    });
     args.workload.check_settings(&[&args.machine])?;
     measure::check(&args.workload, &args.machine)?;
     observe::check_engine(&args.workload.harts_options, &args.observe)?;
+    observe::check_single(&args.observe, args.trace.as_deref(), args.seeds)?;
+    if args.seeds == 1 {
+        one(args, project)
+    } else {
+        several(args, project)
+    }
+}
+
+fn one(args: &RunArgs, project: &Project) -> Result<ExitCode> {
+    let path = args.ledger.clone().unwrap_or_else(|| {
+        let name = args.workload.result_name(&args.machine, None);
+        PathBuf::from(format!("{}.json", name.display()))
+    });
     files::check_output(&path)?;
     observe::check(&args.observe, args.trace.as_deref())?;
     let plan = Plan::new(&args.workload, project)?;
-    let (ledger, profile) = plan.run(&args.machine, args.trace.as_deref(), &args.observe)?;
+    let run = RunId {
+        machine: args.machine.clone(),
+        seed: args.workload.seed(),
+    };
+    let title = format!("{} on {}", args.workload.workload, args.machine);
+    let progress = Progress::new(title, args.workload.console);
+    let result = plan.run(
+        &run,
+        args.trace.as_deref(),
+        &args.observe,
+        &mut |machine, recorder| progress.tell(machine, recorder),
+    );
+    drop(progress);
+    let (ledger, profile) = result?;
     files::write(&path, ledger.to_json())?;
     if args.json {
         output::print(&ledger.to_json())?;
@@ -35,4 +62,53 @@ pub fn main(args: &RunArgs, project: &Project) -> Result<ExitCode> {
     }
     note!("Ledger: {}", path.display());
     Ok(ExitCode::SUCCESS)
+}
+
+fn several(args: &RunArgs, project: &Project) -> Result<ExitCode> {
+    let seeds = series::seeds(&args.workload, args.seeds)?;
+    let folder = folder(args)?;
+    let path = |run: &RunId| path(args, &folder, run);
+    for &seed in &seeds {
+        let machine = args.machine.clone();
+        files::check_output(&path(&RunId { machine, seed }))?;
+    }
+    let mut plan = Plan::new(&args.workload, project)?;
+    plan.label_consoles();
+    let machines = [args.machine.clone()];
+    let series = Series::new(&plan, &machines, &seeds, args.jobs);
+    let results = series.run(&|run, ledger| files::write(&path(run), ledger.to_json()));
+    if interrupt::requested() {
+        let (done, all, folder) = (results.ledgers.len(), seeds.len(), folder.display());
+        note!(
+            "trapless: interrupted; {folder} has the ledgers of the {done} of {all} runs that had ended"
+        );
+        return Ok(ExitCode::from(interrupt::STATUS));
+    }
+    output::show(&results.ledgers, args.json)?;
+    note!("Ledgers: {} in {}", results.ledgers.len(), folder.display());
+    results.verdict()
+}
+
+/// Where the ledgers of several runs go.
+fn folder(args: &RunArgs) -> Result<PathBuf> {
+    let Some(folder) = &args.ledger else {
+        let name = args.workload.result_name(&args.machine, None);
+        return Ok(name.parent().unwrap_or(Path::new("")).into());
+    };
+    let file = folder.extension().is_some_and(|e| e == "json") || folder.is_file();
+    if file {
+        bail!(
+            "--ledger {} is a file, and --seeds {} makes as many ledgers; name a folder for them",
+            folder.display(),
+            args.seeds
+        );
+    }
+    Ok(folder.clone())
+}
+
+/// The ledger of one of several runs: its seed is always in the name.
+fn path(args: &RunArgs, folder: &Path, run: &RunId) -> PathBuf {
+    let name = args.workload.for_run(run).result_name(&run.machine, None);
+    let name = name.file_name().unwrap_or_default().to_string_lossy();
+    folder.join(format!("{name}.json"))
 }

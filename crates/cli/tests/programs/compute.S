@@ -1,4 +1,5 @@
-# Computes for ROUNDS rounds of eight instructions in M-mode, then ends with status 0. See tests/profile.rs.
+# Computes for ROUNDS rounds of eight instructions in M-mode, then ends with status 0. See
+# tests/profile.rs.
 
         .section .text
         .global _start

@@ -1,5 +1,5 @@
-# Traps a known number of times between all modes, and counts that with the hart's own performance counters.
-# What they say is the signature: mhpmcounter3..6, minstret. See tests/counters.rs.
+# Traps a known number of times between all modes, and counts that with the hart's own performance
+# counters. What they say is the signature: mhpmcounter3..6, minstret. See tests/counters.rs.
 #
 #   M: set up, hand over to HS     HS: enter the guest, handle its exits     VS: ecalls, own traps
 
@@ -26,8 +26,8 @@ _start:
         csrw    medeleg, t0
         li      t0, 1 << 3
         csrw    hedeleg, t0
-        # FIRST is 1, for traps to M, or 5, for guest entries. Then: traps to HS from V=0, guest exits,
-        # traps to VS.
+        # FIRST is 1, for traps to M, or 5, for guest entries. Then: traps to HS from V=0, guest
+        # exits, traps to VS.
         csrwi   mhpmevent3, FIRST
         csrwi   mhpmevent4, 2
         csrwi   mhpmevent5, 3

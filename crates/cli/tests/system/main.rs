@@ -5,14 +5,18 @@
 //! |---|---|
 //! | [`workloads`] | every workload ends well on every preset, and with another VMM |
 //! | [`determinism`] | a repeated run writes the same ledger |
+//! | [`seeds`] | a seed changes when things happen, and nothing else changes a run |
 //! | [`kvm`] | the ledger agrees with KVM's statistics in the host |
 //! | [`interrupts`] | the ledger agrees with `/proc/interrupts` of host and guest |
+//! | [`trace`] | the trace tells what the ledger counts |
 //! | [`timer`] | what the timer comparison claims |
 //! | [`aia`] | what docs/aia.md claims |
 //! | [`trapless`] | what Xtrapless claims, and that those who do not know it run as before |
 //! | [`isolation`] | what guests and processes cannot reach |
 //! | [`lifecycle`] | what harts of a KVM host go through loses no interrupt |
 //! | [`restore`] | saved and restored guests lose no interrupt |
+//! | [`disk`] | Debian's kernel starts the system on a user's disk |
+//! | [`terminal`] | a shell over pipes shows what is asked, and loses no line |
 //! | [`broken`] | broken kernels and initrds do no harm |
 //!
 //! The runs are made once and shared ([`runs`], [`hosts`]); [`log`] and [`console`] read what they
@@ -31,7 +35,9 @@ mod lifecycle;
 mod log;
 mod restore;
 mod runs;
+mod seeds;
 mod terminal;
 mod timer;
+mod trace;
 mod trapless;
 mod workloads;

@@ -13,7 +13,7 @@ fn a_guest_is_paused_and_resumed() {
 
 /// Promise: a guest that is saved with interrupts under way, killed and restored, three times, from
 /// ordinary to huge pages and back, loses none of them and gets none twice; nor does one that takes
-/// the place of a VMM that was killed without a word.
+/// the place of a VMM that was killed with SIGKILL.
 #[test]
 fn a_saved_guest_loses_no_interrupt() {
     lost_nothing(restore());

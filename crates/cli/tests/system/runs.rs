@@ -78,6 +78,7 @@ pub struct Job {
     pub vmm: &'static str,
     pub watched: Watched,
     pub engine: Engine,
+    pub seed: u64,
 }
 
 const fn job(machine: &'static str, workload: &'static str, set: &'static [&'static str]) -> Job {
@@ -89,12 +90,15 @@ const fn job(machine: &'static str, workload: &'static str, set: &'static [&'sta
         vmm: "trapless",
         watched: Watched::Log,
         engine: Engine::Usual,
+        seed: 0,
     }
 }
 
 /// Wake-ups of the timer workload.
 pub const WAKEUPS: u64 = 200;
-const TIMER: &[&str] = &["wakeups=200"];
+/// A seed that is not the usual one, 0, but follows it.
+pub const OTHER_SEED: u64 = 1;
+pub const TIMER: &[&str] = &["wakeups=200"];
 const IPI: &[&str] = &["loops=20"];
 const NET: &[&str] = &["pings=20"];
 const MIXED: &[&str] = &["pings=20", "wakeups=50", "loops=10"];
@@ -108,7 +112,7 @@ const fn variant(variant: Variant, workload: &'static str, set: &'static [&'stat
 
 /// Every workload on every preset, guests and hosts that do not know Xtrapless, the other VMM, and
 /// repetitions.
-const JOBS: [Job; 27] = [
+const JOBS: [Job; 28] = [
     job("sbi", "timer", TIMER),
     job("sstc", "timer", TIMER),
     job("trapless", "timer", TIMER),
@@ -153,6 +157,10 @@ const JOBS: [Job; 27] = [
         engine: Engine::SmallCache,
         ..job("trapless", "mixed", MIXED)
     },
+    Job {
+        seed: OTHER_SEED,
+        ..job("trapless", "timer", TIMER)
+    },
 ];
 
 /// Runs at a time: one for each core would starve whoever else uses the machine.
@@ -168,6 +176,8 @@ pub struct Run {
     pub console: Console,
     /// Every event; empty unless watched by [`Watched::Log`].
     pub log: Log,
+    /// Empty unless watched by [`Watched::Trace`].
+    pub trace: Vec<u8>,
 }
 
 impl Run {
@@ -235,10 +245,16 @@ pub fn by_engine(engine: Engine) -> &'static Run {
     runs().iter().find(wanted).expect("it is in JOBS")
 }
 
+/// The logged run with the other seed, of workload `timer` on preset `trapless`.
+pub fn other_seed() -> &'static Run {
+    let wanted = |r: &&Run| r.job.seed == OTHER_SEED;
+    runs().iter().find(wanted).expect("it is in JOBS")
+}
+
 fn find(machine: &str, workload: &str, watched: Watched, variant: Variant) -> &'static Run {
     let wanted = |r: &&Run| {
         let j = r.job;
-        (j.machine, j.workload, j.vmm) == (machine, workload, "trapless")
+        (j.machine, j.workload, j.vmm, j.seed) == (machine, workload, "trapless", 0)
             && (j.watched, j.variant, j.engine) == (watched, variant, Engine::Usual)
     };
     runs().iter().find(wanted).expect("it is in JOBS")
@@ -287,15 +303,16 @@ fn make(job: Job) -> Result<Run, String> {
         watched,
         variant,
         engine,
+        seed,
     } = job;
-    let name = format!("{workload}-{machine}-{vmm}-{variant:?}-{watched:?}-{engine:?}");
+    let name = format!("{workload}-{machine}-{vmm}-{variant:?}-{watched:?}-{engine:?}-{seed}");
     let ledger_file = scratch(&format!("{name}.json"));
     let log_file = scratch(&format!("{name}.log"));
-    let trace_file = scratch(&format!("{name}.pftrace"));
+    let trace_file = scratch(&format!("{name}.perfetto-trace"));
     let mut command = trapless();
     command
         .args(["run", "--machine", machine, "--workload", workload])
-        .args(["--vmm", vmm])
+        .args(["--vmm", vmm, "--seed", &seed.to_string()])
         .args(engine.options())
         .args(["--time-limit", "60", "--ledger"])
         .arg(&ledger_file);
@@ -324,6 +341,10 @@ fn make(job: Job) -> Result<Run, String> {
         Watched::Log => (Console::parse(&error), Log::parse(read(&log_file)?)),
         _ => Default::default(),
     };
+    let trace = match watched {
+        Watched::Trace => std::fs::read(&trace_file).map_err(|e| format!("{name}: {e}"))?,
+        _ => Vec::new(),
+    };
     // Megabytes that nobody needs any more.
     for file in [log_file, trace_file] {
         if file.exists() {
@@ -336,5 +357,6 @@ fn make(job: Job) -> Result<Run, String> {
         ledger,
         console,
         log,
+        trace,
     })
 }

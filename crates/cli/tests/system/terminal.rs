@@ -22,7 +22,7 @@ fn until(output: &Receiver<u8>, wanted: &str) -> String {
     String::from_utf8_lossy(&seen).into_owned()
 }
 
-/// Promise: who answers a prompt sees it first, though its line is not complete.
+/// Promise: an unfinished prompt line is shown before input is read.
 #[test]
 fn prompt_is_shown_before_its_answer_is_typed() {
     // The images are there when the runs have been made.

@@ -1,11 +1,14 @@
 //! Every workload ends well on every preset.
 
 use std::collections::BTreeSet;
+use std::fs::Permissions;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::process::Command;
 
-use crate::runs::{Watched, logged, run};
+use crate::runs::{Watched, logged, run, trapless};
 
-/// Promise: `trapless run` brings all workloads to a good end on all presets, in host and guest;
-/// also with guests and hosts that do not know Xtrapless.
+/// Promise: under `trapless run` every workload succeeds on all presets, in host and guest; also
+/// with guests and hosts that do not know Xtrapless.
 #[test]
 fn all_workloads_end_well_on_all_presets() {
     let mut seen = BTreeSet::new();
@@ -46,6 +49,47 @@ fn ipi_uses_two_vcpus_on_two_harts() {
         assert!(total.harts.iter().all(|h| h.guest_entries > 1000));
         assert!(run.ledger.workload().interrupts["ipi"].sent > 0);
     }
+}
+
+/// A command as user 65534, if this is root, who may do everything.
+fn somebody_else(words: &[&str]) -> Command {
+    let root = std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0);
+    let mut command = Command::new("setpriv");
+    if root {
+        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+    }
+    command.arg("--").args(words);
+    command
+}
+
+/// Promise: who may read the cache but not write to it uses its images, without the tools that
+/// made them.
+#[test]
+fn another_user_runs_workloads_from_a_filled_cache() {
+    // An image in the cache, whose age nobody looks at.
+    let made = trapless()
+        .args(["images", "--json", "host", "opensbi"])
+        .output();
+    assert!(made.expect("it starts").status.success());
+    let folder = std::env::temp_dir().join(format!("trapless-other-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("it can be made");
+    std::fs::set_permissions(&folder, Permissions::from_mode(0o777)).expect("it is ours");
+    let program = env!("CARGO_BIN_EXE_trapless");
+    let reachable = somebody_else(&["test", "-x", program]).status();
+    if !reachable.expect("there is test").success() {
+        eprintln!("not tried: nobody else can enter the folder of {program}");
+        return;
+    }
+    let words = ["run", "--machine", "sstc", "--workload", "boot"];
+    let mut command = somebody_else(&[&[program], &words[..]].concat());
+    command.env_remove("CARGO").env("PATH", "/usr/bin:/bin");
+    let output = command.env("HOME", &folder).current_dir(&folder).output();
+    let output = output.expect("it starts");
+    let text = String::from_utf8_lossy(&output.stderr);
+    let ledger = folder.join("out/boot-sstc.json").is_file();
+    std::fs::remove_dir_all(&folder).expect("it is ours");
+    assert!(output.status.success() && ledger, "{text}");
+    assert!(!text.contains("Making image"), "{text}");
 }
 
 /// Promise: another VMM than ours, Debian's QEMU with KVM, runs the same guest image on the

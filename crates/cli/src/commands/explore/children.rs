@@ -17,7 +17,7 @@ pub struct Children {
     running: BTreeMap<i32, String>,
     /// Runs that have ended.
     pub done: u64,
-    /// What was done in those that failed.
+    /// Disturbances whose runs failed.
     pub failed: Vec<String>,
     /// Runs that were stopped before they ended.
     pub dropped: u64,

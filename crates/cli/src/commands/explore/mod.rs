@@ -2,8 +2,8 @@
 //!
 //! The machine is deterministic, so a boundary is a place one can come back to. At each one the
 //! process forks; the child disturbs the hart there and runs the workload to its end, which must be
-//! as good as without. What counts as a good end is the workload's own affair: `sequence` numbers
-//! every interrupt.
+//! as good as without. The workload decides what counts as success: `sequence` numbers every
+//! interrupt.
 //!
 //! A first copy of the machine walks through the calls without a disturbance: it counts the
 //! boundaries and shows how long a run takes.
@@ -21,12 +21,14 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use trapless_machine::{Limits, Outcome};
 
+use trapless_images::Project;
+
 use crate::args::ExploreArgs;
 use crate::failure::Failed;
 use crate::machine::EngineName;
 use crate::observe::Observation;
 use crate::plan::{Plan, Ready};
-use crate::project::Project;
+use crate::workload::RunId;
 use crate::{interrupt, output};
 
 use children::Children;
@@ -47,7 +49,11 @@ pub fn main(args: &ExploreArgs, project: &Project) -> Result<ExitCode> {
     let mut plan = Plan::new(&args.workload, project)?;
     plan.append("trapless.symbols=1");
     let mut observation = Observation::new(&Default::default(), None)?;
-    let mut ready = plan.machine(&args.machine, &mut observation)?;
+    let run = RunId {
+        machine: args.machine.clone(),
+        seed: args.workload.seed(),
+    };
+    let mut ready = plan.machine(&run, &mut observation)?;
     note!("Booting {} on {}", plan.experiment.name, args.machine);
     let symbols = reach_workload(&plan, &mut ready)?;
     let wanted = args.functions.iter();

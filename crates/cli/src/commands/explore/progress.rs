@@ -1,4 +1,4 @@
-//! How far it is: a line that changes on a terminal, a line now and then elsewhere.
+//! Progress of an exploration: a line that changes on a terminal, a line now and then elsewhere.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -11,14 +11,14 @@ use super::walk::Walk;
 /// Time between two lines where there is no terminal.
 const NEWS: Duration = Duration::from_secs(10);
 
-/// Tells how far it is.
+/// Progress display.
 pub struct Progress {
     bar: Option<ProgressBar>,
     told: Instant,
 }
 
 impl Progress {
-    /// Begins.
+    /// Creates the display.
     pub fn new() -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             // It does not tick by itself: a thread of its own would not survive in the children.
@@ -32,7 +32,7 @@ impl Progress {
         }
     }
 
-    /// Tells it if it is time.
+    /// Updates the display when due.
     pub fn tell(&mut self, walk: &Walk<'_>, children: &Children) {
         let (seen, done, failed) = (walk.seen, children.done, children.failed.len());
         let text = format!("{seen} boundaries passed, {done} runs ended, {failed} failed");

@@ -30,7 +30,7 @@ pub struct Walk<'a> {
     wanted: BTreeMap<u64, u32>,
     /// Runs at a time.
     pub jobs: usize,
-    /// Each so many-th boundary is taken.
+    /// Every `stride`-th boundary is taken.
     pub stride: u64,
     /// Boundaries in calls of each function, and in the text of each function that these enter.
     boundaries: BTreeMap<String, u64>,
@@ -148,7 +148,7 @@ impl<'a> Walk<'a> {
     /// The result for programs.
     ///
     /// # Errors
-    /// None that happens.
+    /// Serialization errors, which do not occur.
     pub fn json(&self, children: &Children) -> Result<String> {
         let disturbances: Vec<String> = self.args.disturb.iter().map(ToString::to_string).collect();
         let result = serde_json::json!({

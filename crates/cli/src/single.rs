@@ -1,0 +1,53 @@
+//! How far a single run is: a line that changes on a terminal.
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use trapless_machine::Machine;
+
+use crate::console::SharedRecorder;
+
+/// Progress display.
+pub struct Progress {
+    bar: ProgressBar,
+    title: String,
+    clock: Instant,
+}
+
+impl Progress {
+    /// Of the run called `title`. The line would be in the way of a console that is shown.
+    pub fn new(title: String, console: bool) -> Self {
+        let bar = if console || !std::io::stderr().is_terminal() {
+            note!("Running {title}");
+            ProgressBar::hidden()
+        } else {
+            ProgressBar::new_spinner()
+        };
+        bar.set_style(
+            ProgressStyle::with_template("{spinner} {prefix} {wide_msg}")
+                .unwrap_or_else(|_| ProgressStyle::default_spinner()),
+        );
+        bar.enable_steady_tick(Duration::from_millis(120));
+        let clock = Instant::now();
+        Self { bar, title, clock }
+    }
+
+    /// Brings the line up to date.
+    pub fn tell(&self, machine: &Machine, recorder: &SharedRecorder) {
+        let rate = machine.instret() as f64 / self.clock.elapsed().as_secs_f64() / 1e6;
+        self.bar.set_prefix(format!(
+            "{}: {:.2} s of virtual time, {rate:.0} M instructions/s",
+            self.title,
+            machine.now() as f64 / 1e9
+        ));
+        let last = recorder.lock().transcript.last_line.clone();
+        self.bar.set_message(last);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
