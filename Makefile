@@ -41,15 +41,23 @@ test: test-setup lint build
 	$(CARGO) run --release --locked -q -p trapless-spec -- litmus scripts/herd7
 	tree=$$($(TOOLS) tree) && target/release/trapless-difftest run --seeds 0..400 \
 	    --subject trapless:$(TRAPLESS) --against qemu:$$tree/usr/bin/qemu-system-riscv64
+	spike=$$(scripts/tools spike) && target/release/trapless-difftest run --seeds 0..400 \
+	    --subject trapless:$(TRAPLESS) --against spike:$$spike/spike
 	target/release/trapless-difftest run --seeds 0..200 $(ENGINES)
 
-# What takes too long for every change: the peers' side of comparisons, thousands of programs.
+# What takes too long for every change: the peers' side of comparisons (tests marked `ignored`),
+# thousands of mutated inputs and of programs, a million numbered interrupts of each class, KVM on a
+# kernel with lockdep, and an hour of random programs on both engines.
 test-long: test
+	@scripts/install packages-long
 	$(CARGO) test --release --locked --workspace -- --ignored
 	TRAPLESS_MUTATIONS=10000 $(CARGO) test --release --locked -p trapless-cli --test mutated
-	tests/sequence-long
+	tests/results sequence
+	tests/lockdep
 	tree=$$($(TOOLS) tree) && target/release/trapless-difftest run --seeds 400..5000 \
 	    --subject trapless:$(TRAPLESS) --against qemu:$$tree/usr/bin/qemu-system-riscv64
+	spike=$$(scripts/tools spike) && target/release/trapless-difftest run --seeds 400..5000 \
+	    --subject trapless:$(TRAPLESS) --against spike:$$spike/spike
 	target/release/trapless-difftest run --seeds 200..3000 $(ENGINES)
 	$(CARGO) run --release --locked -p trapless-hart --example fuzz_blocks -- 3600
 

@@ -1,5 +1,6 @@
-//! Files a user hands over: firmware, kernels, ELF programs, device trees. Each is loaded or refused
-//! with a sentence; what was loaded lies in RAM, and a device tree survives being written again.
+//! Files a user hands over: firmware, kernels, ELF programs, device trees. Each is loaded or
+//! refused with a sentence; what was loaded lies in RAM, and a device tree survives being written
+//! again.
 
 #![no_main]
 

@@ -1,7 +1,7 @@
 //! A hostile virtio driver: register accesses and guest RAM of any content against each device.
 //!
-//! The input is a list of steps. Some steps do the tedious part right (the handshake, a ring entry), so that the rest
-//! reaches the request handlers and not only the handshake's checks.
+//! The input is a list of steps. Some steps do the tedious part right (the handshake, a ring
+//! entry), so that the rest reaches the request handlers and not only the handshake's checks.
 
 #![no_main]
 
@@ -23,7 +23,8 @@ use vm_memory::{Bytes, GuestAddress};
 const RAM: u64 = 0x8000_0000;
 /// Two adjacent regions, so that buffers may cross from one into the other.
 const REGION: u64 = 0x1_0000;
-/// Queue `n` at `RAM + n * QUEUE_STEP`, with the rings behind the descriptors. The size fits all devices.
+/// Queue `n` at `RAM + n * QUEUE_STEP`, with the rings behind the descriptors. The size fits all
+/// devices.
 const QUEUE_STEP: u64 = 0x1000;
 const AVAIL: u64 = 0x400;
 const USED: u64 = 0x800;
@@ -129,7 +130,8 @@ impl<D: VirtioDevice> Guest<D> {
         let _ = self.ram.write_slice(bytes, GuestAddress(address));
     }
 
-    /// The handshake as a kernel does it, with or without EVENT_IDX, indirect descriptors and the device's features.
+    /// The handshake as a kernel does it, with or without EVENT_IDX, indirect descriptors and the
+    /// device's features.
     fn set_up(&mut self, wanted: u32) {
         for queue in 0..2 {
             self.poke(RAM + queue * QUEUE_STEP + AVAIL, &[0; 32]);
@@ -215,7 +217,8 @@ impl<D: VirtioDevice> Guest<D> {
         Ok(())
     }
 
-    /// A well-formed chain whose content makes sense to some device, cut anywhere, with room for an answer.
+    /// A well-formed chain whose content makes sense to some device, cut anywhere, with room for an
+    /// answer.
     fn request(&mut self, input: &mut Unstructured<'_>) -> Result<()> {
         let head = match input.int_in_range(0..=3_u8)? {
             0 => {

@@ -1,8 +1,8 @@
-//! A hostile host and hostile guests: CSR accesses of the Xtrapless controller from every mode, with tables of any
-//! content in memory.
+//! A hostile host and hostile guests: CSR accesses of the Xtrapless controller from every mode,
+//! with tables of any content in memory.
 //!
-//! The input is a list of steps. Memory begins with tables that are right, so that the steps reach what lies behind
-//! their checks; some steps spoil them.
+//! The input is a list of steps. Memory begins with tables that are right, so that the steps reach
+//! what lies behind their checks; some steps spoil them.
 
 #![no_main]
 
@@ -32,7 +32,8 @@ const SOURCES: u64 = 130;
 const FILES: u64 = RAM + 0x4000;
 const QUEUES: u64 = RAM + 0xc000;
 
-/// Far above what one access may touch: 32 posts, and each hart's file and all priorities once or twice.
+/// Far above what one access may touch: 32 posts, and each hart's file and all priorities once or
+/// twice.
 const MOST_ACCESSES: u64 = 8_000;
 
 /// RAM that counts its accesses.

@@ -1,8 +1,6 @@
 //! Code with labels.
 
-use crate::{
-    ECALL, MRET, NOP, Reg, WFI, addi, b, csrr, csrs, csrw, i, jal, ld, r, reg, s, sd, sw, u,
-};
+use crate::{ECALL, MRET, Reg, WFI, addi, b, csrr, csrs, csrw, i, jal, ld, r, s, sd, sw, u};
 
 /// A position in the code that may be referred to before it is known.
 #[derive(Clone, Copy, Debug)]
@@ -120,19 +118,6 @@ impl Asm {
             }
         }
         self
-    }
-
-    /// `csrw csr, value` through `t0`.
-    pub fn csr_imm(&mut self, csr: u16, value: u64) {
-        self.li(reg::T0, value);
-        self.w(csrw(csr, reg::T0));
-    }
-
-    /// Pads with `nop` up to an address.
-    pub fn pad_to(&mut self, addr: u64) {
-        while self.pc() < addr {
-            self.w(NOP);
-        }
     }
 
     /// The code, with all labels resolved.

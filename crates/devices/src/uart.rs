@@ -50,7 +50,7 @@ impl Trigger for NoTrigger {
 
 /// The UART. What the guest transmits is written and flushed to `out` at once, byte by byte: give a
 /// buffering writer whose `flush` does nothing where that costs too much. Output that cannot be
-/// written is lost, as on a loose cable.
+/// written is dropped.
 pub struct Uart {
     serial: Serial<NoTrigger, NoEvents, Box<dyn Write + Send>>,
     irq: Box<dyn IrqLine>,

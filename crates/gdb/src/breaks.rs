@@ -26,7 +26,7 @@ pub enum Hit {
     Watch(Watch),
     /// A step is done.
     Step,
-    /// A hart that gdb believes to stand still reached something that would stop it.
+    /// A hart that gdb holds stopped reached something that would stop it.
     Held,
 }
 

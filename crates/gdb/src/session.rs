@@ -33,7 +33,7 @@ const SLICE_CYCLES: u64 = 50_000_000;
 const SLICE_FAST: u64 = 8_000_000;
 const SLICE_OBSERVED: u64 = 1_000_000;
 
-/// Runs `machine` under gdb's control until it ends, gdb kills it, or `host` has enough. The
+/// Runs `machine` under gdb's control until it ends, gdb kills it, or `host` ends the session. The
 /// machine does not run before the first gdb has connected; after `detach` it runs on and another
 /// gdb may connect.
 ///

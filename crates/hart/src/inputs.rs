@@ -4,7 +4,7 @@ use trapless_isa::port::Lines;
 
 use crate::platform::Platform;
 
-/// See the module text.
+/// The interrupt lines as last read, and whether they must be read again.
 #[derive(Default)]
 pub(crate) struct Inputs {
     lines: Lines,

@@ -10,13 +10,15 @@
 //! code/                decoded and compiled blocks
 //! fpu/                 arithmetic of F and D
 //! observe/             profiles, statistics, comparisons
-//! hart                 the parts of a hart
+//! hart, config         the parts of a hart; its extensions, options and cost model
+//! platform, inputs     what a hart needs from the machine; its interrupt inputs
+//! syndrome             what an exception reports to its handler
 //! ```
 //!
 //! A hart knows RAM and the trait [`platform::Platform`], and no device.
 //!
-//! Comments cite the unprivileged and privileged specifications of edition 20240411 by section name. Terms of this
-//! project's own are in `docs/glossary.md`.
+//! Comments cite the unprivileged and privileged specifications of edition 20250508 by section
+//! name. Terms of this project's own are in `docs/glossary.md`.
 
 mod code;
 mod config;

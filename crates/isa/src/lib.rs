@@ -1,7 +1,7 @@
 //! RISC-V as data: privilege modes, causes, CSR addresses and fields, instruction decode.
 //!
 //! Nothing here holds state, and this crate depends on no other of the workspace. "The privileged
-//! specification" and "the unprivileged specification" are the editions 20240411, here and
+//! specification" and "the unprivileged specification" are the editions 20250508, here and
 //! everywhere else.
 //!
 //! | module | subject |
@@ -10,8 +10,11 @@
 //! | [`cause`] | exception codes and interrupt numbers with their names |
 //! | [`csr`] | CSR addresses, names and field masks |
 //! | [`mod@decode`] | instruction words to [`Inst`]; types in [`inst`], text in [`mod@disasm`] |
+//! | `compressed` | expansion of 16-bit instructions |
+//! | `op_table`, `op_class` | the table of operations, and what it sorts them by |
 //! | [`port`] | what crosses the boundary of a hart: interrupt lines, foreign CSRs |
 //! | [`sbi`] | SBI extension and function ids, used to name what an `ecall` asked for |
+//! | [`xtrapless`] | CSRs, fields and memory structures of Xtrapless; generated |
 
 pub mod cause;
 mod compressed;

@@ -13,8 +13,6 @@ pub mod eid {
     pub const LEGACY_SEND_IPI: u64 = 4;
     /// Legacy remote fences (5..=7).
     pub const LEGACY_REMOTE_FENCE_I: u64 = 5;
-    /// Legacy remote sfence.vma.
-    pub const LEGACY_REMOTE_SFENCE: u64 = 6;
     /// Legacy remote sfence.vma with ASID.
     pub const LEGACY_REMOTE_SFENCE_ASID: u64 = 7;
     /// Base extension.

@@ -18,7 +18,7 @@ use std::ptr;
 /// depend on.
 #[repr(C)]
 pub struct Context {
-    /// What the owner wants its helpers to find; compiled code does not look at it.
+    /// Opaque owner pointer for helpers; compiled code does not look at it.
     pub session: *const (),
     /// CSRs, as far as compiled code knows them.
     pub csr: CsrState,
@@ -31,7 +31,7 @@ pub struct Context {
     /// Reservation of LR.
     pub reservation: Reservation,
     /// Array of the data TLB for the other value of SUM in the register behind `sstatus`; null if
-    /// only the owner knows it. Compiled code exchanges the two arrays when it changes SUM.
+    /// that array is not known here. Compiled code exchanges the two arrays when it changes SUM.
     pub twin_tlb: *mut DataEntry,
     /// Number of those exchanges.
     pub sum_changes: u64,

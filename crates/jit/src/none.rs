@@ -12,57 +12,57 @@ impl Jit {
         None
     }
 
-    /// See the compiler of other hosts.
+    /// Stub; unreachable because [`Jit::new`] returns `None`.
     pub fn compile(&mut self, _: &[Source<'_>], _: Known<'_>) -> Option<Vec<Code>> {
         match *self {}
     }
 
-    /// See the compiler of other hosts.
+    /// Stub; unreachable because [`Jit::new`] returns `None`.
     pub fn list(&mut self, _: CodeListener, _: u64) {
         match *self {}
     }
 
-    /// See the compiler of other hosts.
+    /// Stub; unreachable because [`Jit::new`] returns `None`.
     pub fn link(&mut self, _: Site, _: Code) {
         match *self {}
     }
 
-    /// See the compiler of other hosts.
+    /// Stub; unreachable because [`Jit::new`] returns `None`.
     #[must_use]
     pub fn base(&self) -> u64 {
         match *self {}
     }
 
-    /// See the compiler of other hosts.
+    /// Stub; unreachable because [`Jit::new`] returns `None`.
     #[must_use]
     pub fn offset(&self, _: Code) -> u32 {
         match *self {}
     }
 
-    /// See the compiler of other hosts.
+    /// Stub; unreachable because [`Jit::new`] returns `None`.
     #[must_use]
     pub fn code(&self, _: u32) -> Option<Code> {
         match *self {}
     }
 
-    /// See the compiler of other hosts.
+    /// Stub; unreachable because [`Jit::new`] returns `None`.
     pub fn reset(&mut self) {
         match *self {}
     }
 
-    /// See the compiler of other hosts.
+    /// Stub; unreachable because [`Jit::new`] returns `None`.
     #[must_use]
     pub fn size(&self) -> usize {
         match *self {}
     }
 
-    /// See the compiler of other hosts.
+    /// Stub; unreachable because [`Jit::new`] returns `None`.
     #[must_use]
     pub fn capacity(&self) -> usize {
         match *self {}
     }
 
-    /// See the compiler of other hosts.
+    /// Stub; unreachable because [`Jit::new`] returns `None`.
     ///
     /// # Safety
     /// None: it cannot be called.

@@ -1,8 +1,8 @@
-//! The code that is made of typical blocks, one of each family of templates, as text: a change of the compiler shows
-//! what it does to the code, and code does not change by accident.
+//! The code that is made of typical blocks, one of each family of templates, as text: a change of
+//! the compiler shows what it does to the code, and code does not change by accident.
 //!
-//! `TRAPLESS_GOLDEN=renew cargo test -p trapless-jit --test golden` writes the files anew; look at the difference
-//! before you commit it.
+//! `TRAPLESS_GOLDEN=renew cargo test -p trapless-jit --test golden` writes the files anew; look at
+//! the difference before you commit it.
 
 #![cfg(all(target_arch = "x86_64", unix, not(feature = "no-compiler")))]
 
@@ -143,9 +143,11 @@ golden! {
     grouped_stores: 0x000 [0x0011_3c23, 0x0081_3823, 0x0091_3423, 0x0080_006f];
     // lr.w a0,(a1); sc.w a2,a3,(a1); amoadd.d t0,a2,(a1); amominu.w a4,a5,(a1); j
     atomics: 0x000 [0x1005_a52f, 0x18d5_a62f, 0x00c5_b2af, 0xc0f5_a72f, 0x0080_006f];
-    // fld fa0,0(a0); fmadd.d fa1,fa0,fa0,fa2; fadd.s fa3,fa3,fa4; flt.d a1,fa0,fa1; fcvt.w.d a2,fa1,rtz; fsw fa3,4(a0); j
+    // fld fa0,0(a0); fmadd.d fa1,fa0,fa0,fa2; fadd.s fa3,fa3,fa4; flt.d a1,fa0,fa1; fcvt.w.d
+    // a2,fa1,rtz; fsw fa3,4(a0); j
     floating_point: 0x000 [0x0005_3507, 0x62a5_75c3, 0x00e6_f6d3, 0xa2b5_15d3, 0xc205_9653, 0x00d5_2227, 0x0080_006f];
-    // csrrw sp,sscratch,sp; then csrrsi x0,sstatus,2; then rdtime a0; then csrw stimecmp,a0; then csrr a0,frm
+    // csrrw sp,sscratch,sp; then csrrsi x0,sstatus,2; then rdtime a0; then csrw stimecmp,a0; then
+    // csrr a0,frm
     csrs: 0x000 [0x1401_1173], 0x004 [0x1001_6073], 0x008 [0xc010_2573], 0x00c [0x14d5_1073], 0x010 [0x0020_2573];
     // satp is not known to the compiler: csrw satp,a0
     unknown_csr: 0x000 [0x1805_1073];
@@ -153,7 +155,8 @@ golden! {
     linked_loop: 0x100 [0xfff5_0513, 0xfe05_1ee3], 0x108 [0xff9f_f06f];
     // jal ra,+2048 out of the page; then ret; then jalr a0,16(a1)
     jumps: 0xffa [0x0010_00ef], 0x200 [0x0000_8067], 0x204 [0x0105_8567];
-    // ecall: the last instruction is a helper's; cbo.zero (a0); hlv.d a0,(a1), a helper's inside a block; j
+    // ecall: the last instruction is a helper's; cbo.zero (a0); hlv.d a0,(a1), a helper's inside a
+    // block; j
     helpers: 0x000 [0x0000_0073], 0x004 [0x0045_200f, 0x6c05_c573, 0x0080_006f];
     // An instruction across pages: ld a0,8(a1)
     crossing: 0xffe [0x0085_b503];

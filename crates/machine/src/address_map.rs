@@ -1,4 +1,4 @@
-//! Who answers which physical address outside RAM.
+//! Maps physical addresses outside RAM to devices and interrupt controllers.
 
 use trapless_devices::MmioDevice;
 use trapless_intc::Window;

@@ -40,8 +40,8 @@ pub(crate) struct Bus {
     pub touched: bool,
     /// Only one hart runs in this round, which ends when others are concerned.
     pub alone: bool,
-    /// Something happened in this round that a device, or a hart other than who did it, may have to
-    /// see.
+    /// A device or another hart may have to see what happened in this round: if `alone`, it ends
+    /// early.
     pub concerned: bool,
     pub meter: Meter,
 }

@@ -39,7 +39,7 @@ impl Inputs {
     }
 }
 
-/// A change made by somebody whose clock was ahead.
+/// A change made at a time that this hart has not reached.
 #[derive(Debug)]
 struct Change {
     time: u64,
@@ -124,8 +124,8 @@ impl Feed {
         }
     }
 
-    /// Earliest time at which a waiting hart has to look at its inputs again because of somebody
-    /// else; `u64::MAX` if there is no reason.
+    /// Earliest time at which a waiting hart must read its inputs again because another hart or a
+    /// device changed them; `u64::MAX`: none.
     pub fn wake_time(&self) -> u64 {
         match self.queue.iter().map(|change| change.time).min() {
             Some(time) => time.max(self.now),

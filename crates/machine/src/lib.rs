@@ -24,18 +24,23 @@
 //! | [`preset`] | the machines and their options |
 //! | [`cost`] | the cost model as data |
 //! | [`map`] | physical memory map |
+//! | `isa_string` | ISA strings of users, such as `rv64gc_h_sstc` |
 //! | [`boot`] | loading kernels, firmware, ELF programs, device trees |
 //! | [`fdt`] | the machine's own device tree |
+//! | `peripherals` | what is plugged into a machine |
 //! | `construct` | from a configuration to a [`Machine`] |
 //! | `machine`, `inspect` | what is in a machine, and looking at it from outside |
 //! | `bus` | what a hart sees beyond RAM |
-//! | `address_map`, `wires` | who answers an address; interrupt wires and virtual time of devices |
+//! | `address_map`, `wires` | what answers an address; interrupt wires and virtual time of devices |
 //! | `interrupts` | the interrupt architecture, and what it does to the harts |
 //! | `feed` | interrupts between harts arrive in time |
 //! | `protection` | what the interrupt architecture may access in memory |
 //! | `schedule`, `progress` | whose turn it is, and when a run ends |
+//! | `statistics` | what the engines did |
 //! | [`lockstep`] | a machine and its interpreted twin |
 //! | [`log`] | text logs of instructions, CSRs and the interrupt architecture |
+//! | `shared` | a sink that its owner reads while the machine feeds it |
+//! | `error` | what a user did wrong, as one sentence |
 //! | [`htif`] | Spike's `tohost`/`fromhost` |
 
 mod address_map;

@@ -6,7 +6,7 @@
 //!       equal? program counters, time, integer registers, events    every round
 //!              all registers and CSRs                                every FULL rounds
 //!              RAM                                                   every RAM_INTERVAL, and at the end
-//! else: both again from the start up to there, then round by round, then block by block
+//! on a difference: rerun both from reset up to there, then narrow by round and by block
 //! ```
 
 use std::collections::VecDeque;

@@ -56,7 +56,7 @@ pub fn parse(text: &str) -> Result<BTreeMap<String, Preset>, String> {
     toml::from_str(text).map_err(|e| e.to_string())
 }
 
-/// Guest interrupt files of a hart, as on QEMU's `virt` at most.
+/// Default GEILEN, guest interrupt files of a hart: the maximum of QEMU's `virt`.
 const DEFAULT_GUESTS: u8 = 7;
 
 /// Most harts a machine can have.

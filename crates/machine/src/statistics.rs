@@ -42,8 +42,7 @@ impl Machine {
         }
     }
 
-    /// Tells what the host does for the machine while it runs; for profiles, which another thread
-    /// makes.
+    /// The activity meter, for a profiler thread to sample while the machine runs.
     #[must_use]
     pub fn meter(&self) -> Meter {
         self.bus.meter.clone()

@@ -9,7 +9,7 @@ use trapless_devices::{Clock, IrqLine};
 #[derive(Default)]
 pub(crate) struct Wires {
     levels: AtomicU64,
-    /// High wires whose device has a new reason since the last look.
+    /// High wires that were asserted again since the last call of [`take_again`](Self::take_again).
     again: AtomicU64,
 }
 
@@ -19,7 +19,7 @@ impl Wires {
         self.levels.load(Relaxed)
     }
 
-    /// Wires whose device had a new reason since the last call, though they were high.
+    /// High wires that were asserted again since the last call.
     pub fn take_again(&self) -> u64 {
         self.again.swap(0, Relaxed)
     }

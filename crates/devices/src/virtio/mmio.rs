@@ -24,8 +24,6 @@ const VERSION: u32 = 2;
 /// The letters "QEMU": the vendor is informative only, but small kernels that were written for
 /// QEMU's `virt` look for it.
 const VENDOR: u32 = 0x554d_4551;
-/// Size of the register window that a device tree node should announce, in bytes.
-pub const WINDOW: u64 = 0x1000;
 
 const DRIVER_STATUS: u32 = VIRTIO_CONFIG_S_ACKNOWLEDGE
     | VIRTIO_CONFIG_S_DRIVER

@@ -21,7 +21,7 @@ struct Jump {
     block: Block,
 }
 
-/// See the module text.
+/// Direct-mapped cache from virtual program counter to block.
 pub(crate) struct JumpCache(Vec<Jump>);
 
 impl JumpCache {

@@ -9,7 +9,7 @@ use crate::memory::address::{HostAddr, PageIndex};
 use crate::memory::ram::Ram;
 use crate::memory::tlb::Tlb;
 
-/// See the module text.
+/// Jump cache and code tables of one hart, with the versions they are up to date with.
 pub(crate) struct CodeView {
     /// Blocks by virtual program counter.
     pub jumps: JumpCache,

@@ -25,7 +25,7 @@ fn is_custom(addr: u16) -> bool {
 
 impl Hart {
     /// Whether the current mode may access a CSR (privileged specification, "CSR Address Mapping
-    /// Conventions" and "Virtual-Instruction Exception").
+    /// Conventions" and "Trap Cause Codes").
     pub(super) fn csr_check(
         &self,
         addr: u16,

@@ -33,5 +33,5 @@ pub(crate) fn position(irq: u64) -> usize {
     named.unwrap_or(PRIORITY.len() + irq as usize)
 }
 
-/// Marks an interrupt number that is written to `xcause` as it is.
+/// Flag of an interrupt number that is written to `xcause` untranslated.
 pub(crate) const RAW: u64 = 1 << 32;

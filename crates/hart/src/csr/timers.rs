@@ -9,7 +9,7 @@ pub(crate) struct NotedSlice {
     pub ticks: (u64, u64),
 }
 
-/// See the module text.
+/// Times at which the supervisor timer comparators fire.
 pub(crate) struct Timers {
     /// Virtual time in cycles at which `stimecmp` and `vstimecmp` fire; 0 if that is past, and
     /// `u64::MAX` if they are off or never do.

@@ -1,4 +1,4 @@
-//! Writes of `stimecmp` by a guest that compiled code only notes, to be recorded later.
+//! Deferred reporting of guest `stimecmp` writes that compiled code only notes.
 //!
 //! A write is noted if neither the old value nor the new one comes due before the run loop attends
 //! next: then it changes nothing but the register and the ledger's count of writes. Everything else

@@ -1,6 +1,6 @@
 //! State of the run loop between blocks.
 
-/// See the module text.
+/// Run-loop state kept between blocks.
 #[derive(Default)]
 pub(crate) struct Turn {
     /// `cycles` at which the present slice ends.

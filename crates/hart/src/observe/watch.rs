@@ -3,7 +3,7 @@
 use super::activity::Meter;
 use super::statistics::HartStatistics;
 
-/// See the module text.
+/// Activity, counters, and what observers need of the current block.
 #[derive(Default)]
 pub(crate) struct Watch {
     /// Current activity.

@@ -29,7 +29,7 @@ pub struct Start {
     pub f: [u64; 32],
 }
 
-/// See the module text.
+/// A random program: its code, page tables, registers and hart configuration.
 #[derive(Clone)]
 pub struct Program {
     pub seed: u64,

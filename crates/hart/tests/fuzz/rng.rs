@@ -3,7 +3,7 @@
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
 
-/// See the module text.
+/// Random number generator that yields edge cases often.
 pub struct Rng(SplitMix64);
 
 /// Values at which arithmetic changes its ways.

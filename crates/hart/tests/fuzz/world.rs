@@ -98,7 +98,7 @@ impl Observer for Stops {
     }
 }
 
-/// See the module text.
+/// Harts that run a program, with their memory and device.
 pub struct World {
     pub harts: Vec<Hart>,
     pub code: CodeCache,

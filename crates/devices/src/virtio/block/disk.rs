@@ -67,12 +67,12 @@ pub enum DiskError {
 pub struct RawDisk {
     file: File,
     sectors: u64,
-    excess: u64,
     read_only: bool,
 }
 
 impl RawDisk {
-    /// Opens the image at `path`; `writable` lets the guest change it.
+    /// Opens the image at `path`; `writable` lets the guest change it. Bytes after the last whole
+    /// sector are not visible to it.
     pub fn open(path: &Path, writable: bool) -> Result<Self, DiskError> {
         let refused = |source| DiskError::Open {
             path: path.into(),
@@ -110,15 +110,8 @@ impl RawDisk {
         Ok(Self {
             file,
             sectors: bytes / SECTOR,
-            excess: bytes % SECTOR,
             read_only: !writable,
         })
-    }
-
-    /// Bytes at the end of the file that are not a whole sector: the guest does not see them. Worth
-    /// a warning if not 0.
-    pub fn excess_bytes(&self) -> u64 {
-        self.excess
     }
 }
 
@@ -169,7 +162,7 @@ mod tests {
     fn capacity_is_rounded_down_to_whole_sectors() {
         let file = image(&[7; 1500]);
         let disk = RawDisk::open(file.path(), false).unwrap();
-        assert_eq!((disk.sectors(), disk.excess_bytes()), (2, 476));
+        assert_eq!(disk.sectors(), 2);
     }
 
     #[test]

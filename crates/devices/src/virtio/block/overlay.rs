@@ -19,6 +19,7 @@ pub struct Overlay {
     base: Box<dyn Disk>,
     /// A page of the overlay by its number; `None` is a page of zeroes.
     pages: HashMap<u64, Option<Box<[u8]>>>,
+    /// Bytes of data held in memory.
     used: u64,
     limit: u64,
 }
@@ -32,11 +33,6 @@ impl Overlay {
             used: 0,
             limit: limit.unwrap_or(u64::MAX),
         }
-    }
-
-    /// Bytes of data held in memory now.
-    pub fn used_bytes(&self) -> u64 {
-        self.used
     }
 
     /// The page `number` ready for changing, copied from the base unless `whole` (it is then about
@@ -180,7 +176,7 @@ mod tests {
         // Clearing the page makes room again.
         overlay.write_zeroes(0, CLUSTER).unwrap();
         overlay.write(CLUSTER, &[1; 512]).unwrap();
-        assert_eq!(overlay.used_bytes(), CLUSTER);
+        assert_eq!(overlay.used, CLUSTER);
         assert!(
             overlay.write_zeroes(0, 512).is_err(),
             "part of a page of zeroes needs a page"

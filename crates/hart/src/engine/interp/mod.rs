@@ -2,7 +2,8 @@
 //!
 //! | module | subject |
 //! |---|---|
-//! | this | block lookup, fetch, integer instructions, loads and stores |
+//! | this | block lookup, fetch, charging |
+//! | [`integer`] | integer instructions, branches, jumps, loads and stores |
 //! | [`bits`] | Zba, Zbb, Zbs, Zicond, division |
 //! | [`atomic`] | LR, SC, AMO |
 //! | [`float`] | F and D |

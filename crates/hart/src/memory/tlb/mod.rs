@@ -67,7 +67,7 @@ pub(crate) struct Arrays {
     pub fetch: *mut FetchEntry,
 }
 
-/// See the module text.
+/// Tagged two-way TLB, one array per context.
 pub(crate) struct Tlb {
     entries: Vec<Entry>,
     fetches: Vec<FetchEntry>,
