@@ -76,11 +76,16 @@ DECLARE_STATIC_KEY_FALSE(kvm_riscv_trapless_available);
 
 extern const struct kvm_device_ops kvm_riscv_trapless_device_ops;
 
-/* trapless.c: domains, vCPUs and injection */
+/* trapless_hart.c: harts of the host */
 int kvm_riscv_trapless_init(void);
 void kvm_riscv_trapless_exit(void);
 int kvm_riscv_trapless_enable(void);
 void kvm_riscv_trapless_disable(void);
+
+/* trapless.c: domains and injection */
+int kvm_riscv_trapless_tables_init(void);
+void kvm_riscv_trapless_tables_exit(void);
+u64 kvm_riscv_trapless_tables(void);
 unsigned int kvm_riscv_trapless_nr_domains(void);
 int kvm_riscv_trapless_create_domain(struct kvm *kvm);
 void kvm_riscv_trapless_destroy_vm(struct kvm *kvm);

@@ -12,6 +12,9 @@
 #include <asm/csr.h>
 #include <asm/xtrapless.h>
 
+/* Custom state in mstateen0, hstateen0 and sstateen0 */
+#define TRAPLESS_STATEEN0_C	BIT(0)
+
 /* Word of a file or bitmap which the controller changes at any time */
 static inline atomic64_t *trapless_word(void *base, unsigned int offset)
 {

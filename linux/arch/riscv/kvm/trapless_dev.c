@@ -7,6 +7,7 @@
 
 #include <linux/kvm_host.h>
 #include <linux/kvm_trapless.h>
+#include <linux/nospec.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 #include <asm/kvm_trapless.h>
@@ -177,6 +178,7 @@ static int trapless_vcpu_word(struct kvm_vcpu *vcpu, u32 word, u64 *value,
 		where = trapless_word(file, XTL_FILE_THRESHOLD);
 		valid = XTL_VSTHRESHOLD_PRIO;
 	} else {
+		word = array_index_nospec(word, TRAPLESS_VCPU_WORDS);
 		where = trapless_word(file, word * sizeof(u64));
 		valid = trapless_valid_sources(vcpu->kvm, word / 2);
 	}
