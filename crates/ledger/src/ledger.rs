@@ -12,8 +12,7 @@ use crate::counters::Merge;
 use crate::document::InterruptCounts;
 use crate::event::Guest;
 use crate::hart::{Direct, Hart};
-use crate::live::GuestExit;
-use crate::reason::cause_index;
+use crate::reason::{Reason, cause_index};
 use crate::totals::{HartTotals, IDLE, Totals};
 use crate::vcpu::Vcpus;
 use crate::vhart::{Pending, Vharts};
@@ -38,6 +37,15 @@ pub struct Answered {
     pub taken: u64,
     /// Hart on which it was taken.
     pub hart: usize,
+}
+
+/// A guest exit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GuestExit {
+    /// Index of the vCPU, for [`Ledger::vcpu`].
+    pub vcpu: usize,
+    /// Why.
+    pub reason: Reason,
 }
 
 /// One phase with its totals.
@@ -285,6 +293,11 @@ impl Ledger {
     /// The interrupt that the last event has answered, once.
     pub fn take_answered(&mut self) -> Option<Answered> {
         self.answered.take()
+    }
+
+    /// The exit that the last event has made, once.
+    pub fn take_exit(&mut self) -> Option<GuestExit> {
+        self.exited.take()
     }
 
     /// Every vCPU seen with its number in its VM, if known.

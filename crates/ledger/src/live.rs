@@ -4,16 +4,6 @@ use crate::class::{Left, State};
 use crate::event::Guest;
 use crate::hart::place_of;
 use crate::ledger::Ledger;
-use crate::reason::Reason;
-
-/// A guest exit.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct GuestExit {
-    /// Index of the vCPU, for [`Ledger::vcpu`].
-    pub vcpu: usize,
-    /// Why.
-    pub reason: Reason,
-}
 
 /// A vCPU as it is now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,11 +25,6 @@ pub struct VcpuNow {
 }
 
 impl Ledger {
-    /// The exit that the last event has made, once.
-    pub fn take_exit(&mut self) -> Option<GuestExit> {
-        self.exited.take()
-    }
-
     /// Index of the vCPU that is running or paused on `hart`.
     pub fn loaded_on(&self, hart: usize) -> Option<usize> {
         self.harts.get(hart)?.loaded
