@@ -228,6 +228,15 @@ fn a_file_that_becomes_too_large_for_its_disk_is_told_and_removed() {
     }
 }
 
+/// What `boot` says of a program that has not ended after a second of virtual time.
+fn errors_of_a_second(program: &Path) -> String {
+    let mut boot = trapless(&["boot", "--firmware", "none", "--time-limit", "1"]);
+    let output = output(boot.arg("--kernel").arg(program));
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    text
+}
+
 /// Promise: a machine that does not come to its end is stopped after the time that it was given,
 /// and the last thing it said is repeated.
 #[test]
@@ -235,11 +244,7 @@ fn a_machine_that_hangs_is_stopped_in_time() {
     let source = ".globl _start\n_start: li t0, 0x10000000\nli t1, 'x'\nsb t1, 0(t0)\n\
                   li t1, 10\nsb t1, 0(t0)\n1: j 1b\n";
     let file = program("hangs", source, &[]);
-    let file = file.to_str().expect("UTF-8");
-    let words = ["boot", "--firmware", "none", "--kernel", file];
-    let output = output(trapless(&words).args(["--time-limit", "1"]));
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{text}");
+    let text = errors_of_a_second(&file);
     assert!(
         text.contains("did not power off within 1 s of virtual time (last line: x)"),
         "{text}"
@@ -256,11 +261,7 @@ fn reboots_reset_neither_the_time_limit_nor_the_complaints() {
                   li t0, 5000000\n1: addi t0, t0, -1\nbnez t0, 1b\n\
                   li t0, 0x100000\nli t1, 0x7777\nsw t1, 0(t0)\n2: j 2b\n";
     let file = program("errs", source, &[]);
-    let file = file.to_str().expect("UTF-8");
-    let words = ["boot", "--firmware", "none", "--kernel", file];
-    let output = output(trapless(&words).args(["--time-limit", "1"]));
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{text}");
+    let text = errors_of_a_second(&file);
     assert!(
         text.contains("did not power off within 1 s of virtual time"),
         "{text}"
