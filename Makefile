@@ -21,9 +21,11 @@ help:
 	@echo 'make fuzz   each fuzz target for SECONDS=60'
 
 setup:
+	@scripts/space 4
 	@scripts/install
 
 test-setup:
+	@scripts/space 9
 	@scripts/install packages packages-test
 
 build: setup
