@@ -29,7 +29,7 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     if error.is::<Closed>() {
         return ExitCode::from(CLOSED);
     }
-    note!("trapless: {error:#}");
+    note!("trapless: {}", sentence(error));
     ExitCode::from(if error.is::<Interrupted>() {
         interrupt::STATUS
     } else if error.is::<Failed>() {
@@ -37,4 +37,35 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     } else {
         USAGE
     })
+}
+
+/// The error and its causes. Some errors name their cause themselves; it is said once.
+pub fn sentence(error: &anyhow::Error) -> String {
+    error.chain().fold(String::new(), |text, cause| {
+        let cause = cause.to_string();
+        match text.as_str() {
+            "" => cause,
+            told if told.contains(&cause) => text,
+            _ => format!("{text}: {cause}"),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+
+    use super::sentence;
+
+    /// Promise: a message says each cause once, whether the error above names it or not.
+    #[test]
+    fn each_cause_is_said_once() {
+        let silent = anyhow!("no such file").context("cannot read x");
+        assert_eq!(sentence(&silent), "cannot read x: no such file");
+        let talking = anyhow!("no such file").context("cannot read x: no such file");
+        assert_eq!(
+            sentence(&talking.context("no machine")),
+            "no machine: cannot read x: no such file"
+        );
+    }
 }

@@ -6,10 +6,14 @@
 //! | mount namespace and `chroot` | root, or user namespaces for everybody |
 //! | PRoot | `ptrace` of own children: any user, also in a container with the usual limits |
 //!
-//! PRoot translates the paths in system calls, which makes programs slower. It does not know the
-//! newer system calls that take paths; `enosys` lets those fail as if the kernel were older, and C
-//! libraries then use the old ones. Both come from Debian and run with the dynamic loader and C
+//! PRoot translates the paths in system calls, which makes programs slower. It does not know newer
+//! system calls; `enosys` lets those fail as if the kernel were older, and C libraries then use the
+//! old ones. Both come from Debian and run with the dynamic loader and C
 //! library of their own release.
+//!
+//! PRoot also emulates `brk`, and forgets where a program's heap is when the program has started
+//! another that shared its memory until `execve`, as `posix_spawn` does. `malloc` is therefore told
+//! to take much at its first `brk` and to give nothing back.
 
 use crate::apt::{Apt, Request};
 use crate::cache::Cache;
@@ -23,8 +27,11 @@ use std::process::Command;
 
 /// What PRoot needs; `enosys` is part of util-linux-extra since Debian 13.
 const PROOT: &[&str] = &["proot", "libtalloc2", "libc6", "util-linux-extra"];
-/// System calls with paths that PRoot 5.1 does not know.
-const UNKNOWN: &[&str] = &["statx", "faccessat2", "openat2", "fchmodat2"];
+/// System calls that PRoot 5.1 does not know.
+const UNKNOWN: &[&str] = &["statx", "faccessat2", "openat2", "fchmodat2", "clone3"];
+
+/// Settings of the C library for programs in PRoot, with which `malloc` seldom needs a second `brk`.
+const MALLOC: &str = "glibc.malloc.top_pad=1073741824:glibc.malloc.trim_threshold=4294967296";
 
 /// A way into a tree that works here.
 #[derive(Debug, Clone)]
@@ -55,6 +62,11 @@ impl Entry {
         if spawn_output(&mut probe, "util-linux").is_ok_and(|answer| answer.status.success()) {
             return Ok(Self::Namespace { options });
         }
+        Self::proot(cache, apt, progress)
+    }
+
+    /// PRoot, if it works here.
+    pub(crate) fn proot(cache: &Cache, apt: &Apt, progress: Progress) -> Result<Self> {
         let packages = apt.resolve(&Request {
             arch: apt.native().to_owned(),
             closure: Vec::new(),
@@ -130,6 +142,7 @@ fn run_proot(proot: &Path, tree: &Path, places: &[(&Path, &Path)], cwd: &Path) -
     command.arg(&loader);
     own(&mut command, "proot");
     command.arg("-r").arg(tree).arg("-w").arg(cwd);
+    command.env("GLIBC_TUNABLES", MALLOC);
     for (folder, place) in places {
         command
             .arg("-b")

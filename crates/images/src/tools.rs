@@ -157,3 +157,27 @@ impl Tools {
         Ok(status.code().unwrap_or(1))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Project;
+    use crate::command::spawn_output;
+
+    /// Promise: where namespaces are refused, as in containers, tools that start others work.
+    #[test]
+    fn in_proot_a_program_that_has_started_another_keeps_its_heap() {
+        let cache = Cache::open(&Project::new(None).folder().unwrap()).unwrap();
+        let progress = Progress::auto();
+        let apt = Apt::open(&cache, progress).unwrap();
+        let mut tools = Tools::prepare(&cache, &apt, progress).unwrap();
+        tools.entry = Entry::proot(&cache, &apt, progress).unwrap();
+        let script = "import os\n\
+            os.waitpid(os.posix_spawn('/bin/true', ['true'], {}), 0)\n\
+            kept = [bytes(1000) for _ in range(100_000)]\n\
+            print('alive')";
+        let mut command = tools.command("python3", &[]).unwrap();
+        let answer = spawn_output(command.args(["-c", script]), "python3").unwrap();
+        assert_eq!(String::from_utf8_lossy(&answer.stdout), "alive\n");
+    }
+}

@@ -100,7 +100,8 @@ fn compile_here(project: &Path, cache: &Cache, apt: &Apt, progress: Progress) ->
         progress.tell("the machine's own cargo could not build the VMM; trying Debian's");
     }
     let code = Tools::status(&mut tree_cargo(project, cache, apt, progress)?)?;
-    if code == 0 {
+    // PRoot ends with status 0 when a signal has ended the program.
+    if code == 0 && program(TARGET_GNU).exists() {
         return Ok(program(TARGET_GNU));
     }
     Err(Error::Command {

@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Result, bail};
 use trapless_ledger::LedgerFile;
 
-use crate::failure::Failed;
+use crate::failure::{Failed, sentence};
 use crate::interrupt;
 use crate::observe::ObserveArgs;
 use crate::plan::Plan;
@@ -173,7 +173,10 @@ impl Results {
     fn told(&self) -> String {
         let mut text = format!("{} of {} runs failed:", self.failures.len(), self.total);
         for ((run, error), repeat) in self.failures.iter().zip(&self.repeats) {
-            text.push_str(&format!("\n  {run}: {error:#}\n    alone: {repeat}"));
+            text.push_str(&format!(
+                "\n  {run}: {}\n    alone: {repeat}",
+                sentence(error)
+            ));
         }
         text
     }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::failure::sentence;
 use crate::workload::RunId;
 
 /// Progress display.
@@ -77,8 +78,8 @@ impl Progress {
         };
         let name = format!("{} on {run}", self.workload);
         match (&self.bar, error) {
-            (Some(bar), Some(error)) => bar.println(format!("{name} failed: {error:#}")),
-            (None, Some(error)) => note!("{name} failed: {error:#}\n{text}"),
+            (Some(bar), Some(error)) => bar.println(format!("{name} failed: {}", sentence(error))),
+            (None, Some(error)) => note!("{name} failed: {}\n{text}", sentence(error)),
             (None, None) => note!(
                 "{name} took {:.1} s; {text}",
                 started.elapsed().as_secs_f64()

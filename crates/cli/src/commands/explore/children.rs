@@ -9,6 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitStatus, wait};
 use nix::unistd::{ForkResult, Pid, fork};
 
+use crate::failure::sentence;
 use crate::interrupt;
 
 /// Children under way and what became of them.
@@ -42,7 +43,7 @@ impl Children {
                     std::process::exit(interrupt::STATUS.into());
                 }
                 if let Err(error) = &verdict {
-                    note!("{what}: {error:#}");
+                    note!("{what}: {}", sentence(error));
                 }
                 std::process::exit(i32::from(verdict.is_err()));
             }
