@@ -30,7 +30,7 @@ const PROOT: &[&str] = &["proot", "libtalloc2", "libc6", "util-linux-extra"];
 /// System calls that PRoot 5.1 does not know.
 const UNKNOWN: &[&str] = &["statx", "faccessat2", "openat2", "fchmodat2", "clone3"];
 
-/// Settings of the C library for programs in PRoot, with which `malloc` seldom needs a second `brk`.
+/// Settings of the C library for programs in PRoot: with them `malloc` seldom needs a second `brk`.
 const MALLOC: &str = "glibc.malloc.top_pad=1073741824:glibc.malloc.trim_threshold=4294967296";
 
 /// A way into a tree that works here.
