@@ -53,7 +53,7 @@ struct trapless_source {
 /**
  * struct trapless_cpu - requests of other CPUs to this one
  * @lock:	serializes the use of @csd
- * @csd:	call that works the bitmap off
+ * @csd:	call that drains the bitmap
  * @vhart:	hart id, which is the vhart's number
  * @sync:	sources whose enable bit is to be brought in line
  */

@@ -81,6 +81,7 @@ int kvm_riscv_trapless_init(void);
 void kvm_riscv_trapless_exit(void);
 int kvm_riscv_trapless_enable(void);
 void kvm_riscv_trapless_disable(void);
+void kvm_riscv_trapless_check(void);
 
 /* trapless.c: domains and injection */
 int kvm_riscv_trapless_tables_init(void);

@@ -140,15 +140,25 @@ static int trapless_alloc_tables(struct kvm *kvm)
 			return -ENOMEM;
 		tl->vharts[vcpu->vcpu_id] = XTL_VHART_ENTRY_V |
 				virt_to_phys(vcpu->arch.trapless.file);
+	}
+
+	return 0;
+}
+
+/* Let the vCPUs use a domain that is complete. */
+static void trapless_admit_vcpus(struct kvm *kvm)
+{
+	struct kvm_vcpu *vcpu;
+	unsigned long i;
+
+	kvm_for_each_vcpu(i, vcpu, kvm) {
 		vcpu->arch.trapless.slot = XTL_HIFMAP_V |
-				FIELD_PREP(XTL_HIFMAP_DOM, tl->domain) |
+				FIELD_PREP(XTL_HIFMAP_DOM, kvm->arch.trapless.domain) |
 				FIELD_PREP(XTL_HIFMAP_VHART, vcpu->vcpu_id);
 		/* To Smstateen the guest's CSRs are custom state */
 		if (riscv_has_extension_unlikely(RISCV_ISA_EXT_SMSTATEEN))
 			vcpu->arch.cfg.hstateen0 |= TRAPLESS_STATEEN0_C;
 	}
-
-	return 0;
 }
 
 static void trapless_resample_work(struct work_struct *work)
@@ -185,6 +195,7 @@ int kvm_riscv_trapless_create_domain(struct kvm *kvm)
 		return ret;
 	}
 
+	trapless_admit_vcpus(kvm);
 	INIT_WORK(&tl->resample, trapless_resample_work);
 	rcu_assign_pointer(trapless_vms[id], kvm);
 

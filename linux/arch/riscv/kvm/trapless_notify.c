@@ -271,8 +271,7 @@ void kvm_riscv_trapless_notify_disable(void)
 
 	/* From here notifications go to the queues of other harts */
 	csr_write(CSR_HNQBASE, 0);
-	WARN_ONCE(csr_read(CSR_HTLCFG) & XTL_HTLCFG_ERR,
-		  "Two harts had the same vCPU in their slots\n");
+	kvm_riscv_trapless_check();
 	csr_write(CSR_HTLCFG, 0);
 
 	/* What was in this queue is found in the files */

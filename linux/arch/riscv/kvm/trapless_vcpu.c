@@ -114,11 +114,7 @@ void kvm_riscv_vcpu_trapless_load(struct kvm_vcpu *vcpu)
 	/* An invalid slot means that the controller does not find the file */
 	KVM_BUG(!(csr_read(CSR_HIFMAP) & XTL_HIFMAP_V), vcpu->kvm,
 		"vCPU %d cannot be attached\n", vcpu->vcpu_id);
-	/* Set by a lookup for a post from this hart, and kept until somebody looks */
-	if (unlikely(csr_read(CSR_HTLCFG) & XTL_HTLCFG_ERR)) {
-		csr_clear(CSR_HTLCFG, XTL_HTLCFG_ERR);
-		WARN_ONCE(1, "Two harts had the same vCPU in their slots\n");
-	}
+	kvm_riscv_trapless_check();
 }
 
 /* In which state is the vCPU left? */
@@ -233,7 +229,7 @@ void kvm_riscv_vcpu_trapless_yield(struct kvm_vcpu *vcpu)
 
 /*
  * The controller has told the host of a vCPU, which may be in another state by
- * now. Hard interrupt context.
+ * now. Interrupt context, or a work item that looks at all vCPUs.
  */
 void kvm_riscv_vcpu_trapless_notified(struct kvm_vcpu *vcpu)
 {
