@@ -127,14 +127,17 @@ fn a_program_that_only_traps_is_stopped_with_a_sentence() {
 #[test]
 fn the_command_ends_quietly_when_its_reader_has_gone() {
     let file = printer();
-    let mut command = trapless(&["exec", file.to_str().expect("UTF-8")]);
-    let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
-    let mut line = [0; 2];
-    let mut stdout = child.stdout.take().expect("it is piped");
-    stdout.read_exact(&mut line).expect("it prints");
-    drop(stdout);
-    assert_eq!(end(&mut child).code(), Some(141));
-    assert_eq!(said(&mut child), "");
+    for words in [&["exec"][..], &["boot", "--firmware", "none", "--kernel"]] {
+        let mut command = trapless(words);
+        let child = command.arg(&file).stdout(Stdio::piped()).spawn();
+        let mut child = child.expect("it starts");
+        let mut line = [0; 2];
+        let mut stdout = child.stdout.take().expect("it is piped");
+        stdout.read_exact(&mut line).expect("it prints");
+        drop(stdout);
+        assert_eq!(end(&mut child).code(), Some(141), "{words:?}");
+        assert_eq!(said(&mut child), "");
+    }
     for words in [&["machines", "sstc"][..], &["workloads"], &["man"]] {
         let (theirs, ours) = UnixStream::pair().expect("there is room");
         drop(ours);

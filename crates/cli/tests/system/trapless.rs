@@ -132,8 +132,8 @@ fn exits(section: &Section) -> BTreeMap<&str, u64> {
 }
 
 /// Promise: a host that does not know Xtrapless does on preset `trapless` what it does on `sstc`,
-/// exit by exit, and the controller stays out of it. Only the device tree is another one, so the
-/// host's own ticks fall elsewhere.
+/// reason by reason, and the controller stays out of it. Only the device tree is another one, so
+/// the host's own ticks fall elsewhere, and with them some halts and page faults.
 #[test]
 fn a_stock_host_is_as_on_sstc() {
     let here = varied(Variant::StockHost, "timer");
