@@ -1,12 +1,9 @@
 //! The cost model as data: what each kind of work costs, and where the figure comes from.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use trapless_hart::CostModel;
-
-use crate::error::Error;
 
 /// Most cycles a single figure may have; beyond that a typing error is more likely than intent.
 const MAX_CYCLES: u32 = 100_000;
@@ -60,24 +57,10 @@ impl CostTable {
         }
     }
 
-    /// The default with the figures of the TOML file at `path` in place of its own.
+    /// The default with the figures of a TOML file, whose text this is, in place of its own.
     ///
     /// # Errors
-    /// A sentence, if the file cannot be read or says something the model does not know.
-    pub fn from_file(path: &Path) -> Result<Self, Error> {
-        let text = std::fs::read_to_string(path).map_err(|e| Error::read(path, &e))?;
-        Self::from_text(&text).map_err(|reason| {
-            Error::Invalid(format!(
-                "cannot use the cost model {}: {reason}",
-                path.display()
-            ))
-        })
-    }
-
-    /// As [`from_file`](Self::from_file), from the text of a file.
-    ///
-    /// # Errors
-    /// The reason, without the file's name.
+    /// What the file says that the model does not know.
     pub fn from_text(text: &str) -> Result<Self, String> {
         let file: File = toml::from_str(text).map_err(|e| e.message().to_string())?;
         let mut table = Self::inorder();
