@@ -115,6 +115,56 @@ fn a_browser_shows_the_numbers_without_complaint() {
     }
 }
 
+/// Promise: intervals of several runs stay inside the boxes, on a wide page and on a narrow one.
+#[test]
+fn figures_of_several_runs_do_not_stick_out() {
+    let Some(program) = chromium() else {
+        eprintln!("SKIPPED: no Chromium on this machine (Debian package `chromium`)");
+        return;
+    };
+    let mut ledgers = Vec::new();
+    for machine in ["sbi", "sstc", "aia", "trapless"] {
+        for seed in 0..5 {
+            let mut ledger = synthetic::ledger(machine, 1000);
+            let configuration = &mut ledger.run.configuration;
+            configuration.insert("seed".into(), seed.to_string());
+            for exit in ledger
+                .phases
+                .iter_mut()
+                .flat_map(|p| p.totals.exits.values_mut())
+            {
+                exit.exits += 1111 * seed;
+                exit.firmware_traps += 1234 * seed;
+            }
+            ledgers.push(ledger);
+        }
+    }
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("several");
+    std::fs::create_dir_all(&dir).unwrap();
+    let file = dir.join("page.html");
+    // Names in the title what reaches beyond the box that it is in.
+    let script = "<script>document.title = [...document.querySelectorAll('.card *, .bar *')]\
+        .filter(e => e.getBoundingClientRect().right > \
+            e.closest('.card, section').getBoundingClientRect().right)\
+        .map(e => e.textContent).join('; ') || 'all fits'</script></body>";
+    let text = page(&ledgers);
+    assert!(text.contains("(2\u{202f}"), "there are intervals");
+    let text = text.replace("Content-Security-Policy", "");
+    let text = text.replace("</body>", script);
+    std::fs::write(&file, text).unwrap();
+    let url = format!("file://{}", file.display());
+    for width in ["1280", "500"] {
+        let size = format!("--window-size={width},2000");
+        let dump = browse(program, &dir, &["--dump-dom", &size], &url);
+        let dom = String::from_utf8_lossy(&dump.stdout);
+        let title = dom
+            .split("<title>")
+            .nth(1)
+            .and_then(|t| t.split('<').next());
+        assert_eq!(title, Some("all fits"), "{width} wide");
+    }
+}
+
 #[test]
 #[ignore = "writes pages to look at: one machine, and three"]
 fn write_pages_to_look_at() {

@@ -63,7 +63,7 @@ pub fn exit_bars(comparison: &Comparison, rows: &[ExitRow]) -> Markup {
         .map(Rates::most)
         .fold(f64::MIN_POSITIVE, f64::max);
     html! {
-        figure class="bars" {
+        figure class={ "bars" @if comparison.repeated() { " repeated" } } {
             @for (row, rates) in rows.iter().zip(&rates) {
                 div class="name" { (row.label) }
                 div {

@@ -75,7 +75,7 @@ fn body(comparison: &Comparison, title: &str, ledgers: usize) -> Markup {
         (line)
         main {
             (line)
-            div class="cards" {
+            div class={ "cards" @if comparison.repeated() { " repeated" } } {
                 @for finding in comparison.findings() { (card(comparison, &finding)) }
             }
             (line)
@@ -150,9 +150,10 @@ fn card(comparison: &Comparison, finding: &Finding) -> Markup {
             dl {
                 @for (i, c) in comparison.columns.iter().enumerate() {
                     dt { span class={ "key " (charts::colour(i)) } {} (c.name) }
+                    @let (median, interval) = parts(&exits[i]);
                     dd {
-                        b class=[zero(&finding.exits[i]).then_some("zero")] { (exits[i]) }
-                        " " small { "exits" }
+                        b class=[zero(&finding.exits[i]).then_some("zero")] { (median) }
+                        " " small { span class="whole" { (interval) } " exits" }
                         @if finding.firmware[i].is_some() && !zero(&finding.firmware[i]) {
                             " " small class="whole" { "+ " (firmware[i]) " firmware" }
                         }
@@ -162,6 +163,11 @@ fn card(comparison: &Comparison, finding: &Finding) -> Markup {
             small { (finding.unit_text(Space::NoBreak)) }
         }
     }
+}
+
+/// The median of a cell, and its interval and mark.
+fn parts(cell: &str) -> (&str, &str) {
+    cell.split_once(' ').unwrap_or((cell, ""))
 }
 
 fn exits(comparison: &Comparison, sentences: &[String]) -> Markup {
