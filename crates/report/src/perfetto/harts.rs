@@ -9,8 +9,8 @@ use trapless_ledger::event::{self, Guest, StepKind, Trap, VirtualStep};
 use trapless_ledger::reason::{cause_index, cause_name, short_cause};
 use trapless_ledger::step;
 
+use super::rank::{FIRST_HART, rank};
 use super::writer::{Event, Kind, Track, Writer};
-use super::{FIRST_HART, rank};
 
 /// Interrupts with a flow from raised to taken: bit positions in `mip`.
 const IRQS: usize = 32;

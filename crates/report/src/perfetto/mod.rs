@@ -8,10 +8,12 @@
 //! |---|---|
 //! | `harts` | tracks of harts |
 //! | `vcpus` | tracks of VMs: vCPUs, counters of exits |
+//! | `rank` | where tracks stand |
 //! | `writer`, `field` | tracks and events as packets |
 
 mod field;
 mod harts;
+mod rank;
 mod vcpus;
 mod writer;
 
@@ -21,20 +23,9 @@ use trapless_ledger::event::{Event, Sink};
 use trapless_ledger::{Config, Ledger};
 
 use harts::Harts;
+use rank::PHASES;
 use vcpus::Vms;
 use writer::{Kind, Track, Writer};
-
-/// Rank of the track of phases below the machine's.
-const PHASES: u32 = 0;
-/// The same of hart 0.
-const FIRST_HART: u32 = 1;
-/// The same of the VM with VMID 0.
-const FIRST_VM: u32 = 1 << 24;
-
-/// Rank of the track with `number` among those that begin at `first`. At most 2^24 are told apart.
-fn rank(first: u32, number: u64) -> u32 {
-    first + number.min((1 << 24) - 2) as u32
-}
 
 /// Writes a trace to `out`; give it a [`io::BufWriter`] over a file (`.perfetto-trace`).
 ///

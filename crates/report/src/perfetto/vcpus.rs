@@ -5,8 +5,8 @@ use std::io::Write;
 
 use trapless_ledger::{Config, Ledger, Left, Reason, State, VcpuNow, event};
 
+use super::rank::{FIRST_VM, rank};
 use super::writer::{Event, Kind, Track, Writer};
-use super::{FIRST_VM, rank};
 
 /// Rank of the first vCPU whose number is not known, among the tracks of its VM.
 const NUMBERLESS: u32 = 1 << 24;

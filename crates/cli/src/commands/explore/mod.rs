@@ -11,6 +11,7 @@
 mod children;
 pub mod disturbance;
 mod progress;
+mod stretch;
 mod symbols;
 mod walk;
 mod walker;
@@ -19,7 +20,6 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use trapless_machine::{Limits, Outcome};
 
 use trapless_images::Project;
 
@@ -27,18 +27,15 @@ use crate::args::ExploreArgs;
 use crate::failure::Failed;
 use crate::machine::EngineName;
 use crate::observe::Observation;
-use crate::plan::{Plan, Ready};
+use crate::plan::Plan;
 use crate::workload::RunId;
 use crate::{interrupt, output};
 
 use children::Children;
 use disturbance::disturb;
 use progress::Progress;
-use symbols::Symbols;
+use stretch::{finish, reach_workload, skip};
 use walk::Walk;
-
-/// Virtual time between two looks at the console and Ctrl-C, in cycles.
-const SLICE: u64 = 1_000_000;
 
 /// `trapless explore`.
 pub fn main(args: &ExploreArgs, project: &Project) -> Result<ExitCode> {
@@ -112,64 +109,4 @@ fn verdict(children: &Children) -> Result<ExitCode> {
         return Err(Failed(none.into()).into());
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Virtual time in cycles at which a workload has failed.
-fn limit(plan: &Plan<'_>) -> u64 {
-    plan.args.time_limit.saturating_mul(1_000_000_000)
-}
-
-/// Runs until the workload's measured part begins; the host has listed its symbols by then.
-fn reach_workload(plan: &Plan<'_>, ready: &mut Ready) -> Result<Symbols> {
-    loop {
-        let limits = Limits {
-            until: ready.machine.now() + SLICE,
-            ..Limits::default()
-        };
-        let outcome = ready.machine.run(&limits);
-        let recorder = ready.recorder.lock();
-        if outcome != Outcome::Limit || ready.machine.now() > limit(plan) {
-            plan.judge(outcome, &ready.config, &recorder.transcript)?;
-            bail!("the workload ended before its measured part began");
-        }
-        if interrupt::requested() {
-            return Err(interrupt::Interrupted.into());
-        }
-        if recorder.measuring() {
-            let lines = recorder.transcript.dumps.get("host.symbols");
-            return Ok(Symbols::parse(lines.map_or(&[], Vec::as_slice)));
-        }
-    }
-}
-
-/// Lets `cycles` of virtual time pass.
-fn skip(cycles: u64, plan: &Plan<'_>, ready: &mut Ready) -> Result<()> {
-    let limits = Limits {
-        until: ready.machine.now() + cycles,
-        ..Limits::default()
-    };
-    match ready.machine.run(&limits) {
-        Outcome::Limit => Ok(()),
-        outcome => plan.judge(outcome, &ready.config, &ready.recorder.lock().transcript),
-    }
-}
-
-/// Runs the measured part of the workload to its end and judges it. What the host does afterwards
-/// takes longer than a short workload.
-fn finish(plan: &Plan<'_>, ready: &mut Ready) -> Result<()> {
-    loop {
-        let limits = Limits {
-            until: ready.machine.now() + SLICE,
-            ..Limits::default()
-        };
-        let outcome = ready.machine.run(&limits);
-        let recorder = ready.recorder.lock();
-        match recorder.measured_status() {
-            Some(0) => return Ok(()),
-            None if outcome == Outcome::Limit
-                && ready.machine.now() <= limit(plan)
-                && !interrupt::requested() => {}
-            _ => return plan.judge(outcome, &ready.config, &recorder.transcript),
-        }
-    }
 }

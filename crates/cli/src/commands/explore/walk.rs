@@ -13,9 +13,9 @@ use crate::plan::{Plan, Ready};
 
 use super::children::{Children, ask};
 use super::disturbance::Disturbance;
+use super::stretch::{SLICE, finish, limit};
 use super::symbols::Symbols;
 use super::walker::Walker;
-use super::{SLICE, finish, limit};
 
 /// What is done at a boundary that is taken: the machine, the hart that stands there, and where it
 /// is.
