@@ -186,11 +186,6 @@ impl<'a> Column<'a> {
         Sample::new(self.runs.iter().map(figure))
     }
 
-    /// A count of each run.
-    pub fn count(&self, count: impl Fn(&Section) -> u64) -> Option<Sample> {
-        self.sample(|run| count(run.section) as f64)
-    }
-
     /// The clock.
     pub fn clock(&self) -> &Clock {
         &self.first().file.run.clock

@@ -7,42 +7,42 @@
 //!
 //! | module | subject |
 //! |---|---|
-//! | [`compare`], `titles` | ledgers as columns, one for all runs that differ in the seed only |
-//! | [`statistics`], [`latency`] | what may be said of several runs, and of few values |
-//! | [`exits`], [`figures`] | what a report says: rows of figures |
-//! | [`findings`] | the same in sentences |
-//! | [`classes`] | the same for interrupts by class |
-//! | [`text`] | the report for a terminal |
-//! | [`html`] | the report as a page |
-//! | [`mod@summary`] | the report as JSON |
-//! | [`log`] | traps as lines of text |
-//! | [`perfetto`] | traces for the Perfetto viewer |
+//! | `compare`, `titles` | ledgers as columns, one for all runs that differ in the seed only |
+//! | `statistics`, `latency` | what may be said of several runs, and of few values |
+//! | `exits`, `figures` | what a report says: rows of figures |
+//! | `findings` | the same in sentences |
+//! | `classes` | the same for interrupts by class |
+//! | `text` | the report for a terminal |
+//! | `html` | the report as a page |
+//! | `summary` | the report as JSON |
+//! | `log` | traps as lines of text |
+//! | `perfetto` | traces for the Perfetto viewer |
 //! | [`sequence`], `actors`, `episodes`, `diagram` | sequence diagram of one interrupt |
 //! | [`moves`] | what moving a vCPU costs |
 //! | [`phases`] | tables of runs that make one class of interrupts after the other |
 //! | [`number`] | numbers for people |
 
 mod actors;
-pub mod classes;
-pub mod compare;
+mod classes;
+mod compare;
 mod diagram;
 mod episodes;
-pub mod exits;
-pub mod figures;
-pub mod findings;
-pub mod html;
-pub mod latency;
-pub mod log;
+mod exits;
+mod figures;
+mod findings;
+mod html;
+mod latency;
+mod log;
 pub mod moves;
 pub mod number;
-pub mod perfetto;
+mod perfetto;
 pub mod phases;
 mod protobuf;
 pub mod sequence;
-pub mod statistics;
-pub mod summary;
+mod statistics;
+mod summary;
 mod table;
-pub mod text;
+mod text;
 mod titles;
 
 pub use html::page;

@@ -39,7 +39,7 @@ pub fn main(args: &CompareArgs, project: &Project) -> Result<ExitCode> {
         return results.verdict();
     }
     files::write(&json, output::ledgers(&results.ledgers)?)?;
-    files::write(&html, trapless_report::html::page(&results.ledgers))?;
+    files::write(&html, trapless_report::page(&results.ledgers))?;
     output::show(&results.ledgers, args.json)?;
     note!("\nLedgers: {}\nReport:  {}", json.display(), html.display());
     results.verdict()

@@ -27,7 +27,7 @@ pub fn main(args: &ReportArgs) -> Result<ExitCode> {
         }
     }
     if let Some(path) = &args.html {
-        files::write(path, trapless_report::html::page(&ledgers))?;
+        files::write(path, trapless_report::page(&ledgers))?;
         note!("Report: {}", path.display());
     }
     if args.json {
