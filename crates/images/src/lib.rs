@@ -6,28 +6,28 @@
 //!   tree -> Tools, run by way of entry -> the VMM, kernel modules
 //! ```
 
-pub mod apt;
-pub mod cache;
+mod apt;
+mod cache;
 mod command;
-pub mod cpio;
+mod cpio;
 mod dpkg;
 mod elf;
 mod entry;
-pub mod error;
-pub mod files;
-pub mod images;
+mod error;
+mod files;
+mod images;
 mod initramfs;
 mod inputs;
 mod kmod;
-pub mod mirror;
-pub mod modules;
+mod mirror;
+mod modules;
 mod prepared;
-pub mod progress;
-pub mod project;
-pub mod recipe;
-pub mod selftests;
-pub mod store;
-pub mod tools;
+mod progress;
+mod project;
+mod recipe;
+mod selftests;
+mod store;
+mod tools;
 pub mod tree;
 pub mod vmm;
 
