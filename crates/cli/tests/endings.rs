@@ -160,8 +160,12 @@ fn a_full_disk_behind_standard_output_is_told() {
         (Some(0), &b"x\n"[..])
     );
     let full = || File::create("/dev/full").expect("Linux has it");
+    let ledger = scratch("greeter.json");
+    let ledger = ledger.to_str().expect("UTF-8");
+    succeed(&mut trapless(&["exec", file, "--ledger", ledger]));
     for words in [
         &["exec", file][..],
+        &["report", ledger],
         &["machines"],
         &["machines", "sstc", "--json"],
     ] {
