@@ -35,6 +35,8 @@ struct trapless_cpu {
 };
 
 static DEFINE_PER_CPU(struct trapless_cpu, trapless_cpus);
+/* CPUs on which virtualization is enabled */
+static atomic_t trapless_nr_queues;
 
 static struct workqueue_struct *trapless_wq;
 
@@ -228,7 +230,7 @@ int kvm_riscv_trapless_notify_start(void)
 }
 
 /*
- * Close the queue of a CPU that may lose it: true, or there were notifications,
+ * Close the queue and handle what is in it: true, or there were notifications,
  * so that the CPU has something to do.
  */
 bool kvm_riscv_trapless_notify_close(void)
@@ -258,7 +260,8 @@ void kvm_riscv_trapless_notify_enable(void)
 	this_cpu_write(trapless_cpus.enabled, true);
 
 	/* If this is the first queue nobody was told of what came before */
-	queue_work(trapless_wq, &trapless_scan_work);
+	if (atomic_inc_return(&trapless_nr_queues) == 1)
+		queue_work(trapless_wq, &trapless_scan_work);
 }
 
 void kvm_riscv_trapless_notify_disable(void)
@@ -269,13 +272,11 @@ void kvm_riscv_trapless_notify_disable(void)
 	for (i = 0; i < ARRAY_SIZE(trapless_irqs); i++)
 		disable_percpu_irq(trapless_irqs[i].irq);
 
-	/* From here notifications go to the queues of other harts */
-	csr_write(CSR_HNQBASE, 0);
 	kvm_riscv_trapless_check();
-	csr_write(CSR_HTLCFG, 0);
-
-	/* What was in this queue is found in the files */
-	queue_work(trapless_wq, &trapless_scan_work);
+	/* Before the queue is closed: another CPU may open one right afterwards */
+	atomic_dec(&trapless_nr_queues);
+	/* From here notifications go to the queues of other harts */
+	kvm_riscv_trapless_notify_close();
 }
 
 static void trapless_free_queues(void)
