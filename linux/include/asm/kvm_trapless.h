@@ -81,7 +81,6 @@ int kvm_riscv_trapless_init(void);
 void kvm_riscv_trapless_exit(void);
 int kvm_riscv_trapless_enable(void);
 void kvm_riscv_trapless_disable(void);
-void kvm_riscv_trapless_check(void);
 
 /* trapless.c: domains and injection */
 int kvm_riscv_trapless_tables_init(void);
@@ -92,6 +91,7 @@ int kvm_riscv_trapless_create_domain(struct kvm *kvm);
 void kvm_riscv_trapless_destroy_vm(struct kvm *kvm);
 struct kvm *kvm_riscv_trapless_find_vm(u32 domain);
 void kvm_riscv_trapless_sync(void);
+void kvm_riscv_trapless_check(void);
 int kvm_riscv_trapless_inject(struct kvm *kvm, u32 source, bool level);
 int kvm_riscv_trapless_inject_irqfd(struct kvm *kvm, u32 source);
 int kvm_riscv_trapless_route(struct kvm *kvm, u32 source, u64 entry);

@@ -94,6 +94,22 @@ void kvm_riscv_trapless_sync(void)
 	trapless_op(XTL_OP_SYNC, 0, 0);
 }
 
+/* Errors of accesses from this hart, which the controller keeps until somebody looks */
+void kvm_riscv_trapless_check(void)
+{
+	unsigned long errors = csr_read(CSR_HTLCFG) &
+			       (XTL_HTLCFG_ERR | XTL_HTLCFG_FLT);
+
+	if (likely(!errors))
+		return;
+
+	csr_clear(CSR_HTLCFG, errors);
+	WARN_ONCE(errors & XTL_HTLCFG_ERR,
+		  "Two harts had the same vCPU in their slots\n");
+	WARN_ONCE(errors & XTL_HTLCFG_FLT,
+		  "The controller could not access its tables or files\n");
+}
+
 static void trapless_free_tables(struct kvm *kvm)
 {
 	struct kvm_trapless *tl = &kvm->arch.trapless;

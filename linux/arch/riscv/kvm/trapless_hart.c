@@ -76,22 +76,6 @@ void kvm_riscv_trapless_disable(void)
 	 */
 }
 
-/* Errors of accesses from this hart, which the controller keeps until somebody looks */
-void kvm_riscv_trapless_check(void)
-{
-	unsigned long errors = csr_read(CSR_HTLCFG) &
-			       (XTL_HTLCFG_ERR | XTL_HTLCFG_FLT);
-
-	if (likely(!errors))
-		return;
-
-	csr_clear(CSR_HTLCFG, errors);
-	WARN_ONCE(errors & XTL_HTLCFG_ERR,
-		  "Two harts had the same vCPU in their slots\n");
-	WARN_ONCE(errors & XTL_HTLCFG_FLT,
-		  "The controller could not access its tables or files\n");
-}
-
 static void trapless_clear_tables(void *unused)
 {
 	csr_write(CSR_HVTABLEBASE, 0);
