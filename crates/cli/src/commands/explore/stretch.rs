@@ -16,14 +16,18 @@ pub fn limit(plan: &Plan<'_>) -> u64 {
     plan.args.time_limit.saturating_mul(1_000_000_000)
 }
 
+/// Lets the machine run for `cycles` of virtual time.
+fn pass(cycles: u64, ready: &mut Ready) -> Outcome {
+    ready.machine.run(&Limits {
+        until: ready.machine.now() + cycles,
+        ..Limits::default()
+    })
+}
+
 /// Runs until the workload's measured part begins; the host has listed its symbols by then.
 pub fn reach_workload(plan: &Plan<'_>, ready: &mut Ready) -> Result<Symbols> {
     loop {
-        let limits = Limits {
-            until: ready.machine.now() + SLICE,
-            ..Limits::default()
-        };
-        let outcome = ready.machine.run(&limits);
+        let outcome = pass(SLICE, ready);
         let recorder = ready.recorder.lock();
         if outcome != Outcome::Limit || ready.machine.now() > limit(plan) {
             plan.judge(outcome, &ready.config, &recorder.transcript)?;
@@ -41,11 +45,7 @@ pub fn reach_workload(plan: &Plan<'_>, ready: &mut Ready) -> Result<Symbols> {
 
 /// Lets `cycles` of virtual time pass.
 pub fn skip(cycles: u64, plan: &Plan<'_>, ready: &mut Ready) -> Result<()> {
-    let limits = Limits {
-        until: ready.machine.now() + cycles,
-        ..Limits::default()
-    };
-    match ready.machine.run(&limits) {
+    match pass(cycles, ready) {
         Outcome::Limit => Ok(()),
         outcome => plan.judge(outcome, &ready.config, &ready.recorder.lock().transcript),
     }
@@ -55,11 +55,7 @@ pub fn skip(cycles: u64, plan: &Plan<'_>, ready: &mut Ready) -> Result<()> {
 /// takes longer than a short workload.
 pub fn finish(plan: &Plan<'_>, ready: &mut Ready) -> Result<()> {
     loop {
-        let limits = Limits {
-            until: ready.machine.now() + SLICE,
-            ..Limits::default()
-        };
-        let outcome = ready.machine.run(&limits);
+        let outcome = pass(SLICE, ready);
         let recorder = ready.recorder.lock();
         match recorder.measured_status() {
             Some(0) => return Ok(()),
