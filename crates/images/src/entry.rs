@@ -8,8 +8,8 @@
 //!
 //! PRoot translates the paths in system calls, which makes programs slower. It does not know newer
 //! system calls; `enosys` lets those fail as if the kernel were older, and C libraries then use the
-//! old ones. Both come from Debian and run with the dynamic loader and C
-//! library of their own release.
+//! old ones. Both come from Debian and run with the dynamic loader and C library of their own
+//! release.
 //!
 //! PRoot also emulates `brk`, and forgets where a program's heap is when the program has started
 //! another that shared its memory until `execve`, as `posix_spawn` does. `malloc` is therefore told
