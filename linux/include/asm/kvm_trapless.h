@@ -49,30 +49,12 @@ struct kvm_trapless {
 	struct work_struct resample;
 };
 
-struct kvm_vcpu_trapless {
-	/* What is pending for the vCPU; NULL without an interrupt domain */
-	void		*file;
-
-	/* Value of hifmap that attaches the vCPU to a hart */
-	u64		slot;
-
-	/* The timer interrupts the host while the vCPU is paused */
-	bool		timer_armed;
-
-	/* vCPU of the same VM that deserves this vCPU's time */
-	struct kvm_vcpu	*yield_to;
-};
-
 DECLARE_STATIC_KEY_FALSE(kvm_riscv_trapless_available);
 #define kvm_riscv_trapless_available() \
 	static_branch_unlikely(&kvm_riscv_trapless_available)
 
 #define kvm_riscv_trapless_initialized(k)				\
 	(smp_load_acquire(&(k)->arch.trapless.initialized)) /* create_domain() */
-
-/* Does the vCPU have an interrupt domain? */
-#define kvm_riscv_vcpu_trapless(v) \
-	(kvm_riscv_trapless_available() && (v)->arch.trapless.file)
 
 extern const struct kvm_device_ops kvm_riscv_trapless_device_ops;
 

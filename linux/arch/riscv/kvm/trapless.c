@@ -117,8 +117,8 @@ static void trapless_free_tables(struct kvm *kvm)
 	unsigned long i;
 
 	kvm_for_each_vcpu(i, vcpu, kvm) {
-		kfree(vcpu->arch.trapless.file);
-		vcpu->arch.trapless.file = NULL;
+		kfree(to_trapless(vcpu)->file);
+		to_trapless(vcpu)->file = NULL;
 	}
 	kfree(tl->vharts);
 	kfree(tl->sources);
@@ -133,6 +133,7 @@ static int trapless_alloc_tables(struct kvm *kvm)
 	struct kvm_trapless *tl = &kvm->arch.trapless;
 	struct kvm_vcpu *vcpu;
 	unsigned long i;
+	void *file;
 
 	tl->nr_vharts = 0;
 	kvm_for_each_vcpu(i, vcpu, kvm)
@@ -150,12 +151,12 @@ static int trapless_alloc_tables(struct kvm *kvm)
 
 	kvm_for_each_vcpu(i, vcpu, kvm) {
 		/* Allocations of a power of two are naturally aligned */
-		vcpu->arch.trapless.file = kzalloc(XTL_FILE_SIZE,
-						   GFP_KERNEL_ACCOUNT);
-		if (!vcpu->arch.trapless.file)
+		file = kzalloc(XTL_FILE_SIZE, GFP_KERNEL_ACCOUNT);
+		if (!file)
 			return -ENOMEM;
+		to_trapless(vcpu)->file = file;
 		tl->vharts[vcpu->vcpu_id] = XTL_VHART_ENTRY_V |
-				virt_to_phys(vcpu->arch.trapless.file);
+					    virt_to_phys(file);
 	}
 
 	return 0;
@@ -168,7 +169,7 @@ static void trapless_admit_vcpus(struct kvm *kvm)
 	unsigned long i;
 
 	kvm_for_each_vcpu(i, vcpu, kvm) {
-		vcpu->arch.trapless.slot = XTL_HIFMAP_V |
+		to_trapless(vcpu)->slot = XTL_HIFMAP_V |
 				FIELD_PREP(XTL_HIFMAP_DOM, kvm->arch.trapless.domain) |
 				FIELD_PREP(XTL_HIFMAP_VHART, vcpu->vcpu_id);
 		/* To Smstateen the guest's CSRs are custom state */
@@ -351,17 +352,17 @@ int kvm_riscv_trapless_route(struct kvm *kvm, u32 source, u64 entry)
 		goto evaluate;
 
 	pending = atomic64_fetch_andnot(bit,
-			trapless_pending(from->arch.trapless.file, source)) & bit;
+			trapless_pending(to_trapless(from)->file, source)) & bit;
 	enabled = atomic64_fetch_andnot(bit,
-			trapless_enabled(from->arch.trapless.file, source)) & bit;
+			trapless_enabled(to_trapless(from)->file, source)) & bit;
 	if (!to)
 		return 0;
 
 	if (enabled)
-		atomic64_or(bit, trapless_enabled(to->arch.trapless.file, source));
+		atomic64_or(bit, trapless_enabled(to_trapless(to)->file, source));
 	/* If the old vCPU has claimed it, its completion looks at the line */
 	if (pending)
-		atomic64_or(bit, trapless_pending(to->arch.trapless.file, source));
+		atomic64_or(bit, trapless_pending(to_trapless(to)->file, source));
 evaluate:
 	/* Tell the hart of the vCPU, or whoever would wake it */
 	trapless_op(XTL_OP_EVAL, tl->domain, to->vcpu_id);

@@ -10,6 +10,7 @@
 #include <linux/bitfield.h>
 #include <asm/barrier.h>
 #include <asm/csr.h>
+#include <asm/kvm_vcpu_trapless.h>
 #include <asm/xtrapless.h>
 
 /* Custom state in mstateen0, hstateen0 and sstateen0 */

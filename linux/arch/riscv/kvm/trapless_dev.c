@@ -158,7 +158,7 @@ static u64 trapless_valid_sources(struct kvm *kvm, u32 word)
 static int trapless_vcpu_word(struct kvm_vcpu *vcpu, u32 word, u64 *value,
 			      bool write)
 {
-	void *file = vcpu->arch.trapless.file;
+	void *file = to_trapless(vcpu)->file;
 	atomic64_t *where;
 	u64 valid;
 	s64 old;

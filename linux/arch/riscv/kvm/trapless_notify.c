@@ -160,7 +160,7 @@ static irqreturn_t trapless_timer_interrupt(int irq, void *dev_id)
 	/* High until the guest sets its timer anew: once is enough */
 	csr_clear(CSR_HIE, BIT(IRQ_VS_TIMER));
 	if (vcpu)
-		vcpu->arch.trapless.timer_armed = false;
+		to_trapless(vcpu)->timer_armed = false;
 	trapless_paused();
 
 	return IRQ_HANDLED;

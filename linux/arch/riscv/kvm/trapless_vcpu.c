@@ -20,7 +20,7 @@
 static bool trapless_source_pending(struct kvm_vcpu *vcpu)
 {
 	struct kvm_trapless *tl = &vcpu->kvm->arch.trapless;
-	void *file = vcpu->arch.trapless.file;
+	void *file = to_trapless(vcpu)->file;
 	u64 threshold = atomic64_read(trapless_word(file, XTL_FILE_THRESHOLD));
 	u64 ready, entry;
 	u32 source;
@@ -63,14 +63,14 @@ bool kvm_riscv_vcpu_trapless_has_interrupts(struct kvm_vcpu *vcpu, u64 mask)
 /* vsip.SSIP, wherever the vCPU is */
 bool kvm_riscv_vcpu_trapless_get_soft(struct kvm_vcpu *vcpu)
 {
-	return atomic64_read(trapless_ctl(vcpu->arch.trapless.file)) &
+	return atomic64_read(trapless_ctl(to_trapless(vcpu)->file)) &
 	       XTL_FILE_CTL_SOFT;
 }
 
 /* Set vsip.SSIP of a detached vCPU. */
 void kvm_riscv_vcpu_trapless_set_soft(struct kvm_vcpu *vcpu, bool pending)
 {
-	atomic64_t *ctl = trapless_ctl(vcpu->arch.trapless.file);
+	atomic64_t *ctl = trapless_ctl(to_trapless(vcpu)->file);
 
 	if (pending)
 		atomic64_or(XTL_FILE_CTL_SOFT, ctl);
@@ -110,7 +110,7 @@ void kvm_riscv_vcpu_trapless_load(struct kvm_vcpu *vcpu)
 	if (!kvm_riscv_vcpu_trapless(vcpu))
 		return;
 
-	csr_write(CSR_HIFMAP, vcpu->arch.trapless.slot);
+	csr_write(CSR_HIFMAP, to_trapless(vcpu)->slot);
 	/* An invalid slot means that the controller does not find the file */
 	KVM_BUG(!(csr_read(CSR_HIFMAP) & XTL_HIFMAP_V), vcpu->kvm,
 		"vCPU %d cannot be attached\n", vcpu->vcpu_id);
@@ -190,14 +190,14 @@ void kvm_riscv_vcpu_trapless_enter(struct kvm_vcpu *vcpu)
 void kvm_riscv_vcpu_trapless_arm(struct kvm_vcpu *vcpu, bool arm)
 {
 	if (!kvm_riscv_vcpu_trapless(vcpu) ||
-	    vcpu->arch.trapless.timer_armed == arm)
+	    to_trapless(vcpu)->timer_armed == arm)
 		return;
 
 	if (arm)
 		csr_set(CSR_HIE, BIT(IRQ_VS_TIMER));
 	else
 		csr_clear(CSR_HIE, BIT(IRQ_VS_TIMER));
-	vcpu->arch.trapless.timer_armed = arm;
+	to_trapless(vcpu)->timer_armed = arm;
 }
 
 /*
@@ -211,18 +211,18 @@ void kvm_riscv_vcpu_trapless_boost(struct kvm_vcpu *vcpu)
 
 	WRITE_ONCE(vcpu->ready, true);
 	if (running && running != vcpu && running->kvm == vcpu->kvm)
-		WRITE_ONCE(running->arch.trapless.yield_to, vcpu);
+		WRITE_ONCE(to_trapless(running)->yield_to, vcpu);
 }
 
 /* Give the rest of the vCPU's time to the one that needs it more. */
 void kvm_riscv_vcpu_trapless_yield(struct kvm_vcpu *vcpu)
 {
-	struct kvm_vcpu *target = READ_ONCE(vcpu->arch.trapless.yield_to);
+	struct kvm_vcpu *target = READ_ONCE(to_trapless(vcpu)->yield_to);
 
 	if (likely(!target))
 		return;
 
-	WRITE_ONCE(vcpu->arch.trapless.yield_to, NULL);
+	WRITE_ONCE(to_trapless(vcpu)->yield_to, NULL);
 	if (READ_ONCE(target->preempted) && kvm_vcpu_yield_to(target) > 0)
 		vcpu->stat.trapless_yields++;
 }
@@ -246,7 +246,7 @@ void kvm_riscv_vcpu_trapless_notified(struct kvm_vcpu *vcpu)
 	 * a guest that goes on sending must not interrupt this hart over and
 	 * over while the vCPU waits for its share of it.
 	 */
-	ctl = trapless_ctl(vcpu->arch.trapless.file);
+	ctl = trapless_ctl(to_trapless(vcpu)->file);
 	old = atomic64_read(ctl);
 	do {
 		new = old & ~XTL_FILE_CTL_ON;

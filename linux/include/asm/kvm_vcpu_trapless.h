@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * vCPUs with trap-less virtual interrupts
+ */
+
+#ifndef __KVM_RISCV_VCPU_TRAPLESS_H
+#define __KVM_RISCV_VCPU_TRAPLESS_H
+
+#include <linux/build_bug.h>
+#include <linux/container_of.h>
+#include <linux/kvm_host.h>
+#include <asm/kvm_trapless.h>
+
+/*
+ * What KVM allocates for a vCPU. Code that is built into the kernel,
+ * xfer_to_guest_mode_handle_work(), knows struct kvm_vcpu as it is without
+ * Xtrapless: no field of it may move.
+ */
+struct kvm_vcpu_trapless {
+	/* The first, as kvm_init() wants it */
+	struct kvm_vcpu	vcpu;
+
+	/* What is pending for the vCPU; NULL without an interrupt domain */
+	void		*file;
+
+	/* Value of hifmap that attaches the vCPU to a hart */
+	u64		slot;
+
+	/* The timer interrupts the host while the vCPU is paused */
+	bool		timer_armed;
+
+	/* vCPU of the same VM that deserves this vCPU's time */
+	struct kvm_vcpu	*yield_to;
+};
+
+static_assert(offsetof(struct kvm_vcpu_trapless, vcpu) == 0);
+
+static inline struct kvm_vcpu_trapless *to_trapless(struct kvm_vcpu *vcpu)
+{
+	return container_of(vcpu, struct kvm_vcpu_trapless, vcpu);
+}
+
+/* Does the vCPU have an interrupt domain? */
+static inline bool kvm_riscv_vcpu_trapless(struct kvm_vcpu *vcpu)
+{
+	return kvm_riscv_trapless_available() && to_trapless(vcpu)->file;
+}
+
+#endif /* __KVM_RISCV_VCPU_TRAPLESS_H */
