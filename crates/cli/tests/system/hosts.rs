@@ -68,6 +68,12 @@ pub fn crash() -> &'static Host {
     get(RUN.get_or_init(|| boot("trapless", "crash", " crashkernel=192M", CRASH_TIME_LIMIT)))
 }
 
+/// A host that loses track of a vCPU.
+pub fn faults() -> &'static Host {
+    static RUN: OnceLock<Result<Host, String>> = OnceLock::new();
+    get(RUN.get_or_init(|| boot("trapless", "faults", "", TIME_LIMIT)))
+}
+
 /// A CPU that loses its registers in a suspend.
 pub fn suspend() -> &'static Host {
     static RUN: OnceLock<Result<Host, String>> = OnceLock::new();

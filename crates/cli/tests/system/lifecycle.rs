@@ -1,7 +1,7 @@
 //! What the harts of a KVM host go through while it has virtual machines, tried by modules and
 //! programs of the image `test-host` (`images/tests`).
 
-use crate::hosts::{crash, suspend, unplug};
+use crate::hosts::{crash, faults, suspend, unplug};
 
 /// Promise: an interrupt that a CPU injects on its way off line arrives, and so does one that it
 /// injects after KVM has let go of it.
@@ -26,6 +26,13 @@ fn a_crash_kernel_comes_up() {
 #[test]
 fn a_suspended_cpu_gets_its_registers_back() {
     suspend().assert_result("suspend", "0");
+}
+
+/// Promise: a VM whose vCPU the controller does not find any more ends with an error instead of
+/// running without its interrupts, and two harts with the same vCPU are told of in the log.
+#[test]
+fn kvm_notices_that_it_lost_track_of_a_vcpu() {
+    faults().assert_result("faults", "0");
 }
 
 /// Promise: the module can be removed and loaded again.

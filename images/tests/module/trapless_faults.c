@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * trapless_faults: mistakes that KVM must not make, for the system tests.
+ *
+ *	missing=1	vhart 0 of domain 1 is missing in its table; missing=0 puts
+ *			it back
+ *	twice=N		the CPU that writes attaches the vCPU of CPU N for a moment,
+ *			and looks it up
+ */
+
+#include <linux/bitfield.h>
+#include <linux/io.h>
+#include <linux/module.h>
+#include <linux/smp.h>
+
+#include <asm/csr.h>
+#include <asm/xtrapless.h>
+
+static u64 *trapless_vhart(unsigned int domain, unsigned int vhart)
+{
+	unsigned long base = csr_read(CSR_HVTABLEBASE) & XTL_HVTABLEBASE_PPN;
+	u64 *entry = phys_to_virt(base + domain * XTL_DOMAIN_SIZE);
+
+	return (u64 *)phys_to_virt(entry[XTL_DOMAIN_VHART_TABLE / sizeof(u64)]) +
+	       vhart;
+}
+
+static int missing_set(const char *val, const struct kernel_param *kp)
+{
+	u64 *entry = trapless_vhart(1, 0);
+	bool missing;
+	int ret;
+
+	ret = kstrtobool(val, &missing);
+	if (ret)
+		return ret;
+	if (missing)
+		WRITE_ONCE(*entry, *entry & ~XTL_VHART_ENTRY_V);
+	else
+		WRITE_ONCE(*entry, *entry | XTL_VHART_ENTRY_V);
+	/* The lookups that follow see it */
+	mb();
+
+	return 0;
+}
+
+static const struct kernel_param_ops missing_ops = { .set = missing_set };
+module_param_cb(missing, &missing_ops, NULL, 0200);
+MODULE_PARM_DESC(missing, "Take vhart 0 of domain 1 out of its table");
+
+static void read_slot(void *slot)
+{
+	*(u64 *)slot = csr_read(CSR_HIFMAP);
+}
+
+static int twice_set(const char *val, const struct kernel_param *kp)
+{
+	unsigned int cpu;
+	u64 slot;
+	int ret;
+
+	ret = kstrtouint(val, 0, &cpu);
+	if (ret)
+		return ret;
+
+	preempt_disable();
+	ret = smp_call_function_single(cpu, read_slot, &slot, 1);
+	if (!ret && !(slot & XTL_HIFMAP_V))
+		ret = -EAGAIN;
+	if (!ret) {
+		csr_write(CSR_HIFMAP, slot);
+		csr_write(CSR_HGENVSI, FIELD_PREP(XTL_HGENVSI_OP, XTL_OP_EVAL) |
+			  FIELD_PREP(XTL_HGENVSI_DOM, FIELD_GET(XTL_HIFMAP_DOM, slot)) |
+			  FIELD_PREP(XTL_HGENVSI_ID, FIELD_GET(XTL_HIFMAP_VHART, slot)));
+		csr_write(CSR_HIFMAP, 0);
+	}
+	preempt_enable();
+
+	return ret;
+}
+
+static const struct kernel_param_ops twice_ops = { .set = twice_set };
+module_param_cb(twice, &twice_ops, NULL, 0200);
+MODULE_PARM_DESC(twice, "Attach the vCPU of this CPU here, too");
+
+MODULE_DESCRIPTION("Mistakes of a host, for the system tests of Xtrapless");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * KVM finds out when it has lost track of a vCPU: the VM ends with an error, or
+ * the kernel says what happened.
+ */
+
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/klog.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include "../../../linux/tests/vm.h"
+
+#define READ_ALL	3
+
+static void pin(int cpu)
+{
+	cpu_set_t cpus;
+
+	CPU_ZERO(&cpus);
+	CPU_SET(cpu, &cpus);
+	if (sched_setaffinity(0, sizeof(cpus), &cpus))
+		fatal("pin this thread");
+}
+
+/* Does the module make this mistake? */
+static int make(const char *mistake, const char *value)
+{
+	char name[80];
+	int file, ok;
+
+	snprintf(name, sizeof(name), "/sys/module/trapless_faults/parameters/%s",
+		 mistake);
+	file = open(name, O_WRONLY);
+	if (file < 0)
+		fatal("open a parameter of trapless_faults");
+	ok = write(file, value, 1) == 1;
+	close(file);
+	return ok;
+}
+
+static int kernel_said(const char *what)
+{
+	static char log[1 << 18];
+	int length = klogctl(READ_ALL, log, sizeof(log) - 1);
+
+	if (length < 0)
+		fatal("read the kernel's log");
+	log[length] = 0;
+	return strstr(log, what) != NULL;
+}
+
+static void test_missing(void)
+{
+	struct vm vm;
+	int ret;
+
+	create_domain(&vm, 1);
+	CHECK(make("missing", "1"), "vCPU 0 is missing in its table");
+	ret = ioctl(vm.vcpus[0].fd, KVM_RUN, 0);
+	CHECK(ret < 0 && errno == EIO, "it does not run");
+	CHECK(kernel_said("vCPU 0 cannot be attached"), "the kernel says why");
+	CHECK(make("missing", "0"), "it is back");
+	ret = ioctl(vm.vcpus[0].fd, KVM_RUN, 0);
+	CHECK(ret < 0 && errno == EIO, "the VM stays dead");
+	destroy_vm(&vm);
+
+	create_domain(&vm, 1);
+	start(&vm.vcpus[0]);
+	irq_line(&vm, 1, 1);
+	CHECK(reaches(&vm.vcpus[0].shared->count[1], 1), "the next one runs");
+	stop(&vm.vcpus[0]);
+	destroy_vm(&vm);
+}
+
+static void test_twice(void)
+{
+	struct vm vm;
+
+	pin(0);
+	create_domain(&vm, 2);
+	/* The vCPU waits on its hart, so it stays attached */
+	set32(&vm, KVM_DEV_TRAPLESS_GRP_CONFIG,
+	      KVM_DEV_TRAPLESS_CONFIG_NATIVE_WFI, 1);
+	vm.vcpus[0].cpu = 1;
+	vm.vcpus[1].cpu = 0;
+	start(&vm.vcpus[0]);
+	reaches(&vm.vcpus[0].shared->rounds, 1);
+	usleep(20000);
+	CHECK(make("twice", "1"), "vCPU 0 is attached on two CPUs");
+	CHECK(!kernel_said("the same vCPU"), "nobody has looked yet");
+	start(&vm.vcpus[1]);
+	CHECK(reaches(&vm.vcpus[1].shared->rounds, 1), "another vCPU is attached");
+	CHECK(kernel_said("Two harts had the same vCPU"), "the kernel says so");
+	irq_line(&vm, 1, 1);
+	CHECK(reaches(&vm.vcpus[0].shared->count[1], 1),
+	      "vCPU 0 gets its interrupts");
+	stop(&vm.vcpus[0]);
+	stop(&vm.vcpus[1]);
+	destroy_vm(&vm);
+}
+
+int main(void)
+{
+	int file = open("/tests/trapless_faults.ko", O_RDONLY | O_CLOEXEC);
+
+	kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
+	if (kvm < 0 || file < 0 || syscall(SYS_finit_module, file, "", 0))
+		fatal("open /dev/kvm and load the module");
+	test_missing();
+	test_twice();
+
+	return failures != 0;
+}
