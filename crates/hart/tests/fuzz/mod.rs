@@ -1,17 +1,23 @@
 //! Random programs on two harts that differ in the engine only.
 //!
 //! ```text
-//! seed ── program: code, page tables, registers, prices     (program.rs, instruction.rs, tables.rs)
+//! seed ── program: prices, limits                           (program.rs)
+//!          │        code, instructions                     (code.rs, instruction.rs)
+//!          │        modes, page tables, registers, handler (space.rs, tables.rs, start.rs, handler.rs)
 //!          ├── world with an interpreter                     (world.rs)
 //!          ├── world with a compiler
 //!          └── equal after every slice? else: smaller, text  (check.rs, shrink.rs)
 //! ```
 
 mod check;
+mod code;
+mod handler;
 mod instruction;
 mod program;
 mod rng;
 mod shrink;
+mod space;
+mod start;
 mod tables;
 mod world;
 

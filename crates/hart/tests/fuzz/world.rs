@@ -10,8 +10,9 @@ use trapless_isa::inst::{Inst, Op};
 use trapless_isa::port::{CsrAccess, CsrFault, Lines};
 use trapless_ledger::event::Event;
 
+use super::handler;
 use super::instruction::CUSTOM;
-use super::program::{self, Program};
+use super::program::Program;
 use super::rng::Rng;
 use super::tables::{DATA, DATA_PAGES, DEVICE, PAGE, RAM, SIZE};
 
@@ -157,14 +158,14 @@ impl World {
             log: String::new(),
         };
         let harts = program.harts.iter().enumerate().map(|(id, start)| {
-            let frame = program::frame(id);
-            put(frame + program::FRAME_DEVICE, 8, DEVICE);
-            put(frame + program::FRAME_STEP, 8, program.step);
+            let frame = handler::frame(id);
+            put(frame + handler::FRAME_DEVICE, 8, DEVICE);
+            put(frame + handler::FRAME_STEP, 8, program.step);
             for (i, space) in program.spaces.iter().enumerate() {
-                put(frame + program::FRAME_SPACES + 8 * i as u64, 8, *space);
+                put(frame + handler::FRAME_SPACES + 8 * i as u64, 8, *space);
             }
             for (i, entry) in program.entries.iter().enumerate() {
-                put(frame + program::FRAME_ENTRIES + 8 * i as u64, 8, *entry);
+                put(frame + handler::FRAME_ENTRIES + 8 * i as u64, 8, *entry);
             }
             let mut hart = Hart::new(id, program.config.clone(), ram.clone());
             for i in 0..32 {
