@@ -128,6 +128,14 @@ pub struct Extensions {
     pub sstc: bool,
     /// Smstateen and Ssstateen.
     pub smstateen: bool,
+    /// User-level exception redirection: needs H.
+    #[serde(skip_serializing_if = "is_off")]
+    pub xuer: bool,
+}
+
+/// Extensions of this project leave no trace in the ledgers of machines without them.
+fn is_off(extension: &bool) -> bool {
+    !extension
 }
 
 impl Default for Extensions {
@@ -146,6 +154,7 @@ impl Default for Extensions {
             svadu: true,
             sstc: true,
             smstateen: true,
+            xuer: false,
         }
     }
 }
@@ -182,6 +191,13 @@ pub struct HartConfig {
     pub cost: CostModel,
     /// Address of the first instruction after reset.
     pub reset_pc: u64,
+}
+
+impl HartConfig {
+    /// Bit C of the state-enable registers exists: there are custom CSRs to withhold.
+    pub(crate) fn has_custom_state(&self) -> bool {
+        self.extensions.smstateen && (self.custom_csrs || self.extensions.xuer)
+    }
 }
 
 impl Default for HartConfig {

@@ -219,8 +219,10 @@ impl Hart {
     /// applies.
     #[inline]
     pub(crate) fn fp_enabled(&self) -> bool {
+        // The registers belong to the guest while a user-level handler runs.
         self.csr.mstatus & status::FS != 0
             && (!self.mode.v() || self.csr.vsstatus & status::FS != 0)
+            && !self.handles(self.mode)
     }
 
     /// Marks the floating-point state dirty.

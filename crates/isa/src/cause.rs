@@ -35,6 +35,8 @@ pub mod exception {
         LOAD_GUEST_PAGE = 21, "load guest-page fault";
         VIRTUAL_INSTRUCTION = 22, "virtual instruction";
         STORE_GUEST_PAGE = 23, "store/AMO guest-page fault";
+        LOAD_MMIO_PAGE = 24, "load MMIO page fault";
+        STORE_MMIO_PAGE = 25, "store/AMO MMIO page fault";
     }
 }
 

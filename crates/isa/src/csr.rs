@@ -9,9 +9,16 @@ macro_rules! csrs {
 }
 
 csrs! {
+    USTATUS = 0x000, "ustatus";
     FFLAGS = 0x001, "fflags";
     FRM = 0x002, "frm";
     FCSR = 0x003, "fcsr";
+    UTVEC = 0x005, "utvec";
+    USCRATCH = 0x040, "uscratch";
+    UEPC = 0x041, "uepc";
+    UCAUSE = 0x042, "ucause";
+    UTVAL = 0x043, "utval";
+    UTINST = 0x04A, "utinst";
     SSTATUS = 0x100, "sstatus";
     SIE = 0x104, "sie";
     STVEC = 0x105, "stvec";
@@ -90,6 +97,7 @@ csrs! {
     HVIPRIO2 = 0x647, "hviprio2";
     HTINST = 0x64A, "htinst";
     HGATP = 0x680, "hgatp";
+    HUEDELEG = 0x6D0, "huedeleg";
     TSELECT = 0x7A0, "tselect";
     TDATA1 = 0x7A1, "tdata1";
     TDATA2 = 0x7A2, "tdata2";
@@ -191,6 +199,8 @@ pub mod hstatus {
     pub const SPVP: u64 = 1 << 8;
     /// Hypervisor loads and stores allowed in U-mode.
     pub const HU: u64 = 1 << 9;
+    /// User-level exception redirection is on, and U-mode may access its registers (Xuer).
+    pub const HUR: u64 = 1 << 10;
     /// Guest external interrupt number selected for VSEIP.
     pub const VGEIN: u64 = 0x3F << 12;
     /// Trap virtual memory of VS.
@@ -201,6 +211,20 @@ pub mod hstatus {
     pub const VTSR: u64 = 1 << 22;
     /// VSXL = 64 bits.
     pub const VSXL_64: u64 = 2 << 32;
+}
+
+/// Fields of `ustatus` (Xuer).
+pub mod ustatus {
+    /// User interrupt enable.
+    pub const UIE: u64 = 1 << 0;
+    /// Previous UIE.
+    pub const UPIE: u64 = 1 << 4;
+    /// Previous privilege: S.
+    pub const UPP: u64 = 1 << 8;
+    /// Previous virtualization mode.
+    pub const UPV: u64 = 1 << 9;
+    /// A user-level handler has not returned yet.
+    pub const UH: u64 = 1 << 10;
 }
 
 /// Fields of `hvictl` (Advanced Interrupt Architecture, section "Virtual interrupts for VS level").

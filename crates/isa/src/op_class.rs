@@ -144,4 +144,6 @@ pub enum Ext {
     H,
     /// Supervisor mode: `sret`, `sfence.vma`.
     S,
+    /// User-level exception redirection: `uret`.
+    Xuer,
 }

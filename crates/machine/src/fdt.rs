@@ -48,6 +48,7 @@ pub fn isa_names(e: &Extensions) -> Vec<&'static str> {
         (e.svinval, "svinval"),
         (e.svnapot, "svnapot"),
         (e.svpbmt, "svpbmt"),
+        (e.h && e.xuer, "xuer"),
     ];
     all.into_iter()
         .filter_map(|(present, name)| present.then_some(name))

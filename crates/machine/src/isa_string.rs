@@ -31,12 +31,13 @@ pub fn parse(text: &str) -> Result<Extensions, String> {
         svadu: false,
         sstc: false,
         smstateen: false,
+        xuer: false,
     };
     let mut parts = body.split('_');
     let mut letters = parts.next().unwrap_or_default();
     // Multi-letter names may follow the letters without an underscore.
     let mut names: Vec<&str> = Vec::new();
-    if let Some(at) = letters.find(['s', 'z']).filter(|at| letters.len() > at + 1) {
+    if let Some(at) = letters.find(['s', 'x', 'z']).filter(|at| letters.len() > at + 1) {
         names.push(&letters[at..]);
         letters = &letters[..at];
     }
@@ -69,6 +70,7 @@ pub fn parse(text: &str) -> Result<Extensions, String> {
             "svadu" => e.svadu = true,
             "sstc" => e.sstc = true,
             "smstateen" | "ssstateen" => e.smstateen = true,
+            "xuer" => e.xuer = true,
             known if ALWAYS.contains(&known) => {}
             other => return Err(format!("this machine has no extension {other} (in {text})")),
         }

@@ -79,6 +79,7 @@ impl Decoder {
                 e.svinval && (e.h || !matches!(inst.op, Op::HinvalVvma | Op::HinvalGvma))
             }
             Ext::H => e.h,
+            Ext::Xuer => e.h && e.xuer,
             _ => true,
         }
     }

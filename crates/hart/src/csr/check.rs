@@ -4,6 +4,7 @@ use trapless_isa::csr::{self, envcfg, hstatus, stateen0, status};
 use trapless_isa::port::CsrFault;
 use trapless_isa::{Mode, Priv};
 
+use super::user::is_user;
 use crate::hart::Hart;
 use crate::platform::Platform;
 use CsrFault::{Illegal, Virtual};
@@ -67,6 +68,9 @@ impl Hart {
             }
             _ => {}
         }
+        if is_user(addr) && self.config.extensions.xuer {
+            return self.user_gate();
+        }
         if privilege != Priv::M {
             self.supervisor_gate(addr)?;
             if self.mode == Mode::U && !self.custom_gate(addr, self.csr.sstateen[0]) {
@@ -115,8 +119,11 @@ impl Hart {
 
     /// Bit C of the state-enable registers, if this hart has it.
     pub(crate) fn stateen_custom(&self) -> u64 {
-        let exists = self.config.extensions.smstateen && self.config.custom_csrs;
-        if exists { stateen0::C } else { 0 }
+        if self.config.has_custom_state() {
+            stateen0::C
+        } else {
+            0
+        }
     }
 
     /// Bits of an `sstateen` register that the current mode can read and write: those of the levels

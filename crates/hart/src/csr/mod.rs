@@ -10,6 +10,7 @@
 //! | [`priority`] | default priorities of interrupts |
 //! | [`timers`] | when comparators fire |
 //! | [`aia`] | Smaia and Ssaia |
+//! | [`user`] | user-level traps (Xuer) |
 //! | [`counters`] | cycle, instret, time, performance counters |
 
 pub(crate) mod aia;
@@ -21,6 +22,7 @@ pub(crate) mod priority;
 pub(crate) mod read;
 pub(crate) mod registers;
 pub(crate) mod timers;
+pub(crate) mod user;
 pub(crate) mod write;
 
 use trapless_isa::inst::{Inst, Op};

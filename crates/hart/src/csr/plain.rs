@@ -8,6 +8,7 @@ use trapless_isa::csr::{self, envcfg, stateen0};
 use trapless_jit::{CsrPlace, CsrWrite, PlainCsr};
 
 use super::interrupts::VS_BITS;
+use super::user::hstatus_user;
 use super::write::HSTATUS;
 use crate::config::HartConfig;
 use crate::csr::registers::Bank;
@@ -31,14 +32,22 @@ const VECTOR: CsrWrite = CsrWrite::Bits {
     take: -1,
     refuse: 2,
 };
-const HSTATUS_WRITE: CsrWrite = CsrWrite::Bits {
-    keep: !(HSTATUS as i32),
-    take: HSTATUS as i32,
-    refuse: 0,
-};
-const _: () = assert!(HSTATUS >> 31 == 0, "fits an immediate operand");
+const _: () = assert!(
+    (HSTATUS | hstatus_user(true)) >> 31 == 0,
+    "fits an immediate operand"
+);
 /// The guest's bank.
 const GUEST: usize = offset_of!(Hart, csr.s) + size_of::<Bank>();
+
+/// How `hstatus` is written.
+fn hstatus_write(xuer: bool) -> CsrWrite {
+    let fields = (HSTATUS | hstatus_user(xuer)) as i32;
+    CsrWrite::Bits {
+        keep: !fields,
+        take: fields,
+        refuse: 0,
+    }
+}
 
 /// The table, for harts that are like `config`.
 pub(crate) fn plain_csrs(config: &HartConfig) -> Vec<(u16, PlainCsr)> {
@@ -67,7 +76,11 @@ pub(crate) fn plain_csrs(config: &HartConfig) -> Vec<(u16, PlainCsr)> {
             offset_of!(Hart, csr.scounteren),
             CsrWrite::Word,
         ),
-        host(csr::HSTATUS, offset_of!(Hart, csr.hstatus), HSTATUS_WRITE),
+        host(
+            csr::HSTATUS,
+            offset_of!(Hart, csr.hstatus),
+            hstatus_write(extensions.xuer),
+        ),
         host(csr::HTVAL, offset_of!(Hart, csr.htval), ALL),
         host(csr::HTINST, offset_of!(Hart, csr.htinst), ALL),
         host(
@@ -109,7 +122,7 @@ pub(crate) fn plain_csrs(config: &HartConfig) -> Vec<(u16, PlainCsr)> {
         refuse,
     };
     table.push(host(csr::SENVCFG, offset_of!(Hart, csr.senvcfg), write));
-    if extensions.smstateen && !config.custom_csrs {
+    if extensions.smstateen && !config.has_custom_state() {
         let offset = offset_of!(Hart, csr.sstateen);
         table.push(host(csr::SSTATEEN0, offset, CsrWrite::Ignored));
     }

@@ -115,7 +115,12 @@ impl Hart {
                 .get(usize::from(addr & 31) - 3)
                 .copied()
                 .unwrap_or(0),
-            _ if e.h => return self.hypervisor_read(addr).or_else(|| self.aia_read(addr)),
+            _ if e.h => {
+                let hypervisor = self.hypervisor_read(addr);
+                return hypervisor
+                    .or_else(|| self.user_read(addr))
+                    .or_else(|| self.aia_read(addr));
+            }
             _ => return self.aia_read(addr),
         };
         Some(value)

@@ -3,6 +3,7 @@
 use trapless_isa::csr::{hstatus, status};
 
 use super::aia::registers::Aia;
+use super::user::UserTraps;
 use crate::memory::pmp::Pmp;
 
 /// CSRs that exist once for HS-mode and once for VS-mode; indexed by V instead of being swapped.
@@ -83,6 +84,7 @@ pub(crate) struct Csrs {
     pub hstateen: [u64; 4],
     pub sstateen: [u64; 4],
     pub aia: Aia,
+    pub user: UserTraps,
     pub pmp: Pmp,
     /// What must be added to the free-running count to give `mcycle` and `minstret`.
     pub cycle_offset: u64,

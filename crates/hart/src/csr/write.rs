@@ -6,6 +6,7 @@ use trapless_ledger::event::{Event, TimerSet};
 
 use super::interrupts::{CUSTOM_BITS, H_BITS, S_BITS, VS_BITS};
 use super::read::{SSTATUS, with_sd};
+use super::user::hstatus_user;
 use crate::hart::Hart;
 use crate::memory::tlb::Scope;
 use crate::platform::Platform;
@@ -40,12 +41,12 @@ pub(crate) const HSTATUS: u64 = hstatus::GVA
 /// Fields of `mstatus` that affect address translation.
 const TRANSLATION: u64 = status::SUM | status::MXR | status::MPRV | status::MPP | status::MPV;
 
-fn merge(old: u64, new: u64, mask: u64) -> u64 {
+pub(super) fn merge(old: u64, new: u64, mask: u64) -> u64 {
     old & !mask | new & mask
 }
 
 /// `xtvec`: direct and vectored modes exist; writes of reserved modes are ignored.
-fn tvec(old: u64, new: u64) -> u64 {
+pub(super) fn tvec(old: u64, new: u64) -> u64 {
     if new & 2 != 0 { old } else { new }
 }
 
@@ -180,7 +181,8 @@ impl Hart {
             }
             csr::HSTATUS => {
                 let more = self.hstatus_more();
-                self.csr.hstatus = merge(self.csr.hstatus, value, HSTATUS | more);
+                let user = hstatus_user(self.config.extensions.xuer);
+                self.csr.hstatus = merge(self.csr.hstatus, value, HSTATUS | user | more);
                 if more != 0 {
                     // The vCPU may have another guest external interrupt now.
                     self.attention();
@@ -233,6 +235,7 @@ impl Hart {
             }
             csr::MTINST => self.csr.mtinst = value,
             csr::MTVAL2 => self.csr.mtval2 = value,
+            _ if self.user_write(addr, value) => {}
             _ => self.aia_write(addr, value),
         }
     }

@@ -63,7 +63,8 @@ impl Hart {
             (true, _) => FLOAT_DIRTY,
             (false, _) => 0,
         };
-        let on = machine && (!self.mode.v() || dirty(self.csr.vsstatus));
+        let on =
+            machine && (!self.mode.v() || dirty(self.csr.vsstatus)) && !self.handles(self.mode);
         self.state.float.state = if on { self.state.float.ready } else { 0 };
     }
 

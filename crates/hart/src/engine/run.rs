@@ -179,7 +179,7 @@ impl Hart {
         if self.inputs.update(self.id, self.state.cycles, plat) {
             let lines = self.inputs.lines();
             self.csr.mip |= lines.pulse;
-            if lines.split && !self.mode.v() {
+            if lines.split && !self.mode.v() && !self.handles(self.mode) {
                 self.csr.host_pending |= lines.arrived & VS_BITS;
             }
         }

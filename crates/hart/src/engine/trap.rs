@@ -40,7 +40,7 @@ impl Hart {
         let (mut hideleg, mut guest) = (c.hideleg, pending & mideleg & c.hideleg);
         if self.inputs.lines().split {
             hideleg &= !VS_BITS;
-            if self.mode.v() {
+            if self.mode.v() || self.handles(self.mode) {
                 pending &= !VS_BITS;
             }
             guest = self.state.interrupts.vsip & self.state.interrupts.vsie & c.hideleg;
@@ -77,7 +77,9 @@ impl Hart {
     /// Takes the exception described by [`Hart::syndrome`], raised by the instruction at `epc`.
     pub(crate) fn take_exception(&mut self, epc: u64, plat: &mut dyn Platform) {
         let bit = 1u64 << (self.syndrome.cause & 63);
-        let to = if self.mode == Mode::M || self.csr.medeleg & bit == 0 {
+        let to = if self.redirects(self.syndrome.cause) {
+            Mode::U
+        } else if self.mode == Mode::M || self.csr.medeleg & bit == 0 {
             Mode::M
         } else if self.mode.v() && self.csr.hedeleg & bit != 0 {
             Mode::VS
@@ -151,6 +153,7 @@ impl Hart {
                 c.vsstatus = pushed(c.vsstatus, from);
                 tvec
             }
+            Mode::U => c.user.enter(from, epc, &s),
             _ => {
                 let event = if from.v() {
                     HpmEvent::GuestExit
@@ -239,13 +242,24 @@ impl Hart {
         Ok(target)
     }
 
+    /// `uret` in U-mode, at the end of a user-level handler (Xuer).
+    pub(crate) fn uret(&mut self, inst: &Inst, plat: &mut dyn Platform) -> Result<u64, Fault> {
+        if !self.handles(self.mode) || self.csr.hstatus & hstatus::HUR == 0 {
+            return self.illegal(inst);
+        }
+        let to = self.csr.user.leave();
+        let target = self.csr.user.epc & self.pc_mask();
+        self.leave(to, target, plat);
+        Ok(target)
+    }
+
     fn leave(&mut self, to: Mode, pc: u64, plat: &mut dyn Platform) {
         self.state.cycles += u64::from(self.config.cost.xret);
-        if to.v() && !self.mode.v() {
+        if to.v() && matches!(self.mode, Mode::M | Mode::HS) {
             self.csr.events[HpmEvent::GuestEntry as usize] += 1;
-            if self.has_aia() {
-                self.note_file(plat);
-            }
+        }
+        if to.v() && !self.mode.v() && self.has_aia() {
+            self.note_file(plat);
         }
         plat.record(&Event::Return(Return {
             time: self.state.cycles,
@@ -260,7 +274,7 @@ impl Hart {
 
     /// Changes the mode and everything that depends on it.
     pub(crate) fn set_mode(&mut self, mode: Mode) {
-        if mode.v() && !self.mode.v() {
+        if (mode.v() || self.handles(mode)) && !self.mode.v() {
             // Interrupts that arrived meanwhile are pending for the guest as well.
             self.csr.host_pending = 0;
         }

@@ -37,6 +37,12 @@ const GUEST_PAGE_FAULT: [u64; 3] = [
     exception::STORE_GUEST_PAGE,
     exception::FETCH_GUEST_PAGE,
 ];
+/// Fetches from MMIO pages are guest-page faults.
+const MMIO_PAGE_FAULT: [u64; 3] = [
+    exception::LOAD_MMIO_PAGE,
+    exception::STORE_MMIO_PAGE,
+    exception::FETCH_GUEST_PAGE,
+];
 const ACCESS_FAULT: [u64; 3] = [
     exception::LOAD_ACCESS,
     exception::STORE_ACCESS,
@@ -155,8 +161,8 @@ impl Hart {
     /// Walks the page tables. This costs virtual time except for fetches, since engines differ in
     /// how often they fetch.
     fn walk(&mut self, request: &Request) -> Result<Leaf, Refused> {
-        let svnapot = self.config.extensions.svnapot;
-        let mut walker = Walker::new(&self.csr, &self.ram, svnapot, false);
+        let extensions = &self.config.extensions;
+        let mut walker = Walker::new(&self.csr, &self.ram, extensions, false);
         let result = walker.translate(request);
         let steps = walker.steps;
         if request.access != Access::Exec {
@@ -208,15 +214,30 @@ impl Hart {
         match *refused {
             Refused::Page => self.fault(pick(access, PAGE_FAULT), va, virt),
             Refused::Access => self.fault(pick(access, ACCESS_FAULT), va, virt),
-            Refused::Guest { gpa, tinst } => self.raise(Syndrome {
-                cause: pick(access, GUEST_PAGE_FAULT),
-                tval: va,
-                gva: true,
-                gpa,
-                tinst,
-                insn: 0,
-            }),
+            Refused::Guest { gpa, tinst } => {
+                self.guest_fault(pick(access, GUEST_PAGE_FAULT), va, gpa, tinst)
+            }
+            Refused::Mmio { gpa } => {
+                let redirected = pick(access, MMIO_PAGE_FAULT);
+                let cause = if self.redirects(redirected) {
+                    redirected
+                } else {
+                    pick(access, GUEST_PAGE_FAULT)
+                };
+                self.guest_fault(cause, va, gpa, 0)
+            }
         }
+    }
+
+    fn guest_fault<T>(&mut self, cause: u64, va: u64, gpa: u64, tinst: u64) -> Result<T, Fault> {
+        self.raise(Syndrome {
+            cause,
+            tval: va,
+            gva: true,
+            gpa,
+            tinst,
+            insn: 0,
+        })
     }
 
     /// Physical address that the current mode's `va` reaches, whatever its permissions; for
@@ -229,8 +250,8 @@ impl Hart {
             mode: self.data_mode,
             hlvx: false,
         };
-        let svnapot = self.config.extensions.svnapot;
-        let leaf = Walker::new(&self.csr, &self.ram, svnapot, true).translate(&request);
+        let extensions = &self.config.extensions;
+        let leaf = Walker::new(&self.csr, &self.ram, extensions, true).translate(&request);
         leaf.ok().map(|leaf| leaf.addr)
     }
 }

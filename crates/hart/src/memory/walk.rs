@@ -6,6 +6,7 @@ use trapless_isa::{Mode, Priv};
 
 use super::address::Access;
 use super::ram::Ram;
+use crate::config::Extensions;
 use crate::csr::registers::Csrs;
 
 const PTE_V: u64 = 1 << 0;
@@ -19,6 +20,9 @@ const PTE_PBMT: u64 = 3 << 61;
 const PTE_N: u64 = 1 << 63;
 /// Bits 60:54, reserved for standard extensions.
 const PTE_RESERVED: u64 = 0x7F << 54;
+/// Type of a G-stage leaf (Xuer): 0 memory, 1 MMIO; the others are reserved.
+const PTE_TYPE: u64 = 3 << 57;
+const PTE_TYPE_MMIO: u64 = 1 << 57;
 
 /// `htinst` pseudoinstructions for implicit accesses of VS-stage walks (H extension, "Transformed
 /// Instruction or Pseudoinstruction for mtinst or htinst"), RV64.
@@ -47,6 +51,8 @@ pub(super) enum Refused {
     /// Guest-page fault at this guest physical address; `tinst` is the pseudoinstruction of an
     /// implicit access, else 0.
     Guest { gpa: u64, tinst: u64 },
+    /// As [`Guest`](Self::Guest), by an explicit access that an MMIO leaf permits (Xuer).
+    Mmio { gpa: u64 },
 }
 
 /// Result of one stage for one address.
@@ -68,6 +74,8 @@ enum WalkError {
     AccessFault,
     /// The G-stage refused an implicit access to this guest physical address.
     Implicit { gpa: u64, write: bool },
+    /// An MMIO leaf that permits the access.
+    Mmio,
 }
 
 /// Parameters of the walk of one stage.
@@ -83,6 +91,8 @@ struct Stage {
     pbmt: bool,
     /// Page-table addresses are guest physical.
     nested: bool,
+    /// Leaves have a type (Xuer).
+    typed: bool,
     hlvx: bool,
 }
 
@@ -109,6 +119,8 @@ pub(super) struct Walker<'a> {
     csr: &'a Csrs,
     ram: &'a Ram,
     svnapot: bool,
+    /// G-stage leaves have a type.
+    typed: bool,
     /// A debugger translates: permissions are not checked, and no A/D bit is written.
     probing: bool,
     /// PTEs read and written.
@@ -117,11 +129,12 @@ pub(super) struct Walker<'a> {
 
 impl<'a> Walker<'a> {
     /// For a hart with these CSRs.
-    pub fn new(csr: &'a Csrs, ram: &'a Ram, svnapot: bool, probing: bool) -> Self {
+    pub fn new(csr: &'a Csrs, ram: &'a Ram, extensions: &Extensions, probing: bool) -> Self {
         Self {
             csr,
             ram,
-            svnapot,
+            svnapot: extensions.svnapot,
+            typed: extensions.xuer,
             probing,
             steps: 0,
         }
@@ -151,6 +164,7 @@ impl<'a> Walker<'a> {
             hardware_ad: self.csr.menvcfg & envcfg::ADUE != 0,
             pbmt: self.csr.menvcfg & envcfg::PBMTE != 0,
             nested: false,
+            typed: false,
             hlvx: false,
         };
         let found = self.walk(&stage, request.va, request.access);
@@ -175,11 +189,13 @@ impl<'a> Walker<'a> {
             hardware_ad: self.csr.henvcfg & self.csr.menvcfg & envcfg::ADUE != 0,
             pbmt: self.csr.henvcfg & self.csr.menvcfg & envcfg::PBMTE != 0,
             nested: true,
+            typed: false,
             hlvx: request.hlvx,
         };
         let found = self.walk(&stage, request.va, request.access);
         found.map_err(|error| match error {
-            WalkError::Page => Refused::Page,
+            // Only leaves of the G-stage have a type.
+            WalkError::Page | WalkError::Mmio => Refused::Page,
             WalkError::AccessFault => Refused::Access,
             WalkError::Implicit { gpa, write } => Refused::Guest {
                 gpa,
@@ -198,6 +214,7 @@ impl<'a> Walker<'a> {
                 rwx: std::array::from_fn(|i| first.rwx[i] && second.rwx[i]),
             }),
             Err(WalkError::AccessFault) => Err(Refused::Access),
+            Err(WalkError::Mmio) => Err(Refused::Mmio { gpa: first.addr }),
             Err(_) => Err(Refused::Guest {
                 gpa: first.addr,
                 tinst: 0,
@@ -227,6 +244,7 @@ impl<'a> Walker<'a> {
             hardware_ad: self.csr.menvcfg & envcfg::ADUE != 0,
             pbmt: self.csr.menvcfg & envcfg::PBMTE != 0,
             nested: false,
+            typed: self.typed,
             hlvx,
         };
         self.walk(&stage, gpa, access)
@@ -259,7 +277,12 @@ impl<'a> Walker<'a> {
                 pte_gpa
             };
             let pte = self.read_pte(pte_addr)?;
-            if pte & PTE_V == 0 || pte & (PTE_R | PTE_W) == PTE_W || pte & PTE_RESERVED != 0 {
+            let reserved = if stage.typed {
+                PTE_RESERVED & !PTE_TYPE
+            } else {
+                PTE_RESERVED
+            };
+            if pte & PTE_V == 0 || pte & (PTE_R | PTE_W) == PTE_W || pte & reserved != 0 {
                 return Err(WalkError::Page);
             }
             let pbmt = pte & PTE_PBMT;
@@ -272,7 +295,7 @@ impl<'a> Walker<'a> {
             let ppn = pte >> 10 & ((1 << 44) - 1);
             if pte & (PTE_R | PTE_X) == 0 {
                 // Pointer to the next level: A, D, U, PBMT and N are reserved here.
-                if pte & (PTE_D | PTE_A | PTE_U | PTE_N) != 0 || pbmt != 0 {
+                if pte & (PTE_D | PTE_A | PTE_U | PTE_N | PTE_TYPE) != 0 || pbmt != 0 {
                     return Err(WalkError::Page);
                 }
                 table = ppn << 12;
@@ -313,6 +336,11 @@ impl<'a> Walker<'a> {
         };
         if !self.probing && (!user_ok || !permitted) {
             return Err(WalkError::Page);
+        }
+        match pte & PTE_TYPE {
+            0 => {}
+            PTE_TYPE_MMIO if access != Access::Exec => return Err(WalkError::Mmio),
+            _ => return Err(WalkError::Page),
         }
         let mut span = 4096u64 << (9 * level);
         let mut base = ppn << 12;

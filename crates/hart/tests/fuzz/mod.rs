@@ -19,6 +19,7 @@ mod shrink;
 mod space;
 mod start;
 mod tables;
+mod user;
 mod world;
 
 pub use check::check;

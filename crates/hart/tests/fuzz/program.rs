@@ -12,6 +12,7 @@ use super::rng::Rng;
 use super::space::space;
 use super::start::{csrs, start};
 use super::tables::{CODE, HANDLER, Tables};
+use super::user;
 
 /// One instruction of the program.
 #[derive(Clone, Copy)]
@@ -113,7 +114,7 @@ impl Program {
             time
         });
         let slices = slices.collect();
-        Self {
+        let mut program = Self {
             seed,
             mode: space.mode,
             config,
@@ -133,7 +134,9 @@ impl Program {
             },
             stops: rng.chance(8).then(|| 1 + rng.below(50)),
             slices,
-        }
+        };
+        user::add(&mut program, &space, seed);
+        program
     }
 }
 

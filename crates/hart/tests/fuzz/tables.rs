@@ -91,3 +91,10 @@ impl Tables {
         }
     }
 }
+
+/// Address of the entry of the second stage for a guest physical address that has a page table.
+pub fn guest_entry(words: &BTreeMap<u64, u64>, gpa: u64) -> u64 {
+    let place = |table: u64, level: u32| table + (gpa >> (12 + 9 * level) & 0x1FF) * 8;
+    let next = |table, level| words[&place(table, level)] >> 10 << 12;
+    place(next(next(STAGE2, 2), 1), 0)
+}

@@ -36,6 +36,7 @@ impl Hart {
             Op::Ebreak => return self.fault(exception::BREAKPOINT, pc, self.mode.v()),
             Op::Mret => return self.mret(inst, plat).map(Flow::Jump),
             Op::Sret => return self.sret(inst, plat).map(Flow::Jump),
+            Op::Uret => return self.uret(inst, plat).map(Flow::Jump),
             Op::Wfi => self.wfi(inst)?,
             Op::WrsNto | Op::WrsSto => {
                 if self.state.reservation.host != 0 {
@@ -237,7 +238,10 @@ impl Hart {
         let s = &mut self.syndrome;
         let page_fault = matches!(
             s.cause,
-            exception::LOAD_GUEST_PAGE | exception::STORE_GUEST_PAGE
+            exception::LOAD_GUEST_PAGE
+                | exception::STORE_GUEST_PAGE
+                | exception::LOAD_MMIO_PAGE
+                | exception::STORE_MMIO_PAGE
         );
         if !page_fault || s.tinst != 0 {
             return;

@@ -1,0 +1,166 @@
+//! User-level traps (Xuer): exceptions of a guest that a handler in U-mode takes, in the address
+//! space that `satp` names.
+
+use trapless_isa::cause::exception::{
+    ECALL_VS, LOAD_GUEST_PAGE, LOAD_MMIO_PAGE, STORE_GUEST_PAGE, STORE_MMIO_PAGE,
+    VIRTUAL_INSTRUCTION,
+};
+use trapless_isa::csr::{self, hstatus, ustatus};
+use trapless_isa::port::CsrFault;
+use trapless_isa::{Mode, Priv};
+
+use super::write::{merge, tvec};
+use crate::hart::Hart;
+use crate::syndrome::Syndrome;
+
+/// Registers of the extension.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct UserTraps {
+    pub status: u64,
+    pub tvec: u64,
+    pub scratch: u64,
+    pub epc: u64,
+    pub cause: u64,
+    pub tval: u64,
+    pub tinst: u64,
+    pub delegation: u64,
+}
+
+impl UserTraps {
+    /// Notes a trap and returns `utvec`.
+    pub fn enter(&mut self, from: Mode, epc: u64, syndrome: &Syndrome) -> u64 {
+        self.epc = epc;
+        self.cause = syndrome.cause;
+        // The handler needs no page-table walk: it is told the guest physical address.
+        self.tval = match syndrome.cause {
+            LOAD_GUEST_PAGE | STORE_GUEST_PAGE | LOAD_MMIO_PAGE | STORE_MMIO_PAGE => syndrome.gpa,
+            _ => syndrome.tval,
+        };
+        self.tinst = syndrome.tinst;
+        let enabled = self.status & ustatus::UIE;
+        self.status = ustatus::UH | enabled << 4;
+        if from.v() {
+            self.status |= ustatus::UPV;
+        }
+        if from.privilege() == Priv::S {
+            self.status |= ustatus::UPP;
+        }
+        self.tvec
+    }
+
+    /// Ends the handler and returns the mode that goes on.
+    pub fn leave(&mut self) -> Mode {
+        let old = self.status;
+        self.status = (old & ustatus::UPIE) >> 4 | ustatus::UPIE;
+        let privilege = if old & ustatus::UPV != 0 && old & ustatus::UPP != 0 {
+            Priv::S
+        } else {
+            Priv::U
+        };
+        Mode::new(privilege, old & ustatus::UPV != 0)
+    }
+}
+
+/// Exceptions that HS-mode can delegate to U-mode.
+const HUEDELEG: u64 = 1 << ECALL_VS
+    | 1 << LOAD_GUEST_PAGE
+    | 1 << VIRTUAL_INSTRUCTION
+    | 1 << STORE_GUEST_PAGE
+    | 1 << LOAD_MMIO_PAGE
+    | 1 << STORE_MMIO_PAGE;
+
+/// What U-mode can write of `ustatus`.
+const USTATUS_U: u64 = ustatus::UIE | ustatus::UPIE;
+/// What HS- and M-mode can.
+const USTATUS: u64 = USTATUS_U | ustatus::UPP | ustatus::UPV | ustatus::UH;
+
+/// Whether the address is that of a user-level register.
+pub(super) fn is_user(addr: u16) -> bool {
+    matches!(addr, csr::USTATUS | csr::UTVEC | csr::UTINST) || (0x040..=0x043).contains(&addr)
+}
+
+impl Hart {
+    /// Whether a user-level handler interrupts the guest of this hart while it is in `mode`. As far
+    /// as interrupts are concerned, the guest runs.
+    #[inline]
+    pub(crate) fn handles(&self, mode: Mode) -> bool {
+        mode == Mode::U && self.csr.user.status & ustatus::UH != 0
+    }
+
+    /// Whether the current mode's exception `cause` goes to U-mode.
+    pub(crate) fn redirects(&self, cause: u64) -> bool {
+        // MMIO page faults are guest-page faults that are reported in another way.
+        let reported = match cause {
+            LOAD_MMIO_PAGE => LOAD_GUEST_PAGE,
+            STORE_MMIO_PAGE => STORE_GUEST_PAGE,
+            other => other,
+        };
+        let c = &self.csr;
+        self.mode.v()
+            && c.hstatus & hstatus::HUR != 0
+            && c.user.delegation >> (cause & 63) & 1 != 0
+            && c.medeleg >> (reported & 63) & 1 != 0
+    }
+
+    pub(super) fn user_read(&self, addr: u16) -> Option<u64> {
+        let u = &self.csr.user;
+        let value = match addr {
+            _ if !self.config.extensions.xuer => return None,
+            csr::USTATUS => u.status,
+            csr::UTVEC => u.tvec,
+            csr::USCRATCH => u.scratch,
+            csr::UEPC => u.epc,
+            csr::UCAUSE => u.cause,
+            csr::UTVAL => u.tval,
+            csr::UTINST => u.tinst,
+            csr::HUEDELEG => u.delegation,
+            _ => return None,
+        };
+        Some(value)
+    }
+
+    /// `true` if the register is one of these.
+    pub(super) fn user_write(&mut self, addr: u16, value: u64) -> bool {
+        if !self.config.extensions.xuer {
+            return false;
+        }
+        let pc_mask = self.pc_mask();
+        let writable = if self.mode.privilege() == Priv::U {
+            USTATUS_U
+        } else {
+            USTATUS
+        };
+        let u = &mut self.csr.user;
+        match addr {
+            csr::USTATUS => u.status = merge(u.status, value, writable),
+            csr::UTVEC => u.tvec = tvec(u.tvec, value),
+            csr::USCRATCH => u.scratch = value,
+            csr::UEPC => u.epc = value & pc_mask,
+            csr::UCAUSE => u.cause = value,
+            csr::UTVAL => u.tval = value,
+            csr::UTINST => u.tinst = value,
+            csr::HUEDELEG => u.delegation = value & HUEDELEG,
+            _ => return false,
+        }
+        true
+    }
+
+    /// Who may access a user-level register: M-mode, HS-mode if M-mode lets it, and U-mode while
+    /// `hstatus.HUR` is set.
+    pub(super) fn user_gate(&self) -> Result<(), CsrFault> {
+        let c = &self.csr;
+        if c.mstateen[0] & self.stateen_custom() != self.stateen_custom() && self.mode != Mode::M {
+            return Err(CsrFault::Illegal);
+        }
+        match self.mode {
+            Mode::VS | Mode::VU => Err(CsrFault::Virtual),
+            Mode::U if c.hstatus & hstatus::HUR == 0 => Err(CsrFault::Illegal),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Fields of `hstatus` that the extension adds.
+pub(super) const fn hstatus_user(xuer: bool) -> u64 {
+    if xuer { hstatus::HUR } else { 0 }
+}

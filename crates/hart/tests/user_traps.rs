@@ -1,0 +1,324 @@
+//! User-level exception redirection (Xuer): a guest's access to a page marked MMIO is handled in
+//! U-mode, in the address space that `satp` names, and HS-mode hears nothing of it. Each test runs
+//! on the interpreter and on compiled code.
+
+mod common;
+
+use common::Nothing;
+use trapless_asm as asm;
+use trapless_hart::{CodeCache, Extensions, Hart, HartConfig, Ram};
+use trapless_isa::cause::exception;
+use trapless_isa::csr::{self, hstatus, status, ustatus};
+use trapless_isa::{Mode, Priv};
+
+const RAM: u64 = 0x8000_0000;
+/// The guest's program, the handler in U-mode, and that of HS-mode.
+const GUEST: u64 = RAM;
+const HANDLER: u64 = RAM + 0x1000;
+const HOST: u64 = RAM + 0x2000;
+/// M-mode enters the guest here.
+const ENTRY: u64 = RAM + 0x3000;
+/// G-stage: root, level 1 and level 0 of the page.
+const ROOT: u64 = RAM + 0x4000;
+const LEVEL1: u64 = RAM + 0x8000;
+const LEVEL0: u64 = RAM + 0x9000;
+/// S-stage of the host process: RAM for U-mode at its own address, and for HS-mode above.
+const PROCESS: u64 = RAM + 0xA000;
+const KERNEL: u64 = 0x4000_0000;
+const DEVICE: u64 = 0x1000_0000;
+const POINTER: u64 = 1;
+const V: u64 = 1;
+const R: u64 = 2;
+const W: u64 = 4;
+const X: u64 = 8;
+const U: u64 = 16;
+const AD: u64 = 0xC0;
+const MMIO: u64 = 1 << 57;
+const SPIN: u32 = asm::jal(0, 0);
+const URET: u32 = 0x0020_0073;
+
+struct Bench {
+    hart: Hart,
+    code: CodeCache,
+    ram: Ram,
+}
+
+fn program(ram: &Ram, at: u64, words: &[u32]) {
+    for (i, word) in words.iter().chain(&[SPIN]).enumerate() {
+        ram.store(at + 4 * i as u64, 4, u64::from(*word)).unwrap();
+    }
+}
+
+impl Bench {
+    /// A hart in VS-mode at [`GUEST`], with HUR and both MMIO faults delegated, where [`DEVICE`]
+    /// has the G-stage leaf `leaf`.
+    fn new(leaf: u64, xuer: bool, compiled: bool) -> Self {
+        let ram = Ram::new(RAM, 0x20000).unwrap();
+        let identity = RAM >> 12 << 10 | V | R | W | X | U | AD;
+        for (table, level, entry) in [
+            (ROOT, 2, LEVEL1 >> 12 << 10 | POINTER),
+            (LEVEL1, 1, LEVEL0 >> 12 << 10 | POINTER),
+            (LEVEL0, 0, leaf),
+        ] {
+            let place = table + (DEVICE >> (12 + 9 * level) & 0x1FF) * 8;
+            ram.store(place, 8, entry).unwrap();
+        }
+        for (root, address, entry) in [
+            (ROOT, RAM, identity),
+            (PROCESS, RAM, identity),
+            (PROCESS, RAM + KERNEL, identity & !U),
+        ] {
+            ram.store(root + (address >> 30) * 8, 8, entry).unwrap();
+        }
+        let config = HartConfig {
+            reset_pc: GUEST,
+            extensions: Extensions {
+                xuer,
+                ..Extensions::default()
+            },
+            ..HartConfig::default()
+        };
+        let mut code = CodeCache::new(&ram, config.extensions, config.cost);
+        if compiled && !code.compile(0, &config) {
+            eprintln!("this host has no compiler");
+        }
+        let mut bench = Self {
+            code,
+            hart: Hart::new(0, config, ram.clone()),
+            ram,
+        };
+        let guest_page = 1 << exception::LOAD_GUEST_PAGE | 1 << exception::STORE_GUEST_PAGE;
+        let mmio = 1 << exception::LOAD_MMIO_PAGE | 1 << exception::STORE_MMIO_PAGE;
+        for (addr, value) in [
+            (csr::PMPADDR0, u64::MAX >> 10),
+            (csr::PMPCFG0, 0x1f),
+            (csr::MEDELEG, guest_page | 0xB1FF),
+            (csr::STVEC, HOST + KERNEL),
+            (csr::SATP, 8 << 60 | PROCESS >> 12),
+            (csr::HGATP, 8 << 60 | ROOT >> 12),
+            (csr::MSTATUS, status::FS),
+            (csr::VSSTATUS, status::FS),
+        ] {
+            bench.poke(addr, value);
+        }
+        if xuer {
+            bench.poke(csr::UTVEC, HANDLER);
+            bench.poke(csr::HUEDELEG, mmio);
+            bench.poke(csr::HSTATUS, hstatus::HUR);
+        }
+        bench
+    }
+
+    fn poke(&mut self, addr: u16, value: u64) {
+        assert!(self.hart.poke_csr(addr, value, &mut Nothing), "{addr:#x}");
+    }
+
+    fn csr(&self, addr: u16) -> u64 {
+        self.hart.peek_csr(addr).unwrap()
+    }
+
+    /// Enters the guest at [`GUEST`] in VS- or VU-mode, from M-mode, and runs for a while.
+    fn run(&mut self, privilege: Priv) {
+        let spp = u64::from(privilege == Priv::S) * status::SPP;
+        let enter = [asm::csrw(csr::SEPC, 10), asm::SRET];
+        program(&self.ram, ENTRY, &enter);
+        self.code.compare(&self.ram);
+        self.poke(csr::MSTATUS, self.csr(csr::MSTATUS) & !status::SPP | spp);
+        self.poke(csr::HSTATUS, self.csr(csr::HSTATUS) | hstatus::SPV);
+        self.hart.set_x(10, GUEST);
+        self.hart.set_pc(ENTRY);
+        let until = self.hart.now() + 2000;
+        self.hart.run(&mut self.code, &mut Nothing, until, None);
+    }
+}
+
+/// `lbu a0, 5(a1)` and `sb a2, 3(a1)` in the guest; the handler answers loads with 0x41, keeps
+/// what is stored in s0, steps over the instruction and returns.
+fn answering(bench: &mut Bench) {
+    let guest = [
+        asm::i(0x03, 4, 10, 11, 5),
+        asm::s(0x23, 0, 11, 12, 3),
+        asm::addi(13, 13, 1),
+    ];
+    program(&bench.ram, GUEST, &guest);
+    let handler = [
+        asm::csrr(5, csr::UCAUSE),
+        asm::addi(5, 5, -(exception::LOAD_MMIO_PAGE as i32)),
+        asm::bne(5, 0, 12),
+        asm::addi(10, 0, 0x41),
+        asm::jal(0, 12),
+        asm::addi(8, 12, 0),
+        asm::csrr(9, csr::UTVAL),
+        asm::csrr(6, csr::UEPC),
+        asm::addi(6, 6, 4),
+        asm::csrw(csr::UEPC, 6),
+        asm::csrr(7, csr::UTINST),
+        URET,
+    ];
+    program(&bench.ram, HANDLER, &handler);
+    bench.hart.set_x(11, DEVICE);
+    bench.hart.set_x(12, 0x7E);
+}
+
+#[test]
+fn a_handler_in_user_mode_answers_and_returns_to_the_guest() {
+    for compiled in [false, true] {
+        for privilege in [Priv::S, Priv::U] {
+            let mut bench = Bench::new(MMIO | V | R | W | U | AD, true, compiled);
+            answering(&mut bench);
+            bench.run(privilege);
+            let hart = &bench.hart;
+            assert_eq!(hart.mode(), Mode::new(privilege, true));
+            assert_eq!(hart.pc(), GUEST + 12, "the guest went on");
+            assert_eq!((hart.x(10), hart.x(8)), (0x41, 0x7E));
+            assert_eq!(hart.x(9), DEVICE + 3, "utval is the guest physical address");
+            // Store of a byte from a2, by a word of 32 bits: as `htinst` tells it.
+            assert_eq!(hart.x(7), 0x00C0_0023);
+            assert_eq!(bench.csr(csr::USTATUS), ustatus::UPIE);
+            assert_eq!(bench.csr(csr::SCAUSE), 0, "HS-mode heard nothing");
+        }
+    }
+}
+
+#[test]
+fn the_handler_is_told_where_it_came_from() {
+    for compiled in [false, true] {
+        let mut bench = Bench::new(MMIO | V | R | W | U | AD, true, compiled);
+        answering(&mut bench);
+        program(&bench.ram, HANDLER, &[]);
+        bench.run(Priv::S);
+        assert_eq!((bench.hart.mode(), bench.hart.pc()), (Mode::U, HANDLER));
+        let expected = ustatus::UH | ustatus::UPV | ustatus::UPP;
+        assert_eq!(bench.csr(csr::USTATUS), expected);
+        assert_eq!(bench.csr(csr::UCAUSE), exception::LOAD_MMIO_PAGE);
+        assert_eq!(bench.csr(csr::UEPC), GUEST);
+    }
+}
+
+/// Where the access goes with a leaf, HUR and delegation as given.
+fn ends_in(leaf: u64, hur: bool, delegated: bool, store: bool) -> (Mode, u64) {
+    let mut bench = Bench::new(leaf, true, false);
+    let access = if store {
+        asm::s(0x23, 0, 11, 12, 0)
+    } else {
+        asm::i(0x03, 4, 10, 11, 0)
+    };
+    program(&bench.ram, GUEST, &[access]);
+    program(&bench.ram, HANDLER, &[]);
+    program(&bench.ram, HOST, &[]);
+    bench.hart.set_x(11, DEVICE);
+    if !hur {
+        bench.poke(csr::HSTATUS, 0);
+    }
+    if !delegated {
+        bench.poke(csr::HUEDELEG, 0);
+    }
+    bench.run(Priv::S);
+    let cause = match bench.hart.mode() {
+        Mode::U => bench.csr(csr::UCAUSE),
+        _ => bench.csr(csr::SCAUSE),
+    };
+    (bench.hart.mode(), cause)
+}
+
+#[test]
+fn without_permission_delegation_or_hur_it_is_a_guest_page_fault() {
+    use exception::{LOAD_GUEST_PAGE, LOAD_MMIO_PAGE, STORE_GUEST_PAGE, STORE_MMIO_PAGE};
+    let leaf = MMIO | V | R | W | U | AD;
+    assert_eq!(ends_in(leaf, true, true, false), (Mode::U, LOAD_MMIO_PAGE));
+    assert_eq!(ends_in(leaf, true, true, true), (Mode::U, STORE_MMIO_PAGE));
+    let host = |store| {
+        let cause = if store {
+            STORE_GUEST_PAGE
+        } else {
+            LOAD_GUEST_PAGE
+        };
+        (Mode::HS, cause)
+    };
+    for store in [false, true] {
+        assert_eq!(ends_in(leaf, false, true, store), host(store), "HUR is 0");
+        assert_eq!(ends_in(leaf, true, false, store), host(store), "huedeleg");
+        assert_eq!(ends_in(leaf & !U, true, true, store), host(store), "no U");
+        assert_eq!(ends_in(leaf & !V, true, true, store), host(store), "no V");
+        let reserved = leaf | 1 << 58;
+        assert_eq!(ends_in(reserved, true, true, store), host(store), "type 3");
+    }
+    assert_eq!(ends_in(leaf & !W, true, true, true), host(true), "no W");
+    assert_eq!(ends_in(leaf & !W, true, true, false).0, Mode::U, "R alone");
+}
+
+#[test]
+fn without_the_extension_nothing_of_it_exists() {
+    let mut bench = Bench::new(MMIO | V | R | W | U | AD, false, false);
+    program(&bench.ram, GUEST, &[asm::i(0x03, 4, 10, 11, 0)]);
+    program(&bench.ram, HOST, &[]);
+    bench.hart.set_x(11, DEVICE);
+    bench.poke(csr::HSTATUS, hstatus::HUR);
+    assert_eq!(bench.csr(csr::HSTATUS) & hstatus::HUR, 0);
+    bench.run(Priv::S);
+    assert_eq!(bench.hart.mode(), Mode::HS);
+    assert_eq!(bench.csr(csr::SCAUSE), exception::LOAD_GUEST_PAGE);
+    for register in [csr::USTATUS, csr::UTVEC, csr::UTINST, csr::HUEDELEG] {
+        assert_eq!(bench.hart.peek_csr(register), None);
+    }
+}
+
+/// What the handler's `word` traps with, if it does.
+fn in_handler(word: u32) -> Option<u64> {
+    let mut bench = Bench::new(MMIO | V | R | W | U | AD, true, false);
+    program(&bench.ram, GUEST, &[asm::i(0x03, 4, 10, 11, 0)]);
+    program(&bench.ram, HANDLER, &[word]);
+    program(&bench.ram, HOST, &[]);
+    bench.hart.set_x(11, DEVICE);
+    bench.run(Priv::S);
+    let trapped = bench.hart.mode() == Mode::HS;
+    if trapped {
+        assert_eq!(bench.csr(csr::HSTATUS) & hstatus::SPV, 0, "not the guest's");
+        assert_ne!(bench.csr(csr::USTATUS) & ustatus::UH, 0, "still a handler");
+    }
+    trapped.then(|| bench.csr(csr::SCAUSE))
+}
+
+#[test]
+fn a_handler_may_use_its_registers_and_nothing_of_the_guest_or_host() {
+    assert_eq!(in_handler(asm::csrw(csr::USCRATCH, 10)), None);
+    assert_eq!(in_handler(asm::csrr(10, csr::USTATUS)), None);
+    assert_eq!(in_handler(0x0000_0073), Some(exception::ECALL_U));
+    // fadd.s: the registers are the guest's, although sstatus.FS is on.
+    assert_eq!(in_handler(0x0000_0053), Some(exception::ILLEGAL));
+    for register in [csr::HUEDELEG, csr::VSSTATUS, csr::HSTATUS, csr::SSCRATCH] {
+        let read = asm::csrr(10, register);
+        assert_eq!(in_handler(read), Some(exception::ILLEGAL), "{register:#x}");
+    }
+}
+
+#[test]
+fn a_handler_cannot_choose_where_it_returns_to() {
+    let mut bench = Bench::new(MMIO | V | R | W | U | AD, true, false);
+    program(&bench.ram, GUEST, &[asm::i(0x03, 4, 10, 11, 0)]);
+    program(&bench.ram, HANDLER, &[asm::csrw(csr::USTATUS, 0)]);
+    bench.hart.set_x(11, DEVICE);
+    bench.run(Priv::S);
+    let expected = ustatus::UH | ustatus::UPV | ustatus::UPP;
+    assert_eq!(bench.csr(csr::USTATUS), expected);
+}
+
+#[test]
+fn the_guest_does_not_see_the_registers() {
+    for privilege in [Priv::S, Priv::U] {
+        for word in [asm::csrr(10, csr::USTATUS), asm::csrw(csr::UTVEC, 10)] {
+            let mut bench = Bench::new(MMIO | V | R | W | U | AD, true, false);
+            bench.poke(csr::MEDELEG, 1 << exception::VIRTUAL_INSTRUCTION);
+            program(&bench.ram, GUEST, &[word]);
+            program(&bench.ram, HOST, &[]);
+            bench.run(privilege);
+            assert_eq!(bench.csr(csr::SCAUSE), exception::VIRTUAL_INSTRUCTION);
+        }
+        // `uret` is no instruction of a guest.
+        let mut bench = Bench::new(MMIO | V | R | W | U | AD, true, false);
+        program(&bench.ram, GUEST, &[URET]);
+        program(&bench.ram, HOST, &[]);
+        bench.run(privilege);
+        assert_eq!(bench.csr(csr::SCAUSE), exception::ILLEGAL);
+    }
+}
