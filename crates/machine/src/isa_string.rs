@@ -37,7 +37,10 @@ pub fn parse(text: &str) -> Result<Extensions, String> {
     let mut letters = parts.next().unwrap_or_default();
     // Multi-letter names may follow the letters without an underscore.
     let mut names: Vec<&str> = Vec::new();
-    if let Some(at) = letters.find(['s', 'x', 'z']).filter(|at| letters.len() > at + 1) {
+    if let Some(at) = letters
+        .find(['s', 'x', 'z'])
+        .filter(|at| letters.len() > at + 1)
+    {
         names.push(&letters[at..]);
         letters = &letters[..at];
     }

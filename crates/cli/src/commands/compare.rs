@@ -1,11 +1,12 @@
 //! `trapless compare`: the same workload on several machines, with several seeds, side by side.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
 
 use trapless_images::Project;
+use trapless_ledger::LedgerFile;
 
 use crate::args::{COMPARE_SEEDS, CompareArgs};
 use crate::plan::Plan;
@@ -33,7 +34,8 @@ pub fn main(args: &CompareArgs, project: &Project) -> Result<ExitCode> {
     plan.label_consoles();
     let results = Series::new(&plan, &args.machines, &seeds, args.jobs).run(&|_, _| Ok(()));
     if interrupt::requested() {
-        return Err(interrupt::Interrupted.into());
+        let all = args.machines.len() * seeds.len();
+        return interrupted(&results.ledgers, all, &name("unfinished.json"));
     }
     if results.ledgers.is_empty() {
         return results.verdict();
@@ -43,4 +45,18 @@ pub fn main(args: &CompareArgs, project: &Project) -> Result<ExitCode> {
     output::show(&results.ledgers, args.json)?;
     note!("\nLedgers: {}\nReport:  {}", json.display(), html.display());
     results.verdict()
+}
+
+/// Keeps the ledgers of runs that had ended, apart from what an earlier comparison left.
+fn interrupted(ledgers: &[LedgerFile], all: usize, path: &Path) -> Result<ExitCode> {
+    if ledgers.is_empty() {
+        return Err(interrupt::Interrupted.into());
+    }
+    files::write(path, output::ledgers(ledgers)?)?;
+    let (done, path) = (ledgers.len(), path.display());
+    note!(
+        "trapless: interrupted; {path} has the ledgers of the {done} of {all} runs that had ended"
+    );
+    note!("To see them: trapless report {path}");
+    Ok(ExitCode::from(interrupt::STATUS))
 }

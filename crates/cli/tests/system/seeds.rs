@@ -1,7 +1,8 @@
 //! Runs with several seeds.
 
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
+use std::process::{Child, Output, Stdio};
 
 use trapless_ledger::document::LedgerFile;
 
@@ -152,6 +153,14 @@ fn failed_runs_are_named_with_a_command_that_repeats_them() {
     assert_eq!(files(&folder), [] as [PathBuf; 0]);
 }
 
+fn interrupt(child: &Child) {
+    let pid = child.id().to_string();
+    let sent = std::process::Command::new("kill")
+        .args(["-INT", &pid])
+        .status();
+    assert!(sent.expect("there is kill").success());
+}
+
 /// Promise: Ctrl-C ends all runs and leaves no unfinished file.
 #[test]
 fn an_interrupted_batch_ends_and_leaves_nothing_unfinished() {
@@ -165,11 +174,7 @@ fn an_interrupted_batch_ends_and_leaves_nothing_unfinished() {
     let child = child.expect("it starts");
     // Long enough for runs to begin, too short for one to end.
     std::thread::sleep(std::time::Duration::from_secs(2));
-    let pid = child.id().to_string();
-    let sent = std::process::Command::new("kill")
-        .args(["-INT", &pid])
-        .status();
-    assert!(sent.expect("there is kill").success());
+    interrupt(&child);
     let output = child.wait_with_output().expect("it ends");
     let told = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{told}");
@@ -178,4 +183,34 @@ fn an_interrupted_batch_ends_and_leaves_nothing_unfinished() {
         .into_iter()
         .filter(|f| f.extension().is_none_or(|e| e != "json"));
     assert_eq!(unfinished.count(), 0);
+}
+
+/// Promise: a comparison that is interrupted keeps the runs that had ended, beside the result of an
+/// earlier one.
+#[test]
+fn an_interrupted_comparison_keeps_what_it_has() {
+    let folder = scratch("comparison");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::write(folder.join("result.json"), "an earlier one").expect("a file");
+    let mut command = trapless();
+    command.args(["compare", "--machines", "sstc,trapless", "--workload"]);
+    command.args(["timer", "--set", TIMER[0], "--seeds", "30", "--jobs", "1"]);
+    command.arg("--out").arg(folder.join("result"));
+    let child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn();
+    let mut child = child.expect("it starts");
+    let mut stderr = BufReader::new(child.stderr.take().expect("it is piped"));
+    let mut told = String::new();
+    while !told.contains("sstc, seed 0") {
+        let read = stderr.read_line(&mut told).expect("it is text");
+        assert_ne!(read, 0, "{told}");
+    }
+    interrupt(&child);
+    stderr.read_to_string(&mut told).expect("it is text");
+    assert_eq!(child.wait().expect("it ends").code(), Some(130), "{told}");
+    assert!(told.contains("of 60 runs that had ended"), "{told}");
+    let kept = folder.join("result.unfinished.json");
+    let ledgers: Vec<LedgerFile> = serde_json::from_str(&read(&kept)).expect("ledgers");
+    assert!(!ledgers.is_empty());
+    assert_eq!(files(&folder), [folder.join("result.json"), kept]);
+    assert_eq!(read(&folder.join("result.json")), "an earlier one");
 }
