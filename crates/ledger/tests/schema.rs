@@ -2,6 +2,8 @@
 
 mod json_schema;
 
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
 use serde_json::Value;
 use trapless_isa::Mode::{self, HS, M, U, VS, VU};
 use trapless_isa::cause::INTERRUPT;
@@ -32,13 +34,8 @@ fn the_committed_schema_is_that_of_the_types() {
 
 /// A ledger of events drawn at random: every shape of the file occurs, and none makes it panic.
 fn random_ledger() -> LedgerFile {
-    let mut state = 0x9e37_79b9_7f4a_7c15u64;
-    let mut draw = move |n: u64| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state % n
-    };
+    let mut numbers = SplitMix64::seed_from_u64(1);
+    let mut draw = move |n: u64| numbers.next_u64() % n;
     let mut ledger = Ledger::new(Config::new(2));
     let mut time = 0;
     for step in 0..200_000 {
