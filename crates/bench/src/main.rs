@@ -14,12 +14,14 @@ mod clock;
 mod console;
 mod counts;
 mod emulator;
+mod entry;
 mod instrumented;
 mod interrupt;
 mod results;
 mod rows;
 mod session;
 mod setting;
+mod table;
 
 use std::io::Write;
 use std::path::PathBuf;
