@@ -218,6 +218,7 @@ pub struct RunArgs {
 #[command(after_help = "\
 Each machine is run with each seed: figures are medians, with intervals that tell whether machines
 differ. One run alone cannot tell that.
+Ctrl-C stops it and keeps the ledgers of runs that have ended, in NAME.unfinished.json.
 
 Examples:
   trapless compare --machines sbi,sstc,aia,trapless --workload mixed

@@ -120,11 +120,17 @@ impl Bench {
     /// Enters the guest at [`GUEST`] in VS- or VU-mode, from M-mode, and runs for a while.
     fn run(&mut self, privilege: Priv) {
         let spp = u64::from(privilege == Priv::S) * status::SPP;
+        self.enter(true, spp);
+    }
+
+    /// Enters with V and SPP as given.
+    fn enter(&mut self, v: bool, spp: u64) {
         let enter = [asm::csrw(csr::SEPC, 10), asm::SRET];
         program(&self.ram, ENTRY, &enter);
         self.code.compare(&self.ram);
         self.poke(csr::MSTATUS, self.csr(csr::MSTATUS) & !status::SPP | spp);
-        self.poke(csr::HSTATUS, self.csr(csr::HSTATUS) | hstatus::SPV);
+        let spv = u64::from(v) * hstatus::SPV;
+        self.poke(csr::HSTATUS, self.csr(csr::HSTATUS) & !hstatus::SPV | spv);
         self.hart.set_x(10, GUEST);
         self.hart.set_pc(ENTRY);
         let until = self.hart.now() + 2000;
@@ -290,6 +296,25 @@ fn a_handler_may_use_its_registers_and_nothing_of_the_guest_or_host() {
         let read = asm::csrr(10, register);
         assert_eq!(in_handler(read), Some(exception::ILLEGAL), "{register:#x}");
     }
+}
+
+#[test]
+fn a_process_of_the_host_is_no_handler_whatever_ustatus_holds() {
+    let mut bench = Bench::new(MMIO | V | R | W | U | AD, true, false);
+    // fadd.s is legal, the registers are not there.
+    let program_words = [
+        0x0000_0053,
+        asm::addi(10, 0, 7),
+        asm::csrr(11, csr::USTATUS),
+    ];
+    program(&bench.ram, GUEST, &program_words);
+    program(&bench.ram, HOST, &[]);
+    bench.poke(csr::USTATUS, ustatus::UH | ustatus::UPV);
+    bench.poke(csr::HSTATUS, 0);
+    bench.enter(false, 0);
+    assert_eq!((bench.hart.mode(), bench.hart.x(10)), (Mode::HS, 7));
+    assert_eq!(bench.csr(csr::SCAUSE), exception::ILLEGAL);
+    assert_eq!(bench.csr(csr::SEPC), GUEST + 8);
 }
 
 #[test]

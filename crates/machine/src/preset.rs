@@ -172,15 +172,22 @@ impl MachineConfig {
             return Ok(());
         }
         let mut all = serde_json::to_value(self.hart.extensions).unwrap_or_default();
+        // What is off by default is not written while it is off.
+        let every = Extensions {
+            xuer: true,
+            ..Extensions::default()
+        };
+        let every = serde_json::to_value(every).unwrap_or_default();
         for toggle in toggles.split(',').map(str::trim).filter(|t| !t.is_empty()) {
             let (name, on) = match toggle.strip_prefix('-') {
                 Some(name) => (name, false),
                 None => (toggle.trim_start_matches('+'), true),
             };
-            match all.get_mut(name.to_lowercase()) {
-                Some(value) => *value = on.into(),
+            let name = name.to_lowercase();
+            match every.get(&name) {
+                Some(_) => all[&name] = on.into(),
                 None => {
-                    let known: Vec<_> = all
+                    let known: Vec<_> = every
                         .as_object()
                         .into_iter()
                         .flat_map(|o| o.keys().cloned())

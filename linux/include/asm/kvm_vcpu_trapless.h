@@ -9,7 +9,9 @@
 #include <linux/build_bug.h>
 #include <linux/container_of.h>
 #include <linux/kvm_host.h>
+#include <asm/csr.h>
 #include <asm/kvm_trapless.h>
+#include <asm/kvm_uer.h>
 
 /*
  * What KVM allocates for a vCPU. Code that is built into the kernel,
@@ -31,6 +33,8 @@ struct kvm_vcpu_trapless {
 
 	/* vCPU of the same VM that deserves this vCPU's time */
 	struct kvm_vcpu	*yield_to;
+
+	struct kvm_vcpu_uer uer;
 };
 
 static_assert(offsetof(struct kvm_vcpu_trapless, vcpu) == 0);
@@ -44,6 +48,13 @@ static inline struct kvm_vcpu_trapless *to_trapless(struct kvm_vcpu *vcpu)
 static inline bool kvm_riscv_vcpu_trapless(struct kvm_vcpu *vcpu)
 {
 	return kvm_riscv_trapless_available() && to_trapless(vcpu)->file;
+}
+
+/* Is the vCPU in a handler in user mode, whose registers KVM has saved? */
+static inline bool kvm_riscv_vcpu_in_uer(struct kvm_vcpu *vcpu)
+{
+	return kvm_riscv_uer_available() && to_trapless(vcpu)->uer.utvec &&
+	       !(vcpu->arch.guest_context.hstatus & HSTATUS_SPV);
 }
 
 #endif /* __KVM_RISCV_VCPU_TRAPLESS_H */

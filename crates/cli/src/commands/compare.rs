@@ -6,11 +6,10 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 use trapless_images::Project;
-use trapless_ledger::LedgerFile;
 
 use crate::args::{COMPARE_SEEDS, CompareArgs};
 use crate::plan::Plan;
-use crate::series::{self, Series};
+use crate::series::{self, Results, Series};
 use crate::{files, interrupt, measure, output};
 
 /// Runs it on each and shows the comparison.
@@ -34,8 +33,7 @@ pub fn main(args: &CompareArgs, project: &Project) -> Result<ExitCode> {
     plan.label_consoles();
     let results = Series::new(&plan, &args.machines, &seeds, args.jobs).run(&|_, _| Ok(()));
     if interrupt::requested() {
-        let all = args.machines.len() * seeds.len();
-        return interrupted(&results.ledgers, all, &name("unfinished.json"));
+        return interrupted(&results, &name("unfinished.json"));
     }
     if results.ledgers.is_empty() {
         return results.verdict();
@@ -48,15 +46,12 @@ pub fn main(args: &CompareArgs, project: &Project) -> Result<ExitCode> {
 }
 
 /// Keeps the ledgers of runs that had ended, apart from what an earlier comparison left.
-fn interrupted(ledgers: &[LedgerFile], all: usize, path: &Path) -> Result<ExitCode> {
-    if ledgers.is_empty() {
+fn interrupted(results: &Results, path: &Path) -> Result<ExitCode> {
+    if results.ledgers.is_empty() {
         return Err(interrupt::Interrupted.into());
     }
-    files::write(path, output::ledgers(ledgers)?)?;
-    let (done, path) = (ledgers.len(), path.display());
-    note!(
-        "trapless: interrupted; {path} has the ledgers of the {done} of {all} runs that had ended"
-    );
-    note!("To see them: trapless report {path}");
-    Ok(ExitCode::from(interrupt::STATUS))
+    files::write(path, output::ledgers(&results.ledgers)?)?;
+    let status = results.interrupted(path);
+    note!("To see them: trapless report {}", path.display());
+    Ok(status)
 }

@@ -78,11 +78,7 @@ fn several(args: &RunArgs, project: &Project) -> Result<ExitCode> {
     let series = Series::new(&plan, &machines, &seeds, args.jobs);
     let results = series.run(&|run, ledger| files::write(&path(run), ledger.to_json()));
     if interrupt::requested() {
-        let (done, all, folder) = (results.ledgers.len(), seeds.len(), folder.display());
-        note!(
-            "trapless: interrupted; {folder} has the ledgers of the {done} of {all} runs that had ended"
-        );
-        return Ok(ExitCode::from(interrupt::STATUS));
+        return Ok(results.interrupted(&folder));
     }
     output::show(&results.ledgers, args.json)?;
     note!("Ledgers: {} in {}", results.ledgers.len(), folder.display());

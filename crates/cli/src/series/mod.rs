@@ -9,6 +9,7 @@ mod progress;
 mod repeat;
 
 use std::collections::VecDeque;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
@@ -151,6 +152,16 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl Results {
+    /// Exit status after the user interrupted: says that `place` has the ledgers of runs that had
+    /// ended.
+    pub fn interrupted(&self, place: &Path) -> ExitCode {
+        let (place, done, all) = (place.display(), self.ledgers.len(), self.total);
+        note!(
+            "trapless: interrupted; {place} has the ledgers of the {done} of {all} runs that had ended"
+        );
+        ExitCode::from(interrupt::STATUS)
+    }
+
     /// Exit status after everything was shown.
     ///
     /// # Errors

@@ -80,6 +80,12 @@ pub fn suspend() -> &'static Host {
     get(RUN.get_or_init(|| boot("trapless", "suspend", "", TIME_LIMIT)))
 }
 
+/// A program that handles accesses of its guest in user mode, on a machine with Xuer.
+pub fn uer(machine: &'static str) -> Result<Host, String> {
+    let machine = format!("{machine} --isa +xuer");
+    boot(&machine, "uer", " trapless.kvm=fixed", TIME_LIMIT)
+}
+
 /// A CPU that injects interrupts while it goes off line.
 pub fn unplug() -> &'static Host {
     static RUN: OnceLock<Result<Host, String>> = OnceLock::new();
@@ -116,16 +122,17 @@ fn image() -> Result<PathBuf, String> {
     Ok(path.ok_or("images --json names no path")?.into())
 }
 
-/// Boots the host, which runs `script` and powers off within `limit` seconds of virtual time;
-/// `more` goes to its command line.
+/// Boots the host on `machine` (with options), where it runs `script` and powers off within `limit`
+/// seconds of virtual time; `more` goes to its command line.
 fn boot(machine: &str, script: &str, more: &str, limit: u64) -> Result<Host, String> {
-    let name = format!("{machine}-{script}{}", more.replace(' ', "-"));
+    let name = format!("{machine}-{script}{more}").replace(' ', "-");
     let scratch = |kind| Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.{kind}"));
     let (printed, log_file) = (scratch("out"), scratch("log"));
     let words = format!("console=ttyS0 quiet cryptomgr.notests trapless.run={script}{more}");
     let stdout = std::fs::File::create(&printed).map_err(|e| e.to_string())?;
     let mut child = trapless()
-        .args(["boot", "--machine", machine, "--harts", "2"])
+        .args(["boot", "--harts", "2", "--machine"])
+        .args(machine.split(' '))
         .args(["--time-limit", &limit.to_string()])
         .args(["--append", &words, "--initrd"])
         .arg(image()?)

@@ -12,6 +12,7 @@
 //! | [`timer`] | what the timer comparison claims |
 //! | [`aia`] | what docs/aia.md claims |
 //! | [`trapless`] | what Xtrapless claims, and that those who do not know it run as before |
+//! | [`uer`] | what user-level exception redirection claims |
 //! | [`isolation`] | what guests and processes cannot reach |
 //! | [`lifecycle`] | what harts of a KVM host go through loses no interrupt |
 //! | [`restore`] | saved and restored guests lose no interrupt |
@@ -40,4 +41,5 @@ mod terminal;
 mod timer;
 mod trace;
 mod trapless;
+mod uer;
 mod workloads;

@@ -84,7 +84,10 @@ impl Hart {
     /// as interrupts are concerned, the guest runs.
     #[inline]
     pub(crate) fn handles(&self, mode: Mode) -> bool {
-        mode == Mode::U && self.csr.user.status & ustatus::UH != 0
+        // Without HUR it is a process of the host, whatever was left in `ustatus`.
+        mode == Mode::U
+            && self.csr.user.status & ustatus::UH != 0
+            && self.csr.hstatus & hstatus::HUR != 0
     }
 
     /// Whether the current mode's exception `cause` goes to U-mode.

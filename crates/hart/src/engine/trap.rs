@@ -244,7 +244,7 @@ impl Hart {
 
     /// `uret` in U-mode, at the end of a user-level handler (Xuer).
     pub(crate) fn uret(&mut self, inst: &Inst, plat: &mut dyn Platform) -> Result<u64, Fault> {
-        if !self.handles(self.mode) || self.csr.hstatus & hstatus::HUR == 0 {
+        if !self.handles(self.mode) {
             return self.illegal(inst);
         }
         let to = self.csr.user.leave();

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * User-level exception redirection (Xuer) for KVM
+ */
+
+#ifndef __KVM_RISCV_UER_H
+#define __KVM_RISCV_UER_H
+
+#include <linux/bits.h>
+#include <linux/jump_label.h>
+#include <linux/kvm_types.h>
+#include <linux/types.h>
+
+struct kvm;
+struct kvm_cpu_trap;
+struct kvm_run;
+struct kvm_vcpu;
+
+/* Type of a G-stage leaf: accesses are for user mode */
+#define KVM_RISCV_GSTAGE_MMIO	BIT_ULL(57)
+
+/* What kvm_riscv_vcpu_uer_handle() returns if KVM has to handle the access */
+#define KVM_RISCV_UER_LEFT	2
+
+/* Pages of a VM whose accesses user mode handles */
+struct kvm_uer {
+	bool		created;
+
+	/* Pages so far */
+	unsigned int	nr_pages;
+};
+
+/* Registers of a vCPU that may have a handler in user mode */
+struct kvm_vcpu_uer {
+	/* Address of the handler; 0: there is none */
+	unsigned long	utvec;
+
+	/* Address of its ECALL */
+	unsigned long	uexit;
+
+	unsigned long	ustatus;
+	unsigned long	uscratch;
+	unsigned long	uepc;
+	unsigned long	ucause;
+	unsigned long	utval;
+	unsigned long	utinst;
+};
+
+DECLARE_STATIC_KEY_FALSE(kvm_riscv_uer_available);
+#define kvm_riscv_uer_available() \
+	static_branch_unlikely(&kvm_riscv_uer_available)
+
+int kvm_riscv_uer_init(void);
+void kvm_riscv_uer_exit(void);
+void kvm_riscv_vcpu_uer_load(struct kvm_vcpu *vcpu);
+void kvm_riscv_vcpu_uer_put(struct kvm_vcpu *vcpu);
+int kvm_riscv_vcpu_uer_handle(struct kvm_vcpu *vcpu, struct kvm_run *run,
+			      struct kvm_cpu_trap *trap);
+
+#endif /* __KVM_RISCV_UER_H */
