@@ -29,8 +29,10 @@ impl Ledger {
         match (t.from.v(), t.to) {
             (true, Mode::HS) => self.guest_exit(t),
             (true, Mode::M) => self.direct_trap(t),
+            (true, Mode::U) => self.redirected(t),
             (true, _) => self.guest_trap(t),
             (false, Mode::M) => self.firmware_trap(t),
+            (false, _) if self.handler_trapped(t) => {}
             (false, _) => self.host_trap(t),
         }
         self.harts[t.hart].mode = t.to;
@@ -53,7 +55,7 @@ impl Ledger {
 
     /// Opens the exit on `trap.hart` that `why` explains. They differ if firmware passed on a trap
     /// that it took from the guest.
-    fn open_exit(&mut self, trap: &Trap, why: &Trap, direct: Option<&Direct>) {
+    pub(crate) fn open_exit(&mut self, trap: &Trap, why: &Trap, direct: Option<&Direct>) {
         let index = self.vcpu_of(trap.hart, why.guest);
         let vcpu = self.vcpus.get_mut(index);
         vcpu.exits += 1;
@@ -243,6 +245,13 @@ impl Ledger {
         if r.from.v() {
             return;
         }
+        if r.from == Mode::U && r.to.v() {
+            state.handler = None;
+            return;
+        }
+        if r.to == Mode::U && self.handler_resumes(r) {
+            return;
+        }
         if matches!(r.to, Mode::U | Mode::HS) && r.from == Mode::HS {
             self.call_returns(r.hart, r.to);
             if r.to == Mode::U {
@@ -269,7 +278,7 @@ impl Ledger {
         }
     }
 
-    fn guest_entry(&mut self, r: &Return) {
+    pub(crate) fn guest_entry(&mut self, r: &Return) {
         let index = self.vcpu_of(r.hart, r.guest);
         let closed = self.harts[r.hart].exit.take();
         self.guest_enters(index, r.hart, r.time, closed.as_ref());
@@ -302,7 +311,7 @@ impl Ledger {
         }
         let state = &mut self.harts[r.hart];
         let slot = match state.vcpu {
-            Some(index) if state.mode.v() && VS_IRQS.contains(&code) => {
+            Some(index) if state.runs_guest() && VS_IRQS.contains(&code) => {
                 &mut self.vcpus.get_mut(index).raised[code]
             }
             _ => &mut state.raised[code],

@@ -9,8 +9,8 @@ use crate::class::{Class, Left, NotificationKind, Place, State};
 use crate::document::{
     DeviceCount, Exit, Firmware, FirmwareCounts, GuestFileCounts, GuestInterrupts, HartInfo,
     HostInfo, InterruptClass, LedgerFile, LeftArrivals, NotificationCounts, NotificationQueue,
-    Notifications, Phase, ReturnCount, RunInfo, SCHEMA, Section, SectionCounts, Slots, TrapCount,
-    VcpuInfo,
+    Notifications, Phase, Redirected, ReturnCount, RunInfo, SCHEMA, Section, SectionCounts, Slots,
+    TrapCount, VcpuInfo,
 };
 use crate::histogram::{Histogram, Latency};
 
@@ -71,6 +71,7 @@ impl Ledger {
         };
         Section {
             exits: self.exits(totals),
+            redirected: self.redirected_counts(totals),
             firmware: firmware(totals),
             chains: self.chain_counts(totals),
             guest_interrupts: guest_interrupts(totals),
@@ -110,6 +111,16 @@ impl Ledger {
             };
             let reason = Reason::from_index(index);
             (reason.key(&self.config.guest_devices), exit)
+        });
+        entry.collect()
+    }
+
+    fn redirected_counts(&self, totals: &Totals) -> BTreeMap<ReasonKey, Redirected> {
+        let all = totals.redirected.iter().enumerate();
+        let some = all.filter(|(_, counts)| counts.accesses != 0);
+        let entry = some.map(|(index, counts)| {
+            let reason = Reason::from_index(index);
+            (reason.key(&self.config.guest_devices), (*counts).into())
         });
         entry.collect()
     }

@@ -4,6 +4,7 @@
 use crate::chain::Steps;
 use crate::class::{Class, Place};
 use crate::event::{Guest, Trap};
+use crate::redirect::Handler;
 use crate::totals::IRQS;
 use crate::vcpu::{NEVER, Vcpu};
 use crate::vhart::{Vhart, Vharts};
@@ -59,6 +60,8 @@ pub(crate) struct Hart {
     pub vcpu: Option<usize>,
     pub exit: Option<OpenExit>,
     pub direct: Option<Direct>,
+    /// Handler in user mode that interrupts the guest.
+    pub handler: Option<Handler>,
     /// Interrupts raised here and neither taken nor handed to a vCPU; [`NEVER`] if none.
     pub raised: [u64; IRQS],
     /// vCPU that is running or paused here.
@@ -87,6 +90,7 @@ impl Hart {
             vcpu: None,
             exit: None,
             direct: None,
+            handler: None,
             raised: [NEVER; IRQS],
             loaded: None,
             slot: None,
@@ -96,6 +100,13 @@ impl Hart {
             file: None,
             host_ipi: None,
         }
+    }
+}
+
+impl Hart {
+    /// Whether the vCPU runs: in V=1, or in a handler for which the host has not been asked.
+    pub fn runs_guest(&self) -> bool {
+        self.mode.v() || self.handler.is_some()
     }
 }
 
@@ -116,7 +127,7 @@ pub(crate) fn vhart_place(harts: &[Hart], vhart: &Vhart) -> Place {
 
 fn place_on(harts: &[Hart], hart: Option<usize>, off: Place) -> Place {
     match hart.and_then(|h| harts.get(h)) {
-        Some(hart) if hart.mode.v() => Place::Running,
+        Some(hart) if hart.runs_guest() => Place::Running,
         Some(_) => Place::Paused,
         None => off,
     }

@@ -5,6 +5,8 @@
 
 use std::collections::HashMap;
 
+use trapless_isa::Mode;
+
 use crate::chain::Chains;
 use crate::class::{Class, Left, Place, State};
 use crate::config::Config;
@@ -86,6 +88,8 @@ pub struct Ledger {
     pub(crate) exited: Option<GuestExit>,
     /// vCPUs by hart and number of their interrupt files.
     pub(crate) file_owners: HashMap<(usize, u8), usize>,
+    /// Handlers in user mode that the host has interrupted.
+    pub(crate) interrupted_handlers: usize,
 }
 
 impl Ledger {
@@ -104,6 +108,7 @@ impl Ledger {
             answered: None,
             exited: None,
             file_owners: HashMap::new(),
+            interrupted_handlers: 0,
             config,
         };
         ledger.add_phase("start", 0);
@@ -183,6 +188,9 @@ impl Ledger {
         };
         let totals = &mut self.phases[self.current].totals;
         totals.harts[hart].cycles[slot] += elapsed;
+        if let Some(handler) = state.handler.filter(|_| slot == Mode::U as usize) {
+            totals.redirected[handler.reason].cycles += elapsed;
+        }
         if let Some(direct) = state.direct.as_mut().filter(|d| d.resumed.is_none()) {
             direct.cycles += elapsed;
         } else if let Some(open) = &state.exit {
@@ -246,7 +254,7 @@ impl Ledger {
         if let Some(index) = state.loaded {
             let vcpu = self.vcpus.get_mut(index);
             if vcpu.timer_open && vcpu.timer_due <= now {
-                let place = if state.mode.v() {
+                let place = if state.runs_guest() {
                     Place::Running
                 } else {
                     Place::Paused

@@ -45,6 +45,7 @@ mod live;
 mod names;
 pub mod reason;
 pub mod reason_key;
+mod redirect;
 pub mod replay;
 mod sink;
 pub mod step;

@@ -6,7 +6,7 @@ use crate::class::{Class, Left, NotificationKind, PLACES};
 use crate::counters::merged;
 use crate::document::{
     DirectCounts, ExitCounts, FirmwareCounts, GuestFileCounts, GuestInterruptCounts, HartCounts,
-    InterruptCounts, NotificationCounts, QueueCounts, SectionCounts, SlotCounts,
+    InterruptCounts, NotificationCounts, QueueCounts, RedirectedCounts, SectionCounts, SlotCounts,
 };
 use crate::histogram::Histogram;
 use crate::reason::{CAUSES, table_len};
@@ -107,6 +107,8 @@ merged! {
         pub harts: Vec<HartTotals>,
         /// By [`Reason::index`](crate::Reason::index).
         pub exits: Vec<ExitTotals>,
+        /// Accesses that user mode handles, by [`Reason::index`](crate::Reason::index).
+        pub redirected: Vec<RedirectedCounts>,
         /// M-mode traps that belong to no exit; the others are counted per hart and per exit.
         pub firmware: FirmwareCounts,
         /// M-mode traps taken straight from V=1 that led to no exit, by cause.
@@ -146,6 +148,7 @@ impl Totals {
         Self {
             harts: vec![HartTotals::default(); harts],
             exits: vec![ExitTotals::default(); table_len(guest_devices)],
+            redirected: vec![RedirectedCounts::default(); table_len(guest_devices)],
             direct_firmware: vec![DirectCounts::default(); CAUSES],
             raised_to_taken: vec![Histogram::default(); IRQS],
             devices: vec![[[0; 2]; 5]; devices + 1],

@@ -7,6 +7,7 @@ use trapless_isa::{csr, sbi::eid};
 use crate::class::{Class, Place};
 use crate::event::{Guest, Trap};
 use crate::reason::Reason;
+use crate::redirect::Handler;
 use crate::totals::IRQS;
 use crate::vhart::Pending;
 
@@ -131,6 +132,8 @@ pub struct Vcpu {
     pub signals: Signals,
     /// Its interrupt file (AIA).
     pub files: FileState,
+    /// Handler in user mode that the host has interrupted.
+    pub handler: Option<Handler>,
     /// When each interrupt became pending for it; [`NEVER`] if it is not.
     pub raised: [u64; IRQS],
 }
@@ -157,6 +160,7 @@ impl Vcpu {
             slot: None,
             signals: Signals::default(),
             files: FileState::default(),
+            handler: None,
             raised: [NEVER; IRQS],
         }
     }
@@ -216,6 +220,11 @@ impl Vcpus {
         self.list.push(Vcpu::new(guest, vhart));
         self.index.insert(guest, index);
         index
+    }
+
+    /// The vCPU of a guest context that has been seen before.
+    pub fn known(&self, guest: Guest) -> Option<usize> {
+        self.index.get(&guest).copied()
     }
 
     /// Notes SBI hart_start calls, which tell the numbers of vCPUs to come.

@@ -23,6 +23,8 @@
 #include "../../../linux/include/uapi/linux/kvm_uer.h"
 
 #define DEVICE		0x10000000UL
+/* Where vm.c puts the guest */
+#define RAM		0x80000000UL
 /* What the handler does by offset in the device's page */
 #define ANSWER		0x00	/* loads: the number of stores so far */
 #define LEAVE		0x10	/* leaves the access to KVM */
@@ -33,7 +35,7 @@
 #define FLOAT		0x48	/* executes a floating-point instruction */
 #define WILD		0x50	/* stores to an address where nothing is */
 
-/* What the stub below finds in uscratch */
+/* What uer_stub.S finds in uscratch */
 struct frame {
 	uint64_t x[32];
 	uint64_t stack;		/* 256 */
@@ -43,62 +45,14 @@ struct frame {
 	uint64_t entries;
 };
 
-extern char uer_entry[], uer_ecall[], guest_begin_uer[], guest_end_uer[];
-
-#define SAVE(n)		"	sd	x" #n ", 8 * " #n "(t0)\n"
-#define LOAD(n)		"	ld	x" #n ", 8 * " #n "(t0)\n"
-#define ALL(DO)							\
-	DO(1) DO(2) DO(3) DO(4) DO(6) DO(7) DO(8) DO(9) DO(10)	\
-	DO(11) DO(12) DO(13) DO(14) DO(15) DO(16) DO(17) DO(18)	\
-	DO(19) DO(20) DO(21) DO(22) DO(23) DO(24) DO(25) DO(26)	\
-	DO(27) DO(28) DO(29) DO(30) DO(31)
-
-asm(
-	".balign 4\n"
-	"uer_entry:\n"
-	"	csrrw	t0, 0x040, t0\n"	/* uscratch */
-	ALL(SAVE)
-	"	csrrw	t1, 0x040, t0\n"
-	"	sd	t1, 8 * 5(t0)\n"
-	"	ld	sp, 256(t0)\n"
-	"	ld	tp, 264(t0)\n"
-	"	ld	gp, 272(t0)\n"
-	"	mv	a0, t0\n"
-	"	csrr	a1, 0x043\n"		/* utval */
-	"	csrr	a2, 0x04a\n"		/* utinst */
-	"	call	uer_handler\n"
-	"	csrr	t0, 0x040\n"
-	"	bnez	a0, 1f\n"
-	ALL(LOAD)
-	"	ld	t0, 8 * 5(t0)\n"
-	"	.4byte	0x00200073\n"		/* uret */
-	"1:\n"
-	ALL(LOAD)
-	"	ld	t0, 8 * 5(t0)\n"
-	"uer_ecall:\n"
-	"	ecall\n"
-);
-
-/*
- * The guest: stores a1 at a0, and what it loads from there goes to a2. User
- * space sets pc and registers.
- */
-asm(
-	"guest_begin_uer:\n"
-	"	sb	a1, 0(a0)\n"
-	"	lbu	a2, 0(a0)\n"
-	"	addi	a3, a3, 1\n"
-	"	lui	a4, 0x20000\n"
-	"	sw	a3, 0(a4)\n"		/* no device and no handler: an exit */
-	"	j	guest_begin_uer\n"
-	"guest_end_uer:\n"
-);
+extern char uer_entry[], uer_ecall[], uer_guest[], uer_guest_end[];
+int uer_handler(struct frame *f, uint64_t address, uint32_t insn);
 
 static volatile int released, waiting;
 static char *page;
 
 /* 0: back to the guest; 1: ECALL */
-__attribute__((used)) int uer_handler(struct frame *f, uint64_t address, uint32_t insn)
+int uer_handler(struct frame *f, uint64_t address, uint32_t insn)
 {
 	unsigned int store = insn & 0x20, reg = store ? insn >> 20 & 31 : insn >> 7 & 31;
 	unsigned long offset = address & 0xff, pc;
@@ -187,7 +141,7 @@ static struct frame *begin(struct vm *vm, unsigned long offset)
 	int dev;
 
 	create_vm(vm, 1);
-	memcpy(vm->memory, guest_begin_uer, guest_end_uer - guest_begin_uer);
+	memcpy(vm->memory, uer_guest, uer_guest_end - uer_guest);
 	dev = create_uer(vm);
 	if (uer_attr(dev, KVM_DEV_UER_GRP_REGION, DEVICE, 4096))
 		fatal("set the region");
@@ -357,7 +311,8 @@ static void test_api(void)
 	CHECK(uer_attr(dev, KVM_DEV_UER_GRP_REGION, DEVICE, 0) == -EINVAL &&
 	      uer_attr(dev, KVM_DEV_UER_GRP_REGION, DEVICE + 8, 4096) == -EINVAL &&
 	      uer_attr(dev, KVM_DEV_UER_GRP_REGION, -4096UL, 4096) == -EINVAL &&
-	      uer_attr(dev, KVM_DEV_UER_GRP_REGION, DEVICE, 65 * 4096) == -ENOSPC,
+	      uer_attr(dev, KVM_DEV_UER_GRP_REGION, DEVICE, 65 * 4096) == -ENOSPC &&
+	      uer_attr(dev, KVM_DEV_UER_GRP_REGION, RAM, 4096) == -EEXIST,
 	      "regions are checked");
 	CHECK(uer_attr(dev, set, KVM_DEV_UER_VCPU(1, KVM_DEV_UER_UTVEC), 4) == -ENXIO &&
 	      uer_attr(dev, set, KVM_DEV_UER_VCPU(0, 3), 4) == -ENXIO &&

@@ -27,9 +27,12 @@ pub use interrupts::{
 pub use run::{Clock, Cost, Measurement, RunInfo, Work};
 pub use schema::schema_json;
 pub use section::{
-    DeviceCount, DirectFirmware, Exit, Firmware, HartInfo, ReturnCount, Section, TrapCount,
+    DeviceCount, DirectFirmware, Exit, Firmware, HartInfo, Redirected, ReturnCount, Section,
+    TrapCount,
 };
-pub(crate) use section::{DirectCounts, ExitCounts, FirmwareCounts, HartCounts, SectionCounts};
+pub(crate) use section::{
+    DirectCounts, ExitCounts, FirmwareCounts, HartCounts, RedirectedCounts, SectionCounts,
+};
 
 /// Name and version of the format. The number grows when a reader of the old one would be misled.
 pub const SCHEMA: &str = "trapless-ledger/2";

@@ -22,6 +22,10 @@ counters! {
         guest_exits: u64 as Exits,
         /// Exits by reason.
         exits: BTreeMap<ReasonKey, Exit>,
+        /// Accesses that a handler in user mode answered (Xuer), by the reason they would have as
+        /// exits.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        redirected: BTreeMap<ReasonKey, Redirected>,
         /// M-mode traps.
         firmware: Firmware,
         /// Reason chains: what exits set off until the guest ran again, and how often.
@@ -104,6 +108,19 @@ impl Exit {
         for (mode, cycles) in &other.cycles {
             *self.cycles.entry(mode.clone()).or_default() += cycles;
         }
+    }
+}
+
+counters! {
+    /// Accesses of guests that trapped to a handler in user mode.
+    pub struct Redirected, counted as RedirectedCounts {
+        /// Traps from V=1 to U-mode.
+        accesses: u64 as Accesses,
+        /// Those that the handler left to the host, or for which it asked the host: these are exits
+        /// as well.
+        left: u64 as Exits,
+        /// Cycles in the handler.
+        cycles: u64 as Cycles,
     }
 }
 

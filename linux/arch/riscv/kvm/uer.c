@@ -181,6 +181,16 @@ static void uer_destroy(struct kvm_device *dev)
 	kfree(dev);
 }
 
+static bool uer_is_memory(struct kvm *kvm, gfn_t gfn)
+{
+	int idx = srcu_read_lock(&kvm->srcu);
+	bool memory = kvm_is_visible_gfn(kvm, gfn);
+
+	srcu_read_unlock(&kvm->srcu, idx);
+
+	return memory;
+}
+
 static int uer_set_region(struct kvm *kvm, u64 start, u64 size)
 {
 	struct kvm_uer *ku = &kvm->arch.uer;
@@ -194,6 +204,8 @@ static int uer_set_region(struct kvm *kvm, u64 start, u64 size)
 		return -ENOSPC;
 
 	for (addr = start; addr < start + size; addr += PAGE_SIZE) {
+		if (uer_is_memory(kvm, gpa_to_gfn(addr)))
+			return -EEXIST;
 		ret = kvm_riscv_gstage_map_uer(kvm, addr);
 		if (ret)
 			return ret;
