@@ -28,8 +28,8 @@ fn storing() -> Script {
 fn stores(section: &Section) -> [u64; 3] {
     let found = section.redirected.iter();
     let counts = found.filter(|(key, _)| key.as_str() == "mmio.uart.write");
-    let counts = counts.map(|(_, r)| [r.accesses, r.left, r.cycles]);
-    counts.last().unwrap_or_default()
+    let mut counts = counts.map(|(_, r)| [r.accesses, r.left, r.cycles]);
+    counts.next_back().unwrap_or_default()
 }
 
 #[test]

@@ -1,9 +1,18 @@
 //! Where the instructions of a program are.
 
 use super::instruction::{Place, Style, TO_PATCH};
-use super::program::Slot;
 use super::rng::Rng;
 use super::tables::{CODE, CODE_PAGES, PAGE};
+
+/// One instruction of the program.
+#[derive(Clone, Copy)]
+pub struct Slot {
+    /// Physical address.
+    pub at: u64,
+    /// 2 or 4.
+    pub len: u8,
+    pub word: u32,
+}
 
 /// Instructions in short runs, and where these begin.
 pub fn code(rng: &mut Rng, style: &mut Style) -> (Vec<Slot>, Vec<u64>) {

@@ -5,31 +5,14 @@ use std::collections::BTreeMap;
 use trapless_hart::{CodeLimits, CostModel, HartConfig};
 use trapless_isa::Mode;
 
-use super::code::code;
+use super::code::{Slot, code};
 use super::handler::handler;
 use super::instruction::Style;
 use super::rng::Rng;
 use super::space::space;
-use super::start::{csrs, start};
+use super::start::{Start, csrs, start};
 use super::tables::{CODE, HANDLER, Tables};
 use super::user;
-
-/// One instruction of the program.
-#[derive(Clone, Copy)]
-pub struct Slot {
-    /// Physical address.
-    pub at: u64,
-    /// 2 or 4.
-    pub len: u8,
-    pub word: u32,
-}
-
-/// Registers of a hart at the start.
-#[derive(Clone)]
-pub struct Start {
-    pub x: [u64; 32],
-    pub f: [u64; 32],
-}
 
 /// A random program: its code, page tables, registers and hart configuration.
 #[derive(Clone)]

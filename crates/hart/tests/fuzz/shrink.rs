@@ -10,7 +10,8 @@ use trapless_isa::disasm::{disasm, f_name, x_name};
 use trapless_isa::inst::Inst;
 
 use super::check::{Difference, check};
-use super::program::{Program, Slot};
+use super::code::Slot;
+use super::program::Program;
 use super::world::World;
 
 /// Instructions shown of the run's end.

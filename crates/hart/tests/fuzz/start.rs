@@ -3,11 +3,18 @@
 use trapless_isa::Mode;
 use trapless_isa::csr::{self, envcfg, hstatus, status};
 
+use super::code::Slot;
 use super::instruction::{Place, Style};
-use super::program::{Slot, Start};
 use super::rng::Rng;
 use super::space::{ALIAS, ALIASES, SUPERPAGE, Space};
 use super::tables::{CODE, DATA, DATA_PAGES, DEVICE, HANDLER, PAGE, RAM, SIZE};
+
+/// Registers of a hart at the start.
+#[derive(Clone)]
+pub struct Start {
+    pub x: [u64; 32],
+    pub f: [u64; 32],
+}
 
 /// General registers of a hart.
 pub fn start(rng: &mut Rng, style: &Style, space: &Space, slots: &[Slot], starts: &[u64]) -> Start {
