@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! seed ── program: prices, limits                           (program.rs)
-//!          │   ├── code, instructions                        (code.rs, instruction.rs)
-//!          │   ├── modes, page tables, registers             (space.rs, tables.rs, start.rs)
-//!          │   └── trap handler, redirected faults           (handler.rs, user.rs)
-//!          ├── world with an interpreter                     (world.rs)
+//!          │   ├── code, instructions                       (code.rs, instruction.rs)
+//!          │   ├── modes, page tables, registers            (space.rs, tables.rs, start.rs)
+//!          │   └── trap handler, redirected faults          (handler.rs, user.rs)
+//!          ├── world with an interpreter                    (world.rs)
 //!          ├── world with a compiler
-//!          └── equal after every slice? else: smaller, text  (check.rs, shrink.rs)
+//!          └── equal after every slice? else: smaller, text (check.rs, shrink.rs)
 //! ```
 
 mod check;
