@@ -2,12 +2,17 @@
 # statistics are printed when they have ended. What the variables of common parameters mean is said
 # in experiments/common/parameters.toml.
 
-# Loads KVM: this project's and the IPI driver on a machine with Xtrapless, unless told otherwise;
-# else the kernel's own, or this project's with kvm=fixed. `trapless.kvm=stock` says so on the
-# command line where there is no experiment.
+# Loads KVM: this project's (and the IPI driver) on a machine with Xtrapless or Xuer, unless told
+# otherwise; else the kernel's own, or this project's with kvm=fixed. `trapless.kvm=stock` says so
+# on the command line where there is no experiment.
 load_kvm() {
     load_kvm_module
     if [ "${poll:-1}" = 0 ]; then echo 0 >/sys/module/kvm/parameters/halt_poll_ns; fi
+}
+
+# has_extension NAME: do the harts have this extension?
+has_extension() {
+    tr '\0' '\n' </proc/device-tree/cpus/cpu@0/riscv,isa-extensions | grep -qx "$1"
 }
 
 load_kvm_module() {
@@ -26,7 +31,8 @@ load_kvm_module() {
         # A result of the kernel's KVM must not pass for one of ours.
         if [ -n "${trapless_run:-}" ]; then poweroff -f; fi
     fi
-    if [ "${trapless_kvm:-${kvm:-}}" = fixed ]; then
+    wanted=${trapless_kvm:-${kvm:-patched}}
+    if [ "$wanted" = fixed ] || { [ "$wanted" != stock ] && has_extension xuer; }; then
         if insmod /lib/trapless/kvm.ko; then
             kvm_loaded=fixed
             return
@@ -167,6 +173,9 @@ vmm_run() {
         set -- --pin "${list#,}" "$@"
     fi
     if [ "$number" -gt 0 ]; then append="$append trapless.repeat=1"; fi
+    if [ "${uer:-auto}" = auto ] && [ "$kvm_loaded" != stock ] && has_extension xuer; then
+        set -- --uer "$@"
+    fi
     exec trapless-vmm --kernel /boot/Image --initrd /boot/guest.cpio --cpus "$cpus" --memory "$memory" --no-reboot \
         ${huge:+--hugepages} --irqchip "${irqchip:-auto}" --wfi "${wfi:-trap}" --inject "${inject:-auto}" \
         --aia-mode "${aia_mode:-auto}" ${trapless_seed:+--stagger "$trapless_seed,$number"} "$@" \

@@ -127,6 +127,10 @@ pub struct Cli {
     #[arg(long)]
     pub no_reboot: bool,
 
+    /// Answer accesses to the serial port in user mode, without exits (harts with Xuer)
+    #[arg(long)]
+    pub uer: bool,
+
     /// Let KVM take virtio queue notifications (KVM_IOEVENTFD) instead of one MMIO exit each
     #[arg(long)]
     pub ioeventfd: bool,
@@ -245,6 +249,7 @@ impl Cli {
                 wfi: self.wfi,
             },
             hidden: self.disable_ext.clone(),
+            uer: self.uer,
             ioeventfd: self.ioeventfd,
             pin: self.pin.clone(),
             stagger: self.stagger,

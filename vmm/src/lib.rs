@@ -27,3 +27,4 @@ pub mod run;
 #[cfg(target_arch = "riscv64")]
 pub mod session;
 pub mod terminal;
+pub mod uer;

@@ -22,6 +22,7 @@ const IER: u8 = 1;
 /// Read: interrupt identification. Written: FIFO control.
 const IIR_FCR: u8 = 2;
 const LCR: u8 = 3;
+const MCR: u8 = 4;
 const LSR: u8 = 5;
 
 const IER_RECEIVED: u8 = 1 << 0;
@@ -33,6 +34,7 @@ const IIR_FIFO_ENABLED: u8 = 0b1100_0000;
 const FCR_FIFO_ENABLE: u8 = 1 << 0;
 const FCR_CLEAR_RECEIVER: u8 = 1 << 1;
 const LCR_DLAB: u8 = 1 << 7;
+const MCR_LOOP: u8 = 1 << 4;
 const LSR_DATA_READY: u8 = 1 << 0;
 
 /// Bytes in the receive FIFO of `vm_superio`.
@@ -86,6 +88,17 @@ impl Uart {
             self.condition_came_up();
         }
         taken
+    }
+
+    /// Whether an access to the register at `offset` does nothing but change this UART, write to
+    /// `out` and drive the wire: it allocates nothing. Others are those that set the line up.
+    pub fn is_plain(&mut self, offset: u64, write: bool) -> bool {
+        let plain = match offset {
+            0 | 1 => true,
+            2..=7 => !write,
+            _ => false,
+        };
+        plain && !self.dlab() && self.serial.read(MCR) & MCR_LOOP == 0
     }
 
     /// The register IIR, without its side effect; received data has priority over an empty

@@ -2,14 +2,14 @@
 //! U-mode, in the address space that `satp` names, and HS-mode hears nothing of it. Each test runs
 //! on the interpreter and on compiled code.
 
-mod common;
-
-use common::Nothing;
 use trapless_asm as asm;
+use trapless_hart::platform::{BusFault, Platform};
 use trapless_hart::{CodeCache, Extensions, Hart, HartConfig, Ram};
 use trapless_isa::cause::exception;
 use trapless_isa::csr::{self, hstatus, status, ustatus};
+use trapless_isa::port::{CsrAccess, CsrFault, Lines};
 use trapless_isa::{Mode, Priv};
+use trapless_ledger::event::Event;
 
 const RAM: u64 = 0x8000_0000;
 /// The guest's program, the handler in U-mode, and that of HS-mode.
@@ -34,8 +34,34 @@ const X: u64 = 8;
 const U: u64 = 16;
 const AD: u64 = 0xC0;
 const MMIO: u64 = 1 << 57;
+/// A custom CSR of the platform.
+const CUSTOM: u16 = 0x800;
 const SPIN: u32 = asm::jal(0, 0);
 const URET: u32 = 0x0020_0073;
+
+/// A platform with nothing but a custom CSR.
+struct Custom;
+
+impl Platform for Custom {
+    fn load(&mut self, _: usize, _: u64, _: u64, _: u8, _: Mode) -> Result<u64, BusFault> {
+        Err(BusFault)
+    }
+
+    fn store(&mut self, _: usize, _: u64, _: u64, _: u8, _: u64, _: Mode) -> Result<(), BusFault> {
+        Err(BusFault)
+    }
+
+    fn csr(&mut self, access: &CsrAccess) -> Result<u64, CsrFault> {
+        let known = access.csr == CUSTOM;
+        known.then_some(0).ok_or(CsrFault::Illegal)
+    }
+
+    fn lines(&mut self, _: usize, _: u64) -> Lines {
+        Lines::default()
+    }
+
+    fn record(&mut self, _: &Event) {}
+}
 
 struct Bench {
     hart: Hart,
@@ -110,7 +136,7 @@ impl Bench {
     }
 
     fn poke(&mut self, addr: u16, value: u64) {
-        assert!(self.hart.poke_csr(addr, value, &mut Nothing), "{addr:#x}");
+        assert!(self.hart.poke_csr(addr, value, &mut Custom), "{addr:#x}");
     }
 
     fn csr(&self, addr: u16) -> u64 {
@@ -134,7 +160,7 @@ impl Bench {
         self.hart.set_x(10, GUEST);
         self.hart.set_pc(ENTRY);
         let until = self.hart.now() + 2000;
-        self.hart.run(&mut self.code, &mut Nothing, until, None);
+        self.hart.run(&mut self.code, &mut Custom, until, None);
     }
 }
 
@@ -267,6 +293,23 @@ fn without_the_extension_nothing_of_it_exists() {
     for register in [csr::USTATUS, csr::UTVEC, csr::UTINST, csr::HUEDELEG] {
         assert_eq!(bench.hart.peek_csr(register), None);
     }
+}
+
+/// Promise: sstateen0 is the guest's while a handler runs, and withholds nothing from it.
+#[test]
+fn the_guests_state_enables_do_not_concern_the_handler() {
+    let mut bench = Bench::new(MMIO | V | R | W | U | AD, true, false);
+    bench.poke(csr::SSTATEEN0, 0);
+    program(&bench.ram, GUEST, &[asm::i(0x03, 4, 10, 11, 0)]);
+    program(
+        &bench.ram,
+        HANDLER,
+        &[asm::csrw(CUSTOM, 0), asm::addi(12, 0, 9)],
+    );
+    program(&bench.ram, HOST, &[]);
+    bench.hart.set_x(11, DEVICE);
+    bench.run(Priv::S);
+    assert_eq!((bench.hart.mode(), bench.hart.x(12)), (Mode::U, 9));
 }
 
 /// What the handler's `word` traps with, if it does.

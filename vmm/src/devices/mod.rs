@@ -4,8 +4,10 @@ pub mod input;
 #[cfg(target_arch = "riscv64")]
 pub mod ioeventfd;
 pub mod locked;
+pub mod quiet_lock;
 pub mod sbi_console;
 pub mod serial;
 pub mod state;
 pub mod test_device;
+pub mod transmit;
 pub mod virtio;

@@ -62,6 +62,8 @@ pub struct Config {
     pub irqchip: Options,
     /// ISA extensions to hide, in lower case.
     pub hidden: Vec<String>,
+    /// The serial port answers in user mode.
+    pub uer: bool,
     /// KVM takes queue notifications.
     pub ioeventfd: bool,
     /// Host CPUs of the vCPU threads, in turn; empty: any.

@@ -27,6 +27,7 @@ use crate::run::signals::Signals;
 use crate::run::stats::Stats;
 use crate::run::stop::Stop;
 use crate::run::vcpu::{self, Context};
+use crate::uer::setup::Redirection;
 use kvm_ioctls::{Kvm, VcpuFd, VmFd};
 use std::cell::RefCell;
 use std::os::unix::thread::JoinHandleExt;
@@ -62,6 +63,7 @@ pub struct Machine {
     memory: GuestMemoryMmap,
     controller: Arc<dyn InterruptController>,
     peripherals: Peripherals,
+    redirection: Option<Arc<Redirection>>,
     shape: Shape,
     restored: bool,
     events: EventLoop,
@@ -101,6 +103,11 @@ impl Machine {
         let wake = Arc::new(wake);
         let ram = Arc::new(memory.clone());
         let mut peripherals = Peripherals::new(config, backends, &ram, &controller, &wake)?;
+        let redirected = std::mem::take(&mut peripherals.redirected);
+        let redirection = match redirected.is_empty() {
+            true => None,
+            false => Some(Arc::new(Redirection::new(&vm, redirected)?)),
+        };
         if config.ioeventfd {
             let notifications = notify_by_eventfd(&vm, &peripherals.slots)?;
             peripherals.watches.extend(notifications);
@@ -123,6 +130,7 @@ impl Machine {
             memory,
             controller,
             peripherals,
+            redirection,
             shape,
             vm,
         };
@@ -199,6 +207,7 @@ impl Machine {
             vm: &self.vm,
             bus: Arc::new(devices.bus),
             sbi: devices.sbi,
+            redirection: self.redirection.clone(),
             pin: &config.pin,
             delays: match config.stagger {
                 Some(stagger) => stagger.vcpus(self.vcpus.len()),
@@ -279,6 +288,7 @@ struct Vcpus<'a> {
     vm: &'a VmFd,
     bus: Arc<Bus>,
     sbi: Arc<SbiConsole>,
+    redirection: Option<Arc<Redirection>>,
     pin: &'a [u16],
     /// How long each waits before it runs.
     delays: Vec<Duration>,
@@ -299,6 +309,7 @@ impl Vcpus<'_> {
                 bus: Arc::clone(&self.bus),
                 memory: running.memory.clone(),
                 sbi: Arc::clone(&self.sbi),
+                redirection: self.redirection.clone(),
                 controller: Arc::clone(&running.controller),
                 stopping: Arc::clone(&running.stop.stopping),
                 ticket: running.gate.ticket(),

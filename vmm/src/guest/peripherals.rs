@@ -4,10 +4,11 @@ use crate::bus::Bus;
 use crate::devices::input::InputSink;
 use crate::devices::locked::{HostClock, Locked, Served};
 use crate::devices::sbi_console::SbiConsole;
-use crate::devices::serial::SerialPort;
+use crate::devices::serial::{Redirected, SerialPort};
 use crate::devices::state::States;
 use crate::devices::test_device::device::TestDevice;
 use crate::devices::test_device::wires::{self, Sources};
+use crate::devices::transmit::{PortEnd, Transmit};
 use crate::devices::virtio::slot::Slot;
 use crate::devices::virtio::slots::{Backends, Host, Slots, Wanted};
 use crate::error::{Error, Result};
@@ -15,6 +16,8 @@ use crate::guest::config::{Config, Console};
 use crate::irqchip::controller::{InterruptController, Watch};
 use crate::map;
 use crate::terminal::Output;
+use crate::uer::device::RedirectedDevice;
+use crate::uer::line::{DeferredLine, DeviceEnd};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use trapless_devices::{GoldfishRtc, GuestRam, IrqLine, Uart};
@@ -34,6 +37,8 @@ pub struct Peripherals {
     pub slots: Vec<Arc<dyn Slot>>,
     /// The device that tests delivery.
     pub test_device: Option<Arc<TestDevice>>,
+    /// Devices that answer in user mode: first address, length in bytes.
+    pub redirected: Vec<(u64, u64, Arc<dyn RedirectedDevice>)>,
     /// What the event loop has to poll when it is due.
     pub served: Vec<Arc<dyn Served>>,
     /// What the event loop has to watch.
@@ -62,6 +67,7 @@ impl Peripherals {
             sbi,
             slots: Vec::new(),
             test_device: None,
+            redirected: Vec::new(),
             served: Vec::new(),
             watches: Vec::new(),
         };
@@ -76,7 +82,7 @@ impl Peripherals {
                 .add(window.name, window.base, window.len, window.device);
         }
         if config.console == Console::Uart {
-            all.add_uart(host)?;
+            all.add_uart(host, config.uer)?;
         }
         all.add_rtc(host)?;
         let wanted = Wanted {
@@ -92,14 +98,41 @@ impl Peripherals {
         Ok(all)
     }
 
-    fn add_uart(&mut self, host: Host<'_>) -> Result<()> {
-        let uart = Uart::new(Box::new(Output), line(host, map::UART_IRQ)?);
-        let port = Arc::new(SerialPort::new(uart));
+    fn add_uart(&mut self, host: Host<'_>, redirect: bool) -> Result<()> {
+        let port = if redirect {
+            self.redirected_port(host)?
+        } else {
+            let uart = Uart::new(Box::new(Output), line(host, map::UART_IRQ)?);
+            Arc::new(SerialPort::new(uart, None))
+        };
         self.bus
             .add("uart", map::UART_BASE, map::UART_LEN, port.clone());
         self.states.push(("uart".into(), port.clone()));
         self.input = port;
         Ok(())
+    }
+
+    /// A serial port that answers in user mode.
+    fn redirected_port(&mut self, host: Host<'_>) -> Result<Arc<SerialPort>> {
+        let kind = host.controller.features().device_kind;
+        let wire = host.controller.connect(map::UART_IRQ, kind, None)?;
+        let silent = wire.silent();
+        let line = DeferredLine::new(wire.into_line(), silent);
+        let transmit = Transmit::new(Box::new(Output), host.clock);
+        let uart = Uart::new(
+            Box::new(PortEnd(Arc::clone(&transmit))),
+            Box::new(DeviceEnd(Arc::clone(&line))),
+        );
+        self.served.push(transmit.clone());
+        let redirected = Redirected {
+            transmit,
+            line,
+            wake: Arc::clone(host.wake),
+        };
+        let port = Arc::new(SerialPort::new(uart, Some(redirected)));
+        self.redirected
+            .push((map::UART_BASE, map::UART_LEN, port.clone()));
+        Ok(port)
     }
 
     fn add_rtc(&mut self, host: Host<'_>) -> Result<()> {

@@ -40,6 +40,11 @@ pub trait Wire: IrqLine {
     /// Kind of the source.
     fn kind(&self) -> Kind;
 
+    /// Driving it takes no lock and makes no system call, in a thread with a permit.
+    fn silent(&self) -> bool {
+        false
+    }
+
     /// Makes an edge-triggered source pending. Other sources ignore it.
     fn pulse(&self) {}
 

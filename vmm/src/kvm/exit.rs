@@ -22,6 +22,8 @@ pub enum Reason {
     Csr(u64),
     /// Power-off, reset, crash.
     SystemEvent,
+    /// A handler in user mode has left something to be done.
+    Settle,
     /// A signal interrupted `KVM_RUN` (the VMM stops its vCPUs this way).
     Signal,
     /// Anything else, by the number of the `KVM_EXIT_*`.
@@ -41,6 +43,7 @@ impl Reason {
             Self::OtherSbi => "sbi:other".into(),
             Self::Csr(csr) => format!("csr:{csr:#x}"),
             Self::SystemEvent => "system_event".into(),
+            Self::Settle => "settle".into(),
             Self::Signal => "signal".into(),
             Self::Other(number) => format!("other:{number}"),
         }

@@ -10,6 +10,8 @@ use crate::run::gate::Ticket;
 use crate::run::outcome::Outcome;
 use crate::run::stop::Stop;
 use crate::terminal::Output;
+use crate::uer;
+use crate::uer::setup::Redirection;
 use kvm_bindings::{KVM_EXIT_RISCV_CSR, KVM_EXIT_RISCV_SBI, KVM_REG_RISCV_CORE};
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,6 +32,8 @@ pub struct Context {
     pub memory: GuestMemoryMmap,
     /// Console of the SBI calls.
     pub sbi: Arc<SbiConsole>,
+    /// Devices that answer in user mode.
+    pub redirection: Option<Arc<Redirection>>,
     /// The interrupt controller.
     pub controller: Arc<dyn InterruptController>,
     /// Set before the vCPUs are told to stop.
@@ -47,6 +51,14 @@ impl Context {
     pub fn run(&self, vcpu: &mut VcpuFd) -> Option<Outcome> {
         // Devices interrupt from here when the guest accesses them.
         let _permit = self.controller.permit();
+        let handler = self.redirection.as_ref().map(|r| r.attach(self.index));
+        let _handler = match handler.transpose() {
+            Ok(handler) => handler,
+            Err(e) => {
+                let what = format!("KVM refuses the handler of vCPU {}: {e}", self.index);
+                return Some(Outcome::Failure(what));
+            }
+        };
         std::thread::sleep(self.delay);
         self.ticket.pass(&self.stopping);
         loop {
@@ -98,6 +110,10 @@ impl Context {
             match number {
                 KVM_EXIT_RISCV_SBI => self.count(Reason::Sbi(self.sbi_call(vcpu))),
                 KVM_EXIT_RISCV_CSR => self.count(Reason::Csr(csr_access(vcpu))),
+                uer::setup::EXIT => {
+                    self.count(Reason::Settle);
+                    self.redirection.iter().for_each(|r| r.settle());
+                }
                 other => {
                     self.count(Reason::Other(other));
                     return Some(self.failure(

@@ -73,7 +73,9 @@ impl Hart {
         }
         if privilege != Priv::M {
             self.supervisor_gate(addr)?;
-            if self.mode == Mode::U && !self.custom_gate(addr, self.csr.sstateen[0]) {
+            // While a user-level handler runs, sstateen0 is the guest's.
+            let process = self.mode == Mode::U && !self.handles(Mode::U);
+            if process && !self.custom_gate(addr, self.csr.sstateen[0]) {
                 return Err(Illegal);
             }
             if v {

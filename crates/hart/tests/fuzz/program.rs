@@ -118,7 +118,15 @@ impl Program {
             stops: rng.chance(8).then(|| 1 + rng.below(50)),
             slices,
         };
-        user::add(&mut program, &space, seed);
+        if space.mode.v() && user::wanted(seed) {
+            program.config.extensions.xuer = true;
+            user::add(
+                seed,
+                &mut program.words,
+                &mut program.csrs,
+                &program.entries,
+            );
+        }
         program
     }
 }

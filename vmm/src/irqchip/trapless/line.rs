@@ -36,6 +36,11 @@ impl Wire for Line {
         self.chip.kind(self.number).unwrap_or(Kind::Level)
     }
 
+    fn silent(&self) -> bool {
+        let source = self.chip.source(self.number);
+        source.is_some_and(|(_, configured)| configured.way == Way::Ugenvsei)
+    }
+
     fn pulse(&self) {
         if let Some((_, configured)) = self.chip.source(self.number) {
             self.chip.inject(self.number, configured.way, Op::Edge);

@@ -1,0 +1,155 @@
+//! The handlers of a guest's vCPUs: KVM's device, and what the stub calls.
+
+use crate::error::{Error, Result};
+use crate::kvm::device::KvmDevice;
+use crate::uer::access::Instruction;
+use crate::uer::device::{Answer, RedirectedDevice};
+use crate::uer::stub::{
+    Frame, answered, pointers, step_over, trapless_uer_entry, trapless_uer_exit,
+};
+use kvm_ioctls::VmFd;
+use std::sync::Arc;
+
+/// `KVM_DEV_TYPE_RISCV_UER` (linux/include/uapi/linux/kvm_uer.h).
+const DEVICE: u32 = 30;
+const GROUP_REGION: u32 = 0;
+const GROUP_VCPU: u32 = 1;
+const UTVEC: u64 = 0;
+const USCRATCH: u64 = 1;
+const UEXIT: u64 = 2;
+/// `KVM_EXIT_RISCV_UER`: a handler wants something to be settled.
+pub const EXIT: u32 = 1000;
+
+const PAGE: u64 = 4096;
+/// Bytes of a handler's stack.
+const STACK: usize = 64 << 10;
+
+/// A page of the guest and the device that answers for its first `len` bytes.
+struct Window {
+    base: u64,
+    len: u64,
+    device: Arc<dyn RedirectedDevice>,
+}
+
+/// What handlers know.
+pub struct Context {
+    windows: Vec<Window>,
+}
+
+/// The devices of a guest that answer in user mode.
+pub struct Redirection {
+    context: Arc<Context>,
+    kvm: KvmDevice,
+}
+
+/// What a vCPU's handler uses; to be held as long as the vCPU may run.
+pub struct Handler {
+    /// Memory that the handler changes behind the compiler's back.
+    frame: *mut Frame,
+    stack: *mut [u128],
+    _context: Arc<Context>,
+}
+
+impl Drop for Handler {
+    fn drop(&mut self) {
+        // SAFETY: both came from `Box::into_raw`; the vCPU does not run any more.
+        unsafe {
+            drop(Box::from_raw(self.frame));
+            drop(Box::from_raw(self.stack));
+        }
+    }
+}
+
+impl Redirection {
+    /// Asks KVM to redirect accesses to `devices` (name, base, length).
+    ///
+    /// # Errors
+    /// [`Error::Failed`] if KVM or the harts cannot do that.
+    pub fn new(vm: &VmFd, devices: Vec<(u64, u64, Arc<dyn RedirectedDevice>)>) -> Result<Self> {
+        let kvm = KvmDevice::create(vm, DEVICE).map_err(|e| {
+            Error::failed(
+                "KVM does not redirect accesses to user mode (needs harts with Xuer and this \
+                 project's KVM)",
+                e,
+            )
+        })?;
+        let window = |(base, len, device)| Window { base, len, device };
+        let windows: Vec<Window> = devices.into_iter().map(window).collect();
+        for window in &windows {
+            kvm.set(GROUP_REGION, window.base & !(PAGE - 1), PAGE)
+                .map_err(|e| Error::failed("KVM does not redirect accesses to a device", e))?;
+        }
+        Ok(Self {
+            context: Arc::new(Context { windows }),
+            kvm,
+        })
+    }
+
+    /// Gives vCPU `index` a handler that runs in the calling thread, which must be the one that
+    /// calls `KVM_RUN`.
+    ///
+    /// # Errors
+    /// The error that KVM returned.
+    pub fn attach(&self, index: u32) -> std::io::Result<Handler> {
+        // 16-byte aligned, as the calling convention has it.
+        let stack = vec![0u128; STACK / size_of::<u128>()].into_boxed_slice();
+        let stack = Box::into_raw(stack);
+        let (tp, gp) = pointers();
+        let frame = Box::into_raw(Box::new(Frame {
+            x: [0; 32],
+            stack: stack as *mut u128 as u64 + STACK as u64,
+            tp,
+            gp,
+            context: Arc::as_ptr(&self.context),
+        }));
+        let handler = Handler {
+            frame,
+            stack,
+            _context: Arc::clone(&self.context),
+        };
+        let register = |number: u64| u64::from(index) << 8 | number;
+        let set = |number, value| self.kvm.set(GROUP_VCPU, register(number), value);
+        set(USCRATCH, frame as u64)?;
+        set(UEXIT, trapless_uer_exit as *const () as u64)?;
+        set(UTVEC, trapless_uer_entry as *const () as u64)?;
+        Ok(handler)
+    }
+
+    /// Does what handlers have left to do.
+    pub fn settle(&self) {
+        for window in &self.context.windows {
+            window.device.settle();
+        }
+    }
+}
+
+/// What the handler does with an access to guest physical address `address`: 0 to go on, 1 to leave
+/// the rest to KVM.
+pub(super) extern "C" fn handle(frame: &mut Frame, address: u64, instruction: u64) -> u64 {
+    // SAFETY: the context lives as long as the handler that this frame belongs to.
+    let context = unsafe { &*frame.context };
+    let Some(instruction) = Instruction::decode(instruction) else {
+        return 1;
+    };
+    let access = instruction.access(&frame.x);
+    let found = context.windows.iter().find_map(|window| {
+        let offset = address.checked_sub(window.base)?;
+        (offset + u64::from(access.len) <= window.len).then_some((window, offset))
+    });
+    let Some((window, offset)) = found else {
+        return 1;
+    };
+    let (answer, value) = window.device.access(offset, &access);
+    if answer == Answer::Left {
+        return 1;
+    }
+    if access.store.is_none() && instruction.register != 0 {
+        frame.x[instruction.register & 31] = access.extended(value);
+    }
+    step_over(instruction.size);
+    if answer == Answer::Settle {
+        answered();
+        return 1;
+    }
+    0
+}

@@ -1,0 +1,95 @@
+//! Where a handler begins and ends.
+
+use crate::uer::setup::handle;
+use std::arch::global_asm;
+use std::mem::offset_of;
+
+/// Registers of the guest while its handler runs, and what the handler runs with. `uscratch` holds
+/// its address.
+#[repr(C)]
+pub struct Frame {
+    /// The guest's registers; those that a load changes are written here.
+    pub x: [u64; 32],
+    /// End of the handler's stack, 16-byte aligned.
+    pub stack: u64,
+    /// Thread pointer of the vCPU's thread.
+    pub tp: u64,
+    /// Global pointer of this program.
+    pub gp: u64,
+    /// What [`handle`] knows.
+    pub context: *const super::setup::Context,
+}
+
+/// `ucause`, `utval` and `utinst` are passed in registers; `handle` returns 0 to go on with the
+/// guest by URET, else ECALL leaves it to KVM with the guest's registers.
+global_asm!(
+    ".macro trapless_uer_each op",
+    ".irp n, 1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, \
+     25, 26, 27, 28, 29, 30, 31",
+    "\\op x\\n, 8 * \\n(t0)",
+    ".endr",
+    ".endm",
+    ".text",
+    ".balign 4",
+    ".globl trapless_uer_entry",
+    "trapless_uer_entry:",
+    "csrrw t0, 0x040, t0",
+    "trapless_uer_each sd",
+    "csrrw t1, 0x040, t0",
+    "sd t1, 8 * 5(t0)",
+    "ld sp, {stack}(t0)",
+    "ld tp, {tp}(t0)",
+    "ld gp, {gp}(t0)",
+    "mv a0, t0",
+    "csrr a1, 0x043",
+    "csrr a2, 0x04a",
+    "call {handle}",
+    "csrr t0, 0x040",
+    "bnez a0, 1f",
+    "trapless_uer_each ld",
+    "ld t0, 8 * 5(t0)",
+    ".4byte 0x00200073",
+    "1:",
+    "trapless_uer_each ld",
+    "ld t0, 8 * 5(t0)",
+    ".globl trapless_uer_exit",
+    "trapless_uer_exit:",
+    "ecall",
+    stack = const offset_of!(Frame, stack),
+    tp = const offset_of!(Frame, tp),
+    gp = const offset_of!(Frame, gp),
+    handle = sym handle,
+);
+
+unsafe extern "C" {
+    /// The handler's first instruction.
+    pub safe fn trapless_uer_entry();
+    /// Its ECALL.
+    pub safe fn trapless_uer_exit();
+}
+
+/// `tp` and `gp` of the calling thread.
+pub fn pointers() -> (u64, u64) {
+    let (tp, gp);
+    // SAFETY: reads two registers.
+    unsafe {
+        std::arch::asm!("mv {}, tp", "mv {}, gp", out(reg) tp, out(reg) gp,
+            options(nomem, nostack, preserves_flags));
+    }
+    (tp, gp)
+}
+
+/// The handler has answered an instruction of `size` bytes: the guest goes on behind it.
+pub fn step_over(size: u64) {
+    // SAFETY: changes `uepc` only, which exists while a handler runs.
+    unsafe {
+        std::arch::asm!("csrr {pc}, 0x041", "add {pc}, {pc}, {size}", "csrw 0x041, {pc}",
+            pc = out(reg) _, size = in(reg) size, options(nostack));
+    }
+}
+
+/// Nothing is left to KVM but to return.
+pub fn answered() {
+    // SAFETY: changes `ucause` only, which exists while a handler runs.
+    unsafe { std::arch::asm!("csrw 0x042, zero", options(nostack)) };
+}
