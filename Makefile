@@ -16,7 +16,7 @@ help:
 	@echo 'make test-long  the same and what takes hours: a million interrupts of each class, thousands of programs'
 	@echo 'make bench  speed and memory beside QEMU (BENCH="--runs 5 --only boot"), and of the bare engines'
 	@echo 'make install  the program, manual pages, completions and data under PREFIX=$(PREFIX)'
-	@echo 'make spec   the specification of the interrupt extension as HTML: out/spec/xtrapless.html'
+	@echo 'make spec   the specifications as HTML: out/spec/xtrapless.html, haiov.html'
 	@echo 'make book   all pages and the specification as one book: out/book/index.html'
 	@echo 'make fuzz   each fuzz target for SECONDS=60'
 
@@ -75,8 +75,8 @@ bench: build
 spec:
 	@scripts/install packages-spec
 	$(CARGO) run --release --locked -q -p trapless-spec -- --check
-	asciidoctor -w --failure-level=INFO -o out/spec/xtrapless.html spec/xtrapless.adoc
-	@echo out/spec/xtrapless.html
+	asciidoctor -w --failure-level=INFO -D out/spec spec/xtrapless.adoc spec/haiov.adoc
+	@echo out/spec/xtrapless.html out/spec/haiov.html
 
 book: spec
 	scripts/book

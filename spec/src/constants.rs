@@ -115,10 +115,11 @@ pub fn rust(data: &Data) -> String {
     let e = &data.extension;
     let mut out = format!(
         "//! {} {}: CSRs, fields, operations and memory structures.\n//!\n\
-         //! Written by `cargo run -p trapless-spec` from `spec/registers.toml`; do not edit.\n\n\
+         //! Written by `cargo run -p trapless-spec` from `{}`; do not edit.\n\n\
          /// Name of the extension in ISA strings.\npub const ISA_NAME: &str = \"{}\";\n",
-        capital(&e.name),
+        e.display(),
         e.version,
+        data.source,
         e.isa
     );
     for (title, list) in items(data) {
@@ -176,10 +177,11 @@ pub fn c(data: &Data) -> String {
     let guard = format!("_ASM_RISCV_{}_H", e.name.to_uppercase());
     let mut out = format!(
         "/* SPDX-License-Identifier: GPL-2.0-only */\n/*\n * {} {}: CSRs, fields, operations and memory structures.\n \
-         * Written by `cargo run -p trapless-spec` from spec/registers.toml; do not edit.\n */\n\
+         * Written by `cargo run -p trapless-spec` from {}; do not edit.\n */\n\
          #ifndef {guard}\n#define {guard}\n\n#include <linux/bits.h>\n",
-        capital(&e.name),
-        e.version
+        e.display(),
+        e.version,
+        data.source
     );
     for (title, list) in items(data) {
         if list.is_empty() {
@@ -221,15 +223,10 @@ pub fn c(data: &Data) -> String {
 }
 
 /// Prefix of C names.
-fn short(name: &str) -> &str {
-    if name == "xtrapless" { "XTL" } else { name }
-}
-
-/// The name with a capital letter, as text has it.
-pub fn capital(name: &str) -> String {
-    let mut chars = name.chars();
-    chars
-        .next()
-        .map(|c| c.to_uppercase().collect::<String>() + chars.as_str())
-        .unwrap_or_default()
+fn short(name: &str) -> String {
+    if name == "xtrapless" {
+        "XTL".into()
+    } else {
+        name.to_uppercase()
+    }
 }

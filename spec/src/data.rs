@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// All of `registers.toml`.
+/// All of a file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Data {
+    /// The file's path in the project.
+    #[serde(skip)]
+    pub source: String,
     /// Name, version and title.
     pub extension: Extension,
     /// CSRs.
@@ -18,6 +21,7 @@ pub struct Data {
     /// Single numbers.
     pub constant: Vec<Constant>,
     /// Memory structures.
+    #[serde(default)]
     pub structure: Vec<Structure>,
 }
 
@@ -27,12 +31,26 @@ pub struct Data {
 pub struct Extension {
     /// Lower-case name, prefix of the C names.
     pub name: String,
+    /// The name in text, if it is not that with a capital letter.
+    pub display: Option<String>,
     /// Version of the specification.
     pub version: String,
     /// Title of the document.
     pub title: String,
     /// Name in ISA strings.
     pub isa: String,
+}
+
+impl Extension {
+    /// The name as text has it.
+    pub fn display(&self) -> String {
+        let capital = || {
+            let mut chars = self.name.chars();
+            let first = chars.next().map(|c| c.to_uppercase().collect::<String>());
+            first.unwrap_or_default() + chars.as_str()
+        };
+        self.display.clone().unwrap_or_else(capital)
+    }
 }
 
 /// One CSR.
@@ -43,6 +61,8 @@ pub struct Csr {
     pub name: String,
     /// Address, 0..=0xfff.
     pub address: u16,
+    /// Where the address comes from, if it is not a custom one.
+    pub standard: Option<String>,
     /// One sentence.
     pub summary: String,
     /// What an access does by mode.

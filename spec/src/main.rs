@@ -1,5 +1,6 @@
-//! Writes what follows from `spec/registers.toml`: Rust constants, the C header and the tables of
-//! the specification. `--check` only compares; `litmus [HERD7]` checks the memory model instead.
+//! Writes what follows from the register data of each document: Rust constants, the C header and
+//! the tables of the specification. `--check` only compares; `litmus [HERD7]` checks the memory
+//! model instead.
 
 #[cfg(test)]
 mod cited;
@@ -37,37 +38,66 @@ fn root() -> PathBuf {
     spec.parent().unwrap_or(spec).into()
 }
 
-/// The register data, if it obeys its rules.
-fn load() -> Result<data::Data, String> {
-    let path = root().join("spec/registers.toml");
-    let text = std::fs::read_to_string(path).map_err(|e| e.to_string())?;
-    let data = toml::from_str(&text).map_err(|e| e.to_string())?;
-    rules::check(&data)?;
-    Ok(data)
+/// A specification: its register data, and the folder of its tables.
+struct Document {
+    registers: &'static str,
+    tables: &'static str,
 }
 
-/// Every generated file: path in the project and text.
-fn files(data: &data::Data) -> [(&'static str, String); 7] {
-    [
-        ("crates/isa/src/xtrapless.rs", constants::rust(data)),
-        ("linux/include/asm/xtrapless.h", constants::c(data)),
-        ("spec/generated/attributes.adoc", tables::attributes(data)),
-        ("spec/generated/csrs.adoc", tables::csrs(data)),
-        ("spec/generated/access.adoc", tables::access(data)),
-        ("spec/generated/encodings.adoc", tables::encodings(data)),
-        ("spec/generated/structures.adoc", tables::structures(data)),
-    ]
+const DOCUMENTS: [Document; 2] = [
+    Document {
+        registers: "spec/registers.toml",
+        tables: "spec/generated",
+    },
+    Document {
+        registers: "spec/haiov.toml",
+        tables: "spec/generated/haiov",
+    },
+];
+
+impl Document {
+    /// The register data, if it obeys its rules.
+    fn load(&self) -> Result<data::Data, String> {
+        let path = root().join(self.registers);
+        let text = std::fs::read_to_string(path).map_err(|e| e.to_string())?;
+        let mut data: data::Data = toml::from_str(&text).map_err(|e| e.to_string())?;
+        data.source = self.registers.into();
+        rules::check(&data)?;
+        Ok(data)
+    }
+
+    /// Every generated file: path in the project and text.
+    fn files(&self, data: &data::Data) -> [(String, String); 7] {
+        let name = &data.extension.name;
+        let table = |file: &str| format!("{}/{file}.adoc", self.tables);
+        [
+            (format!("crates/isa/src/{name}.rs"), constants::rust(data)),
+            (format!("linux/include/asm/{name}.h"), constants::c(data)),
+            (table("attributes"), tables::attributes(data)),
+            (table("csrs"), tables::csrs(data)),
+            (table("access"), tables::access(data)),
+            (table("encodings"), tables::encodings(data)),
+            (table("structures"), tables::structures(data)),
+        ]
+    }
 }
 
 fn run(check: bool) -> Result<(), String> {
-    for (path, text) in files(&load()?) {
-        let file = root().join(path);
+    DOCUMENTS
+        .iter()
+        .try_for_each(|document| write(document, check))
+}
+
+fn write(document: &Document, check: bool) -> Result<(), String> {
+    for (path, text) in document.files(&document.load()?) {
+        let file = root().join(&path);
         if std::fs::read_to_string(&file).is_ok_and(|old| old == text) {
             continue;
         }
         if check {
             return Err(format!(
-                "{path} does not fit spec/registers.toml; run `cargo run -p trapless-spec`"
+                "{path} does not fit {}; run `cargo run -p trapless-spec`",
+                document.registers
             ));
         }
         if let Some(folder) = file.parent() {

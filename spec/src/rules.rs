@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::data::{Data, Field, Structure};
 
 /// Accesses a mode may be given in `modes`, with the words the specification uses.
-pub const ACCESSES: [(&str, &str); 8] = [
+pub const ACCESSES: [(&str, &str); 9] = [
     ("rw", "read, write"),
     ("ro", "read"),
     ("wo", "write"),
@@ -13,6 +13,7 @@ pub const ACCESSES: [(&str, &str); 8] = [
     ("virtual", "_virtual_"),
     ("slot", "read, write; without a valid slot _virtual_"),
     ("slot-wo", "write; without a valid slot _virtual_"),
+    ("hur", "read, write with `hstatus.HUR`, else _illegal_"),
     ("grant", "write inside the grant, else _illegal_"),
 ];
 
@@ -30,7 +31,9 @@ pub fn check(data: &Data) -> Result<(), String> {
         data.csr.iter().map(|c| format!("{:#x}", c.address)),
     )?;
     for csr in &data.csr {
-        address(&csr.name, csr.address)?;
+        if csr.standard.is_none() {
+            address(&csr.name, csr.address)?;
+        }
         fields(&csr.name, &csr.fields)?;
         for mode in MODES {
             let access = csr.modes.get(mode).map_or("nothing", String::as_str);
@@ -141,7 +144,7 @@ mod tests {
 
     /// Applies a mistake to the real data; the rules must name `subject`.
     fn refused(mistake: impl Fn(&mut Data), subject: &str) {
-        let mut data = crate::load().unwrap();
+        let mut data = crate::DOCUMENTS[0].load().unwrap();
         mistake(&mut data);
         let text = check(&data).unwrap_err();
         assert!(text.contains(subject), "{text}");
@@ -149,7 +152,7 @@ mod tests {
 
     #[test]
     fn real_data_obeys() {
-        check(&crate::load().unwrap()).unwrap();
+        check(&crate::DOCUMENTS[0].load().unwrap()).unwrap();
     }
 
     #[test]

@@ -3,19 +3,21 @@
 
 use std::fmt::Write as _;
 
-use crate::constants::capital;
 use crate::data::{Data, Field, Word};
 use crate::rules::{ACCESSES, MODES};
 
-const HEADER: &str =
-    "// Written by `cargo run -p trapless-spec` from spec/registers.toml; do not edit.\n";
+fn header(data: &Data) -> String {
+    let source = &data.source;
+    format!("// Written by `cargo run -p trapless-spec` from {source}; do not edit.\n")
+}
 
 /// Attributes of the document's header.
 pub fn attributes(data: &Data) -> String {
     let e = &data.extension;
     format!(
-        "{HEADER}:doctitle: {}: {}\n:revnumber: {}\n:isa-name: {}\n",
-        capital(&e.name),
+        "{}:doctitle: {}: {}\n:revnumber: {}\n:isa-name: {}\n",
+        header(data),
+        e.display(),
         e.title,
         e.version,
         e.isa
@@ -93,7 +95,7 @@ fn field_rows(fields: &[Field]) -> String {
 
 /// Overview of all CSRs (tag `overview`), and for each its layout and fields (tag: its name).
 pub fn csrs(data: &Data) -> String {
-    let mut out = HEADER.to_string();
+    let mut out = header(data);
     let mut table = String::from(
         "[cols=\"2,3,2,9\",options=\"header\"]\n|===\n|Number |Name |Reset |Description\n",
     );
@@ -120,7 +122,7 @@ pub fn csrs(data: &Data) -> String {
 
 /// What an access to each CSR does from each mode.
 pub fn access(data: &Data) -> String {
-    let mut out = HEADER.to_string();
+    let mut out = header(data);
     let heads: Vec<String> = MODES
         .iter()
         .map(|m| format!("|{}", m.to_uppercase()))
@@ -145,7 +147,7 @@ pub fn access(data: &Data) -> String {
 
 /// Operations, states, kinds and numbers.
 pub fn encodings(data: &Data) -> String {
-    let mut out = HEADER.to_string();
+    let mut out = header(data);
     for (tag, e) in &data.enums {
         let mut table = format!(
             ".{}\n[cols=\"1,2,9\",options=\"header\"]\n|===\n|Value |Name |Meaning\n",
@@ -179,7 +181,7 @@ fn place(w: &Word) -> String {
 
 /// Structures in memory.
 pub fn structures(data: &Data) -> String {
-    let mut out = HEADER.to_string();
+    let mut out = header(data);
     for s in &data.structure {
         let mut text = format!(
             ".{} ({} bytes, aligned to {})\n[cols=\"3,3,2,8\",options=\"header\"]\n|===\n\

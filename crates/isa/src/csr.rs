@@ -200,7 +200,7 @@ pub mod hstatus {
     /// Hypervisor loads and stores allowed in U-mode.
     pub const HU: u64 = 1 << 9;
     /// User-level exception redirection is on, and U-mode may access its registers (Xuer).
-    pub const HUR: u64 = 1 << 10;
+    pub const HUR: u64 = 1 << crate::haiov::limits::HSTATUS_HUR_BIT;
     /// Guest external interrupt number selected for VSEIP.
     pub const VGEIN: u64 = 0x3F << 12;
     /// Trap virtual memory of VS.
@@ -211,20 +211,6 @@ pub mod hstatus {
     pub const VTSR: u64 = 1 << 22;
     /// VSXL = 64 bits.
     pub const VSXL_64: u64 = 2 << 32;
-}
-
-/// Fields of `ustatus` (Xuer).
-pub mod ustatus {
-    /// User interrupt enable.
-    pub const UIE: u64 = 1 << 0;
-    /// Previous UIE.
-    pub const UPIE: u64 = 1 << 4;
-    /// Previous privilege: S.
-    pub const UPP: u64 = 1 << 8;
-    /// Previous virtualization mode.
-    pub const UPV: u64 = 1 << 9;
-    /// A user-level handler has not returned yet.
-    pub const UH: u64 = 1 << 10;
 }
 
 /// Fields of `hvictl` (Advanced Interrupt Architecture, section "Virtual interrupts for VS level").
@@ -273,4 +259,25 @@ pub mod stateen0 {
     pub const ENVCFG: u64 = 1 << 62;
     /// `hstateen0`/`sstateen0`.
     pub const SE0: u64 = 1 << 63;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_those_of_the_specification() {
+        use crate::haiov::csr as haiov;
+        let both = [
+            (USTATUS, haiov::USTATUS),
+            (UTVEC, haiov::UTVEC),
+            (USCRATCH, haiov::USCRATCH),
+            (UEPC, haiov::UEPC),
+            (UCAUSE, haiov::UCAUSE),
+            (UTVAL, haiov::UTVAL),
+            (UTINST, haiov::UTINST),
+            (HUEDELEG, haiov::HUEDELEG),
+        ];
+        assert!(both.iter().all(|(name, number)| name == number));
+    }
 }

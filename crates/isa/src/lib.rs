@@ -21,6 +21,7 @@ mod compressed;
 pub mod csr;
 pub mod decode;
 pub mod disasm;
+pub mod haiov;
 pub mod inst;
 pub mod mode;
 mod op_class;

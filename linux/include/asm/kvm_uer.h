@@ -10,6 +10,7 @@
 #include <linux/jump_label.h>
 #include <linux/kvm_types.h>
 #include <linux/types.h>
+#include <asm/haiov.h>
 
 struct kvm;
 struct kvm_cpu_trap;
@@ -17,7 +18,7 @@ struct kvm_run;
 struct kvm_vcpu;
 
 /* Type of a G-stage leaf: accesses are for user mode */
-#define KVM_RISCV_GSTAGE_MMIO	BIT_ULL(57)
+#define KVM_RISCV_GSTAGE_MMIO	((u64)HAIOV_LEAF_MMIO << HAIOV_LEAF_TYPE_SHIFT)
 
 /* What kvm_riscv_vcpu_uer_handle() returns if KVM has to handle the access */
 #define KVM_RISCV_UER_LEFT	2

@@ -3,6 +3,7 @@
 use crate::uer::setup::handle;
 use std::arch::global_asm;
 use std::mem::offset_of;
+use trapless_isa::haiov::csr;
 
 /// Registers of the guest while its handler runs, and what the handler runs with. `uscratch` holds
 /// its address.
@@ -33,18 +34,18 @@ global_asm!(
     ".balign 4",
     ".globl trapless_uer_entry",
     "trapless_uer_entry:",
-    "csrrw t0, 0x040, t0",
+    "csrrw t0, {uscratch}, t0",
     "trapless_uer_each sd",
-    "csrrw t1, 0x040, t0",
+    "csrrw t1, {uscratch}, t0",
     "sd t1, 8 * 5(t0)",
     "ld sp, {stack}(t0)",
     "ld tp, {tp}(t0)",
     "ld gp, {gp}(t0)",
     "mv a0, t0",
-    "csrr a1, 0x043",
-    "csrr a2, 0x04a",
+    "csrr a1, {utval}",
+    "csrr a2, {utinst}",
     "call {handle}",
-    "csrr t0, 0x040",
+    "csrr t0, {uscratch}",
     "bnez a0, 1f",
     "trapless_uer_each ld",
     "ld t0, 8 * 5(t0)",
@@ -55,6 +56,9 @@ global_asm!(
     ".globl trapless_uer_exit",
     "trapless_uer_exit:",
     "ecall",
+    uscratch = const csr::USCRATCH,
+    utval = const csr::UTVAL,
+    utinst = const csr::UTINST,
     stack = const offset_of!(Frame, stack),
     tp = const offset_of!(Frame, tp),
     gp = const offset_of!(Frame, gp),
@@ -83,13 +87,13 @@ pub fn pointers() -> (u64, u64) {
 pub fn step_over(size: u64) {
     // SAFETY: changes `uepc` only, which exists while a handler runs.
     unsafe {
-        std::arch::asm!("csrr {pc}, 0x041", "add {pc}, {pc}, {size}", "csrw 0x041, {pc}",
-            pc = out(reg) _, size = in(reg) size, options(nostack));
+        std::arch::asm!("csrr {pc}, {uepc}", "add {pc}, {pc}, {size}", "csrw {uepc}, {pc}",
+            uepc = const csr::UEPC, pc = out(reg) _, size = in(reg) size, options(nostack));
     }
 }
 
 /// Nothing is left to KVM but to return.
 pub fn answered() {
     // SAFETY: changes `ucause` only, which exists while a handler runs.
-    unsafe { std::arch::asm!("csrw 0x042, zero", options(nostack)) };
+    unsafe { std::arch::asm!("csrw {}, zero", const csr::UCAUSE, options(nostack)) };
 }

@@ -2,10 +2,10 @@
 //! space that `satp` names.
 
 use trapless_isa::cause::exception::{
-    ECALL_VS, LOAD_GUEST_PAGE, LOAD_MMIO_PAGE, STORE_GUEST_PAGE, STORE_MMIO_PAGE,
-    VIRTUAL_INSTRUCTION,
+    LOAD_GUEST_PAGE, LOAD_MMIO_PAGE, STORE_GUEST_PAGE, STORE_MMIO_PAGE,
 };
-use trapless_isa::csr::{self, hstatus, ustatus};
+use trapless_isa::csr::{self, hstatus};
+use trapless_isa::haiov::{huedeleg, ustatus};
 use trapless_isa::port::CsrFault;
 use trapless_isa::{Mode, Priv};
 
@@ -62,12 +62,12 @@ impl UserTraps {
 }
 
 /// Exceptions that HS-mode can delegate to U-mode.
-const HUEDELEG: u64 = 1 << ECALL_VS
-    | 1 << LOAD_GUEST_PAGE
-    | 1 << VIRTUAL_INSTRUCTION
-    | 1 << STORE_GUEST_PAGE
-    | 1 << LOAD_MMIO_PAGE
-    | 1 << STORE_MMIO_PAGE;
+const HUEDELEG: u64 = huedeleg::ECALL_VS
+    | huedeleg::LOAD_GUEST
+    | huedeleg::VIRTUAL
+    | huedeleg::STORE_GUEST
+    | huedeleg::LOAD_MMIO
+    | huedeleg::STORE_MMIO;
 
 /// What U-mode can write of `ustatus`.
 const USTATUS_U: u64 = ustatus::UIE | ustatus::UPIE;

@@ -2,6 +2,7 @@
 //! specification, "Virtual Address Translation Process" and "Two-Stage Address Translation").
 
 use trapless_isa::csr::{envcfg, status};
+use trapless_isa::haiov::{leaf, limits};
 use trapless_isa::{Mode, Priv};
 
 use super::address::Access;
@@ -21,8 +22,8 @@ const PTE_N: u64 = 1 << 63;
 /// Bits 60:54, reserved for standard extensions.
 const PTE_RESERVED: u64 = 0x7F << 54;
 /// Type of a G-stage leaf (Xuer): 0 memory, 1 MMIO; the others are reserved.
-const PTE_TYPE: u64 = 3 << 57;
-const PTE_TYPE_MMIO: u64 = 1 << 57;
+const PTE_TYPE: u64 = 3 << limits::LEAF_TYPE_SHIFT;
+const PTE_TYPE_MMIO: u64 = leaf::MMIO << limits::LEAF_TYPE_SHIFT;
 
 /// `htinst` pseudoinstructions for implicit accesses of VS-stage walks (H extension, "Transformed
 /// Instruction or Pseudoinstruction for mtinst or htinst"), RV64.

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use trapless_isa::cause::exception;
-use trapless_isa::csr::{self, hstatus, ustatus};
+use trapless_isa::csr::{self, hstatus};
+use trapless_isa::haiov::ustatus;
 
 use super::rng::Rng;
 use super::tables::{DEVICE, guest_entry, pte};

@@ -22,23 +22,10 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 #include <asm/csr.h>
+#include <asm/haiov.h>
 #include <asm/kvm_vcpu_trapless.h>
 
-#define CSR_USTATUS		0x000
-#define CSR_UTVEC		0x005
-#define CSR_USCRATCH		0x040
-#define CSR_UEPC		0x041
-#define CSR_UCAUSE		0x042
-#define CSR_UTVAL		0x043
-#define CSR_UTINST		0x04a
-#define CSR_HUEDELEG		0x6d0
-
-#define HSTATUS_HUR		BIT(10)
-#define USTATUS_UPP		BIT(8)
-#define USTATUS_UH		BIT(10)
-
-#define EXC_LOAD_MMIO_PAGE	24
-#define EXC_STORE_MMIO_PAGE	25
+#define HSTATUS_HUR		BIT(HAIOV_HSTATUS_HUR_BIT)
 
 static bool uer = true;
 module_param(uer, bool, 0444);
@@ -61,7 +48,7 @@ void kvm_riscv_vcpu_uer_load(struct kvm_vcpu *vcpu)
 	csr_write(CSR_UCAUSE, vu->ucause);
 	csr_write(CSR_UTVAL, vu->utval);
 	csr_write(CSR_UTINST, vu->utinst);
-	csr_write(CSR_HUEDELEG, BIT(EXC_LOAD_MMIO_PAGE) | BIT(EXC_STORE_MMIO_PAGE));
+	csr_write(CSR_HUEDELEG, HAIOV_HUEDELEG_LOAD_MMIO | HAIOV_HUEDELEG_STORE_MMIO);
 	vcpu->arch.guest_context.hstatus |= HSTATUS_HUR;
 }
 
@@ -108,13 +95,13 @@ static int uer_left(struct kvm_vcpu *vcpu, struct kvm_run *run,
 	struct kvm_cpu_context *cntx = &vcpu->arch.guest_context;
 	unsigned long cause, address;
 
-	if (csr_read(CSR_USTATUS) & USTATUS_UPP)
+	if (csr_read(CSR_USTATUS) & HAIOV_USTATUS_UPP)
 		cntx->sstatus |= SR_SPP;
 	else
 		cntx->sstatus &= ~SR_SPP;
 	cntx->hstatus |= HSTATUS_SPV;
 	cntx->sepc = csr_read(CSR_UEPC);
-	csr_clear(CSR_USTATUS, USTATUS_UH);
+	csr_clear(CSR_USTATUS, HAIOV_USTATUS_UH);
 
 	cause = csr_read(CSR_UCAUSE);
 	address = csr_read(CSR_UTVAL);
@@ -122,10 +109,10 @@ static int uer_left(struct kvm_vcpu *vcpu, struct kvm_run *run,
 	case 0:
 		run->exit_reason = KVM_EXIT_RISCV_UER;
 		return 0;
-	case EXC_LOAD_MMIO_PAGE:
+	case HAIOV_CAUSE_LOAD_MMIO:
 		trap->scause = EXC_LOAD_GUEST_PAGE_FAULT;
 		break;
-	case EXC_STORE_MMIO_PAGE:
+	case HAIOV_CAUSE_STORE_MMIO:
 		trap->scause = EXC_STORE_GUEST_PAGE_FAULT;
 		break;
 	default:
