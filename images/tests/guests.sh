@@ -7,8 +7,14 @@ start_guest() {
     cpus=$2
     shift 2
     run_vmm "$guest" --cpus "$cpus" --kernel /boot/Image --initrd /boot/guest.cpio "$@" \
-        --append "quiet panic=-1 cryptomgr.notests console=ttyS0 trapless.workload=$guest"
+        --append "quiet panic=-1 cryptomgr.notests console=ttyS0 trapless.workload=$guest ${chatter:+trapless.chatter=1}"
 }
+
+# With Xuer, serial ports answer in user mode and are kept busy.
+if has_extension xuer; then
+    uer=--uer
+    chatter=1
+fi
 
 # run_vmm NAME [OPTION OF trapless-vmm...]: a VMM with that console. trapless.irqchip and
 # trapless.inject on the command line choose its interrupt controller.
@@ -17,7 +23,7 @@ run_vmm() {
     shift
     if [ ! -p "/run/$guest.in" ]; then mkfifo "/run/$guest.in"; fi
     # Opened for both, so that it does not end, and nobody waits for the other side.
-    trapless-vmm --memory 128M --no-reboot --irqchip "${trapless_irqchip:-trapless}" --inject "${trapless_inject:-auto}" "$@" \
+    trapless-vmm --memory 128M --no-reboot ${uer:-} --irqchip "${trapless_irqchip:-trapless}" --inject "${trapless_inject:-auto}" "$@" \
         <>"/run/$guest.in" >>"/run/$guest.out" 2>&1 &
     guest_pid=$!
 }

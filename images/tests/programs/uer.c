@@ -48,6 +48,8 @@ struct frame {
 extern char uer_entry[], uer_ecall[], uer_guest[], uer_guest_end[];
 int uer_handler(struct frame *f, uint64_t address, uint32_t insn);
 
+/* The device of the last VM that this thread has begun */
+static __thread int device = -1;
 static volatile int released, waiting;
 static char *page;
 
@@ -149,8 +151,21 @@ static struct frame *begin(struct vm *vm, unsigned long offset)
 	if (set_reg(vcpu, CORE(regs.a0), DEVICE + offset) ||
 	    set_reg(vcpu, CORE(regs.a1), 0x41) || set_reg(vcpu, CORE(regs.a3), 0))
 		fatal("set registers");
-	close(dev);
+	close(device);
+	device = dev;
 	return frame;
+}
+
+static int in_handler(void)
+{
+	uint64_t value = 2;
+	struct kvm_device_attr a = {
+		.group = KVM_DEV_UER_GRP_VCPU,
+		.attr = KVM_DEV_UER_VCPU(0, KVM_DEV_UER_IN_HANDLER),
+		.addr = (uintptr_t)&value,
+	};
+
+	return !ioctl(device, KVM_GET_DEVICE_ATTR, &a) && value == 1;
 }
 
 static int run(struct vm *vm)
@@ -225,22 +240,49 @@ static void *release(void *unused)
 	return NULL;
 }
 
-static void test_interrupted(void)
+/* A VM that a signal has ended in its handler */
+static int interrupt(struct vm *vm)
 {
 	struct itimerval in_5ms = { .it_value.tv_usec = 5000 };
 	struct sigaction alarm = { .sa_handler = on_alarm };
-	pthread_t thread;
-	struct vm vm;
-	int ret;
 
-	begin(&vm, WAIT);
+	waiting = 0;
+	released = 0;
+	begin(vm, WAIT);
 	sigaction(SIGALRM, &alarm, NULL);
 	setitimer(ITIMER_REAL, &in_5ms, NULL);
-	ret = run(&vm);
-	CHECK(ret == -EINTR && waiting, "a signal ends KVM_RUN in the handler");
+	return run(vm) == -EINTR && waiting;
+}
+
+static void test_interrupted(void)
+{
+	pthread_t thread;
+	struct vm vm;
+
+	CHECK(interrupt(&vm), "a signal ends KVM_RUN in the handler");
 	pthread_create(&thread, NULL, release, NULL);
 	CHECK(ends_with_round(&vm, 1), "the handler goes on in the next one");
 	pthread_join(thread, NULL);
+	destroy_vm(&vm);
+}
+
+static void test_finished(void)
+{
+	struct kvm_run *r;
+	struct vm vm;
+
+	CHECK(interrupt(&vm) && in_handler(), "the vCPU is in its handler");
+	r = vm.vcpus[0].run;
+	released = 1;
+	r->immediate_exit = 1;
+	CHECK(run(&vm) == -EINTR && !in_handler(), "immediate_exit ends the handler");
+	CHECK(get_reg(&vm.vcpus[0], CORE(regs.pc)) == RAM + 4 &&
+	      get_reg(&vm.vcpus[0], CORE(regs.a0)) == DEVICE + WAIT,
+	      "and shows the guest behind its instruction");
+	CHECK(run(&vm) == -EINTR && get_reg(&vm.vcpus[0], CORE(regs.pc)) == RAM + 4,
+	      "where it stays");
+	r->immediate_exit = 0;
+	CHECK(ends_with_round(&vm, 1), "and from where it goes on");
 	destroy_vm(&vm);
 }
 
@@ -336,6 +378,7 @@ int main(void)
 	test_leaves();
 	test_returns();
 	test_interrupted();
+	test_finished();
 	test_faults();
 	wrong(ECALL, 8, "an ECALL anywhere else");
 	wrong(FLOAT, 2, "floating point");

@@ -39,6 +39,9 @@ struct kvm_vcpu_uer {
 	/* Address of its ECALL */
 	unsigned long	uexit;
 
+	/* Runs without the guest's memory, to the end of the handler */
+	bool		finishing;
+
 	unsigned long	ustatus;
 	unsigned long	uscratch;
 	unsigned long	uepc;
@@ -55,6 +58,8 @@ int kvm_riscv_uer_init(void);
 void kvm_riscv_uer_exit(void);
 void kvm_riscv_vcpu_uer_load(struct kvm_vcpu *vcpu);
 void kvm_riscv_vcpu_uer_put(struct kvm_vcpu *vcpu);
+void kvm_riscv_vcpu_uer_enter(struct kvm_vcpu *vcpu);
+void kvm_riscv_vcpu_uer_sync(struct kvm_vcpu *vcpu);
 int kvm_riscv_vcpu_uer_handle(struct kvm_vcpu *vcpu, struct kvm_run *run,
 			      struct kvm_cpu_trap *trap);
 

@@ -124,6 +124,8 @@ impl RedirectedDevice for SerialPort {
 impl Stateful for SerialPort {
     fn save(&self, to: &mut StateWriter) {
         let (uart, ahead) = &*self.lock();
+        // To the guest it has been sent.
+        self.redirected.iter().for_each(|r| r.transmit.flush());
         uart.save(to);
         save_input(ahead, to);
     }

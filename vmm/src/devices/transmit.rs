@@ -53,8 +53,13 @@ impl Transmit {
         self.due.store(due, Ordering::SeqCst);
     }
 
-    /// Writes out what waits; `false` if there was nothing.
-    fn flush(&self) -> bool {
+    /// Writes out what waits.
+    pub fn flush(&self) {
+        self.write_out();
+    }
+
+    /// As [`flush`](Self::flush); `false` if there was nothing.
+    fn write_out(&self) -> bool {
         // Only one at a time, or bytes change places.
         let mut out = self
             .out
@@ -69,7 +74,7 @@ impl Transmit {
 
 impl Served for Transmit {
     fn poll(&self) {
-        if self.flush() {
+        if self.write_out() {
             self.expect();
         } else {
             // Whoever transmits next wakes the loop; what came since is not forgotten.

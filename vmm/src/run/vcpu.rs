@@ -134,6 +134,12 @@ impl Context {
     /// must exit; else waits while the guest is paused.
     fn interrupted(&self, vcpu: &mut VcpuFd) -> bool {
         self.count(Reason::Signal);
+        let redirection = self.redirection.as_ref();
+        if redirection.is_some_and(|r| r.in_handler(self.index)) {
+            // Whoever stops the guest looks at its registers, not at the handler's.
+            vcpu.set_kvm_immediate_exit(1);
+            return false;
+        }
         // Before looking at what is wanted: a request after the look sets it again.
         vcpu.set_kvm_immediate_exit(0);
         if !self.stopping.load(Ordering::SeqCst) {

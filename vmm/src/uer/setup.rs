@@ -17,6 +17,7 @@ const GROUP_VCPU: u32 = 1;
 const UTVEC: u64 = 0;
 const USCRATCH: u64 = 1;
 const UEXIT: u64 = 2;
+const IN_HANDLER: u64 = 3;
 /// `KVM_EXIT_RISCV_UER`: a handler wants something to be settled.
 pub const EXIT: u32 = 1000;
 
@@ -113,6 +114,12 @@ impl Redirection {
         set(UEXIT, trapless_uer_exit as *const () as u64)?;
         set(UTVEC, trapless_uer_entry as *const () as u64)?;
         Ok(handler)
+    }
+
+    /// Whether vCPU `index`, which does not run, is in its handler.
+    pub fn in_handler(&self, index: u32) -> bool {
+        let state = self.kvm.get(GROUP_VCPU, u64::from(index) << 8 | IN_HANDLER);
+        state.is_ok_and(|state| state == 1)
     }
 
     /// Does what handlers have left to do.

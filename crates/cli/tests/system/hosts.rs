@@ -98,6 +98,12 @@ pub fn restore() -> &'static Host {
     get(RUN.get_or_init(|| boot("trapless", "restore", " trapless.hugepages=1", TIME_LIMIT)))
 }
 
+/// The same on machines with Xuer, while the guest's serial port is busy.
+pub fn restore_with_uer(machine: &str) -> Result<Host, String> {
+    let machine = format!("{machine} --isa +xuer");
+    boot(&machine, "restore", "", TIME_LIMIT)
+}
+
 /// The same on AIA, with the APLIC in KVM (`ioctl`) or in the VMM (`irqfd`).
 pub fn restore_with_aia(inject: &str) -> Result<Host, String> {
     let words = format!(" trapless.irqchip=aia trapless.inject={inject}");

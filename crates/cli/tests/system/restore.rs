@@ -1,7 +1,7 @@
 //! Guests with interrupts under way that are paused, saved, killed and restored
 //! (`images/tests/restore`).
 
-use crate::hosts::{Host, restore, restore_with_aia};
+use crate::hosts::{Host, restore, restore_with_aia, restore_with_uer};
 
 /// Promise: a paused guest stands still and goes on where it was.
 #[test]
@@ -26,6 +26,16 @@ fn a_saved_guest_with_aia_loses_no_interrupt() {
         let run = restore_with_aia(inject).unwrap_or_else(|what| panic!("{what}"));
         lost_nothing(&run);
     }
+}
+
+/// Promise: nor does one whose serial port answers in user mode, wherever its handler is
+/// interrupted; and nothing that it prints is lost.
+#[test]
+fn a_saved_guest_with_handlers_in_user_mode_loses_nothing() {
+    let run = restore_with_uer("trapless").unwrap_or_else(|what| panic!("{what}"));
+    lost_nothing(&run);
+    run.assert_result("chatter_gaps", "0");
+    assert!(run.number("chatter_lines") > 100);
 }
 
 fn lost_nothing(run: &Host) {

@@ -31,6 +31,10 @@ static bool uer = true;
 module_param(uer, bool, 0444);
 MODULE_PARM_DESC(uer, "Let user mode handle accesses to emulated devices if the harts can");
 
+/* Root of a G-stage that maps nothing */
+#define UER_ROOT_ORDER		2
+static unsigned long uer_no_memory;
+
 DEFINE_STATIC_KEY_FALSE(kvm_riscv_uer_available);
 
 /* The registers move with the vCPU, so that they are the vCPU's wherever it is loaded. */
@@ -65,6 +69,37 @@ void kvm_riscv_vcpu_uer_put(struct kvm_vcpu *vcpu)
 	vu->ucause = csr_read(CSR_UCAUSE);
 	vu->utval = csr_read(CSR_UTVAL);
 	vu->utinst = csr_read(CSR_UTINST);
+}
+
+/*
+ * With immediate_exit, KVM_RUN brings a vCPU that is in its handler to an
+ * instruction of the guest, so that user space finds the guest's registers: the
+ * handler goes on, but where it returns to there is no guest memory. With
+ * interrupts disabled, as the last thing before the entry.
+ */
+void kvm_riscv_vcpu_uer_enter(struct kvm_vcpu *vcpu)
+{
+	if (likely(vcpu->wants_to_run) || !kvm_riscv_vcpu_in_uer(vcpu))
+		return;
+
+	/* VMID 0 is nobody's, unless there are no VMIDs */
+	csr_write(CSR_HGATP, (csr_read(CSR_HGATP) & GENMASK(63, HGATP_MODE_SHIFT)) |
+			     PFN_DOWN(__pa((void *)uer_no_memory)));
+	if (!kvm_riscv_gstage_vmid_bits())
+		kvm_riscv_local_hfence_gvma_all();
+	to_trapless(vcpu)->uer.finishing = true;
+}
+
+/* After each exit, with interrupts disabled. */
+void kvm_riscv_vcpu_uer_sync(struct kvm_vcpu *vcpu)
+{
+	struct kvm_vcpu_uer *vu = &to_trapless(vcpu)->uer;
+
+	if (likely(!vu->finishing))
+		return;
+
+	vu->finishing = false;
+	kvm_riscv_gstage_update_hgatp(vcpu);
 }
 
 /* The handler's own memory is not there: as for any access of the process. */
@@ -245,7 +280,7 @@ static int uer_has_attr(struct kvm_device *dev, struct kvm_device_attr *attr)
 		return 0;
 	case KVM_DEV_UER_GRP_VCPU:
 		if (attr->attr >> 8 < KVM_MAX_VCPU_IDS &&
-		    (attr->attr & 0xff) <= KVM_DEV_UER_UEXIT)
+		    (attr->attr & 0xff) <= KVM_DEV_UER_IN_HANDLER)
 			return 0;
 		break;
 	}
@@ -273,11 +308,33 @@ static int uer_set_attr(struct kvm_device *dev, struct kvm_device_attr *attr)
 	return ret;
 }
 
+/* Only what user space cannot know */
+static int uer_get_attr(struct kvm_device *dev, struct kvm_device_attr *attr)
+{
+	struct kvm_vcpu *vcpu;
+	u64 value;
+
+	if (attr->group != KVM_DEV_UER_GRP_VCPU ||
+	    (attr->attr & 0xff) != KVM_DEV_UER_IN_HANDLER)
+		return -ENXIO;
+	vcpu = kvm_get_vcpu_by_id(dev->kvm, attr->attr >> 8);
+	if (!vcpu)
+		return -ENXIO;
+	if (!mutex_trylock(&vcpu->mutex))
+		return -EBUSY;
+	value = kvm_riscv_vcpu_in_uer(vcpu);
+	mutex_unlock(&vcpu->mutex);
+
+	return copy_to_user(u64_to_user_ptr(attr->addr), &value, sizeof(value)) ?
+	       -EFAULT : 0;
+}
+
 static const struct kvm_device_ops uer_device_ops = {
 	.name = "kvm-riscv-uer",
 	.create = uer_create,
 	.destroy = uer_destroy,
 	.set_attr = uer_set_attr,
+	.get_attr = uer_get_attr,
 	.has_attr = uer_has_attr,
 };
 
@@ -301,15 +358,25 @@ int __init kvm_riscv_uer_init(void)
 	if (!uer_probe())
 		return -ENODEV;
 
-	ret = kvm_register_device_ops(&uer_device_ops, KVM_DEV_TYPE_RISCV_UER);
-	if (!ret)
-		static_branch_enable(&kvm_riscv_uer_available);
+	uer_no_memory = __get_free_pages(GFP_KERNEL | __GFP_ZERO, UER_ROOT_ORDER);
+	if (!uer_no_memory)
+		return -ENOMEM;
 
-	return ret;
+	ret = kvm_register_device_ops(&uer_device_ops, KVM_DEV_TYPE_RISCV_UER);
+	if (ret) {
+		free_pages(uer_no_memory, UER_ROOT_ORDER);
+		return ret;
+	}
+	static_branch_enable(&kvm_riscv_uer_available);
+
+	return 0;
 }
 
 void kvm_riscv_uer_exit(void)
 {
-	if (kvm_riscv_uer_available())
-		kvm_unregister_device_ops(KVM_DEV_TYPE_RISCV_UER);
+	if (!kvm_riscv_uer_available())
+		return;
+
+	kvm_unregister_device_ops(KVM_DEV_TYPE_RISCV_UER);
+	free_pages(uer_no_memory, UER_ROOT_ORDER);
 }

@@ -32,11 +32,14 @@
  *  UTVEC: address of the handler; 0 (default): the vCPU has none.
  *  USCRATCH: what it finds in uscratch.
  *  UEXIT: address of its ECALL instruction.
+ *  IN_HANDLER: (read only) 1 if the vCPU is in its handler. Its registers are
+ *	the handler's then; KVM_RUN with immediate_exit ends the handler.
  */
 #define KVM_DEV_UER_GRP_VCPU		1
 #define KVM_DEV_UER_UTVEC		0
 #define KVM_DEV_UER_USCRATCH		1
 #define KVM_DEV_UER_UEXIT		2
+#define KVM_DEV_UER_IN_HANDLER		3
 #define KVM_DEV_UER_VCPU(id, reg)	((__u64)(id) << 8 | (reg))
 
 /*
