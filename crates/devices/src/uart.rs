@@ -60,17 +60,44 @@ pub struct Uart {
     /// its interrupt is enabled, cleared when IIR reports it.
     thr_empty: bool,
     fifo_enabled: bool,
+    /// What `serial` holds of IER (also behind the divisor latch), LCR and MCR, which every access
+    /// needs.
+    registers: Registers,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Registers {
+    ier: u8,
+    lcr: u8,
+    mcr: u8,
 }
 
 impl Uart {
     /// A UART that transmits to `out` and drives `irq`.
     pub fn new(out: Box<dyn Write + Send>, irq: Box<dyn IrqLine>) -> Self {
-        Self {
+        let mut uart = Self {
             serial: Serial::new(NoTrigger, out),
             irq,
             thr_empty: false,
             fifo_enabled: false,
-        }
+            registers: Registers::default(),
+        };
+        uart.remember();
+        uart
+    }
+
+    /// Renews [`Self::registers`].
+    fn remember(&mut self) {
+        let lcr = self.serial.read(LCR);
+        self.registers = Registers {
+            ier: if lcr & LCR_DLAB == 0 {
+                self.serial.read(IER)
+            } else {
+                self.serial.state().interrupt_enable
+            },
+            lcr,
+            mcr: self.serial.read(MCR),
+        };
     }
 
     /// How many bytes [`Self::enqueue`] would take now: the free space of the receive FIFO (64
@@ -92,23 +119,19 @@ impl Uart {
 
     /// Whether an access to the register at `offset` does nothing but change this UART, write to
     /// `out` and drive the wire: it allocates nothing. Others are those that set the line up.
-    pub fn is_plain(&mut self, offset: u64, write: bool) -> bool {
+    pub fn is_plain(&self, offset: u64, write: bool) -> bool {
         let plain = match offset {
             0 | 1 => true,
             2..=7 => !write,
             _ => false,
         };
-        plain && !self.dlab() && self.serial.read(MCR) & MCR_LOOP == 0
+        plain && !self.dlab() && self.registers.mcr & MCR_LOOP == 0
     }
 
     /// The register IIR, without its side effect; received data has priority over an empty
     /// transmitter.
     fn identification(&mut self) -> u8 {
-        let enabled = if self.dlab() {
-            self.enabled_behind_dlab()
-        } else {
-            self.serial.read(IER)
-        };
+        let enabled = self.registers.ier;
         if enabled & IER_RECEIVED != 0 && self.serial.read(LSR) & LSR_DATA_READY != 0 {
             IIR_RECEIVED
         } else if enabled & IER_THR_EMPTY != 0 && self.thr_empty {
@@ -118,13 +141,8 @@ impl Uart {
         }
     }
 
-    fn dlab(&mut self) -> bool {
-        self.serial.read(LCR) & LCR_DLAB != 0
-    }
-
-    /// IER while the divisor latch covers its address.
-    fn enabled_behind_dlab(&mut self) -> u8 {
-        self.serial.state().interrupt_enable
+    fn dlab(&self) -> bool {
+        self.registers.lcr & LCR_DLAB != 0
     }
 
     fn clear_receiver(&mut self) {
@@ -192,7 +210,7 @@ impl MmioDevice for Uart {
             }
             DATA | IER => {
                 let dlab = self.dlab();
-                let was_enabled = if dlab { 0 } else { self.serial.read(IER) };
+                let was_enabled = if dlab { 0 } else { self.registers.ier };
                 // An error here is a failure of `out`; see the type's comment.
                 let _ = self.serial.write(register, value);
                 if register == DATA && !dlab {
@@ -200,6 +218,8 @@ impl MmioDevice for Uart {
                     self.thr_empty = true;
                 }
                 if register == IER && !dlab {
+                    // Only interrupts that exist.
+                    self.registers.ier = self.serial.read(IER);
                     came_up = value & !was_enabled != 0;
                     // The register is always empty: enabling its interrupt reports that at once.
                     self.thr_empty |= value & !was_enabled & IER_THR_EMPTY != 0;
@@ -207,6 +227,7 @@ impl MmioDevice for Uart {
             }
             _ => {
                 let _ = self.serial.write(register, value);
+                self.remember();
             }
         }
         if came_up {
@@ -254,6 +275,7 @@ impl Persist for Uart {
         let out = std::mem::replace(self.serial.writer_mut(), Box::new(std::io::sink()));
         self.serial = Serial::from_state(&state, NoTrigger, NoEvents, out)
             .map_err(|_| StateError("holds more than such a device can"))?;
+        self.remember();
         self.thr_empty = from.flag()?;
         self.fifo_enabled = from.flag()?;
         self.update();

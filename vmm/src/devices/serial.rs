@@ -52,7 +52,7 @@ impl SerialPort {
 
 impl Redirected {
     fn wake_for_output(&self) {
-        if self.transmit.waits() && self.transmit.forgotten() {
+        if self.transmit.forgotten() && self.transmit.waits() {
             self.transmit.expect();
             let _ = self.wake.write(1);
         }
@@ -103,7 +103,7 @@ impl RedirectedDevice for SerialPort {
             }
             None => uart.read(offset, data),
         });
-        let woken = redirected.transmit.waits() && redirected.transmit.forgotten();
+        let woken = redirected.transmit.forgotten() && redirected.transmit.waits();
         let answer = if woken || redirected.line.waiting() {
             Answer::Settle
         } else {

@@ -5,7 +5,7 @@ use crate::kvm::device::KvmDevice;
 use crate::uer::access::Instruction;
 use crate::uer::device::{Answer, RedirectedDevice};
 use crate::uer::stub::{
-    Frame, answered, pointers, step_over, trapless_uer_entry, trapless_uer_exit,
+    Ending, Frame, answered, pointers, step_over, trapless_uer_entry, trapless_uer_exit,
 };
 use kvm_ioctls::VmFd;
 use std::sync::Arc;
@@ -130,13 +130,12 @@ impl Redirection {
     }
 }
 
-/// What the handler does with an access to guest physical address `address`: 0 to go on, 1 to leave
-/// the rest to KVM.
-pub(super) extern "C" fn handle(frame: &mut Frame, address: u64, instruction: u64) -> u64 {
+/// What the handler does with an access to guest physical address `address`.
+pub(super) extern "C" fn handle(frame: &mut Frame, address: u64, instruction: u64) -> Ending {
     // SAFETY: the context lives as long as the handler that this frame belongs to.
     let context = unsafe { &*frame.context };
     let Some(instruction) = Instruction::decode(instruction) else {
-        return 1;
+        return Ending::Host;
     };
     let access = instruction.access(&frame.x);
     let found = context.windows.iter().find_map(|window| {
@@ -144,19 +143,20 @@ pub(super) extern "C" fn handle(frame: &mut Frame, address: u64, instruction: u6
         (offset + u64::from(access.len) <= window.len).then_some((window, offset))
     });
     let Some((window, offset)) = found else {
-        return 1;
+        return Ending::Host;
     };
     let (answer, value) = window.device.access(offset, &access);
     if answer == Answer::Left {
-        return 1;
+        return Ending::Host;
     }
-    if access.store.is_none() && instruction.register != 0 {
+    let load = access.store.is_none() && instruction.register != 0;
+    if load {
         frame.x[instruction.register & 31] = access.extended(value);
     }
     step_over(instruction.size);
     if answer == Answer::Settle {
         answered();
-        return 1;
+        return Ending::Host;
     }
-    0
+    if load { Ending::Changed } else { Ending::Guest }
 }

@@ -21,12 +21,17 @@ pub struct Frame {
     pub context: *const super::setup::Context,
 }
 
-/// `ucause`, `utval` and `utinst` are passed in registers; `handle` returns 0 to go on with the
-/// guest by URET, else ECALL leaves it to KVM with the guest's registers.
+// `utval` and `utinst` are passed in registers; `handle` says in an `Ending` how to go on.
 global_asm!(
-    ".macro trapless_uer_each op",
-    ".irp n, 1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, \
-     25, 26, 27, 28, 29, 30, 31",
+    // Registers that `handle` may change, but for t0, which holds the frame
+    ".macro trapless_uer_caller op",
+    ".irp n, 1, 2, 3, 4, 6, 7, 10, 11, 12, 13, 14, 15, 16, 17, 28, 29, 30, 31",
+    "\\op x\\n, 8 * \\n(t0)",
+    ".endr",
+    ".endm",
+    // Those that it restores
+    ".macro trapless_uer_callee op",
+    ".irp n, 8, 9, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27",
     "\\op x\\n, 8 * \\n(t0)",
     ".endr",
     ".endm",
@@ -35,7 +40,8 @@ global_asm!(
     ".globl trapless_uer_entry",
     "trapless_uer_entry:",
     "csrrw t0, {uscratch}, t0",
-    "trapless_uer_each sd",
+    "trapless_uer_caller sd",
+    "trapless_uer_callee sd",
     "csrrw t1, {uscratch}, t0",
     "sd t1, 8 * 5(t0)",
     "ld sp, {stack}(t0)",
@@ -46,12 +52,16 @@ global_asm!(
     "csrr a2, {utinst}",
     "call {handle}",
     "csrr t0, {uscratch}",
-    "bnez a0, 1f",
-    "trapless_uer_each ld",
+    "bltz a0, 2f",
+    "beqz a0, 1f",
+    "trapless_uer_callee ld",
+    "1:",
+    "trapless_uer_caller ld",
     "ld t0, 8 * 5(t0)",
     ".4byte 0x00200073",
-    "1:",
-    "trapless_uer_each ld",
+    "2:",
+    "trapless_uer_callee ld",
+    "trapless_uer_caller ld",
     "ld t0, 8 * 5(t0)",
     ".globl trapless_uer_exit",
     "trapless_uer_exit:",
@@ -64,6 +74,17 @@ global_asm!(
     gp = const offset_of!(Frame, gp),
     handle = sym handle,
 );
+
+/// How a handler ends.
+#[repr(i64)]
+pub enum Ending {
+    /// ECALL leaves the rest to KVM, with the guest's registers.
+    Host = -1,
+    /// The guest goes on, by URET.
+    Guest = 0,
+    /// The same; a register has changed that functions preserve.
+    Changed = 1,
+}
 
 unsafe extern "C" {
     /// The handler's first instruction.
