@@ -38,6 +38,7 @@ pub mod number;
 mod perfetto;
 pub mod phases;
 mod protobuf;
+mod redirected;
 pub mod sequence;
 mod statistics;
 mod summary;

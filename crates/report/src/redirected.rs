@@ -1,0 +1,74 @@
+//! Accesses of guests that a handler in user mode answered.
+
+use trapless_ledger::Section;
+use trapless_ledger::document::Redirected;
+
+use crate::compare::{Comparison, Row, cells, per_thousand};
+use crate::number::{self, Space};
+
+/// The sum of a figure over all reasons; `None` if nothing was redirected.
+fn sum(section: &Section, figure: fn(&Redirected) -> u64) -> Option<u64> {
+    let all = &section.redirected;
+    (!all.is_empty()).then(|| all.values().map(figure).sum())
+}
+
+impl Comparison<'_> {
+    /// Empty if no run has any.
+    pub(crate) fn redirected_rows(&self, space: Space) -> Vec<Row> {
+        if !self.any(|s| sum(s, |r| r.accesses).unwrap_or(0)) {
+            return Vec::new();
+        }
+        let count = |label, figure| self.count_row(label, space, |s| sum(s, figure));
+        let each = self.samples(|run| {
+            let accesses = sum(run.section, |r| r.accesses).unwrap_or(0);
+            let cycles = sum(run.section, |r| r.cycles).unwrap_or(0);
+            per_thousand(cycles, accesses) / 1000.0
+        });
+        vec![
+            count("accesses", |r| r.accesses),
+            count("  left to the host (exits)", |r| r.left),
+            (
+                "cycles of the handler for each".to_string(),
+                cells(&each, |v| number::decimal(v, space)),
+            ),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trapless_ledger::{Config, Ledger, LedgerFile, RunInfo};
+
+    fn ledger(machine: &str, redirected: Option<Redirected>) -> LedgerFile {
+        let info = RunInfo {
+            machine: machine.into(),
+            ..RunInfo::default()
+        };
+        let mut file = Ledger::new(Config::new(1)).to_file(info, None);
+        let key = "mmio.uart.write".parse().expect("a reason");
+        file.total.redirected = redirected.map(|r| (key, r)).into_iter().collect();
+        file
+    }
+
+    #[test]
+    fn machines_without_it_have_no_figures() {
+        let some = Redirected {
+            accesses: 40,
+            left: 2,
+            cycles: 20_000,
+        };
+        let ledgers = [ledger("sstc", None), ledger("haiov", Some(some))];
+        let rows = Comparison::new(&ledgers).redirected_rows(Space::Plain);
+        let cells: Vec<&[String]> = rows.iter().map(|(_, cells)| &cells[..2]).collect();
+        assert_eq!(cells[0], ["–", "40"]);
+        assert_eq!(cells[1], ["–", "2"]);
+        assert_eq!(cells[2][1], "500");
+        let none = [ledger("sstc", None)];
+        assert!(
+            Comparison::new(&none)
+                .redirected_rows(Space::Plain)
+                .is_empty()
+        );
+    }
+}
