@@ -83,9 +83,12 @@ impl CostTable {
             }
         }
         let free = |key: &str| table.figures[key].cycles == 0;
-        if ["simple", "branch", "jump", "system"].into_iter().any(free) {
+        if ["simple", "branch", "jump", "system", "trap"]
+            .into_iter()
+            .any(free)
+        {
             return Err(
-                "simple, branch, jump and system cost at least 1 cycle, or time could \
+                "simple, branch, jump, system and trap cost at least 1 cycle, or time could \
                         stand still"
                     .into(),
             );
@@ -133,6 +136,8 @@ mod tests {
             ("[trap]\ncycles = 4000000000", "more than"),
             ("[trap]\ncycles = -1", "invalid"),
             ("[simple]\ncycles = 0", "at least 1"),
+            // A trap vector where nothing can be fetched.
+            ("[trap]\ncycles = 0", "at least 1"),
             ("clock_hz = 5", "clock_hz"),
             ("[trap", ""),
         ] {
