@@ -116,12 +116,20 @@ pub fn rust(data: &Data) -> String {
     let mut out = format!(
         "//! {} {}: CSRs, fields, operations and memory structures.\n//!\n\
          //! Written by `cargo run -p trapless-spec` from `{}`; do not edit.\n\n\
-         /// Name of the extension in ISA strings.\npub const ISA_NAME: &str = \"{}\";\n",
+         /// Names in ISA strings.\npub mod isa {{\n",
         e.display(),
         e.version,
         data.source,
-        e.isa
     );
+    for name in &e.isa {
+        let _ = writeln!(
+            out,
+            "    /// {}.\n    pub const {}: &str = \"{name}\";",
+            capital(name),
+            name.to_uppercase()
+        );
+    }
+    out.push_str("}\n");
     for (title, list) in items(data) {
         let Some(first) = list.first() else { continue };
         out.push('\n');
@@ -220,6 +228,13 @@ pub fn c(data: &Data) -> String {
     }
     let _ = write!(out, "\n#endif /* {guard} */\n");
     out
+}
+
+/// The name with a capital letter.
+fn capital(name: &str) -> String {
+    let mut chars = name.chars();
+    let first = chars.next().map(|c| c.to_ascii_uppercase());
+    first.into_iter().chain(chars).collect()
 }
 
 /// Prefix of C names.

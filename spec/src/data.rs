@@ -37,8 +37,8 @@ pub struct Extension {
     pub version: String,
     /// Title of the document.
     pub title: String,
-    /// Name in ISA strings.
-    pub isa: String,
+    /// Names in ISA strings: of the extension, or of each part that can be there alone.
+    pub isa: Vec<String>,
 }
 
 impl Extension {

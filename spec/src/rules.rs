@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::data::{Data, Field, Structure};
 
 /// Accesses a mode may be given in `modes`, with the words the specification uses.
-pub const ACCESSES: [(&str, &str); 9] = [
+pub const ACCESSES: [(&str, &str); 10] = [
     ("rw", "read, write"),
     ("ro", "read"),
     ("wo", "write"),
@@ -13,6 +13,7 @@ pub const ACCESSES: [(&str, &str); 9] = [
     ("virtual", "_virtual_"),
     ("slot", "read, write; without a valid slot _virtual_"),
     ("slot-wo", "write; without a valid slot _virtual_"),
+    ("table-wo", "write; without an event table _virtual_"),
     ("hur", "read, write with `hstatus.HUR`, else _illegal_"),
     ("grant", "write inside the grant, else _illegal_"),
 ];

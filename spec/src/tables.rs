@@ -20,7 +20,7 @@ pub fn attributes(data: &Data) -> String {
         e.display(),
         e.title,
         e.version,
-        e.isa
+        e.isa.join(", ")
     )
 }
 

@@ -131,6 +131,9 @@ pub struct Extensions {
     /// User-level exception redirection: needs H.
     #[serde(skip_serializing_if = "is_off")]
     pub xuer: bool,
+    /// Virtual events: needs H.
+    #[serde(skip_serializing_if = "is_off")]
+    pub xvei: bool,
 }
 
 /// Extensions of this project leave no trace in the ledgers of machines without them.
@@ -155,6 +158,7 @@ impl Default for Extensions {
             sstc: true,
             smstateen: true,
             xuer: false,
+            xvei: false,
         }
     }
 }

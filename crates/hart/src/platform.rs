@@ -1,7 +1,9 @@
 //! What a hart needs from the machine around it.
 
 use trapless_isa::Mode;
-use trapless_isa::port::{CsrAccess, CsrFault, FileAccess, Lines, NoFile};
+use trapless_isa::port::{
+    CsrAccess, CsrFault, DoorbellAccess, DoorbellFault, FileAccess, Lines, NoFile,
+};
 use trapless_ledger::event::{Event, TimerSets};
 
 use crate::Pmp;
@@ -66,6 +68,15 @@ pub trait Platform {
     fn interrupt_file(&mut self, access: &FileAccess) -> Result<u64, NoFile> {
         let _ = access;
         Err(NoFile)
+    }
+
+    /// A guest's access to a doorbell page (Xvei). Answers what a load reads; 0 for a store.
+    ///
+    /// # Errors
+    /// [`DoorbellFault`] becomes a guest-page fault.
+    fn doorbell(&mut self, access: &DoorbellAccess) -> Result<u64, DoorbellFault> {
+        let _ = access;
+        Err(DoorbellFault { mmio: false })
     }
 
     /// Interrupt inputs of `hart` at time `now`. The hart calls this at the start of a run, after

@@ -21,6 +21,8 @@ pub(crate) struct Syndrome {
     pub tinst: u64,
     /// Instruction bits for the ledger.
     pub insn: u32,
+    /// Physical address of the doorbell page that may answer the access instead (Xvei).
+    pub doorbell: Option<u64>,
 }
 
 impl Syndrome {

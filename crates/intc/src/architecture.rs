@@ -1,6 +1,10 @@
 //! The traits between a machine and its interrupt architecture.
 
-use trapless_isa::port::{CsrAccess, CsrFault, FileAccess, Lines, MmioAccess, NoFile};
+use std::sync::Arc;
+
+use trapless_isa::port::{
+    CsrAccess, CsrFault, DoorbellAccess, DoorbellFault, FileAccess, Lines, MmioAccess, NoFile,
+};
 
 use crate::effects::Effects;
 use crate::mmio::{NoRegister, Window};
@@ -16,7 +20,7 @@ pub struct Description {
     pub windows: Vec<Window>,
     /// Addresses of CSRs that belong to HS-mode: if a guest may not access one of them, that is a
     /// virtual-instruction instead of an illegal-instruction exception.
-    pub csrs: &'static [u16],
+    pub csrs: Vec<u16>,
     /// Whether its CSRs are custom state, which bit C of the state-enable registers controls
     /// (Smstateen).
     pub custom_csrs: bool,
@@ -74,6 +78,20 @@ pub trait InterruptArchitecture: Send {
         Err(CsrFault::Illegal)
     }
 
+    /// A guest accesses a page whose G-stage leaf names a doorbell page (Xvei). Answers what a load
+    /// reads; 0 for a store.
+    ///
+    /// # Errors
+    /// [`DoorbellFault`] becomes a guest-page fault.
+    fn doorbell(
+        &mut self,
+        access: &DoorbellAccess,
+        effects: &mut Effects,
+    ) -> Result<u64, DoorbellFault> {
+        let _ = (access, effects);
+        Err(DoorbellFault { mmio: false })
+    }
+
     /// A device drives its wire (`source` >= 1) high or low at time `now`. Asserting a high wire
     /// signals another event; only edge-triggered sources see it.
     fn set_source(&mut self, now: u64, source: u32, level: bool, effects: &mut Effects);
@@ -91,7 +109,7 @@ pub trait InterruptArchitecture: Send {
     }
 
     /// Gives the architecture its way to memory, once, before anything else is called.
-    fn attach_memory(&mut self, memory: Box<dyn Memory>) {
+    fn attach_memory(&mut self, memory: Arc<dyn Memory>) {
         let _ = memory;
     }
 
@@ -121,7 +139,7 @@ pub trait InterruptFiles {
 /// Physical memory, for architectures that keep tables in it. Accesses are naturally aligned words
 /// of 8 bytes; as harts and architecture take turns, each is atomic. `hart` causes the access:
 /// where its HS-mode must not access memory, the architecture must not either.
-pub trait Memory: Send {
+pub trait Memory: Send + Sync {
     /// Loads a word; `None` outside RAM and where the hart must not read.
     fn load(&self, hart: usize, addr: u64) -> Option<u64>;
 

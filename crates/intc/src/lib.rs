@@ -19,6 +19,8 @@
 //! | [`aclint_plic`] | both together as an [`InterruptArchitecture`] |
 //! | [`aia`] | IMSICs and an APLIC: the Advanced Interrupt Architecture |
 //! | [`trapless`] | ACLINT and PLIC with Xtrapless: interrupts reach vCPUs without traps |
+//! | [`vei`] | any of them with Xvei: events and doorbells of guests reach the host without exits |
+//! | `words`, `ring` | memory and queues as the controllers of the last two use them |
 //!
 //! `examples/doorbell.rs` is a small complete architecture to start your own from.
 
@@ -27,10 +29,15 @@ pub mod aclint_plic;
 pub mod aia;
 mod architecture;
 mod effects;
+#[cfg(test)]
+mod fake_memory;
 pub mod fdt;
 mod mmio;
 pub mod plic;
+mod ring;
 pub mod trapless;
+pub mod vei;
+mod words;
 
 pub use architecture::{
     Description, EXTERNAL_PHANDLE, InterruptArchitecture, InterruptFiles, Memory, Snapshot,
@@ -38,6 +45,6 @@ pub use architecture::{
 pub use effects::{Effects, Steps, all_harts};
 pub use mmio::{NoRegister, Window};
 pub use trapless_isa::port::{
-    CsrAccess, CsrFault, CsrOp, FileAccess, FileId, FileRegister, Lines, MmioAccess, NoFile,
-    StepKind, VirtualStep,
+    CsrAccess, CsrFault, CsrOp, DoorbellAccess, DoorbellFault, EventOrigin, FileAccess, FileId,
+    FileRegister, Lines, MmioAccess, NoFile, StepKind, VirtualStep,
 };

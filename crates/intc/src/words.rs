@@ -1,13 +1,19 @@
-//! The controller's accesses to memory: 64-bit words, counted.
+//! Accesses of a controller to memory: 64-bit words, counted.
 
 use std::cell::Cell;
+use std::sync::Arc;
 
 use crate::architecture::Memory;
 
-/// Physical memory as the controller sees it; without a machine around it there is none.
+/// A field of a register or of a word.
+pub(crate) fn field(word: u64, mask: u64, shift: u32) -> u64 {
+    (word & mask) >> shift
+}
+
+/// Physical memory as a controller sees it; without a machine around it there is none.
 #[derive(Default)]
-pub(super) struct Words {
-    memory: Option<Box<dyn Memory>>,
+pub(crate) struct Words {
+    memory: Option<Arc<dyn Memory>>,
     /// Hart that causes the accesses.
     hart: usize,
     touched: Cell<u16>,
@@ -15,7 +21,7 @@ pub(super) struct Words {
 }
 
 impl Words {
-    pub fn attach(&mut self, memory: Box<dyn Memory>) {
+    pub fn attach(&mut self, memory: Arc<dyn Memory>) {
         self.memory = Some(memory);
     }
 

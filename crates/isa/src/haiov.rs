@@ -1,9 +1,14 @@
-//! HA-IOV 0.1: CSRs, fields, operations and memory structures.
+//! HA-IOV 0.2: CSRs, fields, operations and memory structures.
 //!
 //! Written by `cargo run -p trapless-spec` from `spec/haiov.toml`; do not edit.
 
-/// Name of the extension in ISA strings.
-pub const ISA_NAME: &str = "xuer";
+/// Names in ISA strings.
+pub mod isa {
+    /// Xuer.
+    pub const XUER: &str = "xuer";
+    /// Xvei.
+    pub const XVEI: &str = "xvei";
+}
 
 /// CSR addresses.
 pub mod csr {
@@ -23,6 +28,16 @@ pub mod csr {
     pub const UTINST: u16 = 0x4a;
     /// Exceptions of the guest that U-mode handles, by code.
     pub const HUEDELEG: u16 = 0x6d0;
+    /// Post a virtual event of the virtual machine.
+    pub const SGENVEI: u16 = 0x5d0;
+    /// Event table of the virtual machine that runs on this hart.
+    pub const HVEITAB: u16 = 0x6d1;
+    /// Queue of events for this hart.
+    pub const HVEIQ: u16 = 0x6d2;
+    /// Takes the oldest event from the queue of this hart.
+    pub const HVEICLAIM: u16 = 0x6d3;
+    /// Post an event of any table.
+    pub const HGENVEI: u16 = 0x6d4;
 }
 
 /// Fields of `ustatus`.
@@ -109,6 +124,64 @@ pub mod huedeleg {
     pub const ECALL_VS: u64 = 0x400;
 }
 
+/// Fields of `sgenvei`.
+pub mod sgenvei {
+    /// Number of the event in the table of `hveitab`.
+    pub const REQUEST: u64 = 0xffff;
+    /// Lowest bit of `REQUEST`.
+    pub const REQUEST_SHIFT: u32 = 0;
+}
+
+/// Fields of `hveitab`.
+pub mod hveitab {
+    /// There is a table.
+    pub const V: u64 = 0x8000_0000_0000_0000;
+    /// Bits 55:12 of its physical address.
+    pub const PPN: u64 = 0xff_ffff_ffff_f000;
+    /// Lowest bit of `PPN`.
+    pub const PPN_SHIFT: u32 = 12;
+    /// Base-2 logarithm of its number of entries, at most 10.
+    pub const SIZE: u64 = 0xf;
+    /// Lowest bit of `SIZE`.
+    pub const SIZE_SHIFT: u32 = 0;
+}
+
+/// Fields of `hveiq`.
+pub mod hveiq {
+    /// The queue takes events.
+    pub const EN: u64 = 0x8000_0000_0000_0000;
+    /// An access to memory has failed; set by hardware, written 0 by software.
+    pub const FLT: u64 = 0x4000_0000_0000_0000;
+    /// Bits 55:12 of its physical address.
+    pub const PPN: u64 = 0xff_ffff_ffff_f000;
+    /// Lowest bit of `PPN`.
+    pub const PPN_SHIFT: u32 = 12;
+    /// Base-2 logarithm of its number of entries, at most 12.
+    pub const SIZE: u64 = 0xf;
+    /// Lowest bit of `SIZE`.
+    pub const SIZE_SHIFT: u32 = 0;
+}
+
+/// Fields of `hveiclaim`.
+pub mod hveiclaim {
+    /// There was an event.
+    pub const V: u64 = 0x8000_0000_0000_0000;
+    /// Events have been dropped since the last read.
+    pub const OVF: u64 = 0x4000_0000_0000_0000;
+    /// VEIID of the event.
+    pub const ID: u64 = 0xffff_ffff;
+    /// Lowest bit of `ID`.
+    pub const ID_SHIFT: u32 = 0;
+}
+
+/// Fields of `hgenvei`.
+pub mod hgenvei {
+    /// Bits 55:4 of the physical address of the entry; 0: wait for posts under way.
+    pub const ENTRY: u64 = 0xff_ffff_ffff_fff0;
+    /// Lowest bit of `ENTRY`.
+    pub const ENTRY_SHIFT: u32 = 4;
+}
+
 /// Exception codes that the extension adds.
 pub mod cause {
     /// Load MMIO page fault.
@@ -121,8 +194,16 @@ pub mod cause {
 pub mod leaf {
     /// Memory: accesses go to the physical address.
     pub const MEMORY: u64 = 0;
-    /// Accesses are for a handler in U-mode.
+    /// Accesses are for a handler in U-mode (Xuer).
     pub const MMIO: u64 = 1;
+    /// Accesses are matched with a doorbell page (Xvei).
+    pub const DOORBELL: u64 = 2;
+}
+
+/// Who is told of an event (`KIND` of an entry).
+pub mod target {
+    /// HS-mode of hart `HART`, by its queue.
+    pub const HART: u64 = 0;
 }
 
 /// Limits and numbers.
@@ -131,4 +212,105 @@ pub mod limits {
     pub const HSTATUS_HUR_BIT: u64 = 10;
     /// Lowest bit of the type in a G-stage leaf.
     pub const LEAF_TYPE_SHIFT: u64 = 57;
+    /// Interrupt number of the event interrupt.
+    pub const VEI_IRQ: u64 = 25;
+    /// Most doorbells of a page.
+    pub const MAX_DOORBELLS: u64 = 240;
+}
+
+/// Entry of an event table (`event`).
+pub mod event {
+    /// Size in bytes.
+    pub const SIZE: u64 = 16;
+    /// Offset in bytes.
+    pub const CTL: u64 = 0;
+    /// VEIID: what `hveiclaim` returns.
+    pub const CTL_ID: u64 = 0xffff_ffff_0000_0000;
+    /// Lowest bit of `CTL_ID`.
+    pub const CTL_ID_SHIFT: u32 = 32;
+    /// Hart that is told.
+    pub const CTL_HART: u64 = 0xffff_0000;
+    /// Lowest bit of `CTL_HART`.
+    pub const CTL_HART_SHIFT: u32 = 16;
+    /// Who is told.
+    pub const CTL_KIND: u64 = 0x30;
+    /// Lowest bit of `CTL_KIND`.
+    pub const CTL_KIND_SHIFT: u32 = 4;
+    /// Masked: nobody is told.
+    pub const CTL_M: u64 = 0x4;
+    /// Posted since software last cleared the bit.
+    pub const CTL_P: u64 = 0x2;
+    /// The entry is valid.
+    pub const CTL_V: u64 = 0x1;
+    /// Offset in bytes. Reserved.
+    pub const TARGET: u64 = 8;
+}
+
+/// Doorbell page (`bell`).
+pub mod bell {
+    /// Size in bytes.
+    pub const SIZE: u64 = 4096;
+    /// Offset in bytes.
+    pub const HEADER: u64 = 0;
+    /// Number of doorbells, at most 240.
+    pub const HEADER_COUNT: u64 = 0xff00;
+    /// Lowest bit of `HEADER_COUNT`.
+    pub const HEADER_COUNT_SHIFT: u32 = 8;
+    /// Accesses that nothing here answers act as those through an MMIO leaf.
+    pub const HEADER_MMIO: u64 = 0x2;
+    /// The page is valid.
+    pub const HEADER_V: u64 = 0x1;
+    /// Offset in bytes.
+    pub const SHADOW: u64 = 8;
+    /// Bits 55:12 of the physical address of the shadow.
+    pub const SHADOW_PPN: u64 = 0xff_ffff_ffff_f000;
+    /// Lowest bit of `SHADOW_PPN`.
+    pub const SHADOW_PPN_SHIFT: u32 = 12;
+    /// There is a shadow.
+    pub const SHADOW_V: u64 = 0x1;
+    /// Offset of the first in bytes. Bit n mod 64 of word n / 64: loads from bytes 4n to 4n+3 of
+    /// the page are answered by the shadow.
+    pub const LOADS: u64 = 128;
+    /// Bytes from one `LOADS` word to the next.
+    pub const LOADS_STRIDE: u64 = 8;
+    /// Number of `LOADS` words.
+    pub const LOADS_COUNT: u64 = 16;
+    /// Offset in bytes.
+    pub const MATCH: u64 = 256;
+    /// Bytes from one `MATCH` word to the next.
+    pub const MATCH_STRIDE: u64 = 16;
+    /// Number of `MATCH` words.
+    pub const MATCH_COUNT: u64 = 240;
+    /// Which 4 bytes of the shadow `CLEAR` changes.
+    pub const MATCH_UNIT: u64 = 0x3ff_0000_0000_0000;
+    /// Lowest bit of `MATCH_UNIT`.
+    pub const MATCH_UNIT_SHIFT: u32 = 48;
+    /// Event that `POST` posts.
+    pub const MATCH_REQUEST: u64 = 0xffff_0000_0000;
+    /// Lowest bit of `MATCH_REQUEST`.
+    pub const MATCH_REQUEST_SHIFT: u32 = 32;
+    /// Offset of the access in the page.
+    pub const MATCH_OFFSET: u64 = 0xfff_0000;
+    /// Lowest bit of `MATCH_OFFSET`.
+    pub const MATCH_OFFSET_SHIFT: u32 = 16;
+    /// The bits that are stored become 0 in the shadow.
+    pub const MATCH_CLEAR: u64 = 0x40;
+    /// The event is posted.
+    pub const MATCH_POST: u64 = 0x20;
+    /// The value that is stored must be that of `VALUE`.
+    pub const MATCH_DATA: u64 = 0x10;
+    /// Accesses of any width match.
+    pub const MATCH_ANY: u64 = 0x8;
+    /// Base-2 logarithm of the number of bytes.
+    pub const MATCH_WIDTH: u64 = 0x6;
+    /// Lowest bit of `MATCH_WIDTH`.
+    pub const MATCH_WIDTH_SHIFT: u32 = 1;
+    /// There is a doorbell.
+    pub const MATCH_V: u64 = 0x1;
+    /// Offset of the first in bytes. Value that `DATA` asks for.
+    pub const VALUE: u64 = 264;
+    /// Bytes from one `VALUE` word to the next.
+    pub const VALUE_STRIDE: u64 = 16;
+    /// Number of `VALUE` words.
+    pub const VALUE_COUNT: u64 = 240;
 }

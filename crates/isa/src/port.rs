@@ -77,6 +77,32 @@ pub struct CsrAccess {
     pub op: CsrOp,
 }
 
+/// Load or store of a guest to a page whose G-stage leaf names a doorbell page (HA-IOV, Xvei).
+#[derive(Clone, Copy, Debug)]
+pub struct DoorbellAccess {
+    /// Hart that executes the access.
+    pub hart: usize,
+    /// Mode of the access: VS or VU.
+    pub mode: Mode,
+    /// The hart's local virtual time in cycles.
+    pub now: u64,
+    /// Physical address of the doorbell page.
+    pub page: u64,
+    /// Offset in the guest's page, 0..=0xfff.
+    pub offset: u16,
+    /// Number of bytes: 1, 2, 4 or 8.
+    pub size: u8,
+    /// What is stored; `None` for a load.
+    pub stored: Option<u64>,
+}
+
+/// Nothing of the doorbell page answers the access.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DoorbellFault {
+    /// It acts as one through an MMIO leaf, which a handler in U-mode may get (Xuer).
+    pub mmio: bool,
+}
+
 /// What a CSR instruction asks for; `csrrs`/`csrrc` with `x0` are plain reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CsrOp {
@@ -295,10 +321,42 @@ pub enum StepKind {
         /// Identity; 0 if none was pending.
         identity: u16,
     },
+    /// An event was posted (Xvei).
+    EventPosted {
+        /// Number in the table of the virtual machine; 0 if the host posted it by address.
+        request: u16,
+        /// By what.
+        by: EventOrigin,
+        /// It was posted already, and nobody is told again.
+        merged: bool,
+    },
+    /// An event was put into the queue of a hart (Xvei).
+    EventQueued {
+        /// That hart.
+        to: usize,
+        /// What its HS-mode will read.
+        id: u32,
+    },
+    /// HS-mode took an event from its queue (Xvei).
+    EventTaken {
+        /// What it read.
+        id: u32,
+    },
     /// The hart is about to enter a guest, with another vCPU or another interrupt file than before
     /// (AIA).
     FileSelected {
         /// `hstatus.VGEIN`; 0 for none.
         file: u8,
     },
+}
+
+/// What posts an event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EventOrigin {
+    /// A guest, by its CSR.
+    Guest,
+    /// A store of a guest to a doorbell.
+    Doorbell,
+    /// HS-mode.
+    Host,
 }

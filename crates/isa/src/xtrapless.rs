@@ -2,8 +2,11 @@
 //!
 //! Written by `cargo run -p trapless-spec` from `spec/registers.toml`; do not edit.
 
-/// Name of the extension in ISA strings.
-pub const ISA_NAME: &str = "xtrapless";
+/// Names in ISA strings.
+pub mod isa {
+    /// Xtrapless.
+    pub const XTRAPLESS: &str = "xtrapless";
+}
 
 /// CSR addresses.
 pub mod csr {

@@ -29,6 +29,9 @@ impl Ledger {
                 return self.file_claimed(s, file, identity);
             }
             StepKind::FileSelected { file } => return self.file_selected(s.hart, file),
+            StepKind::EventPosted { by, merged, .. } => return self.event_posted(s, by, merged),
+            StepKind::EventQueued { to, id } => return self.event_queued(s, to, id),
+            StepKind::EventTaken { id } => return self.event_taken(s, id),
             StepKind::PostSoft { vhart: to, merged } => {
                 let target = vhart(self, to);
                 self.post_soft(s, target, merged);

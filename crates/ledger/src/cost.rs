@@ -4,6 +4,7 @@
 
 use trapless_isa::Mode;
 use trapless_isa::cause::{INTERRUPT, exception, interrupt};
+use trapless_isa::haiov;
 use trapless_isa::xtrapless::limits;
 
 use crate::class::Class;
@@ -116,6 +117,9 @@ impl Ledger {
                 limits::NOTIFY_IRQ => {
                     let totals = &mut self.phases[self.current].totals;
                     totals.notifications.host_interrupts += 1;
+                }
+                haiov::limits::VEI_IRQ => {
+                    self.phases[self.current].totals.events.host_interrupts += 1;
                 }
                 interrupt::SGEI => {
                     self.phases[self.current].totals.files.wakeups += 1;

@@ -12,6 +12,8 @@ pub enum Unit {
     Cycles,
     /// Entries into V=1.
     Entries,
+    /// Events of guests.
+    Events,
     /// Traps from V=1 that HS-mode handles.
     Exits,
     /// Interrupts.
@@ -36,6 +38,7 @@ impl Unit {
             Self::Calls => "system calls",
             Self::Cycles => "cycles",
             Self::Entries => "guest entries",
+            Self::Events => "events",
             Self::Exits => "guest exits",
             Self::Interrupts => "interrupts",
             Self::Messages => "messages",

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use trapless_isa::Mode;
-pub use trapless_isa::port::{StepKind, VirtualStep};
+pub use trapless_isa::port::{EventOrigin, StepKind, VirtualStep};
 
 /// Identity of the guest context a hart runs, as hardware sees it.
 ///

@@ -7,10 +7,10 @@ use trapless_isa::cause::{INTERRUPT, interrupt};
 
 use crate::class::{Class, Left, NotificationKind, Place, State};
 use crate::document::{
-    DeviceCount, Exit, Firmware, FirmwareCounts, GuestFileCounts, GuestInterrupts, HartInfo,
-    HostInfo, InterruptClass, LedgerFile, LeftArrivals, NotificationCounts, NotificationQueue,
-    Notifications, Phase, Redirected, ReturnCount, RunInfo, SCHEMA, Section, SectionCounts, Slots,
-    TrapCount, VcpuInfo,
+    DeviceCount, EventCounts, Events, Exit, Firmware, FirmwareCounts, GuestFileCounts,
+    GuestInterrupts, HartInfo, HostInfo, InterruptClass, LedgerFile, LeftArrivals,
+    NotificationCounts, NotificationQueue, Notifications, Phase, Redirected, ReturnCount, RunInfo,
+    SCHEMA, Section, SectionCounts, Slots, TrapCount, VcpuInfo,
 };
 use crate::histogram::{Histogram, Latency};
 
@@ -79,6 +79,7 @@ impl Ledger {
                 .map(|class| (class, interrupt_class(&totals.classes[class as usize])))
                 .into(),
             notifications: notifications(totals),
+            events: events(totals),
             slots: Slots {
                 detached: Left::ALL
                     .map(|left| (left, totals.detached[left as usize]))
@@ -242,6 +243,17 @@ fn notifications(totals: &Totals) -> Notifications {
         kinds: kinds.collect(),
         ..counts.into()
     }
+}
+
+fn events(totals: &Totals) -> Option<Events> {
+    let counts = EventCounts {
+        exits: totals.exits[Reason::Event.index()].counts.exits,
+        ..totals.events
+    };
+    (counts != EventCounts::default()).then(|| Events {
+        latency: summary(&totals.event_latency),
+        ..counts.into()
+    })
 }
 
 fn summary(histogram: &Histogram) -> Option<Latency> {

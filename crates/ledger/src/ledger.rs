@@ -17,6 +17,7 @@ use crate::hart::{Direct, Hart};
 use crate::reason::{Reason, cause_index};
 use crate::totals::{HartTotals, IDLE, Totals};
 use crate::vcpu::Vcpus;
+use crate::vei::QueuedEvents;
 use crate::vhart::{Pending, Vharts};
 
 /// Phases kept apart; marks beyond that are counted in the last one.
@@ -76,6 +77,7 @@ pub struct Ledger {
     pub(crate) chains: Chains,
     pub(crate) vcpus: Vcpus,
     pub(crate) vharts: Vharts,
+    pub(crate) queued_events: QueuedEvents,
     pub(crate) phases: Vec<Phase>,
     /// Phase being counted.
     pub(crate) current: usize,
@@ -102,6 +104,7 @@ impl Ledger {
             chains: Chains::default(),
             vcpus: Vcpus::default(),
             vharts: Vharts::default(),
+            queued_events: QueuedEvents::default(),
             phases: Vec::new(),
             current: 0,
             current_since: 0,

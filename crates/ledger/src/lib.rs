@@ -17,6 +17,7 @@
 //! | `attribution` | rules: which trap is an exit, why, and what is charged to it |
 //! | `delivery`, `controller`, `cost` | rules: interrupts by class, from sent to taken, and their cost |
 //! | `interrupt_files` | the same for interrupt files (AIA) |
+//! | `redirect`, `vei` | rules: accesses that user mode answers, events of guests (HA-IOV) |
 //! | `hart`, `vcpu`, `vhart`, `chain` | what the rules remember |
 //! | `live` | what it tells of vCPUs while the run goes on |
 //! | [`counters`], `totals`, [`histogram`] | how a counter is declared; the counters of a phase |
@@ -52,6 +53,7 @@ pub mod step;
 pub mod stream;
 mod totals;
 mod vcpu;
+mod vei;
 mod vhart;
 
 pub use class::{Class, Left, State};

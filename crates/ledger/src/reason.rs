@@ -1,6 +1,7 @@
 //! Why a guest left V=1: the reason of an exit, from the trap alone.
 
 use trapless_isa::cause::{INTERRUPT, exception, interrupt};
+use trapless_isa::haiov::limits::VEI_IRQ;
 use trapless_isa::xtrapless::limits::NOTIFY_IRQ;
 use trapless_isa::{sbi, sbi::eid};
 
@@ -41,6 +42,8 @@ pub enum Reason {
     GuestExternal,
     /// A notification of the interrupt controller (Xtrapless).
     Notification,
+    /// An event of a guest, its own or another one's (Xvei).
+    Event,
     /// A VS-level interrupt (2, 6 or 10) that is not delegated to the guest.
     VsLevel(u8),
     /// WFI trapped by `hstatus.VTW`.
@@ -83,6 +86,7 @@ pub fn cause_name(index: u8) -> String {
     match trapless_isa::cause::name(cause_of(index)) {
         Some(name) => name.to_string(),
         None if cause_of(index) == INTERRUPT | NOTIFY_IRQ => "notification interrupt".to_string(),
+        None if cause_of(index) == INTERRUPT | VEI_IRQ => "event interrupt".to_string(),
         None if index >= 64 => format!("interrupt {}", index & 63),
         None => format!("exception {index}"),
     }
@@ -103,6 +107,7 @@ pub fn short_cause(index: u8) -> String {
         interrupt::SGEI => "SGEI",
         interrupt::LCOFI => "LCOFI",
         NOTIFY_IRQ => "NOTIFY",
+        VEI_IRQ => "VEI",
         _ => return cause_name(index),
     };
     text.to_string()
@@ -175,6 +180,7 @@ impl Reason {
                 interrupt::SEI => Self::ExternalInterrupt,
                 interrupt::SGEI => Self::GuestExternal,
                 NOTIFY_IRQ => Self::Notification,
+                VEI_IRQ => Self::Event,
                 code @ (interrupt::VSSI | interrupt::VSTI | interrupt::VSEI) => {
                     Self::VsLevel(code as u8)
                 }
@@ -227,6 +233,7 @@ impl Reason {
             Self::Notification => 13,
             // 2, 6, 10
             Self::VsLevel(code) => 14 + usize::from(code / 4),
+            Self::Event => 17,
             Self::SbiOther(e) => SBI + usize::from(e),
             Self::Other(c) => OTHER + usize::from(c),
             Self::Csr(c) => CSR + usize::from(c & 0xfff),
@@ -266,9 +273,10 @@ pub(crate) const FIXED: [(Reason, &str); SBI] = [
     (Reason::VsLevel(2), "vs_level.software"),
     (Reason::VsLevel(6), "vs_level.timer"),
     (Reason::VsLevel(10), "vs_level.external"),
+    (Reason::Event, "event"),
 ];
 
-const SBI: usize = 17;
+const SBI: usize = 18;
 const OTHER: usize = SBI + EXTENSIONS.len() + 1;
 const CSR: usize = OTHER + CAUSES;
 const MMIO: usize = CSR + 4096;

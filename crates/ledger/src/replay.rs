@@ -5,8 +5,9 @@ use trapless_isa::Mode;
 
 use crate::class::{Left, NotificationKind};
 use crate::event::{
-    DeviceAccess, Event, Guest, Raise, Return, StepKind, TimerSet, Trap, VirtualStep,
+    DeviceAccess, Event, EventOrigin, Guest, Raise, Return, StepKind, TimerSet, Trap, VirtualStep,
 };
+use crate::step::origin_name;
 use crate::stream::STREAM_SCHEMA;
 
 /// Reads one line of a stream that [`EventStream`](crate::EventStream) wrote. The head and the note
@@ -164,6 +165,14 @@ fn event(kind: &str, f: &Fields) -> Found<Event> {
     })
 }
 
+/// What posts an event, by its name.
+fn origin(name: &str) -> Option<EventOrigin> {
+    use EventOrigin::{Doorbell, Guest, Host};
+    [Guest, Doorbell, Host]
+        .into_iter()
+        .find(|origin| origin_name(*origin) == name)
+}
+
 fn step(f: &Fields) -> Found<StepKind> {
     let vhart = || f.small("vhart");
     let source = || f.small("source");
@@ -221,6 +230,16 @@ fn step(f: &Fields) -> Found<StepKind> {
         "file_selected" => StepKind::FileSelected {
             file: f.small("file")?,
         },
+        "event_posted" => StepKind::EventPosted {
+            request: f.small("request")?,
+            by: origin(f.text("by")?).ok_or("by")?,
+            merged: f.flag("merged")?,
+        },
+        "event_queued" => StepKind::EventQueued {
+            to: f.hart("to")?,
+            id: f.small("id")?,
+        },
+        "event_taken" => StepKind::EventTaken { id: f.small("id")? },
         _ => return Err("step"),
     })
 }
@@ -326,6 +345,13 @@ mod tests {
                 identity: 9,
             },
             StepKind::FileSelected { file: 63 },
+            StepKind::EventPosted {
+                request: 0xffff,
+                by: EventOrigin::Doorbell,
+                merged,
+            },
+            StepKind::EventQueued { to, id: u32::MAX },
+            StepKind::EventTaken { id: u32::MAX },
         ] {
             events.push(Event::Virtual(VirtualStep {
                 time,

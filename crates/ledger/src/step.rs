@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::class::{Left, NotificationKind};
-use crate::event::StepKind;
+use crate::event::{EventOrigin, StepKind};
 
 /// Value of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,6 +31,15 @@ pub fn state_name(state: u8) -> &'static str {
     Left::of(state).map_or("other", Left::name)
 }
 
+/// Name of what posts an event.
+pub fn origin_name(origin: EventOrigin) -> &'static str {
+    match origin {
+        EventOrigin::Guest => "guest",
+        EventOrigin::Doorbell => "doorbell",
+        EventOrigin::Host => "host",
+    }
+}
+
 /// Name of a step, for instance `post_soft`.
 pub fn name(kind: &StepKind) -> &'static str {
     match kind {
@@ -50,6 +59,9 @@ pub fn name(kind: &StepKind) -> &'static str {
         StepKind::Message { .. } => "message",
         StepKind::FileClaimed { .. } => "file_claimed",
         StepKind::FileSelected { .. } => "file_selected",
+        StepKind::EventPosted { .. } => "event_posted",
+        StepKind::EventQueued { .. } => "event_queued",
+        StepKind::EventTaken { .. } => "event_taken",
     }
 }
 
@@ -116,5 +128,18 @@ pub fn fields(kind: &StepKind) -> Vec<(&'static str, Field)> {
             vec![("file", id(file.into())), ("identity", id(identity))]
         }
         StepKind::FileSelected { file } => vec![("file", id(file.into()))],
+        StepKind::EventPosted {
+            request,
+            by,
+            merged,
+        } => vec![
+            ("request", id(request)),
+            ("by", Field::Name(origin_name(by))),
+            ("merged", Field::Flag(merged)),
+        ],
+        StepKind::EventQueued { to, id: what } => {
+            vec![("to", hart(to)), ("id", Field::Number(what.into()))]
+        }
+        StepKind::EventTaken { id: what } => vec![("id", Field::Number(what.into()))],
     }
 }

@@ -5,8 +5,9 @@ use trapless_isa::Mode;
 use crate::class::{Class, Left, NotificationKind, PLACES};
 use crate::counters::merged;
 use crate::document::{
-    DirectCounts, ExitCounts, FirmwareCounts, GuestFileCounts, GuestInterruptCounts, HartCounts,
-    InterruptCounts, NotificationCounts, QueueCounts, RedirectedCounts, SectionCounts, SlotCounts,
+    DirectCounts, EventCounts, ExitCounts, FirmwareCounts, GuestFileCounts, GuestInterruptCounts,
+    HartCounts, InterruptCounts, NotificationCounts, QueueCounts, RedirectedCounts, SectionCounts,
+    SlotCounts,
 };
 use crate::histogram::Histogram;
 use crate::reason::{CAUSES, table_len};
@@ -133,6 +134,10 @@ merged! {
         pub notifications: NotificationCounts,
         /// By [`NotificationKind`].
         pub queues: [QueueTotals; NotificationKind::ALL.len()],
+        /// Events.
+        pub events: EventCounts,
+        /// Events from queued to taken from the queue.
+        pub event_latency: Histogram,
         /// What the host does with slots.
         pub slots: SlotCounts,
         /// Slots that became invalid, by [`Left`].

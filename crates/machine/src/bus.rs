@@ -8,7 +8,8 @@ use trapless_devices::{MmioDevice, PowerLatch};
 use trapless_hart::platform::{BusFault, Platform};
 use trapless_hart::{Activity, Meter, Pmp, Ram};
 use trapless_intc::{
-    CsrAccess, CsrFault, FileAccess, InterruptArchitecture, Lines, MmioAccess, NoFile,
+    CsrAccess, CsrFault, DoorbellAccess, DoorbellFault, FileAccess, InterruptArchitecture, Lines,
+    MmioAccess, NoFile,
 };
 use trapless_isa::Mode;
 use trapless_ledger::event::{DeviceAccess, Event, Sink, TimerSets};
@@ -63,7 +64,7 @@ impl Bus {
     pub fn new(mut parts: Parts) -> Result<Self, String> {
         let map = AddressMap::new(&parts.intc.describe().windows, &parts.slots)?;
         let protection = Protection::new(parts.harts);
-        parts.intc.attach_memory(Box::new(Tables {
+        parts.intc.attach_memory(Arc::new(Tables {
             ram: parts.ram.clone(),
             protection: protection.clone(),
         }));
@@ -271,6 +272,13 @@ impl Platform for Bus {
 
     fn interrupt_file(&mut self, access: &FileAccess) -> Result<u64, NoFile> {
         let act = |bus: &mut Self| bus.interrupts.interrupt_file(access);
+        let result = self.metered(Activity::Interrupts, act);
+        self.propagate(access.now, Some(access.hart));
+        result
+    }
+
+    fn doorbell(&mut self, access: &DoorbellAccess) -> Result<u64, DoorbellFault> {
+        let act = |bus: &mut Self| bus.interrupts.doorbell(access);
         let result = self.metered(Activity::Interrupts, act);
         self.propagate(access.now, Some(access.hart));
         result

@@ -10,6 +10,7 @@ use trapless_intc::InterruptArchitecture;
 use trapless_intc::aclint_plic::{self, AclintPlic};
 use trapless_intc::aia::{self, Aia};
 use trapless_intc::trapless::{self, Trapless};
+use trapless_intc::vei::Vei;
 use trapless_isa::csr;
 
 use crate::boot::dtb::Tree;
@@ -35,16 +36,32 @@ fn architecture(config: &MachineConfig) -> Box<dyn InterruptArchitecture> {
         edge_triggered: 1 << map::UART_IRQ,
     };
     match config.interrupts {
-        Interrupts::AclintPlic => Box::new(AclintPlic::new(aclint)),
-        Interrupts::Trapless => Box::new(Trapless::new(trapless::Config {
-            aclint,
-            h: config.hart.extensions.h,
-        })),
-        Interrupts::Aia { guests } => Box::new(Aia::new(aia::Config {
-            harts,
-            cycles_per_tick,
-            guests,
-        })),
+        Interrupts::AclintPlic => with_events(config, AclintPlic::new(aclint)),
+        Interrupts::Trapless => {
+            let h = config.hart.extensions.h;
+            with_events(config, Trapless::new(trapless::Config { aclint, h }))
+        }
+        Interrupts::Aia { guests } => {
+            let aia = aia::Config {
+                harts,
+                cycles_per_tick,
+                guests,
+            };
+            with_events(config, Aia::new(aia))
+        }
+    }
+}
+
+/// Adds Xvei to an architecture if the harts have it.
+fn with_events<A: InterruptArchitecture + 'static>(
+    config: &MachineConfig,
+    architecture: A,
+) -> Box<dyn InterruptArchitecture> {
+    let extensions = &config.hart.extensions;
+    if extensions.h && extensions.xvei {
+        Box::new(Vei::new(architecture, config.harts))
+    } else {
+        Box::new(architecture)
     }
 }
 

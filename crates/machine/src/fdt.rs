@@ -3,6 +3,7 @@
 use trapless_devices::virtio::rng::{Entropy, SeededEntropy};
 use trapless_hart::{CACHE_BLOCK, Extensions};
 use trapless_intc::{EXTERNAL_PHANDLE, InterruptArchitecture};
+use trapless_isa::haiov::isa;
 use vm_fdt::{Error, FdtWriter};
 
 use crate::boot::placement::Placement;
@@ -48,7 +49,8 @@ pub fn isa_names(e: &Extensions) -> Vec<&'static str> {
         (e.svinval, "svinval"),
         (e.svnapot, "svnapot"),
         (e.svpbmt, "svpbmt"),
-        (e.h && e.xuer, "xuer"),
+        (e.h && e.xuer, isa::XUER),
+        (e.h && e.xvei, isa::XVEI),
     ];
     all.into_iter()
         .filter_map(|(present, name)| present.then_some(name))

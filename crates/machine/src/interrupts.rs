@@ -7,8 +7,8 @@
 //! ```
 
 use trapless_intc::{
-    CsrAccess, CsrFault, Effects, FileAccess, InterruptArchitecture, Lines, MmioAccess, NoFile,
-    NoRegister, VirtualStep, all_harts,
+    CsrAccess, CsrFault, DoorbellAccess, DoorbellFault, Effects, FileAccess, InterruptArchitecture,
+    Lines, MmioAccess, NoFile, NoRegister, VirtualStep, all_harts,
 };
 use trapless_isa::cause::interrupt::{VSEI, VSSI};
 
@@ -25,6 +25,7 @@ pub(crate) enum Call<'a> {
     Store(&'a MmioAccess, u64, Result<(), NoRegister>),
     Csr(&'a CsrAccess, Result<u64, CsrFault>),
     File(&'a FileAccess, Result<u64, NoFile>),
+    Doorbell(&'a DoorbellAccess, Result<u64, DoorbellFault>),
     /// A device drives its wire.
     Source {
         now: u64,
@@ -46,7 +47,7 @@ pub(crate) type Watcher = Box<dyn FnMut(&Call<'_>) + Send>;
 pub(crate) struct Interrupts {
     architecture: Box<dyn InterruptArchitecture>,
     /// CSRs that belong to HS-mode.
-    csrs: &'static [u16],
+    csrs: Vec<u16>,
     effects: Effects,
     /// The inputs of each hart.
     pub feeds: Vec<Feed>,
@@ -114,6 +115,12 @@ impl Interrupts {
     pub fn csr(&mut self, access: &CsrAccess) -> Result<u64, CsrFault> {
         let result = self.architecture.csr(access, &mut self.effects);
         self.tell(&Call::Csr(access, result));
+        result
+    }
+
+    pub fn doorbell(&mut self, access: &DoorbellAccess) -> Result<u64, DoorbellFault> {
+        let result = self.architecture.doorbell(access, &mut self.effects);
+        self.tell(&Call::Doorbell(access, result));
         result
     }
 

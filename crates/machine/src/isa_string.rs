@@ -1,6 +1,7 @@
 //! ISA strings as users of Spike and riscv-arch-test write them: `rv64gc_h_zba_zbb_sstc`.
 
 use trapless_hart::Extensions;
+use trapless_isa::haiov::isa;
 
 /// Extensions that every hart has, so naming them changes nothing.
 const ALWAYS: [&str; 16] = [
@@ -32,6 +33,7 @@ pub fn parse(text: &str) -> Result<Extensions, String> {
         sstc: false,
         smstateen: false,
         xuer: false,
+        xvei: false,
     };
     let mut parts = body.split('_');
     let mut letters = parts.next().unwrap_or_default();
@@ -73,7 +75,8 @@ pub fn parse(text: &str) -> Result<Extensions, String> {
             "svadu" => e.svadu = true,
             "sstc" => e.sstc = true,
             "smstateen" | "ssstateen" => e.smstateen = true,
-            "xuer" => e.xuer = true,
+            isa::XUER => e.xuer = true,
+            isa::XVEI => e.xvei = true,
             known if ALWAYS.contains(&known) => {}
             other => return Err(format!("this machine has no extension {other} (in {text})")),
         }

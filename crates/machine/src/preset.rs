@@ -175,6 +175,7 @@ impl MachineConfig {
         // What is off by default is not written while it is off.
         let every = Extensions {
             xuer: true,
+            xvei: true,
             ..Extensions::default()
         };
         let every = serde_json::to_value(every).unwrap_or_default();

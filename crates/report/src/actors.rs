@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use trapless_isa::cause::{INTERRUPT, exception};
 use trapless_isa::{Mode, sbi};
-use trapless_ledger::event::{Event, Guest, Return, StepKind, Trap, VirtualStep};
+use trapless_ledger::event::{Event, EventOrigin, Guest, Return, StepKind, Trap, VirtualStep};
 use trapless_ledger::reason::{Reason, cause_index, short_cause};
 use trapless_ledger::step::{self, Field};
 use trapless_ledger::{Config, Ledger};
@@ -287,6 +287,15 @@ impl Actors {
             StepKind::Fetched { .. } => ("hnotify", "fetches"),
             StepKind::FileClaimed { .. } => ("stopei", "claims"),
             StepKind::FileSelected { .. } => ("hstatus.VGEIN", "selects"),
+            StepKind::EventPosted { by, .. } => match by {
+                EventOrigin::Guest => ("sgenvei", "posts"),
+                EventOrigin::Doorbell => ("doorbell", "posts"),
+                EventOrigin::Host => ("hgenvei", "posts"),
+            },
+            StepKind::EventTaken { .. } => ("hveiclaim", "takes"),
+            StepKind::EventQueued { to, .. } => {
+                return (controller, Actor::Hart(to), format!("event: {fields}"));
+            }
             StepKind::Message { on, .. } => {
                 return (cause, Actor::Hart(on), format!("message: {fields}"));
             }

@@ -122,6 +122,10 @@ impl Comparison<'_> {
         if !rows.is_empty() {
             blocks.push(("Accesses answered in user mode, without an exit", rows));
         }
+        let rows = self.event_rows(space);
+        if !rows.is_empty() {
+            blocks.push(("Events and doorbells of guests", rows));
+        }
         let has_files = |run: &Run| run.section.guest_files.is_some();
         if self.columns.iter().any(|c| c.runs.iter().any(has_files)) {
             let row = |(label, count): (&'static str, FileCount)| {

@@ -54,14 +54,14 @@ pub fn aside(events: &[Event], config: &Config, arrived: u64) -> Vec<bool> {
 fn reason_matters(t: &Trap, config: &Config) -> bool {
     let reason = Reason::classify(t, config, false);
     let of_class = Class::of_reason(reason, &config.guest_devices).is_some();
-    of_class || matches!(reason, Reason::Wfi | Reason::Notification)
+    of_class || matches!(reason, Reason::Wfi | Reason::Notification | Reason::Event)
 }
 
 /// Whether the host does something about an interrupt of a guest. Putting a vCPU to serve a device
 /// access and loading it again is not that.
 fn event_matters(event: &Event) -> bool {
     match event {
-        Event::Raise(r) => matches!(r.irq, 2 | 6 | 10 | 24),
+        Event::Raise(r) => matches!(r.irq, 2 | 6 | 10 | 24 | 25),
         Event::Wait { .. } => true,
         Event::Virtual(s) => match s.kind {
             StepKind::Attached { .. }

@@ -107,6 +107,7 @@ fn fixed_label(reason: Reason) -> String {
         Reason::ExternalInterrupt => "host external interrupt",
         Reason::GuestExternal => "guest external interrupt",
         Reason::Notification => "notification interrupt",
+        Reason::Event => "event interrupt",
         Reason::Wfi => "WFI",
         Reason::Wrs => "WRS",
         Reason::PageFault(Access::Fetch) => "guest-page fault, fetch",

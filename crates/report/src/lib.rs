@@ -27,6 +27,7 @@ mod classes;
 mod compare;
 mod diagram;
 mod episodes;
+mod events;
 mod exits;
 mod figures;
 mod findings;

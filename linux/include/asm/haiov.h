@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * HA-IOV 0.1: CSRs, fields, operations and memory structures.
+ * HA-IOV 0.2: CSRs, fields, operations and memory structures.
  * Written by `cargo run -p trapless-spec` from spec/haiov.toml; do not edit.
  */
 #ifndef _ASM_RISCV_HAIOV_H
@@ -17,6 +17,11 @@
 #define CSR_UTVAL			0x43
 #define CSR_UTINST			0x4a
 #define CSR_HUEDELEG			0x6d0
+#define CSR_SGENVEI			0x5d0
+#define CSR_HVEITAB			0x6d1
+#define CSR_HVEIQ			0x6d2
+#define CSR_HVEICLAIM			0x6d3
+#define CSR_HGENVEI			0x6d4
 
 /* Fields of ustatus */
 #define HAIOV_USTATUS_UH		BIT_ULL(10)
@@ -60,6 +65,35 @@
 #define HAIOV_HUEDELEG_LOAD_GUEST	BIT_ULL(21)
 #define HAIOV_HUEDELEG_ECALL_VS		BIT_ULL(10)
 
+/* Fields of sgenvei */
+#define HAIOV_SGENVEI_REQUEST		GENMASK_ULL(15, 0)
+#define HAIOV_SGENVEI_REQUEST_SHIFT	0
+
+/* Fields of hveitab */
+#define HAIOV_HVEITAB_V			BIT_ULL(63)
+#define HAIOV_HVEITAB_PPN		GENMASK_ULL(55, 12)
+#define HAIOV_HVEITAB_PPN_SHIFT		12
+#define HAIOV_HVEITAB_SIZE		GENMASK_ULL(3, 0)
+#define HAIOV_HVEITAB_SIZE_SHIFT	0
+
+/* Fields of hveiq */
+#define HAIOV_HVEIQ_EN			BIT_ULL(63)
+#define HAIOV_HVEIQ_FLT			BIT_ULL(62)
+#define HAIOV_HVEIQ_PPN			GENMASK_ULL(55, 12)
+#define HAIOV_HVEIQ_PPN_SHIFT		12
+#define HAIOV_HVEIQ_SIZE		GENMASK_ULL(3, 0)
+#define HAIOV_HVEIQ_SIZE_SHIFT		0
+
+/* Fields of hveiclaim */
+#define HAIOV_HVEICLAIM_V		BIT_ULL(63)
+#define HAIOV_HVEICLAIM_OVF		BIT_ULL(62)
+#define HAIOV_HVEICLAIM_ID		GENMASK_ULL(31, 0)
+#define HAIOV_HVEICLAIM_ID_SHIFT	0
+
+/* Fields of hgenvei */
+#define HAIOV_HGENVEI_ENTRY		GENMASK_ULL(55, 4)
+#define HAIOV_HGENVEI_ENTRY_SHIFT	4
+
 /* Exception codes that the extension adds */
 #define HAIOV_CAUSE_LOAD_MMIO		24
 #define HAIOV_CAUSE_STORE_MMIO		25
@@ -67,9 +101,63 @@
 /* Type of a G-stage leaf (bits 58:57 of the entry) */
 #define HAIOV_LEAF_MEMORY		0
 #define HAIOV_LEAF_MMIO			1
+#define HAIOV_LEAF_DOORBELL		2
+
+/* Who is told of an event (KIND of an entry) */
+#define HAIOV_TARGET_HART		0
 
 /* Limits and numbers */
 #define HAIOV_HSTATUS_HUR_BIT		10
 #define HAIOV_LEAF_TYPE_SHIFT		57
+#define HAIOV_VEI_IRQ			25
+#define HAIOV_MAX_DOORBELLS		240
+
+/* Entry of an event table (event) */
+#define HAIOV_EVENT_SIZE		16
+#define HAIOV_EVENT_CTL			0
+#define HAIOV_EVENT_CTL_ID		GENMASK_ULL(63, 32)
+#define HAIOV_EVENT_CTL_ID_SHIFT	32
+#define HAIOV_EVENT_CTL_HART		GENMASK_ULL(31, 16)
+#define HAIOV_EVENT_CTL_HART_SHIFT	16
+#define HAIOV_EVENT_CTL_KIND		GENMASK_ULL(5, 4)
+#define HAIOV_EVENT_CTL_KIND_SHIFT	4
+#define HAIOV_EVENT_CTL_M		BIT_ULL(2)
+#define HAIOV_EVENT_CTL_P		BIT_ULL(1)
+#define HAIOV_EVENT_CTL_V		BIT_ULL(0)
+#define HAIOV_EVENT_TARGET		8
+
+/* Doorbell page (bell) */
+#define HAIOV_BELL_SIZE			4096
+#define HAIOV_BELL_HEADER		0
+#define HAIOV_BELL_HEADER_COUNT		GENMASK_ULL(15, 8)
+#define HAIOV_BELL_HEADER_COUNT_SHIFT	8
+#define HAIOV_BELL_HEADER_MMIO		BIT_ULL(1)
+#define HAIOV_BELL_HEADER_V		BIT_ULL(0)
+#define HAIOV_BELL_SHADOW		8
+#define HAIOV_BELL_SHADOW_PPN		GENMASK_ULL(55, 12)
+#define HAIOV_BELL_SHADOW_PPN_SHIFT	12
+#define HAIOV_BELL_SHADOW_V		BIT_ULL(0)
+#define HAIOV_BELL_LOADS		128
+#define HAIOV_BELL_LOADS_STRIDE		8
+#define HAIOV_BELL_LOADS_COUNT		16
+#define HAIOV_BELL_MATCH		256
+#define HAIOV_BELL_MATCH_STRIDE		16
+#define HAIOV_BELL_MATCH_COUNT		240
+#define HAIOV_BELL_MATCH_UNIT		GENMASK_ULL(57, 48)
+#define HAIOV_BELL_MATCH_UNIT_SHIFT	48
+#define HAIOV_BELL_MATCH_REQUEST	GENMASK_ULL(47, 32)
+#define HAIOV_BELL_MATCH_REQUEST_SHIFT	32
+#define HAIOV_BELL_MATCH_OFFSET		GENMASK_ULL(27, 16)
+#define HAIOV_BELL_MATCH_OFFSET_SHIFT	16
+#define HAIOV_BELL_MATCH_CLEAR		BIT_ULL(6)
+#define HAIOV_BELL_MATCH_POST		BIT_ULL(5)
+#define HAIOV_BELL_MATCH_DATA		BIT_ULL(4)
+#define HAIOV_BELL_MATCH_ANY		BIT_ULL(3)
+#define HAIOV_BELL_MATCH_WIDTH		GENMASK_ULL(2, 1)
+#define HAIOV_BELL_MATCH_WIDTH_SHIFT	1
+#define HAIOV_BELL_MATCH_V		BIT_ULL(0)
+#define HAIOV_BELL_VALUE		264
+#define HAIOV_BELL_VALUE_STRIDE		16
+#define HAIOV_BELL_VALUE_COUNT		240
 
 #endif /* _ASM_RISCV_HAIOV_H */

@@ -1,6 +1,7 @@
 //! Slow paths of loads, stores and atomics.
 
 use trapless_isa::cause::exception;
+use trapless_isa::port::DoorbellAccess;
 use trapless_isa::{Mode, Priv};
 
 use super::address::{Access, HostAddr};
@@ -101,7 +102,11 @@ impl Hart {
             }
             return Ok(value);
         }
-        match self.physical(va, len, Access::Read, eff)? {
+        let place = match self.physical(va, len, Access::Read, eff) {
+            Ok(place) => place,
+            Err(fault) => return self.doorbell(fault, va, size, None, plat),
+        };
+        match place {
             // SAFETY: `physical` found `size` bytes of one page inside RAM.
             Place::Ram(host) => Ok(unsafe { ram::load(host, size) }),
             Place::Bus(pa) => {
@@ -139,7 +144,14 @@ impl Hart {
         if (va & 0xFFF) + len > 0x1000 {
             return self.store_across_pages(va, size, value, eff);
         }
-        match self.physical(va, len, Access::Write, eff)? {
+        let place = match self.physical(va, len, Access::Write, eff) {
+            Ok(place) => place,
+            Err(fault) => {
+                let rung = self.doorbell(fault, va, size, Some(value), plat);
+                return rung.map(|_| ());
+            }
+        };
+        match place {
             Place::Ram(host) => {
                 // SAFETY: `physical` found `size` bytes of one page inside RAM.
                 unsafe { ram::store(host, size, value) };
@@ -159,6 +171,46 @@ impl Hart {
                 }
             }
         }
+    }
+
+    /// An explicit load or store has ended in `fault`: a doorbell page may answer it all the same
+    /// (HA-IOV, `VEI-5`). Returns what a load reads.
+    fn doorbell(
+        &mut self,
+        fault: Fault,
+        va: u64,
+        size: u8,
+        stored: Option<u64>,
+        plat: &mut dyn Platform,
+    ) -> Result<u64, Fault> {
+        // The hypervisor's loads and stores for a guest are not the guest's.
+        let Some(page) = self.syndrome.doorbell.filter(|_| self.mode.v()) else {
+            return Err(fault);
+        };
+        self.state.cycles += u64::from(self.config.cost.device);
+        let access = DoorbellAccess {
+            hart: self.id,
+            mode: self.mode,
+            now: self.state.cycles,
+            page,
+            offset: (va & 0xFFF) as u16,
+            size,
+            stored,
+        };
+        let answer = plat.doorbell(&access);
+        self.lines_changed();
+        answer.map_err(|unanswered| {
+            self.syndrome.doorbell = None;
+            if unanswered.mmio {
+                let access = if stored.is_some() {
+                    Access::Write
+                } else {
+                    Access::Read
+                };
+                self.syndrome.cause = self.mmio_cause(access);
+            }
+            fault
+        })
     }
 
     /// Both pages are translated before the first byte is written.

@@ -218,14 +218,24 @@ impl Hart {
                 self.guest_fault(pick(access, GUEST_PAGE_FAULT), va, gpa, tinst)
             }
             Refused::Mmio { gpa } => {
-                let redirected = pick(access, MMIO_PAGE_FAULT);
-                let cause = if self.redirects(redirected) {
-                    redirected
-                } else {
-                    pick(access, GUEST_PAGE_FAULT)
-                };
+                let cause = self.mmio_cause(access);
                 self.guest_fault(cause, va, gpa, 0)
             }
+            Refused::Doorbell { gpa, page } => {
+                let _ = self.guest_fault::<T>(pick(access, GUEST_PAGE_FAULT), va, gpa, 0);
+                self.syndrome.doorbell = Some(page);
+                Err(Fault)
+            }
+        }
+    }
+
+    /// Cause of an access through an MMIO leaf.
+    pub(crate) fn mmio_cause(&self, access: Access) -> u64 {
+        let redirected = pick(access, MMIO_PAGE_FAULT);
+        if self.redirects(redirected) {
+            redirected
+        } else {
+            pick(access, GUEST_PAGE_FAULT)
         }
     }
 
@@ -236,7 +246,7 @@ impl Hart {
             gva: true,
             gpa,
             tinst,
-            insn: 0,
+            ..Syndrome::default()
         })
     }
 

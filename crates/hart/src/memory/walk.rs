@@ -21,9 +21,10 @@ const PTE_PBMT: u64 = 3 << 61;
 const PTE_N: u64 = 1 << 63;
 /// Bits 60:54, reserved for standard extensions.
 const PTE_RESERVED: u64 = 0x7F << 54;
-/// Type of a G-stage leaf (Xuer): 0 memory, 1 MMIO; the others are reserved.
+/// Type of a G-stage leaf: 0 memory, 1 MMIO (Xuer), 2 doorbell (Xvei); 3 is reserved.
 const PTE_TYPE: u64 = 3 << limits::LEAF_TYPE_SHIFT;
 const PTE_TYPE_MMIO: u64 = leaf::MMIO << limits::LEAF_TYPE_SHIFT;
+const PTE_TYPE_DOORBELL: u64 = leaf::DOORBELL << limits::LEAF_TYPE_SHIFT;
 
 /// `htinst` pseudoinstructions for implicit accesses of VS-stage walks (H extension, "Transformed
 /// Instruction or Pseudoinstruction for mtinst or htinst"), RV64.
@@ -54,6 +55,9 @@ pub(super) enum Refused {
     Guest { gpa: u64, tinst: u64 },
     /// As [`Guest`](Self::Guest), by an explicit access that an MMIO leaf permits (Xuer).
     Mmio { gpa: u64 },
+    /// As [`Guest`](Self::Guest), by an explicit access that the leaf of a doorbell page permits
+    /// (Xvei); `page` is its physical address.
+    Doorbell { gpa: u64, page: u64 },
 }
 
 /// Result of one stage for one address.
@@ -77,6 +81,8 @@ enum WalkError {
     Implicit { gpa: u64, write: bool },
     /// An MMIO leaf that permits the access.
     Mmio,
+    /// The leaf of the doorbell page at this physical address, which permits the access.
+    Doorbell(u64),
 }
 
 /// Parameters of the walk of one stage.
@@ -92,8 +98,8 @@ struct Stage {
     pbmt: bool,
     /// Page-table addresses are guest physical.
     nested: bool,
-    /// Leaves have a type (Xuer).
-    typed: bool,
+    /// Types that leaves may have; bit n stands for type n.
+    types: u8,
     hlvx: bool,
 }
 
@@ -120,8 +126,8 @@ pub(super) struct Walker<'a> {
     csr: &'a Csrs,
     ram: &'a Ram,
     svnapot: bool,
-    /// G-stage leaves have a type.
-    typed: bool,
+    /// Types of G-stage leaves; none on harts with neither Xuer nor Xvei.
+    types: u8,
     /// A debugger translates: permissions are not checked, and no A/D bit is written.
     probing: bool,
     /// PTEs read and written.
@@ -135,7 +141,8 @@ impl<'a> Walker<'a> {
             csr,
             ram,
             svnapot: extensions.svnapot,
-            typed: extensions.xuer,
+            types: u8::from(extensions.xuer) << leaf::MMIO
+                | u8::from(extensions.xvei) << leaf::DOORBELL,
             probing,
             steps: 0,
         }
@@ -165,7 +172,7 @@ impl<'a> Walker<'a> {
             hardware_ad: self.csr.menvcfg & envcfg::ADUE != 0,
             pbmt: self.csr.menvcfg & envcfg::PBMTE != 0,
             nested: false,
-            typed: false,
+            types: 0,
             hlvx: false,
         };
         let found = self.walk(&stage, request.va, request.access);
@@ -190,13 +197,13 @@ impl<'a> Walker<'a> {
             hardware_ad: self.csr.henvcfg & self.csr.menvcfg & envcfg::ADUE != 0,
             pbmt: self.csr.henvcfg & self.csr.menvcfg & envcfg::PBMTE != 0,
             nested: true,
-            typed: false,
+            types: 0,
             hlvx: request.hlvx,
         };
         let found = self.walk(&stage, request.va, request.access);
         found.map_err(|error| match error {
             // Only leaves of the G-stage have a type.
-            WalkError::Page | WalkError::Mmio => Refused::Page,
+            WalkError::Page | WalkError::Mmio | WalkError::Doorbell(_) => Refused::Page,
             WalkError::AccessFault => Refused::Access,
             WalkError::Implicit { gpa, write } => Refused::Guest {
                 gpa,
@@ -216,6 +223,10 @@ impl<'a> Walker<'a> {
             }),
             Err(WalkError::AccessFault) => Err(Refused::Access),
             Err(WalkError::Mmio) => Err(Refused::Mmio { gpa: first.addr }),
+            Err(WalkError::Doorbell(page)) => Err(Refused::Doorbell {
+                gpa: first.addr,
+                page,
+            }),
             Err(_) => Err(Refused::Guest {
                 gpa: first.addr,
                 tinst: 0,
@@ -245,7 +256,7 @@ impl<'a> Walker<'a> {
             hardware_ad: self.csr.menvcfg & envcfg::ADUE != 0,
             pbmt: self.csr.menvcfg & envcfg::PBMTE != 0,
             nested: false,
-            typed: self.typed,
+            types: self.types,
             hlvx,
         };
         self.walk(&stage, gpa, access)
@@ -278,10 +289,10 @@ impl<'a> Walker<'a> {
                 pte_gpa
             };
             let pte = self.read_pte(pte_addr)?;
-            let reserved = if stage.typed {
-                PTE_RESERVED & !PTE_TYPE
-            } else {
+            let reserved = if stage.types == 0 {
                 PTE_RESERVED
+            } else {
+                PTE_RESERVED & !PTE_TYPE
             };
             if pte & PTE_V == 0 || pte & (PTE_R | PTE_W) == PTE_W || pte & reserved != 0 {
                 return Err(WalkError::Page);
@@ -338,10 +349,8 @@ impl<'a> Walker<'a> {
         if !self.probing && (!user_ok || !permitted) {
             return Err(WalkError::Page);
         }
-        match pte & PTE_TYPE {
-            0 => {}
-            PTE_TYPE_MMIO if access != Access::Exec => return Err(WalkError::Mmio),
-            _ => return Err(WalkError::Page),
+        if pte & PTE_TYPE != 0 {
+            return Err(typed(stage, level, pte, access));
         }
         let mut span = 4096u64 << (9 * level);
         let mut base = ppn << 12;
@@ -403,6 +412,21 @@ impl<'a> Walker<'a> {
             return Err(WalkError::AccessFault);
         }
         self.ram.store(addr, 8, pte).ok_or(WalkError::AccessFault)
+    }
+}
+
+/// What an access through a leaf that is not memory becomes.
+fn typed(stage: &Stage, level: u32, pte: u64, access: Access) -> WalkError {
+    let kind = (pte & PTE_TYPE) >> limits::LEAF_TYPE_SHIFT;
+    if access == Access::Exec || stage.types >> kind & 1 == 0 {
+        return WalkError::Page;
+    }
+    match pte & PTE_TYPE {
+        PTE_TYPE_MMIO => WalkError::Mmio,
+        PTE_TYPE_DOORBELL if level == 0 && pte & PTE_N == 0 => {
+            WalkError::Doorbell((pte >> 10 & ((1 << 44) - 1)) << 12)
+        }
+        _ => WalkError::Page,
     }
 }
 

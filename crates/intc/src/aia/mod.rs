@@ -206,7 +206,7 @@ impl InterruptArchitecture for Aia {
         let with_imsics = self.state.imsics.is_some();
         Description {
             windows,
-            csrs: &CSRS[if with_imsics { 0 } else { IMSIC_CSRS }..],
+            csrs: CSRS[if with_imsics { 0 } else { IMSIC_CSRS }..].to_vec(),
             isa_extensions: if with_imsics {
                 &["smaia", "ssaia"]
             } else {

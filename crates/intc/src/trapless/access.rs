@@ -23,6 +23,26 @@ pub(super) enum Access {
 
 use Access::{Grant, Illegal, ReadWrite, Slot, Virtual, WriteOnly};
 
+/// CSRs above user level; without the H extension there is only the first.
+const CSRS: [u16; 11] = [
+    csr::SGENIPI,
+    csr::VSCLAIM,
+    csr::VSENABLE,
+    csr::VSTHRESHOLD,
+    csr::HIFMAP,
+    csr::HTLCFG,
+    csr::HGENVSI,
+    csr::HNOTIFY,
+    csr::HGRANT,
+    csr::HNQBASE,
+    csr::HVTABLEBASE,
+];
+
+/// Addresses above user level. `h`: the hart has the H extension.
+pub(super) fn of_the_host(h: bool) -> Vec<u16> {
+    CSRS[..if h { CSRS.len() } else { 1 }].to_vec()
+}
+
 /// Rights of an address in M, HS, U, VS, VU; `None` if it is no CSR of the extension.
 fn rights(addr: u16) -> Option<[Access; 5]> {
     Some(match addr {

@@ -4,10 +4,10 @@ use trapless_isa::port::StepKind;
 use trapless_isa::xtrapless::{hifmap, htlcfg, state};
 
 use super::file::File;
-use super::layout::field;
 use super::operation::Operation;
 use super::slot::Slot;
 use super::tables::Domain;
+use crate::words::field;
 
 impl Operation<'_> {
     /// Writes `hifmap` (SLOT-1, SLOT-2).

@@ -6,10 +6,10 @@ use trapless_isa::port::{CsrFault, CsrOp, StepKind};
 use trapless_isa::xtrapless::{csr, hgenvsi, hgrant, htlcfg, op, state, ugenvsei};
 
 use super::access::{Access, access};
-use super::layout::field;
 use super::operand::{commanded, targets};
 use super::operation::Operation;
 use super::slot::Slot;
+use crate::words::field;
 
 impl Operation<'_> {
     /// Carries the access out.

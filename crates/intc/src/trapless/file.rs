@@ -4,8 +4,8 @@
 
 use trapless_isa::xtrapless::{file, vsthreshold};
 
-use super::layout::field;
-use super::words::Words;
+use crate::words::Words;
+use crate::words::field;
 
 /// A file by its physical address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,10 +3,11 @@
 use trapless_isa::port::{CsrOp, StepKind};
 use trapless_isa::xtrapless::{csr, vsclaim, vsenable};
 
-use super::layout::{SSI_HS, field};
+use super::layout::SSI_HS;
 use super::operand::{NoSuchAccess, commanded, targets};
 use super::operation::Operation;
 use super::slot::Slot;
+use crate::words::field;
 
 impl Operation<'_> {
     /// CSRs of a guest, which has the vhart of `slot`.

@@ -4,9 +4,10 @@ use serde::{Deserialize, Serialize};
 use trapless_isa::port::Lines;
 use trapless_isa::xtrapless::{hgrant, htlcfg, hvtablebase, limits};
 
-use super::layout::{SSI_HS, field, is_vs_level};
+use super::layout::{SSI_HS, is_vs_level};
 use super::queue::Queue;
 use super::slot::Slot;
+use crate::words::field;
 
 /// Bits of state that the controller has for each hart, for comparing what hardware costs:
 /// registers, slot, place in the queue, and what is on its way. What is pending is in memory.

@@ -26,7 +26,6 @@
 //! | `search` | what a vhart's file delivers |
 //! | `tables` | domains, vharts, sources, lines in memory |
 //! | `file` | the file of a vhart in memory |
-//! | `words` | the way to memory |
 //! | `layout` | fields of registers and words |
 //! | `fdt` | device tree nodes |
 //!
@@ -60,20 +59,21 @@ mod state;
 mod tables;
 #[cfg(test)]
 mod tests;
-mod words;
+
+use std::sync::Arc;
 
 use trapless_isa::port::{CsrAccess, CsrFault, Lines, MmioAccess};
-use trapless_isa::xtrapless::{ISA_NAME, limits};
+use trapless_isa::xtrapless::{isa, limits};
 use vm_fdt::FdtWriter;
 
 use crate::aclint_plic::{self, AclintPlic};
 use crate::architecture::{Description, InterruptArchitecture, Memory, Snapshot};
 use crate::effects::Effects;
 use crate::mmio::NoRegister;
+use crate::words::Words;
 pub use hart::HART_STATE_BITS;
 use operation::Operation;
 use state::State;
-use words::Words;
 
 /// Configuration of [`Trapless`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -109,9 +109,10 @@ impl Trapless {
 impl InterruptArchitecture for Trapless {
     fn describe(&self) -> Description {
         Description {
+            csrs: access::of_the_host(self.state.h),
             custom_csrs: true,
             supervisor_interrupts: u64::from(self.state.h) << limits::NOTIFY_IRQ,
-            isa_extensions: &[ISA_NAME],
+            isa_extensions: &[isa::XTRAPLESS],
             ..self.inner.describe()
         }
     }
@@ -150,7 +151,7 @@ impl InterruptArchitecture for Trapless {
         lines
     }
 
-    fn attach_memory(&mut self, memory: Box<dyn Memory>) {
+    fn attach_memory(&mut self, memory: Arc<dyn Memory>) {
         self.words.attach(memory);
     }
 

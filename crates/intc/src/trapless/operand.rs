@@ -3,7 +3,7 @@
 use trapless_isa::port::CsrOp;
 use trapless_isa::xtrapless::sgenipi;
 
-use super::layout::field;
+use crate::words::field;
 
 /// Setting or clearing bits of a CSR that has none.
 pub(super) struct NoSuchAccess;

@@ -4,8 +4,8 @@ use trapless_isa::port::{CsrAccess, StepKind, VirtualStep};
 
 use super::state::State;
 use super::tables::Domain;
-use super::words::Words;
 use crate::effects::Effects;
+use crate::words::Words;
 
 /// A CSR access of the hart `by.hart`. What an access does is in the files of its subject: [`csr`],
 /// [`guest`], [`attach`], [`post`].

@@ -5,7 +5,7 @@ use trapless_isa::xtrapless::vsthreshold;
 
 use super::file::{Control, File};
 use super::tables::{Domain, Source};
-use super::words::Words;
+use crate::words::Words;
 
 /// Highest priority: a search that finds a source of it is over.
 const HIGHEST: u8 = vsthreshold::PRIO as u8;

@@ -3,8 +3,8 @@
 use trapless_isa::xtrapless::{domain, hvtablebase, limits, source, vhart};
 
 use super::file::File;
-use super::layout::field;
-use super::words::Words;
+use crate::words::Words;
+use crate::words::field;
 
 /// Where the outstanding resamples begin behind the line levels, in bytes.
 const RESAMPLES: u64 = (limits::MAX_SOURCES + 1) / 8;

@@ -136,6 +136,33 @@ counters! {
 }
 
 counters! {
+    /// Events that reach the host without an exit of the guest that posts them (Xvei).
+    pub struct Events, counted as EventCounts {
+        /// Posted by guests with a CSR.
+        guest: u64 as Events,
+        /// Posted by stores of guests to doorbells.
+        doorbell: u64 as Events,
+        /// Posted by the host.
+        host: u64 as Events,
+        /// Those of the above that were posted already, so that nobody was told again.
+        merged: u64 as Events,
+        /// Put into the queue of a hart.
+        queued: u64 as Events,
+        /// Taken from a queue by the host.
+        taken: u64 as Events,
+        /// Exits that event interrupts caused.
+        exits: u64 as Exits,
+        /// Event interrupts that the host took at V=0.
+        host_interrupts: u64 as Interrupts,
+        /// Words of memory that posting and taking touched.
+        memory_words: u64 as Words,
+        /// From queued to taken from the queue.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        latency: Option<Latency>,
+    }
+}
+
+counters! {
     /// What the host does with the slots of harts.
     pub struct Slots, counted as SlotCounts {
         /// A slot became valid.

@@ -17,12 +17,12 @@ mod schema;
 mod section;
 
 pub(crate) use interrupts::{
-    GuestFileCounts, GuestInterruptCounts, InterruptCounts, NotificationCounts, QueueCounts,
-    SlotCounts,
+    EventCounts, GuestFileCounts, GuestInterruptCounts, InterruptCounts, NotificationCounts,
+    QueueCounts, SlotCounts,
 };
 pub use interrupts::{
-    GuestFiles, GuestInterrupts, InterruptClass, LeftArrivals, NotificationQueue, Notifications,
-    Slots,
+    Events, GuestFiles, GuestInterrupts, InterruptClass, LeftArrivals, NotificationQueue,
+    Notifications, Slots,
 };
 pub use run::{Clock, Cost, Measurement, RunInfo, Work};
 pub use schema::schema_json;

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::interrupts::{GuestFiles, GuestInterrupts, InterruptClass, Notifications, Slots};
+use super::interrupts::{
+    Events, GuestFiles, GuestInterrupts, InterruptClass, Notifications, Slots,
+};
 use crate::class::Class;
 use crate::counters::counters;
 use crate::histogram::Latency;
@@ -38,6 +40,9 @@ counters! {
         /// Notifications of the interrupt controller to the host.
         #[serde(default)]
         notifications: Notifications,
+        /// Events and doorbells (Xvei), if there are any.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        events: Option<Events>,
         /// What the host does with slots.
         #[serde(default)]
         slots: Slots,

@@ -1,7 +1,8 @@
 //! `intc` lines: what happens to the interrupt architecture.
 
 use trapless_intc::{
-    CsrAccess, CsrFault, CsrOp, FileAccess, FileRegister, Lines, MmioAccess, NoFile, Window,
+    CsrAccess, CsrFault, CsrOp, DoorbellAccess, DoorbellFault, FileAccess, FileRegister, Lines,
+    MmioAccess, NoFile, Window,
 };
 use trapless_isa::csr;
 
@@ -64,6 +65,7 @@ impl IntcLog {
             }
             Call::Csr(access, result) => self.csr(access, *result),
             Call::File(access, result) => self.interrupt_file(access, *result),
+            Call::Doorbell(access, result) => self.doorbell(access, *result),
             Call::Source { now, source, level } => {
                 let level = if *level { "high" } else { "low" };
                 self.file
@@ -111,6 +113,20 @@ impl IntcLog {
         self.file.line(format_args!(
             "{start} intc   file  {:?} {register} {op} {value}",
             access.file
+        ));
+    }
+
+    fn doorbell(&self, access: &DoorbellAccess, result: Result<u64, DoorbellFault>) {
+        let (start, offset) = (start(access.now, access.hart), access.offset);
+        let what = match (access.stored, result) {
+            (Some(stored), Ok(_)) => format!("store value={stored:#x}"),
+            (Some(stored), Err(_)) => format!("store value={stored:#x} no match"),
+            (None, Ok(value)) => format!("load  value={value:#x}"),
+            (None, Err(_)) => "load  no match".into(),
+        };
+        self.file.line(format_args!(
+            "{start} intc   bell  page={:#x} offset={offset:#x} size={} {what}",
+            access.page, access.size
         ));
     }
 

@@ -85,7 +85,7 @@ impl Controller {
             edge_triggered: 0,
         };
         let mut intc = Trapless::new(Config { aclint, h: true });
-        intc.attach_memory(Box::new(ram.clone()));
+        intc.attach_memory(Arc::new(ram.clone()));
         let latched = vec![false; usize::from(harts)];
         let mut controller = Self {
             intc,

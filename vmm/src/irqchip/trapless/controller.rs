@@ -39,7 +39,7 @@ impl InterruptController for Controller {
         };
         Features {
             name: "trapless",
-            isa_extension: Some(xtrapless::ISA_NAME),
+            isa_extension: Some(xtrapless::isa::XTRAPLESS),
             late_driver: true,
             holds_pending: true,
             trigger_cell: true,

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use trapless_isa::Mode;
 use trapless_isa::csr::VSIP;
-use trapless_isa::xtrapless::{ISA_NAME, csr, hgrant, htlcfg, limits};
+use trapless_isa::xtrapless::{csr, hgrant, htlcfg, isa, limits};
 
 use super::world::*;
 use crate::trapless::Trapless;
@@ -135,7 +135,23 @@ fn without_h_only_host_ipis_remain() {
     assert_eq!(vsip, Err(CsrFault::Illegal));
     assert_eq!(w.lines(0).pulse, 1 << 1);
     assert_eq!(w.intc.describe().supervisor_interrupts, 0);
-    assert_eq!(w.intc.describe().isa_extensions, [ISA_NAME]);
+    assert_eq!(w.intc.describe().isa_extensions, [isa::XTRAPLESS]);
+}
+
+/// What a hart refuses a guest by the number alone: it asks the architecture whether HS-mode has
+/// the register, and the exception is then one that the host can handle.
+#[test]
+fn the_hart_knows_which_registers_the_host_has() {
+    let host = World::new().intc.describe().csrs;
+    for register in data() {
+        let refused_by_number = register.address >> 8 & 3 != 0;
+        assert_eq!(
+            host.contains(&register.address),
+            refused_by_number,
+            "{}",
+            register.name
+        );
+    }
 }
 
 #[test]

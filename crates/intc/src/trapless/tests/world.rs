@@ -1,7 +1,6 @@
 //! A host with two domains in memory, and a vector as that memory.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use trapless_isa::Mode;
 use trapless_isa::csr::VSIP;
@@ -11,16 +10,12 @@ use trapless_isa::xtrapless::{
 };
 
 use crate::aclint_plic;
+pub use crate::fake_memory::{RAM, RAM_SIZE, Ram};
 use crate::trapless::{Config, Trapless};
 use crate::{
-    CsrAccess, CsrFault, CsrOp, Effects, InterruptArchitecture, Lines, Memory, StepKind,
-    VirtualStep,
+    CsrAccess, CsrFault, CsrOp, Effects, InterruptArchitecture, Lines, StepKind, VirtualStep,
 };
 
-/// First byte of RAM.
-pub const RAM: u64 = 0x8000_0000;
-/// Bytes of RAM.
-pub const RAM_SIZE: u64 = 0x2_0000;
 pub const HARTS: usize = 3;
 /// Domains 1 and 2 exist in a table of four.
 pub const DOMAINS: [u16; 2] = [1, 2];
@@ -35,57 +30,6 @@ pub const QUEUE_SIZE: u64 = 2;
 pub const SOFT: u64 = 1 << 2;
 pub const EXTERNAL: u64 = 1 << 10;
 pub const NOTIFY: u64 = 1 << 24;
-
-/// A word that cannot be accessed stands for memory with an uncorrectable error.
-#[derive(Clone)]
-pub struct Ram(Arc<Mutex<Vec<u64>>>, Arc<AtomicU64>);
-
-impl Ram {
-    pub fn new() -> Self {
-        let words = vec![0; (RAM_SIZE / 8) as usize];
-        Self(Arc::new(Mutex::new(words)), Arc::default())
-    }
-
-    /// From now on the word at `addr`, and no other, cannot be accessed; 0: all can.
-    pub fn lose(&self, addr: u64) {
-        self.1.store(addr, Ordering::Relaxed);
-    }
-
-    fn index(&self, addr: u64) -> Option<usize> {
-        assert_eq!(addr % 8, 0, "accesses are aligned");
-        let lost = self.1.load(Ordering::Relaxed) == addr;
-        (!lost).then_some((addr.checked_sub(RAM)? / 8) as usize)
-    }
-
-    pub fn words(&self) -> Vec<u64> {
-        self.0.lock().unwrap().clone()
-    }
-
-    pub fn fill(&self, words: &[u64]) {
-        self.0.lock().unwrap().copy_from_slice(words);
-    }
-
-    pub fn get(&self, addr: u64) -> u64 {
-        self.load(0, addr).unwrap()
-    }
-
-    pub fn set(&self, addr: u64, value: u64) {
-        self.store(0, addr, value).unwrap();
-    }
-}
-
-impl Memory for Ram {
-    fn load(&self, _hart: usize, addr: u64) -> Option<u64> {
-        let index = self.index(addr)?;
-        self.0.lock().unwrap().get(index).copied()
-    }
-
-    fn store(&self, _hart: usize, addr: u64, value: u64) -> Option<()> {
-        let index = self.index(addr)?;
-        *self.0.lock().unwrap().get_mut(index)? = value;
-        Some(())
-    }
-}
 
 pub fn config(h: bool) -> Config {
     Config {
@@ -153,7 +97,7 @@ impl World {
             }
         }
         let mut intc = Trapless::new(config(true));
-        intc.attach_memory(Box::new(ram.clone()));
+        intc.attach_memory(Arc::new(ram.clone()));
         let mut world = Self {
             intc,
             effects: Effects::default(),

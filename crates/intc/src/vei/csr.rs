@@ -1,0 +1,107 @@
+//! CSRs: who may access which, and what that does.
+
+use trapless_isa::Mode;
+use trapless_isa::haiov::{csr, hgenvei, hveiclaim, hveitab, sgenvei};
+use trapless_isa::port::{CsrFault, CsrOp, EventOrigin, StepKind};
+
+use super::operation::Operation;
+use crate::words::field;
+
+/// Addresses of all CSRs of the extension.
+pub(super) const CSRS: [u16; 5] = [
+    csr::SGENVEI,
+    csr::HVEITAB,
+    csr::HVEIQ,
+    csr::HVEICLAIM,
+    csr::HGENVEI,
+];
+
+/// The value written to a register that only takes writes; setting or clearing bits of it is
+/// illegal.
+fn commanded(op: CsrOp) -> Result<Option<u64>, CsrFault> {
+    match op {
+        CsrOp::Set(_) | CsrOp::Clear(_) => Err(CsrFault::Illegal),
+        _ => Ok(op.written(0)),
+    }
+}
+
+impl Operation<'_> {
+    /// Carries out an access to one of [`CSRS`].
+    pub fn access(&mut self, addr: u16, op: CsrOp) -> Result<u64, CsrFault> {
+        let mode = self.by.mode;
+        if addr == csr::SGENVEI {
+            return match mode {
+                Mode::VS => self.generate(op),
+                Mode::VU => Err(CsrFault::Virtual),
+                _ => Err(CsrFault::Illegal),
+            };
+        }
+        match mode {
+            Mode::VS | Mode::VU => return Err(CsrFault::Virtual),
+            Mode::U => return Err(CsrFault::Illegal),
+            Mode::HS | Mode::M => {}
+        }
+        match addr {
+            csr::HGENVEI => {
+                if let Some(value) = commanded(op)? {
+                    self.generate_any(value);
+                }
+                Ok(0)
+            }
+            csr::HVEICLAIM => Ok(self.claim(op)),
+            _ => Ok(self.access_register(addr, op)),
+        }
+    }
+
+    /// `sgenvei`.
+    fn generate(&mut self, op: CsrOp) -> Result<u64, CsrFault> {
+        let hart = &self.harts[self.by.hart];
+        if hart.table & hveitab::V == 0 {
+            return Err(CsrFault::Virtual);
+        }
+        if let Some(value) = commanded(op).map_err(|_| CsrFault::Virtual)? {
+            let request = field(value, sgenvei::REQUEST, sgenvei::REQUEST_SHIFT);
+            self.post_request(request as u16, EventOrigin::Guest);
+        }
+        Ok(0)
+    }
+
+    /// `hgenvei`. Harts take turns, so that no post is ever under way here.
+    fn generate_any(&mut self, value: u64) {
+        let entry = value & hgenvei::ENTRY;
+        if entry != 0 {
+            self.post(entry, 0, EventOrigin::Host);
+        }
+    }
+
+    /// `hveiclaim`: reading takes an event, which a plain write must not do.
+    fn claim(&mut self, op: CsrOp) -> u64 {
+        if matches!(op, CsrOp::Write(_)) {
+            return 0;
+        }
+        let taken = self.harts[self.by.hart].queue.pop(self.words);
+        self.effects.change(self.by.hart);
+        let mut value = if taken.overflow { hveiclaim::OVF } else { 0 };
+        if let Some(id) = taken.word {
+            value |= hveiclaim::V | id & hveiclaim::ID;
+            self.step(StepKind::EventTaken { id: id as u32 });
+        }
+        value
+    }
+
+    fn access_register(&mut self, addr: u16, op: CsrOp) -> u64 {
+        let hart = &mut self.harts[self.by.hart];
+        let old = match addr {
+            csr::HVEITAB => hart.table,
+            _ => hart.queue_register(),
+        };
+        if let Some(value) = op.written(old) {
+            match addr {
+                csr::HVEITAB => hart.set_table(value),
+                _ => hart.set_queue(value),
+            }
+            self.effects.change(self.by.hart);
+        }
+        old
+    }
+}

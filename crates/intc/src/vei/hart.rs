@@ -1,0 +1,55 @@
+//! What the controller keeps for each hart.
+
+use serde::{Deserialize, Serialize};
+use trapless_isa::haiov::{event, hveiq, hveitab};
+
+use crate::ring::{self, Ring};
+use crate::words::field;
+
+/// Most entries of an event table as a power of two.
+const MAX_SIZE: u64 = 10;
+
+const _: () = ring::has_layout(hveiq::EN, hveiq::PPN, hveiq::SIZE);
+
+/// Registers of one hart.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Hart {
+    /// `hveitab`.
+    pub table: u64,
+    pub queue: Ring,
+    /// `hveiq.FLT`.
+    pub fault: bool,
+}
+
+impl Hart {
+    /// Writes `hveitab`.
+    pub fn set_table(&mut self, value: u64) {
+        let size = field(value, hveitab::SIZE, hveitab::SIZE_SHIFT).min(MAX_SIZE);
+        self.table = value & (hveitab::V | hveitab::PPN) | size << hveitab::SIZE_SHIFT;
+    }
+
+    /// `hveiq`.
+    pub fn queue_register(&self) -> u64 {
+        self.queue.base() | if self.fault { hveiq::FLT } else { 0 }
+    }
+
+    /// Writes `hveiq`. Only the controller sets FLT; writing 1 leaves it as it is.
+    pub fn set_queue(&mut self, value: u64) {
+        self.fault &= value & hveiq::FLT != 0;
+        self.queue.set_base(value);
+    }
+
+    /// Address of the entry of a request in the table; `None` if there is no such entry.
+    pub fn entry(&self, request: u64) -> Option<u64> {
+        let entries = 1 << field(self.table, hveitab::SIZE, hveitab::SIZE_SHIFT).min(MAX_SIZE);
+        (self.table & hveitab::V != 0 && request < entries)
+            .then(|| (self.table & hveitab::PPN) + request * event::SIZE)
+    }
+
+    /// Whether a restored hart can have come from this controller.
+    pub fn is_sound(&self) -> bool {
+        let mut same = self.clone();
+        same.set_table(self.table);
+        same == *self && self.queue.is_sound()
+    }
+}

@@ -1,0 +1,184 @@
+//! Xvei: events of a guest reach the host's interrupt handlers without an exit.
+//!
+//! ```text
+//!  sgenvei, hgenvei --------------> post: P of the entry in the VM's table := 1
+//!  store to a doorbell page --------^          | it was 0
+//!  load from one <-- shadow                  queue of the hart that the entry names
+//!                                              |
+//!                                            interrupt 25; HS-mode reads hveiclaim
+//! ```
+//!
+//! Everything else is answered by the architecture that this one is added to.
+//!
+//! | file | subject |
+//! |---|---|
+//! | `csr` | CSRs |
+//! | `post` | posting an event |
+//! | `doorbell` | accesses to doorbell pages |
+//! | `operation` | an access while it is carried out |
+//! | `hart` | registers |
+//!
+//! Registers, fields and structures are those of [`trapless_isa::haiov`]. Choices where the
+//! specification leaves one: registers that only take writes read as zero, sizes above the largest
+//! become that, and nothing of a table or a doorbell page is cached.
+
+mod csr;
+mod doorbell;
+mod hart;
+mod operation;
+mod post;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use trapless_isa::haiov::limits;
+use trapless_isa::port::{CsrAccess, CsrFault, DoorbellAccess, DoorbellFault, Lines, MmioAccess};
+use vm_fdt::FdtWriter;
+
+use crate::architecture::{Description, InterruptArchitecture, InterruptFiles, Memory, Snapshot};
+use crate::effects::Effects;
+use crate::mmio::NoRegister;
+use crate::words::Words;
+use hart::Hart;
+use operation::{Cause, Operation};
+
+/// An architecture with Xvei added; see the [module](self).
+pub struct Vei<A> {
+    inner: A,
+    harts: Vec<Hart>,
+    words: Words,
+}
+
+impl<A: InterruptArchitecture> Vei<A> {
+    /// Adds the extension to `inner`, an architecture of `harts` harts after reset.
+    #[must_use]
+    pub fn new(inner: A, harts: usize) -> Self {
+        Self {
+            inner,
+            harts: vec![Hart::default(); harts],
+            words: Words::default(),
+        }
+    }
+
+    /// Carries out an access caused by `by`.
+    fn operate<T>(
+        &mut self,
+        by: Cause,
+        effects: &mut Effects,
+        act: impl FnOnce(&mut Operation<'_>) -> T,
+    ) -> T {
+        self.words.act_for(by.hart);
+        let kept = effects.steps.kept().len();
+        let result = act(&mut Operation {
+            harts: &mut self.harts,
+            words: &self.words,
+            effects,
+            by,
+        });
+        if self.words.take_failed() {
+            self.harts[by.hart].fault = true;
+        }
+        // What an access touches after its last step belongs to that step.
+        let touched = self.words.take_touched();
+        if let Some(last) = effects.steps.kept()[kept..].last_mut() {
+            last.memory = last.memory.saturating_add(touched);
+        }
+        result
+    }
+}
+
+impl<A: InterruptArchitecture> InterruptArchitecture for Vei<A> {
+    fn describe(&self) -> Description {
+        let mut description = self.inner.describe();
+        description.csrs.extend(csr::CSRS);
+        description.custom_csrs = true;
+        description.supervisor_interrupts |= 1 << limits::VEI_IRQ;
+        description
+    }
+
+    fn load(&mut self, access: &MmioAccess, effects: &mut Effects) -> Result<u64, NoRegister> {
+        self.inner.load(access, effects)
+    }
+
+    fn store(
+        &mut self,
+        access: &MmioAccess,
+        value: u64,
+        effects: &mut Effects,
+    ) -> Result<(), NoRegister> {
+        self.inner.store(access, value, effects)
+    }
+
+    fn csr(&mut self, access: &CsrAccess, effects: &mut Effects) -> Result<u64, CsrFault> {
+        if !csr::CSRS.contains(&access.csr) || access.hart >= self.harts.len() {
+            return self.inner.csr(access, effects);
+        }
+        let by = Cause {
+            hart: access.hart,
+            mode: access.mode,
+            now: access.now,
+        };
+        self.operate(by, effects, |operation| {
+            operation.access(access.csr, access.op)
+        })
+    }
+
+    fn doorbell(
+        &mut self,
+        access: &DoorbellAccess,
+        effects: &mut Effects,
+    ) -> Result<u64, DoorbellFault> {
+        if access.hart >= self.harts.len() {
+            return Err(DoorbellFault { mmio: false });
+        }
+        let by = Cause {
+            hart: access.hart,
+            mode: access.mode,
+            now: access.now,
+        };
+        self.operate(by, effects, |operation| operation.doorbell(access))
+    }
+
+    fn set_source(&mut self, now: u64, source: u32, level: bool, effects: &mut Effects) {
+        self.inner.set_source(now, source, level, effects);
+    }
+
+    fn lines(&mut self, hart: usize, now: u64) -> Lines {
+        let mut lines = self.inner.lines(hart, now);
+        if let Some(own) = self.harts.get(hart) {
+            lines.level |= u64::from(own.queue.raised()) << limits::VEI_IRQ;
+        }
+        lines
+    }
+
+    fn interrupt_files(&mut self) -> Option<&mut dyn InterruptFiles> {
+        self.inner.interrupt_files()
+    }
+
+    fn attach_memory(&mut self, memory: Arc<dyn Memory>) {
+        self.words.attach(memory.clone());
+        self.inner.attach_memory(memory);
+    }
+
+    fn fdt(&self, fdt: &mut FdtWriter, cpu_intc: &[u32]) -> Result<(), vm_fdt::Error> {
+        self.inner.fdt(fdt, cpu_intc)
+    }
+}
+
+impl<A: Snapshot> Snapshot for Vei<A> {
+    fn save(&self) -> serde_json::Value {
+        serde_json::json!({ "inner": self.inner.save(), "xvei": self.harts })
+    }
+
+    fn restore(&mut self, saved: &serde_json::Value) -> Result<(), String> {
+        let harts: Vec<Hart> = serde_json::from_value(saved["xvei"].clone())
+            .map_err(|e| format!("the state of Xvei cannot be read: {e}"))?;
+        if harts.len() != self.harts.len() || !harts.iter().all(Hart::is_sound) {
+            return Err("the state of Xvei is not that of such a machine".into());
+        }
+        self.inner.restore(&saved["inner"])?;
+        self.harts = harts;
+        Ok(())
+    }
+}

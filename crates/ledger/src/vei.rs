@@ -1,0 +1,51 @@
+//! Rules for events of guests that reach the host without an exit (Xvei).
+//!
+//! `docs/ledger.md`, section "Events", states them; `tests/events.rs` tests each.
+
+use std::collections::HashMap;
+
+use crate::event::{EventOrigin, VirtualStep};
+use crate::ledger::Ledger;
+
+/// Events followed until they are taken.
+const QUEUED: usize = 4096;
+
+/// When the events that are in queues were put there, by hart and identity.
+#[derive(Debug, Default)]
+pub(crate) struct QueuedEvents(HashMap<(usize, u32), u64>);
+
+impl Ledger {
+    /// Somebody posts an event.
+    pub(crate) fn event_posted(&mut self, s: &VirtualStep, by: EventOrigin, merged: bool) {
+        let events = &mut self.totals().events;
+        match by {
+            EventOrigin::Guest => events.guest += 1,
+            EventOrigin::Doorbell => events.doorbell += 1,
+            EventOrigin::Host => events.host += 1,
+        }
+        events.merged += u64::from(merged);
+        events.memory_words += u64::from(s.memory);
+    }
+
+    /// An event is put into the queue of a hart.
+    pub(crate) fn event_queued(&mut self, s: &VirtualStep, to: usize, id: u32) {
+        let events = &mut self.totals().events;
+        events.queued += 1;
+        events.memory_words += u64::from(s.memory);
+        let queued = &mut self.queued_events.0;
+        if queued.len() < QUEUED {
+            queued.entry((to, id)).or_insert(s.time);
+        }
+    }
+
+    /// The host takes an event from the queue of its hart.
+    pub(crate) fn event_taken(&mut self, s: &VirtualStep, id: u32) {
+        let since = self.queued_events.0.remove(&(s.hart, id));
+        let totals = self.totals();
+        totals.events.taken += 1;
+        totals.events.memory_words += u64::from(s.memory);
+        if let Some(time) = since {
+            totals.event_latency.record(s.time.saturating_sub(time));
+        }
+    }
+}
