@@ -32,7 +32,7 @@ load_kvm_module() {
         if [ -n "${trapless_run:-}" ]; then poweroff -f; fi
     fi
     wanted=${trapless_kvm:-${kvm:-patched}}
-    if [ "$wanted" = fixed ] || { [ "$wanted" != stock ] && has_extension xuer; }; then
+    if [ "$wanted" = fixed ] || { [ "$wanted" != stock ] && { has_extension xuer || has_extension xvei; }; }; then
         if insmod /lib/trapless/kvm.ko; then
             kvm_loaded=fixed
             return

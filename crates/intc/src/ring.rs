@@ -1,6 +1,8 @@
 //! A queue of a hart in host memory: a ring of words that a controller fills and a CSR empties.
 
 use serde::{Deserialize, Serialize};
+use trapless_isa::haiov::hveiq;
+use trapless_isa::xtrapless::hnqbase;
 
 use crate::words::{Words, field};
 
@@ -9,15 +11,11 @@ const MAX_SIZE: u64 = 12;
 /// Bytes of an entry.
 const ENTRY: u64 = 8;
 
-/// Fields of the register that names a ring.
-const EN: u64 = 1 << 63;
-const PPN: u64 = 0x00ff_ffff_ffff_f000;
-const SIZE: u64 = 0xf;
-
-/// Does not compile for a register with other fields.
-pub(crate) const fn has_layout(en: u64, ppn: u64, size: u64) {
-    assert!(en == EN && ppn == PPN && size == SIZE);
-}
+/// Fields of the register that names a ring, the same for all of them.
+const EN: u64 = hnqbase::EN;
+const PPN: u64 = hnqbase::PPN;
+const SIZE: u64 = hnqbase::SIZE;
+const _: () = assert!(EN == hveiq::EN && PPN == hveiq::PPN && SIZE == hveiq::SIZE);
 
 /// Bits of state: the register, two positions with one bit more than the largest ring has,
 /// overflow.

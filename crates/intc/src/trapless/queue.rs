@@ -1,7 +1,7 @@
 //! The notification queue of a hart: a ring in host memory.
 
 use serde::{Deserialize, Serialize};
-use trapless_isa::xtrapless::{hnotify, hnqbase};
+use trapless_isa::xtrapless::hnotify;
 
 use crate::ring::{self, Ring};
 use crate::words::{Words, field};
@@ -81,5 +81,3 @@ impl Queue {
         self.0.is_sound()
     }
 }
-
-const _: () = ring::has_layout(hnqbase::EN, hnqbase::PPN, hnqbase::SIZE);

@@ -3,13 +3,11 @@
 use serde::{Deserialize, Serialize};
 use trapless_isa::haiov::{event, hveiq, hveitab};
 
-use crate::ring::{self, Ring};
+use crate::ring::Ring;
 use crate::words::field;
 
 /// Most entries of an event table as a power of two.
 const MAX_SIZE: u64 = 10;
-
-const _: () = ring::has_layout(hveiq::EN, hveiq::PPN, hveiq::SIZE);
 
 /// Registers of one hart.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]

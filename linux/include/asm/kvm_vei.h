@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Virtual events (Xvei) for KVM
+ */
+
+#ifndef __KVM_RISCV_VEI_H
+#define __KVM_RISCV_VEI_H
+
+#include <linux/bitmap.h>
+#include <linux/jump_label.h>
+#include <linux/list.h>
+#include <linux/types.h>
+#include <asm/haiov.h>
+
+struct eventfd_ctx;
+struct kvm;
+struct kvm_vcpu;
+struct kvm_vei_event;
+struct kvm_vei_shadow;
+
+/* Entries of a VM's event table, as a power of two: one page */
+#define KVM_VEI_ORDER		8
+#define KVM_VEI_EVENTS		BIT(KVM_VEI_ORDER)
+
+/* Type of a G-stage leaf: accesses are matched with a doorbell page */
+#define KVM_RISCV_GSTAGE_BELL	((u64)HAIOV_LEAF_DOORBELL << HAIOV_LEAF_TYPE_SHIFT)
+#define KVM_RISCV_GSTAGE_TYPE	(3ULL << HAIOV_LEAF_TYPE_SHIFT)
+
+/* Events and doorbells of a VM */
+struct kvm_vei {
+	/* The event table; NULL without Xvei */
+	void			*table;
+
+	/* Requests in use, and pages with doorbells or shadows; slots_lock */
+	DECLARE_BITMAP(requests, KVM_VEI_EVENTS);
+	struct list_head	pages;
+	unsigned int		nr_shadows;
+	bool			created;
+};
+
+DECLARE_STATIC_KEY_FALSE(kvm_riscv_vei_available);
+#define kvm_riscv_vei_available() \
+	static_branch_unlikely(&kvm_riscv_vei_available)
+
+/* vei.c: the harts, the interrupts, and the table of a VM */
+int kvm_riscv_vei_init(void);
+void kvm_riscv_vei_exit(void);
+int kvm_riscv_vei_enable(void);
+void kvm_riscv_vei_disable(void);
+int kvm_riscv_vei_init_vm(struct kvm *kvm);
+void kvm_riscv_vei_destroy_vm(struct kvm *kvm);
+void kvm_riscv_vcpu_vei_load(struct kvm_vcpu *vcpu);
+void kvm_riscv_vcpu_vei_put(struct kvm_vcpu *vcpu);
+struct kvm_vei_event *kvm_riscv_vei_create(struct kvm *kvm,
+					   struct eventfd_ctx *eventfd);
+void kvm_riscv_vei_free(struct kvm *kvm, struct kvm_vei_event *event);
+unsigned int kvm_riscv_vei_request(struct kvm_vei_event *event);
+
+/* vei_dev.c: the KVM device */
+extern struct kvm_device_ops kvm_riscv_vei_device_ops;
+
+/* vei_bell.c: doorbells of KVM_IOEVENTFD, and shadows */
+#define __KVM_HAVE_ARCH_IOEVENTFD
+void *kvm_arch_add_ioeventfd(struct kvm *kvm, u64 addr, int length,
+			     bool wildcard, u64 datamatch,
+			     struct eventfd_ctx *eventfd);
+void kvm_arch_remove_ioeventfd(void *arch);
+int kvm_riscv_vei_set_shadow(struct kvm *kvm, u64 addr,
+			     struct kvm_vei_shadow *shadow);
+int kvm_riscv_vei_add_clear(struct kvm *kvm, u64 addr, u64 offset);
+void kvm_riscv_vei_free_pages(struct kvm *kvm);
+void kvm_riscv_vei_update_region(struct kvm *kvm, u64 base_gfn, u64 npages);
+
+#endif /* __KVM_RISCV_VEI_H */
