@@ -2,7 +2,7 @@
 # statistics are printed when they have ended. What the variables of common parameters mean is said
 # in experiments/common/parameters.toml.
 
-# Loads KVM: this project's (and the IPI driver) on a machine with Xtrapless or Xuer, unless told
+# Loads KVM: this project's (and the IPI driver) on a machine with Xtrapless, Xuer or Xvei, unless told
 # otherwise; else the kernel's own, or this project's with kvm=fixed. `trapless.kvm=stock` says so
 # on the command line where there is no experiment.
 load_kvm() {
@@ -175,6 +175,9 @@ vmm_run() {
     if [ "$number" -gt 0 ]; then append="$append trapless.repeat=1"; fi
     if [ "${uer:-auto}" = auto ] && [ "$kvm_loaded" != stock ] && has_extension xuer; then
         set -- --uer "$@"
+    fi
+    if [ "${doorbells:-auto}" = auto ] && [ "$kvm_loaded" != stock ] && has_extension xvei; then
+        set -- --doorbells "$@"
     fi
     exec trapless-vmm --kernel /boot/Image --initrd /boot/guest.cpio --cpus "$cpus" --memory "$memory" --no-reboot \
         ${huge:+--hugepages} --irqchip "${irqchip:-auto}" --wfi "${wfi:-trap}" --inject "${inject:-auto}" \

@@ -135,6 +135,11 @@ pub struct Cli {
     #[arg(long)]
     pub ioeventfd: bool,
 
+    /// Let the interrupt controller take virtio queue notifications, and answer registers of virtio
+    /// devices, without exits (harts with Xvei)
+    #[arg(long)]
+    pub doorbells: bool,
+
     /// Listen for commands (pause, resume, status, save FILE, stats, move, moved, quit; one a line)
     /// at this Unix socket
     #[arg(long, value_name = "SOCKET")]
@@ -251,6 +256,7 @@ impl Cli {
             hidden: self.disable_ext.clone(),
             uer: self.uer,
             ioeventfd: self.ioeventfd,
+            doorbells: self.doorbells,
             pin: self.pin.clone(),
             stagger: self.stagger,
             save: self.save.clone(),

@@ -4,6 +4,8 @@ mod driver;
 
 use std::io::Write;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use driver::{DATA, Driver, EVENT_IDX, INDIRECT, Output, RAM, USED, VERSION_1, WRITE};
 use tempfile::NamedTempFile;
@@ -12,6 +14,7 @@ use trapless_devices::virtio::block::{Block, Disk, Overlay, RawDisk};
 use trapless_devices::virtio::console::Console;
 use trapless_devices::virtio::net::{Loopback, Net, Peer};
 use trapless_devices::virtio::rng::{Rng, SeededEntropy};
+use trapless_devices::virtio::shadow::{ACKNOWLEDGEMENT, SHADOWED, Shadow};
 
 const HEADER: u64 = DATA;
 const STATUS: u64 = DATA + 0x100;
@@ -62,6 +65,45 @@ fn registers_identify_the_device_and_its_queues() {
     assert_eq!(driver.config(20), 512_u32.to_le_bytes());
     assert_eq!(driver.config::<4>(58), [0; 4], "beyond the configuration");
     assert_eq!(driver.read(0xb0), u32::MAX, "no shared memory");
+}
+
+/// Registers as a guest finds them without the device being asked.
+struct Registers([AtomicU32; 1024]);
+
+impl Shadow for Registers {
+    fn register(&self, offset: u32) -> &AtomicU32 {
+        &self.0[offset as usize / 4]
+    }
+}
+
+#[test]
+fn a_shadow_shows_what_reading_would_return_and_takes_acknowledgements() {
+    let file = image();
+    let mut driver = block(&file, true);
+    let shadow = Arc::new(Registers([const { AtomicU32::new(0) }; 1024]));
+    driver.device.share(shadow.clone());
+    let agree = |driver: &mut Driver<Block>| {
+        for register in SHADOWED {
+            let shown = shadow.register(register).load(Ordering::SeqCst);
+            assert_eq!(shown, driver.read(register.into()), "{register:#x}");
+        }
+    };
+    agree(&mut driver);
+    let (_, status) = ACKNOWLEDGEMENT;
+    assert_eq!(request(&mut driver, 0, 2, 1024, WRITE), (0, 1025));
+    agree(&mut driver);
+    driver.submit(
+        0,
+        &[(HEADER, 16, 0), (BUFFER, 512, WRITE), (STATUS, 1, WRITE)],
+    );
+    driver.notify(0);
+    assert_eq!(shadow.register(status).swap(0, Ordering::SeqCst), 1);
+    assert_eq!(driver.read(status.into()), 0, "acknowledged in memory");
+    // Another driver takes over.
+    driver.write(0x70, 0);
+    agree(&mut driver);
+    driver.device.config_changed();
+    agree(&mut driver);
 }
 
 #[test]

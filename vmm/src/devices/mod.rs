@@ -1,5 +1,7 @@
 //! Devices of a guest: the models of `trapless-devices`, with locks, wires and back-ends.
 
+#[cfg(target_arch = "riscv64")]
+pub mod doorbell;
 pub mod input;
 #[cfg(target_arch = "riscv64")]
 pub mod ioeventfd;

@@ -66,6 +66,8 @@ pub struct Config {
     pub uer: bool,
     /// KVM takes queue notifications.
     pub ioeventfd: bool,
+    /// The guest's controller takes queue notifications and answers registers of virtio devices.
+    pub doorbells: bool,
     /// Host CPUs of the vCPU threads, in turn; empty: any.
     pub pin: Vec<u16>,
     /// Delays before it starts.

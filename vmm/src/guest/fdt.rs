@@ -22,6 +22,8 @@ pub struct Description<'a> {
     pub uart: bool,
     /// Number of occupied virtio-mmio slots, from slot 0.
     pub virtio: usize,
+    /// How their devices interrupt.
+    pub virtio_kind: Kind,
     /// The interrupt controller.
     pub controller: &'a dyn InterruptController,
     /// Kinds of the test device's sources; empty without it.
@@ -177,7 +179,7 @@ fn devices(fdt: &mut FdtWriter, machine: &Description<'_>) -> Result<(), Error> 
             base,
             len: map::VIRTIO_LEN,
             irq,
-            kind: features.virtio_kind,
+            kind: machine.virtio_kind,
         };
         let node = virtio.begin(fdt, &features)?;
         fdt.end_node(node)?;
@@ -217,6 +219,7 @@ mod tests {
             initrd: None,
             uart: true,
             virtio: 0,
+            virtio_kind: Kind::Level,
             controller,
             test_device: Vec::new(),
         }
@@ -245,6 +248,7 @@ mod tests {
             isa,
             initrd: Some((0x8300_0000, 0x8300_1234)),
             virtio: 2,
+            virtio_kind: Kind::Level,
             ..machine(&*plic)
         };
         let blob = build(&machine).unwrap();

@@ -1,9 +1,11 @@
 //! A guest: its parts, put together and run.
 
 use crate::bus::Bus;
+use crate::devices::doorbell::Shadows;
 use crate::devices::ioeventfd::notify_by_eventfd;
 use crate::devices::sbi_console::SbiConsole;
 use crate::devices::virtio::slots::Backends;
+use crate::devices::virtio::slots::virtio_kind;
 use crate::error::{Error, Result};
 use crate::guest::boot::{Boot, device_tree};
 use crate::guest::config::{Config, Console};
@@ -102,13 +104,24 @@ impl Machine {
             .map_err(|e| Error::failed("eventfd", e))?;
         let wake = Arc::new(wake);
         let ram = Arc::new(memory.clone());
-        let mut peripherals = Peripherals::new(config, backends, &ram, &controller, &wake)?;
+        let shadows = match config.doorbells {
+            true => Some(Shadows::new(&vm)?),
+            false => None,
+        };
+        let mut peripherals = Peripherals::new(
+            config,
+            backends,
+            &ram,
+            &controller,
+            &wake,
+            shadows.as_ref().map(|s| s as _),
+        )?;
         let redirected = std::mem::take(&mut peripherals.redirected);
         let redirection = match redirected.is_empty() {
             true => None,
             false => Some(Arc::new(Redirection::new(&vm, redirected)?)),
         };
-        if config.ioeventfd {
+        if config.ioeventfd || config.doorbells {
             let notifications = notify_by_eventfd(&vm, &peripherals.slots)?;
             peripherals.watches.extend(notifications);
         }
@@ -153,6 +166,7 @@ impl Machine {
             initrd: boot.layout.initrd,
             uart: config.console == Console::Uart,
             virtio: devices.slots.len(),
+            virtio_kind: virtio_kind(&*self.controller, config.doorbells),
             controller: &*self.controller,
             test_device: devices
                 .test_device

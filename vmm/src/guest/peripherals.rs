@@ -9,7 +9,7 @@ use crate::devices::state::States;
 use crate::devices::test_device::device::TestDevice;
 use crate::devices::test_device::wires::{self, Sources};
 use crate::devices::transmit::{PortEnd, Transmit};
-use crate::devices::virtio::slot::Slot;
+use crate::devices::virtio::slot::{ShadowSource, Slot};
 use crate::devices::virtio::slots::{Backends, Host, Slots, Wanted};
 use crate::error::{Error, Result};
 use crate::guest::config::{Config, Console};
@@ -58,6 +58,7 @@ impl Peripherals {
         ram: &Arc<GuestRam>,
         controller: &Arc<dyn InterruptController>,
         wake: &Arc<EventFd>,
+        shadows: Option<&dyn ShadowSource>,
     ) -> Result<Self> {
         let sbi = Arc::new(SbiConsole::default());
         let mut all = Self {
@@ -89,6 +90,7 @@ impl Peripherals {
             disks: &config.disks,
             backends,
             console: config.console == Console::Virtio,
+            shadows,
         };
         all.add_virtio(wanted, host)?;
         if let Some(sources) = config.test_device {

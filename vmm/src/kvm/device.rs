@@ -31,10 +31,18 @@ impl KvmDevice {
     /// The error that KVM returned.
     pub fn set(&self, group: u32, attribute: u64, value: u64) -> io::Result<()> {
         // The host is little-endian, so u32 attributes are the first four bytes.
+        self.set_struct(group, attribute, &value)
+    }
+
+    /// Sets an attribute that is a structure, laid out as KVM's.
+    ///
+    /// # Errors
+    /// The error that KVM returned.
+    pub fn set_struct<T>(&self, group: u32, attribute: u64, value: &T) -> io::Result<()> {
         let request = kvm_device_attr {
             group,
             attr: attribute,
-            addr: &raw const value as u64,
+            addr: std::ptr::from_ref(value) as u64,
             flags: 0,
         };
         self.0.set_device_attr(&request).map_err(os_error)

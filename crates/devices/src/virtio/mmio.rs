@@ -15,6 +15,7 @@ use vm_memory::{GuestAddress, GuestMemory, Permissions};
 
 use super::VirtioDevice;
 use super::queue::{DriverFault, QueueIo};
+use super::shadow::{InterruptStatus, SHADOWED, Shadow};
 use crate::state::{Persist, StateError, StateReader, StateWriter};
 use crate::{DeviceEvents, GuestRam, IrqLine, MmioDevice, fill_le, value_le};
 
@@ -42,7 +43,7 @@ pub struct VirtioMmio<D> {
     events: Box<dyn DeviceEvents>,
     queues: Vec<Queue>,
     status: u32,
-    interrupt: u32,
+    interrupt: InterruptStatus,
     generation: u32,
     device_features_select: u32,
     driver_features_select: u32,
@@ -77,7 +78,7 @@ impl<D: VirtioDevice> VirtioMmio<D> {
             events,
             queues,
             status: 0,
-            interrupt: 0,
+            interrupt: InterruptStatus::Own(0),
             generation: 0,
             device_features_select: 0,
             driver_features_select: 0,
@@ -85,6 +86,23 @@ impl<D: VirtioDevice> VirtioMmio<D> {
             queue_select: 0,
             backlog: false,
         }
+    }
+
+    /// Keeps some registers in `shadow` from now on, where the driver's accesses find them. What
+    /// the driver acknowledges there does not lower the interrupt, which must be edge-triggered.
+    pub fn share(&mut self, shadow: Arc<dyn Shadow>) {
+        let registers = SHADOWED.map(|register| (register, self.read_register(register)));
+        self.interrupt = InterruptStatus::Shared(shadow);
+        for (register, value) in registers {
+            self.interrupt.publish(register, value);
+        }
+    }
+
+    /// What the driver can see of the state has changed.
+    fn publish(&self) {
+        self.interrupt.publish(VIRTIO_MMIO_STATUS, self.status);
+        let generation = VIRTIO_MMIO_CONFIG_GENERATION;
+        self.interrupt.publish(generation, self.generation);
     }
 
     /// The device behind the registers.
@@ -100,6 +118,7 @@ impl<D: VirtioDevice> VirtioMmio<D> {
     /// Tells the driver that the configuration space changed (section 2.5).
     pub fn config_changed(&mut self) {
         self.generation = self.generation.wrapping_add(1);
+        self.publish();
         if self.status & VIRTIO_CONFIG_S_DRIVER_OK != 0 {
             self.raise(VIRTIO_MMIO_INT_CONFIG);
         }
@@ -152,13 +171,14 @@ impl<D: VirtioDevice> VirtioMmio<D> {
         self.guest_error(fault.0);
         self.backlog = false;
         self.status |= VIRTIO_CONFIG_S_NEEDS_RESET;
+        self.publish();
         if self.status & VIRTIO_CONFIG_S_DRIVER_OK != 0 {
             self.raise(VIRTIO_MMIO_INT_CONFIG);
         }
     }
 
     fn raise(&mut self, cause: u32) {
-        self.interrupt |= cause;
+        self.interrupt.set(cause);
         self.irq.set(true);
     }
 
@@ -172,7 +192,7 @@ impl<D: VirtioDevice> VirtioMmio<D> {
         }
         self.device.reset();
         self.status = 0;
-        self.interrupt = 0;
+        self.interrupt.clear(u32::MAX);
         self.device_features_select = 0;
         self.driver_features_select = 0;
         self.driver_features = 0;
@@ -275,7 +295,7 @@ impl<D: VirtioDevice> VirtioMmio<D> {
             VIRTIO_MMIO_DEVICE_FEATURES => half_of(self.features(), self.device_features_select),
             VIRTIO_MMIO_QUEUE_NUM_MAX => self.queue().map_or(0, |queue| queue.max_size().into()),
             VIRTIO_MMIO_QUEUE_READY => self.queue().map_or(0, |queue| queue.ready().into()),
-            VIRTIO_MMIO_INTERRUPT_STATUS => self.interrupt,
+            VIRTIO_MMIO_INTERRUPT_STATUS => self.interrupt.get(),
             VIRTIO_MMIO_STATUS => self.status,
             VIRTIO_MMIO_CONFIG_GENERATION => self.generation,
             // No shared memory regions: length and base of all of them read as all ones.
@@ -306,10 +326,13 @@ impl<D: VirtioDevice> VirtioMmio<D> {
             VIRTIO_MMIO_QUEUE_SEL => self.queue_select = value,
             VIRTIO_MMIO_QUEUE_NOTIFY => self.notify(value),
             VIRTIO_MMIO_INTERRUPT_ACK => {
-                self.interrupt &= !value;
-                self.irq.set(self.interrupt != 0);
+                self.interrupt.clear(value);
+                self.irq.set(self.interrupt.get() != 0);
             }
-            VIRTIO_MMIO_STATUS => self.set_status(value),
+            VIRTIO_MMIO_STATUS => {
+                self.set_status(value);
+                self.publish();
+            }
             VIRTIO_MMIO_QUEUE_NUM
             | VIRTIO_MMIO_QUEUE_READY
             | VIRTIO_MMIO_QUEUE_DESC_LOW
@@ -372,7 +395,7 @@ impl<D: VirtioDevice> Persist for VirtioMmio<D> {
         to.number(self.driver_features);
         to.number(self.queue_select);
         to.number(self.status);
-        to.number(self.interrupt);
+        to.number(self.interrupt.get());
         to.number(self.generation);
         to.number(self.backlog);
         for queue in &self.queues {
@@ -398,8 +421,10 @@ impl<D: VirtioDevice> Persist for VirtioMmio<D> {
         self.driver_features = from.number()?;
         self.queue_select = from.number()?;
         self.status = from.number::<u32>()? & (DRIVER_STATUS | VIRTIO_CONFIG_S_NEEDS_RESET);
-        self.interrupt = from.number()?;
+        self.interrupt.clear(u32::MAX);
+        self.interrupt.set(from.number()?);
         self.generation = from.number()?;
+        self.publish();
         self.backlog = from.flag()?;
         for queue in &mut self.queues {
             let state = QueueState {
@@ -425,7 +450,7 @@ impl<D: VirtioDevice> Persist for VirtioMmio<D> {
             self.device.activate(self.driver_features);
         }
         self.device.restore(from)?;
-        self.irq.set(self.interrupt != 0);
+        self.irq.set(self.interrupt.get() != 0);
         Ok(())
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   VirtioMmio<D>      registers, status handshake, features, interrupt   (mmio.rs)
+//!       |              registers answered without the device                (shadow.rs)
 //!       |  QueueIo     descriptor chains, checked against RAM              (queue.rs)
 //!       v
 //!   D: VirtioDevice    Block, Console, Net, Rng: requests only
@@ -15,9 +16,11 @@ pub mod mmio;
 pub mod net;
 pub mod queue;
 pub mod rng;
+pub mod shadow;
 
 pub use mmio::{EmptySlot, VirtioMmio};
 pub use queue::{Chain, DriverFault, QueueIo};
+pub use shadow::Shadow;
 
 /// The part of a virtio device that the transport does not know: its requests and its
 /// configuration.

@@ -3,7 +3,9 @@
 use crate::bus::BusDevice;
 use crate::devices::locked::{Locked, Served};
 use crate::devices::state::Stateful;
-use trapless_devices::virtio::{VirtioDevice, VirtioMmio};
+use crate::error::Result;
+use std::sync::Arc;
+use trapless_devices::virtio::{Shadow, VirtioDevice, VirtioMmio};
 
 /// Offset of QueueNotify (virtio 1.2, section 4.2.2).
 pub const QUEUE_NOTIFY: u64 = 0x50;
@@ -11,6 +13,15 @@ pub const QUEUE_NOTIFY: u64 = 0x50;
 /// Offset of Status, and its bit DRIVER_OK.
 const STATUS: u64 = 0x70;
 const DRIVER_OK: u8 = 4;
+
+/// Where shadows of registers come from.
+pub trait ShadowSource {
+    /// A shadow of the registers at guest physical address `base`, a multiple of 4096.
+    ///
+    /// # Errors
+    /// [`Error::Failed`](crate::error::Error::Failed) if KVM refuses it.
+    fn shadow(&self, base: u64) -> Result<Arc<dyn Shadow>>;
+}
 
 /// A virtio device in its slot.
 pub trait Slot: BusDevice + Served + Stateful {

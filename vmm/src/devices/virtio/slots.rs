@@ -6,10 +6,11 @@ use crate::devices::locked::{HostClock, Locked, Served};
 use crate::devices::state::States;
 use crate::devices::virtio::console::ConsoleInput;
 use crate::devices::virtio::mistakes::{FirstMistake, Mistakes};
-use crate::devices::virtio::slot::Slot;
+use crate::devices::virtio::slot::{ShadowSource, Slot};
 use crate::devices::virtio::tap::SharedTap;
 use crate::error::{Error, Result};
 use crate::irqchip::controller::{InterruptController, Watch};
+use crate::irqchip::wire::Kind;
 use crate::map;
 use crate::terminal::{self, Output};
 use std::os::fd::AsRawFd;
@@ -49,6 +50,8 @@ pub struct Wanted<'a> {
     pub backends: &'a Backends,
     /// Whether there is a console.
     pub console: bool,
+    /// What lets the guest's controller answer registers, if it is to.
+    pub shadows: Option<&'a dyn ShadowSource>,
 }
 
 /// What devices are connected to.
@@ -68,6 +71,7 @@ pub struct Host<'a> {
 pub struct Slots<'a> {
     host: Host<'a>,
     mistakes: Arc<Mistakes>,
+    shadows: Option<&'a dyn ShadowSource>,
     bus: &'a mut Bus,
     /// The devices.
     pub slots: Vec<Arc<dyn Slot>>,
@@ -87,10 +91,11 @@ impl<'a> Slots<'a> {
     /// # Errors
     /// [`Error::User`] for disks that cannot be used, [`Error::Failed`] for what the system
     /// refused.
-    pub fn fill(wanted: Wanted<'_>, host: Host<'a>, bus: &'a mut Bus) -> Result<Self> {
+    pub fn fill(wanted: Wanted<'a>, host: Host<'a>, bus: &'a mut Bus) -> Result<Self> {
         let mut slots = Self {
             host,
             mistakes: Arc::clone(&wanted.backends.mistakes),
+            shadows: wanted.shadows,
             bus,
             slots: Vec::new(),
             served: Vec::new(),
@@ -120,11 +125,15 @@ impl<'a> Slots<'a> {
     ) -> Result<Arc<Locked<VirtioMmio<D>>>> {
         let (base, irq) = map::virtio_slot(self.slots.len());
         let controller = self.host.controller;
-        let kind = controller.features().virtio_kind;
+        let kind = virtio_kind(&**controller, self.shadows.is_some());
         let line = controller.connect(irq, kind, None)?.into_line();
         let ram = Arc::clone(self.host.ram);
         let mistake = FirstMistake::new(&self.mistakes);
-        let device = VirtioMmio::new(device, ram, line, Box::new(mistake));
+        let mut device = VirtioMmio::new(device, ram, line, Box::new(mistake));
+        // The driver's acknowledgement in a shadow does not lower a line.
+        if let Some(shadows) = self.shadows.filter(|_| kind == Kind::Edge) {
+            device.share(shadows.shadow(base)?);
+        }
         let device = Arc::new(Locked::new(device, self.host.wake, self.host.clock));
         self.bus.add(name, base, map::VIRTIO_LEN, device.clone());
         self.served.push(device.clone());
@@ -160,6 +169,16 @@ impl<'a> Slots<'a> {
     }
 }
 
+/// How virtio devices interrupt: by edges if the controller has them and registers are shadowed.
+pub fn virtio_kind(controller: &dyn InterruptController, shadowed: bool) -> Kind {
+    let features = controller.features();
+    if shadowed && features.test_kinds.contains(&Kind::Edge) {
+        Kind::Edge
+    } else {
+        features.virtio_kind
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -182,6 +201,7 @@ mod tests {
             disks,
             backends: &Backends::default(),
             console,
+            shadows: None,
         };
         let slots = Slots::fill(wanted, host, &mut bus)?;
         let (number, input) = (slots.slots.len(), slots.input.is_some());

@@ -74,6 +74,13 @@ impl IrqLine for Line {
         let Some((source, configured)) = self.chip.source(self.number) else {
             return;
         };
+        if configured.kind == Kind::Edge {
+            // Devices set the line high at each event.
+            if high && !self.chip.quiet.load(Ordering::SeqCst) {
+                self.pulse();
+            }
+            return;
+        }
         // Devices repeat levels; only changes are worth an instruction.
         let changed = source.level.swap(high, Ordering::SeqCst) != high;
         if changed && !self.chip.quiet.load(Ordering::SeqCst) {

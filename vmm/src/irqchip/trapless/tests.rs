@@ -123,6 +123,20 @@ fn only_changes_are_injected_by_instruction_under_a_grant_else_by_ioctl() {
     assert_eq!((totals.ugenvsei, totals.ioctl, totals.grants), (2, 2, 1));
 }
 
+/// What a shadow of registers needs: nobody lowers the line between two events.
+#[test]
+fn an_edge_triggered_line_injects_each_event() {
+    let (mock, chip) = chip();
+    let line = Line::connect(&chip, 10, Kind::Edge, Way::Ugenvsei).unwrap();
+    let grant = chip.grant();
+    line.set(true);
+    line.set(true);
+    line.set(false);
+    drop(grant);
+    let edge = "ugenvsei 0xa";
+    assert_eq!(mock.take_log(), [edge, edge]);
+}
+
 #[test]
 fn a_resampled_line_is_raised_again_while_its_device_wants_it() {
     let (mock, chip) = chip();
