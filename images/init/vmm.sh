@@ -2,9 +2,9 @@
 # statistics are printed when they have ended. What the variables of common parameters mean is said
 # in experiments/common/parameters.toml.
 
-# Loads KVM: this project's (and the IPI driver) on a machine with Xtrapless, Xuer or Xvei, unless told
-# otherwise; else the kernel's own, or this project's with kvm=fixed. `trapless.kvm=stock` says so
-# on the command line where there is no experiment.
+# Loads KVM: this project's (and the IPI driver) on a machine with Xtrapless, Xuer or Xvei, unless
+# told otherwise; else the kernel's own, or this project's with kvm=fixed. `trapless.kvm=stock` says
+# so on the command line where there is no experiment.
 load_kvm() {
     load_kvm_module
     if [ "${poll:-1}" = 0 ]; then echo 0 >/sys/module/kvm/parameters/halt_poll_ns; fi

@@ -28,6 +28,8 @@ pub struct Features {
     pub device_kind: Kind,
     /// Kind of the wires of virtio devices.
     pub virtio_kind: Kind,
+    /// Whether virtio devices whose registers are shadowed can have edge-triggered wires.
+    pub edges: bool,
     /// Kinds that the sources of the test device have in turn.
     pub test_kinds: &'static [Kind],
 }

@@ -35,6 +35,7 @@ pub fn short(cause: &str) -> &str {
         "virtual supervisor timer interrupt" => "VSTI",
         "virtual supervisor external interrupt" => "VSEI",
         "notification interrupt" => "NOTIFY",
+        "event interrupt" => "VEI",
         other => other,
     }
 }
@@ -110,7 +111,7 @@ struct Rule {
     event: fn(Side, Processor, &Event) -> bool,
 }
 
-const RULES: [Rule; 7] = [
+const RULES: [Rule; 8] = [
     Rule {
         name: "timer",
         row: |r| r.about.ends_with("riscv-timer"),
@@ -146,11 +147,16 @@ const RULES: [Rule; 7] = [
         row: |r| r.about.ends_with("kvm-notify"),
         event: |side, processor, e| at_host(side, processor, e, "NOTIFY"),
     },
+    Rule {
+        name: "interrupts by events",
+        row: |r| r.about.ends_with("kvm-event"),
+        event: |side, processor, e| at_host(side, processor, e, "VEI"),
+    },
 ];
 
 /// An interrupt that Xtrapless raises for the host while the guest does not run.
 fn at_host(side: Side, processor: Processor, e: &Event, cause: &str) -> bool {
-    side == Side::Host && e.is_trap(&["U>HS", "HS>HS"], cause) && processor.ran(e)
+    side == Side::Host && taken(e, &["U>HS", "HS>HS"], cause) && processor.ran(e)
 }
 
 /// A supervisor timer interrupt taken by this Linux itself. One that ends a guest's run (VS>HS) is
@@ -160,14 +166,20 @@ fn timer(side: Side, processor: Processor, e: &Event) -> bool {
         Side::Host => ["U>HS", "HS>HS"],
         Side::Guest => ["VU>VS", "VS>VS"],
     };
-    e.is_trap(&steps, "STI") && processor.ran(e)
+    taken(e, &steps, "STI") && processor.ran(e)
+}
+
+/// An interrupt that Linux handles. One that ends the handler of a guest is taken again, as one
+/// that ends a guest's run is.
+fn taken(e: &Event, steps: &[&str], cause: &str) -> bool {
+    e.is_trap(steps, cause) && !e.in_handler
 }
 
 /// A completion written to the PLIC: Linux writes one for each interrupt it handles, several for
 /// one external interrupt if more are pending. The guest's are exits to its emulated PLIC, or
-/// `vsclaim`.
+/// `vsclaim`; edge-triggered sources are claimed only.
 fn completion(side: Side, processor: Processor, e: &Event) -> bool {
-    if e.is_step("VS", "completed") {
+    if e.is_step("VS", "completed") || e.edge.is_some() {
         return side == Side::Guest && e.number("vhart") == Some(processor.number());
     }
     let addr = match side {
@@ -181,9 +193,13 @@ fn completion(side: Side, processor: Processor, e: &Event) -> bool {
 }
 
 /// Whether Linux may have completed an interrupt that it did not handle, and counts none: a level
-/// source that was disabled just then is pending again at once, because its line is high.
+/// source that was disabled just then is pending again at once, because its line is high; the first
+/// event of an edge-triggered one may come before its driver. Where the line is lowered in user
+/// mode, only the time tells: there was none for a handler.
 fn unhandled(e: &Event) -> bool {
-    e.is_step("VS", "completed") && e.number("again") == Some(1)
+    let at_once = e.claimed_for.is_some_and(|cycles| cycles < 1000);
+    let again = e.number("again") == Some(1);
+    e.is_step("VS", "completed") && (again || at_once) || e.edge == Some(0)
 }
 
 /// An IPI sent to the processor. Linux sends one for each kind of work newly queued, and counts

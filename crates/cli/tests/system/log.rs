@@ -1,6 +1,6 @@
 //! Reads `--log trap` (`docs/tracing.md`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What an event is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,6 +26,12 @@ pub struct Event {
     pub cause: &'static str,
     /// Address of a device access.
     pub addr: u64,
+    /// A trap of a guest's handler in U-mode (Xuer), not of a process.
+    pub in_handler: bool,
+    /// A claim of an edge-triggered source, one that nobody completes: how many were before it.
+    pub edge: Option<u64>,
+    /// Cycles between a completion and the claim before it on the hart.
+    pub claimed_for: Option<u64>,
     /// `name=value` fields of traps, returns and the controller's steps.
     fields: &'static str,
 }
@@ -68,9 +74,10 @@ impl Log {
     /// Reads a log. Its text stays in memory, because all events point into it.
     pub fn parse(text: String) -> Self {
         let text: &'static str = text.leak();
-        Self {
-            events: text.lines().filter_map(event).collect(),
-        }
+        let mut events: Vec<_> = text.lines().filter_map(event).collect();
+        mark_handlers(&mut events);
+        mark_claims(&mut events);
+        Self { events }
     }
 
     /// How often each kind of trap was taken, by (hart, step, cause).
@@ -80,6 +87,57 @@ impl Log {
             *counts.entry((e.hart, e.step, e.cause)).or_default() += 1;
         }
         counts
+    }
+}
+
+fn mark_claims(events: &mut [Event]) {
+    let completed = events.iter().filter(|e| e.is_step("VS", "completed"));
+    let completed: BTreeSet<_> = completed.map(|e| e.number("source")).collect();
+    let mut claims: BTreeMap<_, u64> = BTreeMap::new();
+    let mut claimed = BTreeMap::new();
+    for e in events.iter_mut().filter(|e| e.kind == Kind::Virtual) {
+        match e.cause {
+            "claimed" => drop(claimed.insert(e.hart, e.time)),
+            "completed" => e.claimed_for = claimed.get(&e.hart).map(|since| e.time - since),
+            _ => {}
+        }
+    }
+    for e in events.iter_mut().filter(|e| e.is_step("VS", "claimed")) {
+        let source = e.number("source");
+        if source != Some(0) && !completed.contains(&source) {
+            let before = claims.entry(source).or_default();
+            e.edge = Some(*before);
+            *before += 1;
+        }
+    }
+}
+
+/// Notes which traps from U-mode are those of handlers: from a trap out of the guest to the return
+/// to it, and again where an interrupted handler goes on.
+fn mark_handlers(events: &mut [Event]) {
+    let mut running = BTreeSet::new();
+    let mut interrupted = Vec::new();
+    for e in events {
+        match (e.kind, e.step) {
+            (Kind::Trap, "VS>U" | "VU>U") => {
+                running.insert(e.hart);
+            }
+            (Kind::Trap, "U>HS") if running.remove(&e.hart) => {
+                e.in_handler = true;
+                interrupted.push(e.hex("epc"));
+            }
+            (Kind::Return, "U>VS" | "U>VU") => {
+                running.remove(&e.hart);
+            }
+            (Kind::Return, "HS>U") => {
+                let pc = e.hex("pc");
+                if let Some(at) = interrupted.iter().position(|epc| *epc == pc) {
+                    interrupted.swap_remove(at);
+                    running.insert(e.hart);
+                }
+            }
+            _ => {}
+        }
     }
 }
 
@@ -95,6 +153,9 @@ fn event(line: &'static str) -> Option<Event> {
         step,
         cause: "",
         addr: 0,
+        in_handler: false,
+        edge: None,
+        claimed_for: None,
         fields: "",
     };
     match kind {

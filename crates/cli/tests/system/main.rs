@@ -13,6 +13,7 @@
 //! | [`aia`] | what docs/aia.md claims |
 //! | [`trapless`] | what Xtrapless claims, and that those who do not know it run as before |
 //! | [`uer`] | what user-level exception redirection claims |
+//! | [`doorbells`] | what doorbells and shadows claim |
 //! | [`isolation`] | what guests and processes cannot reach |
 //! | [`lifecycle`] | what harts of a KVM host go through loses no interrupt |
 //! | [`restore`] | saved and restored guests lose no interrupt |
@@ -28,6 +29,7 @@ mod broken;
 mod console;
 mod determinism;
 mod disk;
+mod doorbells;
 mod hosts;
 mod interrupts;
 mod isolation;

@@ -112,7 +112,7 @@ const fn variant(variant: Variant, workload: &'static str, set: &'static [&'stat
 
 /// Every workload on every preset, guests and hosts that do not know Xtrapless, the other VMM, and
 /// repetitions.
-const JOBS: [Job; 28] = [
+const JOBS: [Job; 32] = [
     job("sbi", "timer", TIMER),
     job("sstc", "timer", TIMER),
     job("trapless", "timer", TIMER),
@@ -128,6 +128,9 @@ const JOBS: [Job; 28] = [
     job("sbi", "mixed", MIXED),
     job("sstc", "mixed", MIXED),
     job("trapless", "mixed", MIXED),
+    job("haiov", "net", NET),
+    job("full", "net", NET),
+    job("full", "mixed", MIXED),
     variant(Variant::PlicGuest, "timer", TIMER),
     variant(Variant::PlicGuest, "ipi", IPI),
     variant(Variant::PlicGuest, "net", NET),
@@ -138,6 +141,10 @@ const JOBS: [Job; 28] = [
     Job {
         vmm: "qemu",
         ..job("sstc", "boot", &[])
+    },
+    Job {
+        vmm: "qemu",
+        ..job("haiov", "net", NET)
     },
     Job {
         watched: Watched::Plain,

@@ -142,6 +142,7 @@ static int uer_left(struct kvm_vcpu *vcpu, struct kvm_run *run,
 	address = csr_read(CSR_UTVAL);
 	switch (cause) {
 	case 0:
+		vcpu->stat.uer_exit_stat++;
 		run->exit_reason = KVM_EXIT_RISCV_UER;
 		return 0;
 	case HAIOV_CAUSE_LOAD_MMIO:

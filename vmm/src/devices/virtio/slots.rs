@@ -172,7 +172,7 @@ impl<'a> Slots<'a> {
 /// How virtio devices interrupt: by edges if the controller has them and registers are shadowed.
 pub fn virtio_kind(controller: &dyn InterruptController, shadowed: bool) -> Kind {
     let features = controller.features();
-    if shadowed && features.test_kinds.contains(&Kind::Edge) {
+    if shadowed && features.edges {
         Kind::Edge
     } else {
         features.virtio_kind

@@ -40,6 +40,7 @@ impl InterruptController for Controller {
                 Some(_) => Kind::Edge,
                 None => Kind::Level,
             },
+            edges: true,
             test_kinds: &[Kind::Edge, Kind::Level],
         }
     }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use trapless_devices::{StateReader, StateWriter};
 use vm_fdt::FdtWriter;
 
-/// The PLIC; all its wires are level-triggered.
+/// The PLIC. Its guest does not know which of its sources are edge-triggered.
 pub struct Controller(Arc<SharedPlic>);
 
 impl Controller {
@@ -34,12 +34,13 @@ impl InterruptController for Controller {
             trigger_cell: false,
             device_kind: Kind::Level,
             virtio_kind: Kind::Level,
+            edges: true,
             test_kinds: &[Kind::Level],
         }
     }
 
-    fn connect(&self, source: u32, _: Kind, _: Option<Way>) -> Result<Box<dyn Wire>> {
-        Ok(Box::new(Line::new(&self.0, source)))
+    fn connect(&self, source: u32, kind: Kind, _: Option<Way>) -> Result<Box<dyn Wire>> {
+        Ok(Box::new(Line::new(&self.0, source, kind)))
     }
 
     fn windows(&self) -> Vec<Window> {

@@ -133,27 +133,36 @@ impl SharedPlic {
 pub struct Line {
     plic: Arc<SharedPlic>,
     source: u32,
+    edge: bool,
 }
 
 impl Line {
-    /// The wire to `source`.
-    pub fn new(plic: &Arc<SharedPlic>, source: u32) -> Self {
+    /// The wire to `source`, which is level-triggered unless `kind` is [`Kind::Edge`].
+    pub fn new(plic: &Arc<SharedPlic>, source: u32, kind: Kind) -> Self {
+        let edge = kind == Kind::Edge;
+        if edge {
+            plic.state().plic.set_edge_triggered(source);
+        }
         Self {
             plic: Arc::clone(plic),
             source,
+            edge,
         }
     }
 }
 
 impl IrqLine for Line {
     fn set(&self, high: bool) {
-        self.plic.set_source(self.source, high);
+        // Devices set the line high at each event; going low would take back what is pending.
+        if high || !self.edge {
+            self.plic.set_source(self.source, high);
+        }
     }
 }
 
 impl Wire for Line {
     fn kind(&self) -> Kind {
-        Kind::Level
+        if self.edge { Kind::Edge } else { Kind::Level }
     }
 
     fn into_line(self: Box<Self>) -> Box<dyn IrqLine> {
@@ -192,7 +201,7 @@ mod tests {
         let (plic, probes) = two_contexts();
         plic.store(4 * 10, 4, 1);
         plic.store(0x2080, 4, 1 << 10);
-        Line::new(&plic, 10).set(true);
+        Line::new(&plic, 10, Kind::Level).set(true);
         assert!(!probes[0].load(Ordering::SeqCst) && probes[1].load(Ordering::SeqCst));
         assert_eq!(plic.load(0x20_1004, 4), 10);
         assert!(!probes[1].load(Ordering::SeqCst), "claimed");
@@ -206,11 +215,30 @@ mod tests {
     }
 
     #[test]
+    fn an_edge_triggered_wire_makes_each_event_pending() {
+        let (plic, probes) = two_contexts();
+        plic.store(4 * 10, 4, 1);
+        plic.store(0x2000, 4, 1 << 10);
+        let wire = Line::new(&plic, 10, Kind::Edge);
+        for _ in 0..2 {
+            wire.set(true);
+            wire.set(false);
+            assert!(probes[0].load(Ordering::SeqCst));
+            assert_eq!(plic.load(0x20_0004, 4), 10);
+            plic.store(0x20_0004, 4, 10);
+            assert!(
+                !probes[0].load(Ordering::SeqCst),
+                "one event, one interrupt"
+            );
+        }
+    }
+
+    #[test]
     fn a_restored_plic_drives_the_lines_it_drove() {
         let (plic, _) = two_contexts();
         plic.store(4 * 10, 4, 1);
         plic.store(0x2080, 4, 1 << 10);
-        Line::new(&plic, 10).set(true);
+        Line::new(&plic, 10, Kind::Level).set(true);
         let mut writer = StateWriter::default();
         plic.save(&mut writer);
         let state = writer.into_bytes();
@@ -224,7 +252,7 @@ mod tests {
         let lines = restored.iter().map(|log| Box::new(Log(log.clone())) as _);
         let again = Arc::new(SharedPlic::new(95, lines.collect()));
         again.restore(&mut StateReader::new(&state)).unwrap();
-        Line::new(&again, 10).set(true);
+        Line::new(&again, 10, Kind::Level).set(true);
         assert_eq!(*restored[0].lock().unwrap(), [false]);
         assert_eq!(*restored[1].lock().unwrap(), [true]);
         assert_eq!(again.load(0x20_1004, 4), 10);
@@ -241,7 +269,7 @@ mod tests {
         plic.store(0x2000, 4, 0b11110);
         std::thread::scope(|scope| {
             for source in 1..=4 {
-                let wire = Line::new(&plic, source);
+                let wire = Line::new(&plic, source, Kind::Level);
                 scope.spawn(move || (0..2000).for_each(|i| wire.set(i % 2 == 0)));
             }
             for _ in 0..2000 {

@@ -45,6 +45,7 @@ impl InterruptController for Controller {
             trigger_cell: true,
             device_kind,
             virtio_kind: device_kind,
+            edges: true,
             test_kinds: &[Kind::Edge, Kind::Level, Kind::Resample],
         }
     }
