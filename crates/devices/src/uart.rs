@@ -117,6 +117,11 @@ impl Uart {
         taken
     }
 
+    /// Whether a store to the register at `offset` may write to `out`.
+    pub fn transmits(offset: u64) -> bool {
+        offset == u64::from(DATA)
+    }
+
     /// Whether an access to the register at `offset` does nothing but change this UART, write to
     /// `out` and drive the wire: it allocates nothing. Others are those that set the line up.
     pub fn is_plain(&self, offset: u64, write: bool) -> bool {
@@ -174,10 +179,25 @@ impl MmioDevice for Uart {
     fn read(&mut self, offset: u64, data: &mut [u8]) {
         data.fill(0);
         // Registers are bytes: a wider access reaches the first one.
-        let (Ok(register @ 0..8), Some(byte)) = (u8::try_from(offset), data.first_mut()) else {
-            return;
+        if let Some(byte) = data.first_mut() {
+            *byte = self.load(offset);
+        }
+    }
+
+    fn write(&mut self, offset: u64, data: &[u8]) {
+        if let Some(&value) = data.first() {
+            self.store(offset, value);
+        }
+    }
+}
+
+impl Uart {
+    /// Loads the register at `offset`; 0 if there is none.
+    pub fn load(&mut self, offset: u64) -> u8 {
+        let Ok(register @ 0..8) = u8::try_from(offset) else {
+            return 0;
         };
-        *byte = match register {
+        let value = match register {
             IIR_FCR => {
                 let identification = self.identification();
                 if identification == IIR_THR_EMPTY {
@@ -193,10 +213,12 @@ impl MmioDevice for Uart {
             _ => self.serial.read(register),
         };
         self.update();
+        value
     }
 
-    fn write(&mut self, offset: u64, data: &[u8]) {
-        let (Ok(register @ 0..8), Some(&value)) = (u8::try_from(offset), data.first()) else {
+    /// Stores to the register at `offset`, if there is one.
+    pub fn store(&mut self, offset: u64, value: u8) {
+        let Ok(register @ 0..8) = u8::try_from(offset) else {
             return;
         };
         let mut came_up = false;

@@ -1,11 +1,10 @@
 //! The serial port.
 
-use crate::bus::{self, BusDevice};
+use crate::bus::BusDevice;
 use crate::devices::input::{InputSink, TYPE_AHEAD, restore_input, save_input};
 use crate::devices::quiet_lock::{Guard, QuietLock};
 use crate::devices::state::Stateful;
 use crate::devices::transmit::Transmit;
-use crate::uer::access::Access;
 use crate::uer::device::{Answer, RedirectedDevice};
 use crate::uer::line::DeferredLine;
 use std::collections::VecDeque;
@@ -51,6 +50,16 @@ impl SerialPort {
 }
 
 impl Redirected {
+    /// What is left after an access in a handler, which may have transmitted a byte that nobody
+    /// would come for.
+    fn done(&self, forgotten: bool) -> Answer {
+        if forgotten || self.line.waiting() {
+            Answer::Settle
+        } else {
+            Answer::Done
+        }
+    }
+
     fn wake_for_output(&self) {
         if self.transmit.forgotten() && self.transmit.waits() {
             self.transmit.expect();
@@ -84,32 +93,36 @@ impl BusDevice for SerialPort {
 }
 
 impl RedirectedDevice for SerialPort {
-    fn access(&self, offset: u64, access: &Access) -> (Answer, u64) {
+    fn load(&self, offset: u64, len: u8) -> (Answer, u64) {
         const LEFT: (Answer, u64) = (Answer::Left, 0);
         let (Some(redirected), Some(mut locked)) = (&self.redirected, self.uart.try_lock()) else {
             return LEFT;
         };
         let (uart, ahead) = &mut *locked;
-        let plain = uart.is_plain(offset, access.store.is_some());
-        if !plain || !ahead.is_empty() || !redirected.transmit.ready() {
+        if len != 1 || !uart.is_plain(offset, false) || !ahead.is_empty() {
             return LEFT;
         }
-        let mut data = [0; 8];
-        let data = &mut data[..usize::from(access.len)];
-        redirected.line.in_handler(|| match access.store {
-            Some(value) => {
-                bus::fill(data, value);
-                uart.write(offset, data);
-            }
-            None => uart.read(offset, data),
-        });
-        let woken = redirected.transmit.forgotten() && redirected.transmit.waits();
-        let answer = if woken || redirected.line.waiting() {
-            Answer::Settle
-        } else {
-            Answer::Done
+        let value = redirected.line.in_handler(|| uart.load(offset));
+        (redirected.done(false), value.into())
+    }
+
+    fn store(&self, offset: u64, len: u8, value: u64) -> Answer {
+        let (Some(redirected), Some(mut locked)) = (&self.redirected, self.uart.try_lock()) else {
+            return Answer::Left;
         };
-        (answer, bus::value(data))
+        let (uart, ahead) = &mut *locked;
+        let transmits = Uart::transmits(offset);
+        if len != 1
+            || !uart.is_plain(offset, true)
+            || !ahead.is_empty()
+            || transmits && !redirected.transmit.ready()
+        {
+            return Answer::Left;
+        }
+        redirected
+            .line
+            .in_handler(|| uart.store(offset, value as u8));
+        redirected.done(transmits && redirected.transmit.forgotten())
     }
 
     fn settle(&self) {

@@ -3,7 +3,7 @@
 use crate::devices::locked::{HostClock, Served};
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use trapless_devices::Clock;
 
 /// Bytes that wait at most; more are written by the vCPU's thread.
@@ -15,6 +15,8 @@ const DELAY: u64 = 1_000_000;
 /// The buffer. Handlers and threads use it under the port's lock, the event loop at any time.
 pub struct Transmit {
     waiting: spin::Mutex<Vec<u8>>,
+    /// Its length, for those who do not have the lock.
+    length: AtomicUsize,
     out: std::sync::Mutex<Box<dyn Write + Send>>,
     clock: HostClock,
     /// When the event loop comes by itself; [`NEVER`] if it does not.
@@ -26,25 +28,28 @@ impl Transmit {
     pub fn new(out: Box<dyn Write + Send>, clock: HostClock) -> Arc<Self> {
         Arc::new(Self {
             waiting: spin::Mutex::new(Vec::with_capacity(ROOM)),
+            length: AtomicUsize::new(0),
             out: out.into(),
             clock,
             due: AtomicU64::new(NEVER),
         })
     }
 
-    /// Whether a handler can transmit a byte now, without waiting or allocating.
+    /// Whether a handler can transmit a byte now without allocating. Nobody but the port adds any.
     pub fn ready(&self) -> bool {
-        self.waiting.try_lock().is_some_and(|w| w.len() < ROOM)
+        self.length.load(Ordering::Relaxed) < ROOM
     }
 
-    /// Whether there is something to write out, or it is being looked at.
+    /// Whether there is something to write out.
     pub fn waits(&self) -> bool {
-        self.waiting.try_lock().is_none_or(|w| !w.is_empty())
+        self.length.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether the event loop has to be woken, so that it comes for what waits.
+    /// Whether the event loop has to be woken, so that it comes for what waits. After a byte has
+    /// been added: the lock orders the two, so that either the loop sees the byte or this sees that
+    /// the loop has gone.
     pub fn forgotten(&self) -> bool {
-        self.due.load(Ordering::SeqCst) == NEVER
+        self.due.load(Ordering::Relaxed) == NEVER
     }
 
     /// The event loop is to come. It has to be woken to see that.
@@ -66,7 +71,11 @@ impl Transmit {
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
         let empty = Vec::with_capacity(ROOM);
-        let bytes = std::mem::replace(&mut *self.waiting.lock(), empty);
+        let bytes = {
+            let mut waiting = self.waiting.lock();
+            self.length.store(0, Ordering::Relaxed);
+            std::mem::replace(&mut *waiting, empty)
+        };
         let _ = out.write_all(&bytes).and_then(|()| out.flush());
         !bytes.is_empty()
     }
@@ -109,7 +118,12 @@ impl Write for PortEnd {
             self.0.flush();
             waiting = self.0.waiting.lock();
         }
-        waiting.extend_from_slice(bytes);
+        match bytes {
+            // As a handler has it.
+            [byte] => waiting.push(*byte),
+            _ => waiting.extend_from_slice(bytes),
+        }
+        self.0.length.store(waiting.len(), Ordering::Relaxed);
         Ok(bytes.len())
     }
 

@@ -1,16 +1,5 @@
 //! The guest's access, as `utinst` tells it.
 
-/// A load or store of an integer register.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Access {
-    /// Bytes: 1, 2, 4 or 8.
-    pub len: u8,
-    /// A load extends with zeroes.
-    pub unsigned: bool,
-    /// The value of a store; `None` for loads.
-    pub store: Option<u64>,
-}
-
 /// A transformed instruction (privileged specification, "Transformed Instruction or
 /// Pseudoinstruction for mtinst or htinst").
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,17 +42,6 @@ impl Instruction {
         })
     }
 
-    /// The access, with the registers of the guest.
-    pub fn access(&self, x: &[u64; 32]) -> Access {
-        Access {
-            len: self.len,
-            unsigned: self.unsigned,
-            store: self.store.then(|| x[self.register & 31]),
-        }
-    }
-}
-
-impl Access {
     /// What a load of `value` leaves in the register.
     pub fn extended(&self, value: u64) -> u64 {
         let unused = 64 - 8 * u32::from(self.len);
@@ -87,9 +65,6 @@ mod tests {
         assert!(!lbu.store && lbu.size == 4);
         let sd = Instruction::decode(0x00C0_3023).unwrap();
         assert_eq!((sd.len, sd.store, sd.register), (8, true, 12));
-        let mut x = [0; 32];
-        x[12] = 77;
-        assert_eq!(sd.access(&x).store, Some(77));
         let lw = Instruction::decode(0x0000_2681).unwrap();
         assert_eq!(
             (lw.len, lw.unsigned, lw.register, lw.size),
@@ -116,10 +91,12 @@ mod tests {
 
     #[test]
     fn loads_are_extended() {
-        let load = |len, unsigned| Access {
+        let load = |len, unsigned| Instruction {
             len,
             unsigned,
-            store: None,
+            store: false,
+            register: 10,
+            size: 4,
         };
         assert_eq!(load(1, true).extended(0x180), 0x80);
         assert_eq!(load(1, false).extended(0x80), !0x7F);

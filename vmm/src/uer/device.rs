@@ -1,7 +1,6 @@
 //! What devices do in a handler in user mode.
 
 use crate::bus::BusDevice;
-use crate::uer::access::Access;
 
 /// How a device answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,9 +16,13 @@ pub enum Answer {
 
 /// A device that can answer in a handler.
 pub trait RedirectedDevice: BusDevice {
-    /// Makes an access at `offset`; a load's result is the return value's second part. Called in
-    /// the handler: no system calls, no allocations, no panics.
-    fn access(&self, offset: u64, access: &Access) -> (Answer, u64);
+    /// Loads `len` (1, 2, 4 or 8) bytes at `offset`. Called in the handler: no system calls, no
+    /// allocations, no panics.
+    fn load(&self, offset: u64, len: u8) -> (Answer, u64);
+
+    /// Stores the low `len` bytes of `value` at `offset`. Called in the handler, as
+    /// [`load`](Self::load).
+    fn store(&self, offset: u64, len: u8, value: u64) -> Answer;
 
     /// Does what accesses have left to do. Called in the vCPU's thread.
     fn settle(&self);

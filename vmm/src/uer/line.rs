@@ -56,13 +56,15 @@ pub struct DeviceEnd(pub Arc<DeferredLine>);
 impl IrqLine for DeviceEnd {
     fn set(&self, high: bool) {
         let line = &self.0;
-        let changed = line.level.swap(high, Ordering::Relaxed) != high;
+        // Under the device's lock nobody else changes it in between.
+        let changed = line.level.load(Ordering::Relaxed) != high;
+        line.level.store(high, Ordering::Relaxed);
         if line.in_handler.load(Ordering::Relaxed) {
             if changed {
                 // Twice is back where `inner` is.
                 line.waiting.fetch_xor(true, Ordering::Relaxed);
             }
-        } else {
+        } else if changed || !line.silent {
             line.waiting.store(false, Ordering::Relaxed);
             line.inner.set(high);
         }

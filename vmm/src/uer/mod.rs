@@ -3,7 +3,7 @@
 //! ```text
 //! guest: load or store to a device's page
 //!   -> stub (saves the guest's registers in the vCPU's frame, own stack)
-//!      -> handler: which device, which access -> Device::access
+//!      -> handler: which device, which access -> Device::load, store
 //!           Done    the guest goes on                                   URET
 //!           Left    KVM takes the access: KVM_RUN returns as ever       ECALL
 //!           Settle  done, but something is left to do with system calls ECALL, ucause = 0

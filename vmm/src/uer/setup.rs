@@ -130,6 +130,9 @@ impl Redirection {
     }
 }
 
+/// Registers that functions preserve: x8, x9 and x18 to x27.
+const PRESERVED: u32 = 0x0FFC_0300;
+
 /// What the handler does with an access to guest physical address `address`.
 pub(super) extern "C" fn handle(frame: &mut Frame, address: u64, instruction: u64) -> Ending {
     // SAFETY: the context lives as long as the handler that this frame belongs to.
@@ -137,26 +140,34 @@ pub(super) extern "C" fn handle(frame: &mut Frame, address: u64, instruction: u6
     let Some(instruction) = Instruction::decode(instruction) else {
         return Ending::Host;
     };
-    let access = instruction.access(&frame.x);
+    let Instruction { len, register, .. } = instruction;
     let found = context.windows.iter().find_map(|window| {
         let offset = address.checked_sub(window.base)?;
-        (offset + u64::from(access.len) <= window.len).then_some((window, offset))
+        (offset + u64::from(len) <= window.len).then_some((&*window.device, offset))
     });
-    let Some((window, offset)) = found else {
+    let Some((device, offset)) = found else {
         return Ending::Host;
     };
-    let (answer, value) = window.device.access(offset, &access);
+    let mut ending = Ending::Guest;
+    let answer = if instruction.store {
+        device.store(offset, len, frame.x[register & 31])
+    } else {
+        let (answer, value) = device.load(offset, len);
+        if answer != Answer::Left && register != 0 {
+            frame.x[register & 31] = instruction.extended(value);
+            if PRESERVED >> register & 1 != 0 {
+                ending = Ending::Changed;
+            }
+        }
+        answer
+    };
     if answer == Answer::Left {
         return Ending::Host;
-    }
-    let load = access.store.is_none() && instruction.register != 0;
-    if load {
-        frame.x[instruction.register & 31] = access.extended(value);
     }
     step_over(instruction.size);
     if answer == Answer::Settle {
         answered();
         return Ending::Host;
     }
-    if load { Ending::Changed } else { Ending::Guest }
+    ending
 }
