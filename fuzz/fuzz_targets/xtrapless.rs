@@ -97,7 +97,7 @@ impl World {
             edge_triggered: 0,
         };
         let mut intc = Trapless::new(Config { aclint, h });
-        intc.attach_memory(Box::new(ram.clone()));
+        intc.attach_memory(std::sync::Arc::new(ram.clone()));
         let mut effects = Effects::default();
         effects.steps.record();
         Self {

@@ -7,7 +7,10 @@ use crate::compare::{Comparison, Row};
 use crate::latency;
 use crate::number::Space;
 
-const ROWS: [(&str, fn(&Events) -> u64); 9] = [
+/// A figure of events.
+type EventCount = fn(&Events) -> u64;
+
+const ROWS: [(&str, EventCount); 9] = [
     ("stores to doorbells", |e| e.doorbell),
     ("posted by guests with a CSR", |e| e.guest),
     ("posted by the host", |e| e.host),
@@ -25,7 +28,7 @@ impl Comparison<'_> {
         if !self.any(|s| u64::from(s.events.is_some())) {
             return Vec::new();
         }
-        let row = |(label, figure): (&'static str, fn(&Events) -> u64)| {
+        let row = |(label, figure): (&'static str, EventCount)| {
             self.count_row(label, space, |s: &Section| s.events.as_ref().map(figure))
         };
         let mut rows: Vec<Row> = ROWS.map(row).into();
