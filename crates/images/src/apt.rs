@@ -4,7 +4,7 @@
 use crate::cache::{Cache, sha256_parts};
 use crate::command::{spawn_output, tail};
 use crate::error::{Error, Result, io};
-use crate::mirror::{Mirror, SUITE};
+use crate::mirror::{ALIAS, Mirror, SUITE};
 use crate::progress::Progress;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -104,9 +104,11 @@ impl Apt {
         }
         suites.push((&mirror.main, SUITE.to_owned()));
         // Updates and security fixes are welcome, but a mirror may not carry them or be amid a
-        // change: then the release alone.
+        // change: then the release alone, and that by its other name, whose folder a mirror may
+        // have brought up to date earlier or later.
+        let alias = [(mirror.main.as_str(), ALIAS.to_owned())];
         let mut reason = String::new();
-        for chosen in [&suites[..], &suites[suites.len() - 1..]] {
+        for chosen in [&suites[..], &suites[suites.len() - 1..], &alias] {
             let lines: Vec<String> = chosen
                 .iter()
                 .map(|(uri, suite)| format!("deb [signed-by={KEYRING}] {uri} {suite} main\n"))
@@ -119,13 +121,15 @@ impl Apt {
                     .args(["-q", "update"]),
                 "apt",
             )?;
-            let errors = tail(&output, 4);
             if output.status.success()
                 && !String::from_utf8_lossy(&output.stderr).contains("Failed to fetch")
+                && self.has_lists_of_the_release()
             {
                 return self.write("lists.complete", &lines.concat());
             }
-            reason = errors;
+            if reason.is_empty() {
+                reason = tail(&output, 4);
+            }
         }
         Err(Error::Lists {
             suite: SUITE,
@@ -203,6 +207,23 @@ impl Apt {
         Ok(command)
     }
 
+    /// Whether the lists fetched last are those of [`SUITE`], under whatever name.
+    fn has_lists_of_the_release(&self) -> bool {
+        let Ok(entries) = fs::read_dir(self.root.join("lists")) else {
+            return false;
+        };
+        let of_release = |path: &Path| {
+            let text = fs::read_to_string(path).unwrap_or_default();
+            names_codename(&text, SUITE)
+        };
+        let mut releases = entries
+            .flatten()
+            .map(|entry| entry.path())
+            .filter(|path| path.to_string_lossy().ends_with("_InRelease"))
+            .peekable();
+        releases.peek().is_some() && releases.all(|path| of_release(&path))
+    }
+
     fn write(&self, name: &str, text: &str) -> Result<()> {
         let path = self.root.join(name);
         fs::write(&path, text).map_err(io("write", &path))
@@ -238,6 +259,18 @@ impl Apt {
     }
 }
 
+/// Whether an `InRelease` file is that of a release, or of its updates or security fixes.
+fn names_codename(text: &str, codename: &str) -> bool {
+    let named = text.lines().find_map(|l| l.strip_prefix("Codename: "));
+    let name = named.unwrap_or_default().trim();
+    [
+        codename,
+        &format!("{codename}-updates"),
+        &format!("{codename}-security"),
+    ]
+    .contains(&name)
+}
+
 /// `'URI' NAME_VERSION_ARCH.deb SIZE SHA256:HASH`, as `apt-get --print-uris` writes it.
 fn parse_uri_line(line: &str) -> Option<Package> {
     let (uri, rest) = line.strip_prefix('\'')?.split_once("' ")?;
@@ -262,6 +295,16 @@ fn parse_uri_line(line: &str) -> Option<Package> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_name_stands_for_the_release_only_while_it_is_that() {
+        let of = |codename: &str| format!("Origin: Debian\nSuite: stable\nCodename: {codename}\n");
+        for codename in ["trixie", "trixie-updates", "trixie-security"] {
+            assert!(names_codename(&of(codename), "trixie"));
+        }
+        assert!(!names_codename(&of("forky"), "trixie"));
+        assert!(!names_codename("", "trixie"));
+    }
 
     #[test]
     fn uri_line_gives_version_with_epoch() {

@@ -6,6 +6,9 @@ use std::path::Path;
 /// Debian release all packages come from.
 pub const SUITE: &str = "trixie";
 
+/// Another name that the release has, or had.
+pub const ALIAS: &str = "stable";
+
 /// Addresses of a Debian archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mirror {
