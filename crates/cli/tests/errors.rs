@@ -238,7 +238,7 @@ const CASES: &[(&str, &str)] = &[
     ("boot -smp 4", "use --harts N"),
     ("boot -kernel @kernel -append x", "use --kernel FILE"),
     // Machines.
-    ("boot --machine nope", "use one of: aia, sbi, sstc"),
+    ("boot --machine nope", "use one of: aia, full, haiov, sbi"),
     ("boot --harts 0", "1 to 64 harts"),
     ("boot --harts 65", "1 to 64 harts"),
     ("boot --harts x", "invalid value 'x'"),
@@ -256,7 +256,7 @@ const CASES: &[(&str, &str)] = &[
     ("boot --diagram ipi", "names no file"),
     ("boot --diagram ipi.asleep=x", "names no interrupt"),
     ("boot --ledger @folder", "is a folder"),
-    ("machines nope", "use one of: aia, sbi, sstc"),
+    ("machines nope", "use one of: aia, full, haiov, sbi"),
     // Workloads.
     (
         "run --machine sstc --workload nope",
@@ -264,7 +264,7 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "run --machine nope --workload timer",
-        "use one of: aia, sbi, sstc",
+        "use one of: aia, full, haiov, sbi",
     ),
     ("run --machine sstc", "--workload"),
     (
@@ -321,7 +321,7 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "compare --machines sbi,nope --workload timer",
-        "use one of: aia, sbi, sstc",
+        "use one of: aia, full, haiov, sbi",
     ),
     ("compare --machines sbi", "--workload"),
     ("workloads nope", "known: boot, density, ipi, "),
