@@ -27,7 +27,7 @@ fn virtio_devices_make_no_exits() {
         let exits = [false, true].map(|write| register_exits(section, write));
         assert_eq!(exits, [0, 0], "{}", run.name());
         let events = events(section);
-        assert!(events.doorbell >= 20, "{}: {events:?}", run.name());
+        assert!(events.doorbell >= 10, "{}: {events:?}", run.name());
         assert_eq!(events.taken, events.queued, "{}", run.name());
         assert_eq!(
             events.queued + events.merged,
@@ -56,7 +56,7 @@ fn a_stock_vmm_has_doorbells() {
     let stock = |r: &&crate::runs::Run| r.job.vmm == "qemu" && r.job.machine == "haiov";
     let run = logged().find(stock).expect("it is in JOBS");
     let section = run.ledger.workload();
-    assert!(events(section).doorbell >= 20, "{:?}", section.events);
+    assert!(events(section).doorbell >= 10, "{:?}", section.events);
     let [reads, writes] = [false, true].map(|write| register_exits(section, write));
     assert_eq!(
         reads, writes,
