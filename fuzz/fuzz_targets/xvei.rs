@@ -1,5 +1,6 @@
-//! A hostile host and hostile guests: CSR accesses and doorbells of Xvei from every mode, with
-//! event tables, doorbell pages and shadows of any content in memory.
+//! A hostile host and hostile guests: CSR accesses, doorbells and user contexts of Xvei and Xhcs
+//! from every mode, with event tables, doorbell pages, shadows, contexts and save areas of any
+//! content in memory.
 //!
 //! The input is a list of steps. Memory begins with tables that are right; some steps spoil them.
 
@@ -13,10 +14,11 @@ use libfuzzer_sys::fuzz_target;
 use trapless_intc::aclint_plic::{self, AclintPlic};
 use trapless_intc::vei::Vei;
 use trapless_intc::{
-    CsrAccess, CsrOp, DoorbellAccess, Effects, InterruptArchitecture, Memory, Snapshot, StepKind,
+    ContextAccess, CsrAccess, CsrOp, DoorbellAccess, Effects, Exchanged, InterruptArchitecture,
+    Memory, Snapshot, StepKind,
 };
 use trapless_isa::Mode;
-use trapless_isa::haiov::{bell, csr, event, hveiq, hveitab, limits};
+use trapless_isa::haiov::{bell, context, csr, event, hucsave, hveiq, hveitab, limits};
 
 const RAM: u64 = 0x8000_0000;
 const WORDS: usize = 0x1000;
@@ -24,18 +26,24 @@ const HARTS: usize = 2;
 const TABLE: u64 = RAM;
 const PAGE: u64 = RAM + 0x1000;
 const SHADOW: u64 = RAM + 0x2000;
+const CONTEXTS: u64 = RAM + 0x3000;
+const SAVES: u64 = RAM + 0x3800;
 const QUEUES: u64 = RAM + 0x4000;
 
-/// All doorbells of a page with their values, and what a post touches.
+/// All doorbells of a page with their values, and what a post touches; or what a handler exchanges.
 const MOST_ACCESSES: u64 = 2 * limits::MAX_DOORBELLS + 16;
 
 const MODES: [Mode; 5] = [Mode::M, Mode::HS, Mode::U, Mode::VS, Mode::VU];
-const CSRS: [u16; 6] = [
+const CSRS: [u16; 10] = [
     csr::SGENVEI,
     csr::HVEITAB,
     csr::HVEIQ,
     csr::HVEICLAIM,
     csr::HGENVEI,
+    csr::SUATP,
+    csr::SUSCRATCH,
+    csr::HUCSAVE,
+    csr::HUCONTEXT,
     csr::HUEDELEG,
 ];
 
@@ -80,7 +88,7 @@ fn machine(ram: &Ram) -> Vei<AclintPlic> {
         sswi: false,
         edge_triggered: 0,
     });
-    let mut intc = Vei::new(inner, HARTS);
+    let mut intc = Vei::new(inner, HARTS, true);
     intc.attach_memory(Arc::new(ram.clone()));
     intc
 }
@@ -113,6 +121,17 @@ impl World {
             let width = 2 << bell::MATCH_WIDTH_SHIFT;
             ram.set(at, bell::MATCH_V | bell::MATCH_POST | what | width | place);
         }
+        // Every fourth event is for one of two user contexts.
+        for n in (0..64).step_by(4) {
+            let kind = 1 << event::CTL_KIND_SHIFT | n << event::CTL_VECTOR_SHIFT;
+            ram.set(TABLE + n * event::SIZE, event::CTL_V | kind);
+            let target = CONTEXTS + n / 4 % 2 * context::SIZE;
+            ram.set(TABLE + n * event::SIZE + event::TARGET, target);
+        }
+        for n in 0..2 {
+            let hart = n << context::CTL_HART_SHIFT;
+            ram.set(CONTEXTS + n * context::SIZE, context::CTL_V | hart);
+        }
         let mut effects = Effects::default();
         effects.steps.record();
         let mut world = Self {
@@ -129,6 +148,9 @@ impl World {
                 CsrOp::Write(hveitab::V | TABLE | 6),
             );
             world.csr(hart, csr::HVEIQ, Mode::HS, CsrOp::Write(queue(hart)));
+            let area = SAVES + hart as u64 * 0x200;
+            let save = CsrOp::Write(hucsave::V | area);
+            world.csr(hart, csr::HUCSAVE, Mode::HS, save);
         }
         world
     }
@@ -172,6 +194,38 @@ impl World {
         self.look();
     }
 
+    /// A handler begins or ends.
+    fn exchange(&mut self, hart: usize, enter: bool) {
+        let access = ContextAccess {
+            hart,
+            mode: Mode::VS,
+            now: 0,
+        };
+        let mut registers = Exchanged {
+            pc: 1,
+            x: [2; 32],
+            ustatus: 3,
+            utvec: 4,
+            uscratch: 5,
+            satp: 6,
+            sscratch: 7,
+        };
+        self.ram.1.store(0, Relaxed);
+        if enter {
+            let due = self.intc.lines(hart, 0).context;
+            let entered = self
+                .intc
+                .enter_context(&access, &mut registers, &mut self.effects);
+            assert!(due || entered.is_none(), "nothing was due");
+            assert!(entered.is_none() || registers.x == [0; 32], "the guest's");
+            self.queued[hart] -= u64::from(due);
+        } else {
+            self.intc
+                .leave_context(&access, &mut registers, &mut self.effects);
+        }
+        self.look();
+    }
+
     /// After each access.
     fn look(&mut self) {
         assert!(self.ram.1.load(Relaxed) <= MOST_ACCESSES, "too much work");
@@ -193,7 +247,7 @@ impl World {
 
     fn step(&mut self, input: &mut Unstructured<'_>) -> Result<()> {
         let hart = input.int_in_range(0..=HARTS - 1)?;
-        match input.int_in_range(0..=4u8)? {
+        match input.int_in_range(0..=5u8)? {
             0 | 1 => {
                 let (csr, mode) = (*input.choose(&CSRS)?, *input.choose(&MODES)?);
                 let value = match input.int_in_range(0..=2u8)? {
@@ -230,6 +284,7 @@ impl World {
                     stored,
                 });
             }
+            4 => self.exchange(hart, input.arbitrary()?),
             _ => {
                 let word = input.int_in_range(0..=WORDS as u64 - 1)?;
                 // What queues hold is the controller's.

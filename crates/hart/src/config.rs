@@ -134,6 +134,9 @@ pub struct Extensions {
     /// Virtual events: needs H.
     #[serde(skip_serializing_if = "is_off")]
     pub xvei: bool,
+    /// User contexts: needs Xuer and Xvei.
+    #[serde(skip_serializing_if = "is_off")]
+    pub xhcs: bool,
 }
 
 /// Extensions of this project leave no trace in the ledgers of machines without them.
@@ -159,6 +162,7 @@ impl Default for Extensions {
             smstateen: true,
             xuer: false,
             xvei: false,
+            xhcs: false,
         }
     }
 }

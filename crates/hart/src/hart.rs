@@ -204,7 +204,9 @@ impl Hart {
     /// Makes the run loop attend at the end of the current block if an interrupt can be taken now.
     #[inline]
     pub(crate) fn recheck(&mut self) {
-        if self.state.interrupts.enabled_pending() && self.pending_interrupt().is_some() {
+        if self.state.interrupts.enabled_pending()
+            && (self.pending_interrupt().is_some() || self.context_due())
+        {
             self.attention();
         }
     }

@@ -2,7 +2,8 @@
 
 use trapless_isa::Mode;
 use trapless_isa::port::{
-    CsrAccess, CsrFault, DoorbellAccess, DoorbellFault, FileAccess, Lines, NoFile,
+    ContextAccess, CsrAccess, CsrFault, DoorbellAccess, DoorbellFault, Exchanged, FileAccess,
+    Lines, NoFile,
 };
 use trapless_ledger::event::{Event, TimerSets};
 
@@ -77,6 +78,19 @@ pub trait Platform {
     fn doorbell(&mut self, access: &DoorbellAccess) -> Result<u64, DoorbellFault> {
         let _ = access;
         Err(DoorbellFault { mmio: false })
+    }
+
+    /// The handler of a user context interrupts the guest of a hart whose [`Lines::context`] is set
+    /// (Xhcs). Keeps `registers`, which are the guest's, and replaces them by the handler's.
+    /// Answers which of its events are pending; `None` if there is nothing to do after all.
+    fn enter_context(&mut self, access: &ContextAccess, registers: &mut Exchanged) -> Option<u64> {
+        let _ = (access, registers);
+        None
+    }
+
+    /// That handler has ended. Replaces `registers` by the guest's.
+    fn leave_context(&mut self, access: &ContextAccess, registers: &mut Exchanged) {
+        let _ = (access, registers);
     }
 
     /// Interrupt inputs of `hart` at time `now`. The hart calls this at the start of a run, after

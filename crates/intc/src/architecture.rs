@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use trapless_isa::port::{
-    CsrAccess, CsrFault, DoorbellAccess, DoorbellFault, FileAccess, Lines, MmioAccess, NoFile,
+    ContextAccess, CsrAccess, CsrFault, DoorbellAccess, DoorbellFault, Exchanged, FileAccess,
+    Lines, MmioAccess, NoFile,
 };
 
 use crate::effects::Effects;
@@ -90,6 +91,30 @@ pub trait InterruptArchitecture: Send {
     ) -> Result<u64, DoorbellFault> {
         let _ = (access, effects);
         Err(DoorbellFault { mmio: false })
+    }
+
+    /// The handler of a user context interrupts the guest of a hart whose
+    /// [`Lines::context`] is set (Xhcs). Keeps `registers`, which are the guest's, and replaces
+    /// them by the handler's. Answers which of its events are pending; `None` if there is nothing
+    /// to do after all, and nothing has been exchanged.
+    fn enter_context(
+        &mut self,
+        access: &ContextAccess,
+        registers: &mut Exchanged,
+        effects: &mut Effects,
+    ) -> Option<u64> {
+        let _ = (access, registers, effects);
+        None
+    }
+
+    /// That handler has ended. Replaces `registers` by the guest's.
+    fn leave_context(
+        &mut self,
+        access: &ContextAccess,
+        registers: &mut Exchanged,
+        effects: &mut Effects,
+    ) {
+        let _ = (access, registers, effects);
     }
 
     /// A device drives its wire (`source` >= 1) high or low at time `now`. Asserting a high wire

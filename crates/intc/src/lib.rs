@@ -45,6 +45,6 @@ pub use architecture::{
 pub use effects::{Effects, Steps, all_harts};
 pub use mmio::{NoRegister, Window};
 pub use trapless_isa::port::{
-    CsrAccess, CsrFault, CsrOp, DoorbellAccess, DoorbellFault, EventOrigin, FileAccess, FileId,
-    FileRegister, Lines, MmioAccess, NoFile, StepKind, VirtualStep,
+    ContextAccess, CsrAccess, CsrFault, CsrOp, DoorbellAccess, DoorbellFault, EventOrigin,
+    Exchanged, FileAccess, FileId, FileRegister, Lines, MmioAccess, NoFile, StepKind, VirtualStep,
 };

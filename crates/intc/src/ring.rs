@@ -66,6 +66,19 @@ impl Ring {
         self.base & EN != 0
     }
 
+    /// Whether there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.head == self.tail
+    }
+
+    /// The next entry, which stays where it is.
+    pub fn peek(&self, words: &Words) -> Option<u64> {
+        if self.is_empty() {
+            return None;
+        }
+        words.load(self.base & PPN, self.offset(self.head))
+    }
+
     /// Whether there is anything to take.
     pub fn raised(&self) -> bool {
         self.head != self.tail || self.overflow

@@ -37,6 +37,7 @@ pub mod exception {
         STORE_GUEST_PAGE = 23, "store/AMO guest-page fault";
         LOAD_MMIO_PAGE = 24, "load MMIO page fault";
         STORE_MMIO_PAGE = 25, "store/AMO MMIO page fault";
+        HANDLER_END = 26, "end of a handler that HS-mode began";
     }
 }
 

@@ -1,4 +1,4 @@
-//! HA-IOV 0.2: CSRs, fields, operations and memory structures.
+//! HA-IOV 0.3: CSRs, fields, operations and memory structures.
 //!
 //! Written by `cargo run -p trapless-spec` from `spec/haiov.toml`; do not edit.
 
@@ -8,6 +8,8 @@ pub mod isa {
     pub const XUER: &str = "xuer";
     /// Xvei.
     pub const XVEI: &str = "xvei";
+    /// Xhcs.
+    pub const XHCS: &str = "xhcs";
 }
 
 /// CSR addresses.
@@ -38,10 +40,20 @@ pub mod csr {
     pub const HVEICLAIM: u16 = 0x6d3;
     /// Post an event of any table.
     pub const HGENVEI: u16 = 0x6d4;
+    /// What `sscratch` was before a handler's user context replaced it.
+    pub const SUSCRATCH: u16 = 0x5d1;
+    /// What `satp` was before a handler's user context replaced it.
+    pub const SUATP: u16 = 0x5d2;
+    /// Save area of this hart for what a user context interrupts.
+    pub const HUCSAVE: u16 = 0x6d5;
+    /// User context whose handler has interrupted the guest of this hart.
+    pub const HUCONTEXT: u16 = 0x6d6;
 }
 
 /// Fields of `ustatus`.
 pub mod ustatus {
+    /// The handler runs in a user context (Xhcs); read-only in U-mode.
+    pub const UC: u64 = 0x800;
     /// A handler has not returned yet; read-only in U-mode.
     pub const UH: u64 = 0x400;
     /// Virtualization mode before the trap; read-only in U-mode.
@@ -168,6 +180,8 @@ pub mod hveiclaim {
     pub const V: u64 = 0x8000_0000_0000_0000;
     /// Events have been dropped since the last read.
     pub const OVF: u64 = 0x4000_0000_0000_0000;
+    /// It is for a user context (Xhcs).
+    pub const CTX: u64 = 0x2000_0000_0000_0000;
     /// VEIID of the event.
     pub const ID: u64 = 0xffff_ffff;
     /// Lowest bit of `ID`.
@@ -182,12 +196,48 @@ pub mod hgenvei {
     pub const ENTRY_SHIFT: u32 = 4;
 }
 
+/// Fields of `suscratch`.
+pub mod suscratch {
+    /// As `sscratch`.
+    pub const VALUE: u64 = 0xffff_ffff_ffff_ffff;
+    /// Lowest bit of `VALUE`.
+    pub const VALUE_SHIFT: u32 = 0;
+}
+
+/// Fields of `suatp`.
+pub mod suatp {
+    /// As `satp`.
+    pub const VALUE: u64 = 0xffff_ffff_ffff_ffff;
+    /// Lowest bit of `VALUE`.
+    pub const VALUE_SHIFT: u32 = 0;
+}
+
+/// Fields of `hucsave`.
+pub mod hucsave {
+    /// There is a save area: user contexts may interrupt guests on this hart.
+    pub const V: u64 = 0x8000_0000_0000_0000;
+    /// Bits 55:9 of its physical address.
+    pub const ADDRESS: u64 = 0xff_ffff_ffff_fe00;
+    /// Lowest bit of `ADDRESS`.
+    pub const ADDRESS_SHIFT: u32 = 9;
+}
+
+/// Fields of `hucontext`.
+pub mod hucontext {
+    /// Bits 55:7 of its physical address; 0: none.
+    pub const ADDRESS: u64 = 0xff_ffff_ffff_ff80;
+    /// Lowest bit of `ADDRESS`.
+    pub const ADDRESS_SHIFT: u32 = 7;
+}
+
 /// Exception codes that the extension adds.
 pub mod cause {
     /// Load MMIO page fault.
     pub const LOAD_MMIO: u64 = 24;
     /// Store/AMO MMIO page fault.
     pub const STORE_MMIO: u64 = 25;
+    /// End of a handler that HS-mode began (Xhcs).
+    pub const HANDLER_END: u64 = 26;
 }
 
 /// Type of a G-stage leaf (bits 58:57 of the entry).
@@ -204,6 +254,8 @@ pub mod leaf {
 pub mod target {
     /// HS-mode of hart `HART`, by its queue.
     pub const HART: u64 = 0;
+    /// The user context at `TARGET` (Xhcs).
+    pub const CONTEXT: u64 = 1;
 }
 
 /// Limits and numbers.
@@ -232,6 +284,10 @@ pub mod event {
     pub const CTL_HART: u64 = 0xffff_0000;
     /// Lowest bit of `CTL_HART`.
     pub const CTL_HART_SHIFT: u32 = 16;
+    /// Bit of `PENDING` of a user context.
+    pub const CTL_VECTOR: u64 = 0x3f00;
+    /// Lowest bit of `CTL_VECTOR`.
+    pub const CTL_VECTOR_SHIFT: u32 = 8;
     /// Who is told.
     pub const CTL_KIND: u64 = 0x30;
     /// Lowest bit of `CTL_KIND`.
@@ -242,8 +298,74 @@ pub mod event {
     pub const CTL_P: u64 = 0x2;
     /// The entry is valid.
     pub const CTL_V: u64 = 0x1;
-    /// Offset in bytes. Reserved.
+    /// Offset in bytes.
     pub const TARGET: u64 = 8;
+    /// Bits 55:7 of the physical address of the user context.
+    pub const TARGET_ADDRESS: u64 = 0xff_ffff_ffff_ff80;
+    /// Lowest bit of `TARGET_ADDRESS`.
+    pub const TARGET_ADDRESS_SHIFT: u32 = 7;
+}
+
+/// User context (Xhcs) (`context`).
+pub mod context {
+    /// Size in bytes.
+    pub const SIZE: u64 = 128;
+    /// Offset in bytes.
+    pub const CTL: u64 = 0;
+    /// What `hveiclaim` returns.
+    pub const CTL_ID: u64 = 0xffff_ffff_0000_0000;
+    /// Lowest bit of `CTL_ID`.
+    pub const CTL_ID_SHIFT: u32 = 32;
+    /// Hart that is told.
+    pub const CTL_HART: u64 = 0xffff_0000;
+    /// Lowest bit of `CTL_HART`.
+    pub const CTL_HART_SHIFT: u32 = 16;
+    /// The hart that posts is told, whatever `HART` says.
+    pub const CTL_OWN: u64 = 0x10;
+    /// `sscratch` is exchanged, too.
+    pub const CTL_SS: u64 = 0x8;
+    /// Masked: nobody is told.
+    pub const CTL_M: u64 = 0x4;
+    /// Somebody has been told, and no handler has ended since.
+    pub const CTL_N: u64 = 0x2;
+    /// The context is valid.
+    pub const CTL_V: u64 = 0x1;
+    /// Offset in bytes. Bit n: an event with `VECTOR` n has been posted.
+    pub const PENDING: u64 = 8;
+    /// Offset in bytes. `utvec` of the handler.
+    pub const UTVEC: u64 = 16;
+    /// Offset in bytes. `uscratch` of the handler.
+    pub const USCRATCH: u64 = 24;
+    /// Offset in bytes. `satp` of the handler: its address space.
+    pub const SUATP: u64 = 32;
+    /// Offset in bytes. `sscratch` while the handler runs, if `SS`.
+    pub const SUSCRATCH: u64 = 40;
+    /// Offset in bytes. `hgrant` of Xtrapless while the handler runs, if the hart has that.
+    pub const GRANT: u64 = 48;
+    /// Offset in bytes. Cycles that the handler may take from the guest.
+    pub const BUDGET: u64 = 56;
+}
+
+/// Save area of a hart (Xhcs) (`save`).
+pub mod save {
+    /// Size in bytes.
+    pub const SIZE: u64 = 512;
+    /// Offset in bytes. Address of the guest's next instruction.
+    pub const PC: u64 = 0;
+    /// Offset of the first in bytes. Integer registers x1 to x31 of the guest.
+    pub const X: u64 = 8;
+    /// Bytes from one `X` word to the next.
+    pub const X_STRIDE: u64 = 8;
+    /// Number of `X` words.
+    pub const X_COUNT: u64 = 31;
+    /// Offset in bytes. `ustatus` before the interrupt.
+    pub const USTATUS: u64 = 256;
+    /// Offset in bytes. `utvec` before the interrupt.
+    pub const UTVEC: u64 = 264;
+    /// Offset in bytes. `uscratch` before the interrupt.
+    pub const USCRATCH: u64 = 272;
+    /// Offset in bytes. `hgrant` before the interrupt.
+    pub const GRANT: u64 = 280;
 }
 
 /// Doorbell page (`bell`).

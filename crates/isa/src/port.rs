@@ -22,6 +22,12 @@ pub struct Lines {
     /// (`vsip`, `vsie`) and host (`hip`, `hie`), and the host takes its own at V=0 even if
     /// delegated.
     pub split: bool,
+    /// The handler of a user context can interrupt the guest that runs here, where interrupt 25
+    /// would (HA-IOV, Xhcs).
+    pub context: bool,
+    /// Bits of `level` that interrupt neither a guest nor a handler of one, although they are
+    /// pending (HA-IOV, Xhcs).
+    pub withheld: u64,
     /// `hgeip`: guest external interrupts 1..=GEILEN (0 without AIA).
     pub hgeip: u64,
     /// Earliest virtual time in cycles at which these inputs change by time alone;
@@ -36,6 +42,8 @@ impl Default for Lines {
             pulse: 0,
             arrived: 0,
             split: false,
+            context: false,
+            withheld: 0,
             hgeip: 0,
             deadline: u64::MAX,
         }
@@ -101,6 +109,37 @@ pub struct DoorbellAccess {
 pub struct DoorbellFault {
     /// It acts as one through an MMIO leaf, which a handler in U-mode may get (Xuer).
     pub mmio: bool,
+}
+
+/// The handler of a user context begins or ends (HA-IOV, Xhcs).
+#[derive(Clone, Copy, Debug)]
+pub struct ContextAccess {
+    /// Hart on which it does.
+    pub hart: usize,
+    /// Mode that it interrupts, or U.
+    pub mode: Mode,
+    /// The hart's local virtual time in cycles.
+    pub now: u64,
+}
+
+/// Registers that a hart exchanges when the handler of a user context interrupts a guest, and when
+/// it ends (HA-IOV, Xhcs).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Exchanged {
+    /// Program counter.
+    pub pc: u64,
+    /// Integer registers; `x[0]` is 0.
+    pub x: [u64; 32],
+    /// `ustatus`.
+    pub ustatus: u64,
+    /// `utvec`.
+    pub utvec: u64,
+    /// `uscratch`.
+    pub uscratch: u64,
+    /// `satp`.
+    pub satp: u64,
+    /// `sscratch`.
+    pub sscratch: u64,
 }
 
 /// What a CSR instruction asks for; `csrrs`/`csrrc` with `x0` are plain reads.
@@ -340,6 +379,16 @@ pub enum StepKind {
     /// HS-mode took an event from its queue (Xvei).
     EventTaken {
         /// What it read.
+        id: u32,
+    },
+    /// The handler of a user context interrupts the guest of this hart (Xhcs).
+    ContextEntered {
+        /// `ID` of the context.
+        id: u32,
+    },
+    /// That handler has returned.
+    ContextLeft {
+        /// `ID` of the context.
         id: u32,
     },
     /// The hart is about to enter a guest, with another vCPU or another interrupt file than before

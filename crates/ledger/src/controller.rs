@@ -32,6 +32,11 @@ impl Ledger {
             StepKind::EventPosted { by, merged, .. } => return self.event_posted(s, by, merged),
             StepKind::EventQueued { to, id } => return self.event_queued(s, to, id),
             StepKind::EventTaken { id } => return self.event_taken(s, id),
+            StepKind::ContextEntered { id } => return self.event_handled(s, id),
+            StepKind::ContextLeft { .. } => {
+                self.totals().events.memory_words += words;
+                return;
+            }
             StepKind::PostSoft { vhart: to, merged } => {
                 let target = vhart(self, to);
                 self.post_soft(s, target, merged);

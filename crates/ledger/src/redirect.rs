@@ -1,5 +1,6 @@
-//! Accesses of guests that a handler in user mode answers (Xuer): no exits, unless the handler
-//! leaves one to the host or is interrupted.
+//! Accesses of guests that a handler in user mode answers (Xuer), and events that the handler of a
+//! user context takes (Xhcs): no exits, unless the handler leaves one to the host or is
+//! interrupted.
 
 use trapless_isa::cause::exception;
 use trapless_isa::{Mode, cause::INTERRUPT};
@@ -52,7 +53,11 @@ impl Ledger {
             return false;
         };
         let left = t.cause & INTERRUPT == 0 && t.cause == exception::ECALL_U;
-        if left {
+        if handler.trap.cause & INTERRUPT != 0 {
+            // The thread of the user context goes on with it, the guest without.
+            self.totals().redirected[handler.reason].left += 1;
+            self.open_exit(t, t, None);
+        } else if left {
             self.totals().redirected[handler.reason].left += 1;
             let why = Trap {
                 time: t.time,

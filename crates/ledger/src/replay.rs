@@ -240,6 +240,8 @@ fn step(f: &Fields) -> Found<StepKind> {
             id: f.small("id")?,
         },
         "event_taken" => StepKind::EventTaken { id: f.small("id")? },
+        "context_entered" => StepKind::ContextEntered { id: f.small("id")? },
+        "context_left" => StepKind::ContextLeft { id: f.small("id")? },
         _ => return Err("step"),
     })
 }
@@ -352,6 +354,8 @@ mod tests {
             },
             StepKind::EventQueued { to, id: u32::MAX },
             StepKind::EventTaken { id: u32::MAX },
+            StepKind::ContextEntered { id: 7 },
+            StepKind::ContextLeft { id: 7 },
         ] {
             events.push(Event::Virtual(VirtualStep {
                 time,

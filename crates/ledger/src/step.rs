@@ -62,6 +62,8 @@ pub fn name(kind: &StepKind) -> &'static str {
         StepKind::EventPosted { .. } => "event_posted",
         StepKind::EventQueued { .. } => "event_queued",
         StepKind::EventTaken { .. } => "event_taken",
+        StepKind::ContextEntered { .. } => "context_entered",
+        StepKind::ContextLeft { .. } => "context_left",
     }
 }
 
@@ -140,6 +142,8 @@ pub fn fields(kind: &StepKind) -> Vec<(&'static str, Field)> {
         StepKind::EventQueued { to, id: what } => {
             vec![("to", hart(to)), ("id", Field::Number(what.into()))]
         }
-        StepKind::EventTaken { id: what } => vec![("id", Field::Number(what.into()))],
+        StepKind::EventTaken { id: what }
+        | StepKind::ContextEntered { id: what }
+        | StepKind::ContextLeft { id: what } => vec![("id", Field::Number(what.into()))],
     }
 }

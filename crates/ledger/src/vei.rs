@@ -40,9 +40,19 @@ impl Ledger {
 
     /// The host takes an event from the queue of its hart.
     pub(crate) fn event_taken(&mut self, s: &VirtualStep, id: u32) {
+        self.totals().events.taken += 1;
+        self.out_of_queue(s, id);
+    }
+
+    /// The handler of a user context takes an event, and interrupts the guest of its hart.
+    pub(crate) fn event_handled(&mut self, s: &VirtualStep, id: u32) {
+        self.totals().events.handled += 1;
+        self.out_of_queue(s, id);
+    }
+
+    fn out_of_queue(&mut self, s: &VirtualStep, id: u32) {
         let since = self.queued_events.0.remove(&(s.hart, id));
         let totals = self.totals();
-        totals.events.taken += 1;
         totals.events.memory_words += u64::from(s.memory);
         if let Some(time) = since {
             totals.event_latency.record(s.time.saturating_sub(time));

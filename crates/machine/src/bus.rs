@@ -8,8 +8,8 @@ use trapless_devices::{MmioDevice, PowerLatch};
 use trapless_hart::platform::{BusFault, Platform};
 use trapless_hart::{Activity, Meter, Pmp, Ram};
 use trapless_intc::{
-    CsrAccess, CsrFault, DoorbellAccess, DoorbellFault, FileAccess, InterruptArchitecture, Lines,
-    MmioAccess, NoFile,
+    ContextAccess, CsrAccess, CsrFault, DoorbellAccess, DoorbellFault, Exchanged, FileAccess,
+    InterruptArchitecture, Lines, MmioAccess, NoFile,
 };
 use trapless_isa::Mode;
 use trapless_ledger::event::{DeviceAccess, Event, Sink, TimerSets};
@@ -282,6 +282,19 @@ impl Platform for Bus {
         let result = self.metered(Activity::Interrupts, act);
         self.propagate(access.now, Some(access.hart));
         result
+    }
+
+    fn enter_context(&mut self, access: &ContextAccess, registers: &mut Exchanged) -> Option<u64> {
+        let act = |bus: &mut Self| bus.interrupts.enter_context(access, registers);
+        let result = self.metered(Activity::Interrupts, act);
+        self.propagate(access.now, Some(access.hart));
+        result
+    }
+
+    fn leave_context(&mut self, access: &ContextAccess, registers: &mut Exchanged) {
+        let act = |bus: &mut Self| bus.interrupts.leave_context(access, registers);
+        self.metered(Activity::Interrupts, act);
+        self.propagate(access.now, Some(access.hart));
     }
 
     fn lines(&mut self, hart: usize, now: u64) -> Lines {

@@ -59,7 +59,11 @@ fn with_events<A: InterruptArchitecture + 'static>(
 ) -> Box<dyn InterruptArchitecture> {
     let extensions = &config.hart.extensions;
     if extensions.h && extensions.xvei {
-        Box::new(Vei::new(architecture, config.harts))
+        Box::new(Vei::new(
+            architecture,
+            config.harts,
+            extensions.xuer && extensions.xhcs,
+        ))
     } else {
         Box::new(architecture)
     }

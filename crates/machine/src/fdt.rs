@@ -51,6 +51,7 @@ pub fn isa_names(e: &Extensions) -> Vec<&'static str> {
         (e.svpbmt, "svpbmt"),
         (e.h && e.xuer, isa::XUER),
         (e.h && e.xvei, isa::XVEI),
+        (e.h && e.xuer && e.xvei && e.xhcs, isa::XHCS),
     ];
     all.into_iter()
         .filter_map(|(present, name)| present.then_some(name))

@@ -7,8 +7,9 @@
 //! ```
 
 use trapless_intc::{
-    CsrAccess, CsrFault, DoorbellAccess, DoorbellFault, Effects, FileAccess, InterruptArchitecture,
-    Lines, MmioAccess, NoFile, NoRegister, VirtualStep, all_harts,
+    ContextAccess, CsrAccess, CsrFault, DoorbellAccess, DoorbellFault, Effects, Exchanged,
+    FileAccess, InterruptArchitecture, Lines, MmioAccess, NoFile, NoRegister, VirtualStep,
+    all_harts,
 };
 use trapless_isa::cause::interrupt::{VSEI, VSSI};
 
@@ -26,6 +27,9 @@ pub(crate) enum Call<'a> {
     Csr(&'a CsrAccess, Result<u64, CsrFault>),
     File(&'a FileAccess, Result<u64, NoFile>),
     Doorbell(&'a DoorbellAccess, Result<u64, DoorbellFault>),
+    /// The handler of a user context, with what is pending for it.
+    EnterContext(&'a ContextAccess, Option<u64>),
+    LeaveContext(&'a ContextAccess),
     /// A device drives its wire.
     Source {
         now: u64,
@@ -122,6 +126,23 @@ impl Interrupts {
         let result = self.architecture.doorbell(access, &mut self.effects);
         self.tell(&Call::Doorbell(access, result));
         result
+    }
+
+    pub fn enter_context(
+        &mut self,
+        access: &ContextAccess,
+        registers: &mut Exchanged,
+    ) -> Option<u64> {
+        let architecture = &mut self.architecture;
+        let result = architecture.enter_context(access, registers, &mut self.effects);
+        self.tell(&Call::EnterContext(access, result));
+        result
+    }
+
+    pub fn leave_context(&mut self, access: &ContextAccess, registers: &mut Exchanged) {
+        self.architecture
+            .leave_context(access, registers, &mut self.effects);
+        self.tell(&Call::LeaveContext(access));
     }
 
     /// Whether a CSR belongs to HS-mode.

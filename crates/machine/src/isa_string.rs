@@ -34,6 +34,7 @@ pub fn parse(text: &str) -> Result<Extensions, String> {
         smstateen: false,
         xuer: false,
         xvei: false,
+        xhcs: false,
     };
     let mut parts = body.split('_');
     let mut letters = parts.next().unwrap_or_default();
@@ -77,6 +78,7 @@ pub fn parse(text: &str) -> Result<Extensions, String> {
             "smstateen" | "ssstateen" => e.smstateen = true,
             isa::XUER => e.xuer = true,
             isa::XVEI => e.xvei = true,
+            isa::XHCS => e.xhcs = true,
             known if ALWAYS.contains(&known) => {}
             other => return Err(format!("this machine has no extension {other} (in {text})")),
         }

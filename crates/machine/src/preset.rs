@@ -176,6 +176,7 @@ impl MachineConfig {
         let every = Extensions {
             xuer: true,
             xvei: true,
+            xhcs: true,
             ..Extensions::default()
         };
         let every = serde_json::to_value(every).unwrap_or_default();

@@ -293,6 +293,8 @@ impl Actors {
                 EventOrigin::Host => ("hgenvei", "posts"),
             },
             StepKind::EventTaken { .. } => ("hveiclaim", "takes"),
+            StepKind::ContextEntered { .. } => ("user context", "begins"),
+            StepKind::ContextLeft { .. } => ("URET", "ends"),
             StepKind::EventQueued { to, .. } => {
                 return (controller, Actor::Hart(to), format!("event: {fields}"));
             }

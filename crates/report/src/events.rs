@@ -10,13 +10,14 @@ use crate::number::Space;
 /// A figure of events.
 type EventCount = fn(&Events) -> u64;
 
-const ROWS: [(&str, EventCount); 9] = [
+const ROWS: [(&str, EventCount); 10] = [
     ("stores to doorbells", |e| e.doorbell),
     ("posted by guests with a CSR", |e| e.guest),
     ("posted by the host", |e| e.host),
     ("  posted already: nobody is told again", |e| e.merged),
     ("put into the queue of a hart", |e| e.queued),
     ("taken by the host", |e| e.taken),
+    ("taken by handlers in user mode", |e| e.handled),
     ("exits by event interrupts", |e| e.exits),
     ("event interrupts outside guests", |e| e.host_interrupts),
     ("words of memory", |e| e.memory_words),

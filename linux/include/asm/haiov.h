@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * HA-IOV 0.2: CSRs, fields, operations and memory structures.
+ * HA-IOV 0.3: CSRs, fields, operations and memory structures.
  * Written by `cargo run -p trapless-spec` from spec/haiov.toml; do not edit.
  */
 #ifndef _ASM_RISCV_HAIOV_H
@@ -22,8 +22,13 @@
 #define CSR_HVEIQ			0x6d2
 #define CSR_HVEICLAIM			0x6d3
 #define CSR_HGENVEI			0x6d4
+#define CSR_SUSCRATCH			0x5d1
+#define CSR_SUATP			0x5d2
+#define CSR_HUCSAVE			0x6d5
+#define CSR_HUCONTEXT			0x6d6
 
 /* Fields of ustatus */
+#define HAIOV_USTATUS_UC		BIT_ULL(11)
 #define HAIOV_USTATUS_UH		BIT_ULL(10)
 #define HAIOV_USTATUS_UPV		BIT_ULL(9)
 #define HAIOV_USTATUS_UPP		BIT_ULL(8)
@@ -87,6 +92,7 @@
 /* Fields of hveiclaim */
 #define HAIOV_HVEICLAIM_V		BIT_ULL(63)
 #define HAIOV_HVEICLAIM_OVF		BIT_ULL(62)
+#define HAIOV_HVEICLAIM_CTX		BIT_ULL(61)
 #define HAIOV_HVEICLAIM_ID		GENMASK_ULL(31, 0)
 #define HAIOV_HVEICLAIM_ID_SHIFT	0
 
@@ -94,9 +100,27 @@
 #define HAIOV_HGENVEI_ENTRY		GENMASK_ULL(55, 4)
 #define HAIOV_HGENVEI_ENTRY_SHIFT	4
 
+/* Fields of suscratch */
+#define HAIOV_SUSCRATCH_VALUE		GENMASK_ULL(63, 0)
+#define HAIOV_SUSCRATCH_VALUE_SHIFT	0
+
+/* Fields of suatp */
+#define HAIOV_SUATP_VALUE		GENMASK_ULL(63, 0)
+#define HAIOV_SUATP_VALUE_SHIFT		0
+
+/* Fields of hucsave */
+#define HAIOV_HUCSAVE_V			BIT_ULL(63)
+#define HAIOV_HUCSAVE_ADDRESS		GENMASK_ULL(55, 9)
+#define HAIOV_HUCSAVE_ADDRESS_SHIFT	9
+
+/* Fields of hucontext */
+#define HAIOV_HUCONTEXT_ADDRESS		GENMASK_ULL(55, 7)
+#define HAIOV_HUCONTEXT_ADDRESS_SHIFT	7
+
 /* Exception codes that the extension adds */
 #define HAIOV_CAUSE_LOAD_MMIO		24
 #define HAIOV_CAUSE_STORE_MMIO		25
+#define HAIOV_CAUSE_HANDLER_END		26
 
 /* Type of a G-stage leaf (bits 58:57 of the entry) */
 #define HAIOV_LEAF_MEMORY		0
@@ -105,6 +129,7 @@
 
 /* Who is told of an event (KIND of an entry) */
 #define HAIOV_TARGET_HART		0
+#define HAIOV_TARGET_CONTEXT		1
 
 /* Limits and numbers */
 #define HAIOV_HSTATUS_HUR_BIT		10
@@ -119,12 +144,47 @@
 #define HAIOV_EVENT_CTL_ID_SHIFT	32
 #define HAIOV_EVENT_CTL_HART		GENMASK_ULL(31, 16)
 #define HAIOV_EVENT_CTL_HART_SHIFT	16
+#define HAIOV_EVENT_CTL_VECTOR		GENMASK_ULL(13, 8)
+#define HAIOV_EVENT_CTL_VECTOR_SHIFT	8
 #define HAIOV_EVENT_CTL_KIND		GENMASK_ULL(5, 4)
 #define HAIOV_EVENT_CTL_KIND_SHIFT	4
 #define HAIOV_EVENT_CTL_M		BIT_ULL(2)
 #define HAIOV_EVENT_CTL_P		BIT_ULL(1)
 #define HAIOV_EVENT_CTL_V		BIT_ULL(0)
 #define HAIOV_EVENT_TARGET		8
+#define HAIOV_EVENT_TARGET_ADDRESS	GENMASK_ULL(55, 7)
+#define HAIOV_EVENT_TARGET_ADDRESS_SHIFT	7
+
+/* User context (Xhcs) (context) */
+#define HAIOV_CONTEXT_SIZE		128
+#define HAIOV_CONTEXT_CTL		0
+#define HAIOV_CONTEXT_CTL_ID		GENMASK_ULL(63, 32)
+#define HAIOV_CONTEXT_CTL_ID_SHIFT	32
+#define HAIOV_CONTEXT_CTL_HART		GENMASK_ULL(31, 16)
+#define HAIOV_CONTEXT_CTL_HART_SHIFT	16
+#define HAIOV_CONTEXT_CTL_OWN		BIT_ULL(4)
+#define HAIOV_CONTEXT_CTL_SS		BIT_ULL(3)
+#define HAIOV_CONTEXT_CTL_M		BIT_ULL(2)
+#define HAIOV_CONTEXT_CTL_N		BIT_ULL(1)
+#define HAIOV_CONTEXT_CTL_V		BIT_ULL(0)
+#define HAIOV_CONTEXT_PENDING		8
+#define HAIOV_CONTEXT_UTVEC		16
+#define HAIOV_CONTEXT_USCRATCH		24
+#define HAIOV_CONTEXT_SUATP		32
+#define HAIOV_CONTEXT_SUSCRATCH		40
+#define HAIOV_CONTEXT_GRANT		48
+#define HAIOV_CONTEXT_BUDGET		56
+
+/* Save area of a hart (Xhcs) (save) */
+#define HAIOV_SAVE_SIZE			512
+#define HAIOV_SAVE_PC			0
+#define HAIOV_SAVE_X			8
+#define HAIOV_SAVE_X_STRIDE		8
+#define HAIOV_SAVE_X_COUNT		31
+#define HAIOV_SAVE_USTATUS		256
+#define HAIOV_SAVE_UTVEC		264
+#define HAIOV_SAVE_USCRATCH		272
+#define HAIOV_SAVE_GRANT		280
 
 /* Doorbell page (bell) */
 #define HAIOV_BELL_SIZE			4096

@@ -1,6 +1,7 @@
 //! User-level traps (Xuer): exceptions of a guest that a handler in U-mode takes, in the address
 //! space that `satp` names.
 
+use trapless_isa::cause::INTERRUPT;
 use trapless_isa::cause::exception::{
     LOAD_GUEST_PAGE, LOAD_MMIO_PAGE, STORE_GUEST_PAGE, STORE_MMIO_PAGE,
 };
@@ -48,6 +49,35 @@ impl UserTraps {
         self.tvec
     }
 
+    /// Notes that the handler of a user context interrupts `from`, with these bits of `PENDING`,
+    /// and returns the address at which it begins. It is not told what it interrupts.
+    pub fn enter_context(&mut self, from: Mode, pending: u64) -> u64 {
+        let event = Syndrome {
+            tval: pending,
+            ..Syndrome::of(INTERRUPT | USER_EVENT)
+        };
+        let tvec = self.enter(from, 0, &event);
+        self.status |= ustatus::UC;
+        let vectored = tvec & 1 != 0;
+        (tvec & !3) + if vectored { 4 * USER_EVENT } else { 0 }
+    }
+
+    /// Forgets what the last trap was.
+    pub fn forget_trap(&mut self) {
+        (self.epc, self.cause, self.tval, self.tinst) = (0, 0, 0, 0);
+    }
+
+    /// Whether the handler that runs is in a user context.
+    pub fn in_context(&self) -> bool {
+        const RUNS: u64 = ustatus::UH | ustatus::UC;
+        self.status & RUNS == RUNS
+    }
+
+    /// Whether HS-mode began the handler that runs.
+    pub fn began_in_hs(&self) -> bool {
+        self.status & (ustatus::UPV | ustatus::UPP) == ustatus::UPP
+    }
+
     /// Ends the handler and returns the mode that goes on.
     pub fn leave(&mut self) -> Mode {
         let old = self.status;
@@ -73,6 +103,9 @@ const HUEDELEG: u64 = huedeleg::ECALL_VS
 const USTATUS_U: u64 = ustatus::UIE | ustatus::UPIE;
 /// What HS- and M-mode can.
 const USTATUS: u64 = USTATUS_U | ustatus::UPP | ustatus::UPV | ustatus::UH;
+/// Number of the user interrupt that an event for a user context is, as the N extension had it for
+/// external interrupts.
+const USER_EVENT: u64 = 8;
 
 /// Whether the address is that of a user-level register.
 pub(super) fn is_user(addr: u16) -> bool {
@@ -130,6 +163,8 @@ impl Hart {
         let pc_mask = self.pc_mask();
         let writable = if self.mode.privilege() == Priv::U {
             USTATUS_U
+        } else if self.config.extensions.xhcs {
+            USTATUS | ustatus::UC
         } else {
             USTATUS
         };

@@ -1,6 +1,7 @@
 //! Execution: the run loop, traps, and two engines with the same results.
 
 mod callbacks;
+mod context;
 mod exchange;
 pub(crate) mod interp;
 mod native;

@@ -145,6 +145,9 @@ impl Hart {
             self.take_interrupt(irq, to, plat);
             // The new mode may unmask another interrupt.
             self.refresh(plat);
+        } else if self.context_due() {
+            self.enter_context(plat);
+            self.refresh(plat);
         }
         self.turn.end = until;
         self.state.limit = self.next_look();

@@ -26,7 +26,7 @@ impl Hart {
             return self.aia_pending().map(|to| (0, to));
         }
         let c = &self.csr;
-        let mut pending = self.state.interrupts.mip & self.state.interrupts.mie;
+        let mut pending = self.state.interrupts.mip & self.state.interrupts.mie & !self.withheld();
         let mideleg = self.mideleg();
         let m = pending & !mideleg;
         if m != 0 && (self.mode != Mode::M || c.mstatus & status::MIE != 0) {
@@ -76,7 +76,11 @@ impl Hart {
 
     /// Takes the exception described by [`Hart::syndrome`], raised by the instruction at `epc`.
     pub(crate) fn take_exception(&mut self, epc: u64, plat: &mut dyn Platform) {
-        let bit = 1u64 << (self.syndrome.cause & 63);
+        let bit = 1u64
+            << match self.syndrome.cause {
+                exception::HANDLER_END => exception::ECALL_U,
+                cause => cause & 63,
+            };
         let to = if self.redirects(self.syndrome.cause) {
             Mode::U
         } else if self.mode == Mode::M || self.csr.medeleg & bit == 0 {
@@ -247,13 +251,21 @@ impl Hart {
         if !self.handles(self.mode) {
             return self.illegal(inst);
         }
+        if self.config.extensions.xhcs && self.csr.user.began_in_hs() {
+            return self.raise(Syndrome::of(exception::HANDLER_END));
+        }
+        let in_context = self.csr.user.in_context();
         let to = self.csr.user.leave();
-        let target = self.csr.user.epc & self.pc_mask();
+        let target = if in_context {
+            self.leave_context(plat)
+        } else {
+            self.csr.user.epc & self.pc_mask()
+        };
         self.leave(to, target, plat);
         Ok(target)
     }
 
-    fn leave(&mut self, to: Mode, pc: u64, plat: &mut dyn Platform) {
+    pub(super) fn leave(&mut self, to: Mode, pc: u64, plat: &mut dyn Platform) {
         self.state.cycles += u64::from(self.config.cost.xret);
         if to.v() && matches!(self.mode, Mode::M | Mode::HS) {
             self.csr.events[HpmEvent::GuestEntry as usize] += 1;

@@ -5,7 +5,7 @@ use trapless_isa::{Mode, Priv, cause::exception};
 
 use super::address::Access;
 use super::pmp::Verdict;
-use super::tlb::{Key, Mapping, TlbArray};
+use super::tlb::{IN_CONTEXT, Key, Mapping, TlbArray};
 use super::walk::{Leaf, Refused, Request, Walker};
 use crate::csr::registers::{Csrs, HpmEvent};
 use crate::hart::Hart;
@@ -59,6 +59,11 @@ pub(crate) fn key(c: &Csrs, mode: Mode) -> Key {
     } else {
         0
     };
+    let in_context = if mode == Mode::U && c.user.in_context() {
+        IN_CONTEXT
+    } else {
+        0
+    };
     match mode {
         Mode::M => Key {
             flags: 0,
@@ -69,7 +74,8 @@ pub(crate) fn key(c: &Csrs, mode: Mode) -> Key {
         Mode::HS | Mode::U => Key {
             flags: bit(c.mstatus & sum, status::SUM, 0)
                 | bit(c.mstatus, status::MXR, 1)
-                | adue_pbmt(c.menvcfg) << 4,
+                | adue_pbmt(c.menvcfg) << 4
+                | in_context,
             satp: c.s[0].atp,
             hgatp: 0,
             mode,

@@ -7,7 +7,9 @@ use trapless_hart::platform::{BusFault, Platform};
 use trapless_hart::{CodeCache, Extensions, Hart, HartConfig, Ram};
 use trapless_isa::cause::exception;
 use trapless_isa::csr::{self, hstatus, status};
-use trapless_isa::port::{CsrAccess, CsrFault, DoorbellAccess, DoorbellFault, Lines};
+use trapless_isa::port::{
+    ContextAccess, CsrAccess, CsrFault, DoorbellAccess, DoorbellFault, Exchanged, Lines,
+};
 use trapless_isa::{Mode, Priv};
 use trapless_ledger::event::Event;
 
@@ -45,7 +47,16 @@ pub struct Custom {
     pub answer: Result<u64, DoorbellFault>,
     /// Accesses to doorbell pages.
     pub rung: Vec<DoorbellAccess>,
+    /// What it drives.
+    pub lines: Lines,
+    /// The handler of a user context that interrupts the guest once: its registers.
+    pub context: Option<Exchanged>,
+    /// What it interrupts.
+    pub kept: Option<Exchanged>,
 }
+
+/// Bits of `PENDING` that a handler of a user context is told of.
+pub const PENDING: u64 = 0x8001;
 
 impl Platform for Custom {
     fn load(&mut self, _: usize, _: u64, _: u64, _: u8, _: Mode) -> Result<u64, BusFault> {
@@ -66,8 +77,22 @@ impl Platform for Custom {
         self.answer
     }
 
+    fn enter_context(&mut self, _: &ContextAccess, registers: &mut Exchanged) -> Option<u64> {
+        self.lines.context = false;
+        let handler = self.context.take()?;
+        self.kept = Some(std::mem::replace(registers, handler));
+        Some(PENDING)
+    }
+
+    fn leave_context(&mut self, _: &ContextAccess, registers: &mut Exchanged) {
+        if let Some(kept) = self.kept.take() {
+            *registers = kept;
+        }
+        self.lines = Lines::default();
+    }
+
     fn lines(&mut self, _: usize, _: u64) -> Lines {
-        Lines::default()
+        self.lines
     }
 
     fn record(&mut self, _: &Event) {}
@@ -117,6 +142,7 @@ impl Bench {
             extensions: Extensions {
                 xuer,
                 xvei,
+                xhcs: xuer && xvei,
                 ..Extensions::default()
             },
             ..HartConfig::default()
@@ -132,6 +158,9 @@ impl Bench {
             platform: Custom {
                 answer: Err(DoorbellFault { mmio: false }),
                 rung: Vec::new(),
+                lines: Lines::default(),
+                context: None,
+                kept: None,
             },
         };
         let guest_page = 1 << exception::LOAD_GUEST_PAGE

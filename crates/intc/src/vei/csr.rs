@@ -1,20 +1,24 @@
 //! CSRs: who may access which, and what that does.
 
 use trapless_isa::Mode;
-use trapless_isa::haiov::{csr, hgenvei, hveiclaim, hveitab, sgenvei};
+use trapless_isa::haiov::{context as words, csr, hgenvei, hucsave, hveiclaim, hveitab, sgenvei};
 use trapless_isa::port::{CsrFault, CsrOp, EventOrigin, StepKind};
 
+use super::context;
 use super::operation::Operation;
 use crate::words::field;
 
-/// Addresses of all CSRs of the extension.
-pub(super) const CSRS: [u16; 5] = [
+/// Addresses of all CSRs of Xvei.
+pub(super) const CSRS: &[u16] = &[
     csr::SGENVEI,
     csr::HVEITAB,
     csr::HVEIQ,
     csr::HVEICLAIM,
     csr::HGENVEI,
 ];
+
+/// Those that Xhcs adds.
+pub(super) const CONTEXT_CSRS: &[u16] = &[csr::SUSCRATCH, csr::SUATP, csr::HUCSAVE, csr::HUCONTEXT];
 
 /// The value written to a register that only takes writes; setting or clearing bits of it is
 /// illegal.
@@ -79,25 +83,44 @@ impl Operation<'_> {
         if matches!(op, CsrOp::Write(_)) {
             return 0;
         }
-        let taken = self.harts[self.by.hart].queue.pop(self.words);
+        let taken = self.dequeue();
         self.effects.change(self.by.hart);
         let mut value = if taken.overflow { hveiclaim::OVF } else { 0 };
-        if let Some(id) = taken.word {
-            value |= hveiclaim::V | id & hveiclaim::ID;
+        if let Some(word) = taken.word {
+            let (flags, id) = self.identity(word);
+            value |= hveiclaim::V | flags | id & hveiclaim::ID;
             self.step(StepKind::EventTaken { id: id as u32 });
         }
         value
+    }
+
+    /// What an entry of a queue tells HS-mode, beside that there was one.
+    fn identity(&self, word: u64) -> (u64, u64) {
+        let Some(at) = context::named(word) else {
+            return (0, word);
+        };
+        let ctl = self.words.load(at, words::CTL).unwrap_or(0);
+        let id = field(ctl, words::CTL_ID, words::CTL_ID_SHIFT);
+        (hveiclaim::CTX, id)
     }
 
     fn access_register(&mut self, addr: u16, op: CsrOp) -> u64 {
         let hart = &mut self.harts[self.by.hart];
         let old = match addr {
             csr::HVEITAB => hart.table,
+            csr::HUCSAVE => hart.save,
+            csr::HUCONTEXT => hart.context,
+            csr::SUATP => hart.suatp,
+            csr::SUSCRATCH => hart.suscratch,
             _ => hart.queue_register(),
         };
         if let Some(value) = op.written(old) {
             match addr {
                 csr::HVEITAB => hart.set_table(value),
+                csr::HUCSAVE => hart.save = value & (hucsave::V | hucsave::ADDRESS),
+                csr::HUCONTEXT => hart.set_context(value),
+                csr::SUATP => hart.suatp = value,
+                csr::SUSCRATCH => hart.suscratch = value,
                 _ => hart.set_queue(value),
             }
             self.effects.change(self.by.hart);

@@ -1,7 +1,7 @@
 //! What the controller keeps for each hart.
 
 use serde::{Deserialize, Serialize};
-use trapless_isa::haiov::{event, hveiq, hveitab};
+use trapless_isa::haiov::{event, hucontext, hucsave, hveiq, hveitab};
 
 use crate::ring::Ring;
 use crate::words::field;
@@ -17,6 +17,16 @@ pub(super) struct Hart {
     pub queue: Ring,
     /// `hveiq.FLT`.
     pub fault: bool,
+    /// The oldest entry of the queue.
+    pub next: Option<u64>,
+    /// `hucsave`.
+    pub save: u64,
+    /// `hucontext`.
+    pub context: u64,
+    pub suatp: u64,
+    pub suscratch: u64,
+    /// Virtual time in cycles at which the budget of the context is used up.
+    pub budget_ends: u64,
 }
 
 impl Hart {
@@ -35,6 +45,16 @@ impl Hart {
     pub fn set_queue(&mut self, value: u64) {
         self.fault &= value & hveiq::FLT != 0;
         self.queue.set_base(value);
+        if self.queue.is_empty() {
+            self.next = None;
+        }
+    }
+
+    /// Writes `hucontext`: the context can only be taken from the hart.
+    pub fn set_context(&mut self, value: u64) {
+        if value & hucontext::ADDRESS == 0 {
+            self.context = 0;
+        }
     }
 
     /// Address of the entry of a request in the table; `None` if there is no such entry.
@@ -48,6 +68,8 @@ impl Hart {
     pub fn is_sound(&self) -> bool {
         let mut same = self.clone();
         same.set_table(self.table);
-        same == *self && self.queue.is_sound()
+        same.save &= hucsave::V | hucsave::ADDRESS;
+        same.context &= hucontext::ADDRESS;
+        same == *self && self.queue.is_sound() && self.next.is_some() != self.queue.is_empty()
     }
 }

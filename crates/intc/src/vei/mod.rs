@@ -8,6 +8,9 @@
 //!                                            interrupt 25; HS-mode reads hveiclaim
 //! ```
 //!
+//! With Xhcs, the event may be for a user context: its address is put into the queue, and if the
+//! hart runs a guest then, its handler interrupts that instead of HS-mode.
+//!
 //! Everything else is answered by the architecture that this one is added to.
 //!
 //! | file | subject |
@@ -15,6 +18,7 @@
 //! | `csr` | CSRs |
 //! | `post` | posting an event |
 //! | `doorbell` | accesses to doorbell pages |
+//! | `context` | user contexts: who is told, and how their handlers begin and end |
 //! | `operation` | an access while it is carried out |
 //! | `hart` | registers |
 //!
@@ -22,6 +26,7 @@
 //! specification leaves one: registers that only take writes read as zero, sizes above the largest
 //! become that, and nothing of a table or a doorbell page is cached.
 
+mod context;
 mod csr;
 mod doorbell;
 mod hart;
@@ -33,7 +38,11 @@ mod tests;
 use std::sync::Arc;
 
 use trapless_isa::haiov::limits;
-use trapless_isa::port::{CsrAccess, CsrFault, DoorbellAccess, DoorbellFault, Lines, MmioAccess};
+use trapless_isa::port::{
+    ContextAccess, CsrAccess, CsrFault, CsrOp, DoorbellAccess, DoorbellFault, Exchanged, Lines,
+    MmioAccess,
+};
+use trapless_isa::{Mode, xtrapless};
 use vm_fdt::FdtWriter;
 
 use crate::architecture::{Description, InterruptArchitecture, InterruptFiles, Memory, Snapshot};
@@ -48,17 +57,38 @@ pub struct Vei<A> {
     inner: A,
     harts: Vec<Hart>,
     words: Words,
+    /// With Xhcs.
+    contexts: bool,
 }
 
 impl<A: InterruptArchitecture> Vei<A> {
-    /// Adds the extension to `inner`, an architecture of `harts` harts after reset.
+    /// Adds the extension to `inner`, an architecture of `harts` harts after reset; with user
+    /// contexts (Xhcs) or without.
     #[must_use]
-    pub fn new(inner: A, harts: usize) -> Self {
+    pub fn new(inner: A, harts: usize, contexts: bool) -> Self {
         Self {
             inner,
             harts: vec![Hart::default(); harts],
             words: Words::default(),
+            contexts,
         }
+    }
+
+    fn has_csr(&self, csr: u16) -> bool {
+        csr::CSRS.contains(&csr) || self.contexts && csr::CONTEXT_CSRS.contains(&csr)
+    }
+
+    /// Accesses `hgrant` of Xtrapless, if the hart has it; `None` if not.
+    fn grant(&mut self, by: Cause, op: CsrOp, effects: &mut Effects) -> Option<u64> {
+        let access = CsrAccess {
+            hart: by.hart,
+            csr: xtrapless::csr::HGRANT,
+            mode: Mode::HS,
+            vmid: 0,
+            now: by.now,
+            op,
+        };
+        self.inner.csr(&access, effects).ok()
     }
 
     /// Carries out an access caused by `by`.
@@ -75,6 +105,7 @@ impl<A: InterruptArchitecture> Vei<A> {
             words: &self.words,
             effects,
             by,
+            contexts: self.contexts,
         });
         if self.words.take_failed() {
             self.harts[by.hart].fault = true;
@@ -92,6 +123,9 @@ impl<A: InterruptArchitecture> InterruptArchitecture for Vei<A> {
     fn describe(&self) -> Description {
         let mut description = self.inner.describe();
         description.csrs.extend(csr::CSRS);
+        if self.contexts {
+            description.csrs.extend(csr::CONTEXT_CSRS);
+        }
         description.custom_csrs = true;
         description.supervisor_interrupts |= 1 << limits::VEI_IRQ;
         description
@@ -111,7 +145,7 @@ impl<A: InterruptArchitecture> InterruptArchitecture for Vei<A> {
     }
 
     fn csr(&mut self, access: &CsrAccess, effects: &mut Effects) -> Result<u64, CsrFault> {
-        if !csr::CSRS.contains(&access.csr) || access.hart >= self.harts.len() {
+        if !self.has_csr(access.csr) || access.hart >= self.harts.len() {
             return self.inner.csr(access, effects);
         }
         let by = Cause {
@@ -146,10 +180,57 @@ impl<A: InterruptArchitecture> InterruptArchitecture for Vei<A> {
 
     fn lines(&mut self, hart: usize, now: u64) -> Lines {
         let mut lines = self.inner.lines(hart, now);
-        if let Some(own) = self.harts.get(hart) {
-            lines.level |= u64::from(own.queue.raised()) << limits::VEI_IRQ;
+        let Some(own) = self.harts.get(hart) else {
+            return lines;
+        };
+        let irq = 1 << limits::VEI_IRQ;
+        if own.queue.raised() {
+            lines.level |= irq;
+        }
+        if own.context == 0 {
+            lines.context = own.next_context().is_some();
+            lines.withheld |= u64::from(lines.context) * irq;
+        } else if now >= own.budget_ends {
+            lines.level |= irq;
+        } else {
+            lines.withheld |= irq;
+            lines.deadline = lines.deadline.min(own.budget_ends);
         }
         lines
+    }
+
+    fn enter_context(
+        &mut self,
+        access: &ContextAccess,
+        registers: &mut Exchanged,
+        effects: &mut Effects,
+    ) -> Option<u64> {
+        let by = Cause::of(access);
+        if by.hart >= self.harts.len() {
+            return None;
+        }
+        let grant = self.grant(by, CsrOp::Read, effects);
+        let entered = self.operate(by, effects, |operation| {
+            operation.enter(registers, grant.unwrap_or(0))
+        })?;
+        self.grant(by, CsrOp::Write(entered.grant), effects);
+        Some(entered.pending)
+    }
+
+    fn leave_context(
+        &mut self,
+        access: &ContextAccess,
+        registers: &mut Exchanged,
+        effects: &mut Effects,
+    ) {
+        let by = Cause::of(access);
+        if by.hart >= self.harts.len() {
+            return;
+        }
+        let grant = self.operate(by, effects, |operation| operation.leave(registers));
+        if let Some(grant) = grant {
+            self.grant(by, CsrOp::Write(grant), effects);
+        }
     }
 
     fn interrupt_files(&mut self) -> Option<&mut dyn InterruptFiles> {

@@ -1,7 +1,7 @@
 //! An access while it is carried out: who causes it, and what it works on.
 
 use trapless_isa::Mode;
-use trapless_isa::port::{StepKind, VirtualStep};
+use trapless_isa::port::{ContextAccess, StepKind, VirtualStep};
 
 use super::hart::Hart;
 use crate::effects::Effects;
@@ -16,6 +16,17 @@ pub(super) struct Cause {
     pub now: u64,
 }
 
+impl Cause {
+    /// Who makes an exchange of registers.
+    pub fn of(access: &ContextAccess) -> Self {
+        Self {
+            hart: access.hart,
+            mode: access.mode,
+            now: access.now,
+        }
+    }
+}
+
 /// An access of the hart `by.hart`. What it does is in the files of its subject: [`csr`], [`post`],
 /// [`doorbell`].
 ///
@@ -27,6 +38,8 @@ pub(super) struct Operation<'a> {
     pub words: &'a Words,
     pub effects: &'a mut Effects,
     pub by: Cause,
+    /// The hart has Xhcs.
+    pub contexts: bool,
 }
 
 impl Operation<'_> {

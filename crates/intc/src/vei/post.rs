@@ -4,7 +4,16 @@ use trapless_isa::haiov::{event, target};
 use trapless_isa::port::{EventOrigin, StepKind};
 
 use super::operation::Operation;
+use crate::ring::Taken;
 use crate::words::field;
+
+/// A user context as an entry of an event table names it.
+struct Target {
+    /// Control word of the entry.
+    ctl: u64,
+    /// Its word `TARGET`.
+    at: u64,
+}
 
 impl Operation<'_> {
     /// Whether the virtual machine that runs on this hart has a valid entry for `request`.
@@ -24,25 +33,44 @@ impl Operation<'_> {
 
     /// Posts the event whose entry is at `entry`, if that is valid.
     pub fn post(&mut self, entry: u64, request: u16, by: EventOrigin) {
-        let posted = self.words.update(entry, event::CTL, |ctl| {
+        let posted = |merged| StepKind::EventPosted {
+            request,
+            by,
+            merged,
+        };
+        if let Some(target) = self.context_of(entry) {
+            self.post_to_context(target.at, target.ctl, posted);
+            return;
+        }
+        let updated = self.words.update(entry, event::CTL, |ctl| {
             if ctl & event::CTL_V == 0 {
                 ctl
             } else {
                 ctl | event::CTL_P
             }
         });
-        let Some(old) = posted.filter(|ctl| ctl & event::CTL_V != 0) else {
+        let Some(old) = updated.filter(|ctl| ctl & event::CTL_V != 0) else {
             return;
         };
         let merged = old & event::CTL_P != 0;
-        self.step(StepKind::EventPosted {
-            request,
-            by,
-            merged,
-        });
+        self.step(posted(merged));
         if !merged && old & event::CTL_M == 0 {
             self.tell(old);
         }
+    }
+
+    /// The user context that an entry names, if it is valid and names one.
+    fn context_of(&self, entry: u64) -> Option<Target> {
+        if !self.contexts {
+            return None;
+        }
+        let ctl = self.words.load(entry, event::CTL)?;
+        let kind = field(ctl, event::CTL_KIND, event::CTL_KIND_SHIFT);
+        if ctl & event::CTL_V == 0 || kind != target::CONTEXT {
+            return None;
+        }
+        let at = self.words.load(entry, event::TARGET)?;
+        Some(Target { ctl, at })
     }
 
     /// Tells whom the control word of an entry names.
@@ -52,15 +80,32 @@ impl Operation<'_> {
         }
         let to = field(ctl, event::CTL_HART, event::CTL_HART_SHIFT) as usize;
         let id = field(ctl, event::CTL_ID, event::CTL_ID_SHIFT) as u32;
-        let Some(hart) = self.harts.get_mut(to) else {
-            return;
-        };
-        if !hart.queue.enabled() {
-            return;
-        }
-        self.effects.change(to);
-        if hart.queue.push(self.words, id.into()) {
+        if self.enqueue(to, id.into()) {
             self.step(StepKind::EventQueued { to, id });
         }
+    }
+
+    /// Puts an entry into the queue of hart `to`, if that exists and takes entries.
+    pub fn enqueue(&mut self, to: usize, word: u64) -> bool {
+        let Some(hart) = self.harts.get_mut(to) else {
+            return false;
+        };
+        if !hart.queue.enabled() {
+            return false;
+        }
+        self.effects.change(to);
+        let queued = hart.queue.push(self.words, word);
+        if queued && hart.next.is_none() {
+            hart.next = Some(word);
+        }
+        queued
+    }
+
+    /// Takes the oldest entry out of the queue of this hart.
+    pub fn dequeue(&mut self) -> Taken {
+        let hart = &mut self.harts[self.by.hart];
+        let taken = hart.queue.pop(self.words);
+        hart.next = hart.queue.peek(self.words);
+        taken
     }
 }

@@ -13,6 +13,8 @@ use crate::{
     InterruptArchitecture, Snapshot, StepKind,
 };
 
+mod contexts;
+
 const HARTS: usize = 2;
 /// Table of eight events.
 const TABLE: u64 = RAM;
@@ -37,7 +39,7 @@ fn machine(ram: &Ram) -> Vei<AclintPlic> {
         sswi: true,
         edge_triggered: 0,
     });
-    let mut intc = Vei::new(inner, HARTS);
+    let mut intc = Vei::new(inner, HARTS, true);
     intc.attach_memory(Arc::new(ram.clone()));
     intc
 }

@@ -150,6 +150,8 @@ counters! {
         queued: u64 as Events,
         /// Taken from a queue by the host.
         taken: u64 as Events,
+        /// Taken from a queue by handlers of user contexts, which interrupted a guest.
+        handled: u64 as Events,
         /// Exits that event interrupts caused.
         exits: u64 as Exits,
         /// Event interrupts that the host took at V=0.

@@ -66,6 +66,18 @@ impl IntcLog {
             Call::Csr(access, result) => self.csr(access, *result),
             Call::File(access, result) => self.interrupt_file(access, *result),
             Call::Doorbell(access, result) => self.doorbell(access, *result),
+            Call::EnterContext(access, pending) => {
+                let start = start(access.now, access.hart);
+                let what = match pending {
+                    Some(pending) => format!("enter pending={pending:#x}"),
+                    None => "nothing pending".into(),
+                };
+                self.file.line(format_args!("{start} intc   ctx   {what}"));
+            }
+            Call::LeaveContext(access) => {
+                let start = start(access.now, access.hart);
+                self.file.line(format_args!("{start} intc   ctx   leave"));
+            }
             Call::Source { now, source, level } => {
                 let level = if *level { "high" } else { "low" };
                 self.file

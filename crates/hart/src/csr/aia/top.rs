@@ -42,7 +42,8 @@ impl Hart {
 
     /// What HS-mode would take.
     fn supervisor_candidates(&self) -> u64 {
-        self.state.interrupts.mip & self.state.interrupts.mie & self.mideleg() & !self.csr.hideleg
+        let taken = self.mideleg() & !self.csr.hideleg & !self.withheld();
+        self.state.interrupts.mip & self.state.interrupts.mie & taken
             | self.sip_more() & self.sie_more()
     }
 

@@ -19,6 +19,8 @@ const RANGE: u64 = 1 << 30;
 /// Bits of [`Key::flags`].
 const SUM: u32 = 1;
 const MXR: u32 = 3 << 1;
+/// The handler of a user context (Xhcs): its ASID may have been given to another address space.
+pub(crate) const IN_CONTEXT: u32 = 1 << 8;
 
 /// Identity of a translation context.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,7 +83,9 @@ impl Scope {
     pub(super) fn names(self, key: &Key) -> bool {
         let v = key.mode.v();
         match self {
-            Self::Host(asid) => !v && asid.is_none_or(|a| a == key.asid()),
+            Self::Host(asid) => {
+                !v && (key.flags & IN_CONTEXT != 0 || asid.is_none_or(|a| a == key.asid()))
+            }
             Self::Guest(vmid, asid) => {
                 v && key.vmid() == vmid && asid.is_none_or(|a| a == key.asid())
             }

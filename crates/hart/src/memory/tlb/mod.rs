@@ -19,7 +19,7 @@ use trapless_jit::{DataEntry as Entry, FetchEntry, TLB_ENTRIES as ENTRIES};
 use super::address::{Access, HostAddr, PageIndex};
 use super::huge;
 use contexts::{BOTH_WAYS, CONTEXTS, Contexts, Fenced, Filled, Interned};
-pub(crate) use contexts::{Key, Scope, TlbArray};
+pub(crate) use contexts::{IN_CONTEXT, Key, Scope, TlbArray};
 use writers::Writers;
 
 /// No virtual page has this tag: its low bits are set.

@@ -1,0 +1,106 @@
+//! User contexts (Xhcs): a handler in user mode interrupts a guest, in an address space of its own.
+
+use trapless_isa::Mode;
+use trapless_isa::cause::INTERRUPT;
+use trapless_isa::csr::hstatus;
+use trapless_isa::haiov::limits::VEI_IRQ;
+use trapless_isa::port::{ContextAccess, Exchanged};
+use trapless_ledger::event::{Event, Trap};
+
+use crate::hart::Hart;
+use crate::platform::Platform;
+
+/// Words that are kept of what is interrupted: integer registers and five others.
+const KEPT: u32 = 31 + 5;
+/// Words of a context that its beginning reads.
+const READ: u32 = 8;
+
+impl Hart {
+    /// Interrupts that neither the guest nor a handler of it is interrupted by.
+    pub(crate) fn withheld(&self) -> u64 {
+        if self.mode.v() || self.handles(self.mode) {
+            self.inputs.lines().withheld
+        } else {
+            0
+        }
+    }
+
+    /// Whether the handler of a user context interrupts the guest now, if no interrupt does.
+    pub(crate) fn context_due(&self) -> bool {
+        let interrupts = &self.state.interrupts;
+        self.inputs.lines().context
+            && self.mode.v()
+            && self.csr.hstatus & hstatus::HUR != 0
+            && (interrupts.mip & interrupts.mie) >> VEI_IRQ & 1 != 0
+    }
+
+    /// Begins the handler of a user context, unless there is nothing for it to do.
+    pub(super) fn enter_context(&mut self, plat: &mut dyn Platform) {
+        let mut registers = self.exchanged();
+        let entered = plat.enter_context(&self.exchange(), &mut registers);
+        self.lines_changed();
+        let Some(pending) = entered else { return };
+        let (from, epc) = (self.mode, self.state.pc);
+        plat.record(&Event::Trap(Trap {
+            time: self.state.cycles,
+            hart: self.id,
+            from,
+            to: Mode::U,
+            guest: self.guest(),
+            cause: INTERRUPT | VEI_IRQ,
+            epc,
+            tval: pending,
+            gpa: 0,
+            insn: 0,
+            args: [0; 4],
+            htimedelta: self.csr.htimedelta,
+        }));
+        self.take_over(&registers);
+        self.state.pc = self.csr.user.enter_context(from, pending);
+        let cost = &self.config.cost;
+        self.state.cycles += u64::from(cost.trap + KEPT * cost.store + READ * cost.load);
+        self.set_mode(Mode::U);
+    }
+
+    /// Ends it. Returns the address at which the guest goes on.
+    pub(super) fn leave_context(&mut self, plat: &mut dyn Platform) -> u64 {
+        let mut registers = self.exchanged();
+        plat.leave_context(&self.exchange(), &mut registers);
+        self.take_over(&registers);
+        self.csr.user.forget_trap();
+        self.state.cycles += u64::from(KEPT * self.config.cost.load);
+        self.lines_changed();
+        registers.pc & self.pc_mask()
+    }
+
+    fn exchange(&self) -> ContextAccess {
+        ContextAccess {
+            hart: self.id,
+            mode: self.mode,
+            now: self.state.cycles,
+        }
+    }
+
+    fn exchanged(&self) -> Exchanged {
+        let mut x = [0; 32];
+        x[1..].copy_from_slice(&self.state.x[1..32]);
+        Exchanged {
+            pc: self.state.pc,
+            x,
+            ustatus: self.csr.user.status,
+            utvec: self.csr.user.tvec,
+            uscratch: self.csr.user.scratch,
+            satp: self.csr.s[0].atp,
+            sscratch: self.csr.s[0].scratch,
+        }
+    }
+
+    fn take_over(&mut self, registers: &Exchanged) {
+        self.state.x[1..32].copy_from_slice(&registers.x[1..]);
+        self.csr.user.status = registers.ustatus;
+        self.csr.user.tvec = registers.utvec;
+        self.csr.user.scratch = registers.uscratch;
+        self.csr.s[0].atp = registers.satp;
+        self.csr.s[0].scratch = registers.sscratch;
+    }
+}
