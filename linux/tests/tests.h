@@ -18,4 +18,7 @@ void on_sigill(int signal);
 /* flood.c */
 void test_flood(void);
 
+/* contexts.c */
+void test_contexts(void);
+
 #endif /* __TRAPLESS_TESTS_H */

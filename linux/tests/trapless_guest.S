@@ -39,11 +39,25 @@ guest_begin:
 	addi	t2, t2, -1
 	bgtz	t2, .-8
 	j	4f
-3:	csrw	0x6c2, t1
+3:	addi	t2, t2, 2
+	beq	t0, t2, 10f
+	csrw	0x6c2, t1
 4:	sd	zero, 8(s1)
 	j	2b
 5:	wfi
 	j	2b
+10:	ld	t2, 208(s1)		/* a request: its number, and a kick */
+	addi	t2, t2, 1
+	sd	t2, 208(s1)
+	fence	rw, ow
+	sw	zero, 0(t1)
+11:	ld	t0, 216(s1)		/* the answer */
+	bne	t0, t2, 11b
+	ld	t2, 200(s1)
+	addi	t2, t2, -1
+	sd	t2, 200(s1)
+	bgtz	t2, 10b
+	j	4b
 	.balign	4
 guest_trap:
 	csrw	sscratch, t0

@@ -362,6 +362,7 @@ static const struct {
 	{ "no-device", test_no_device },
 	{ "flood", test_flood },
 	{ "limit", test_limit },
+	{ "contexts", test_contexts },
 	{ }
 };
 

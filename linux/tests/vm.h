@@ -25,7 +25,7 @@
 /* One for each vCPU, in memory that guest and test share; trapless_guest.S knows it */
 struct shared {
 	uint64_t sie;		/* 0: what the guest writes to sie */
-	uint64_t command;	/* 8: 1 sgenipi, 2 hgenvsi */
+	uint64_t command;	/* 8: 1 sgenipi, 2 hgenvsi, 3 requests */
 	uint64_t argument;	/* 16 */
 	uint64_t soft;		/* 24: software interrupts */
 	uint64_t exceptions;	/* 32 */
@@ -33,11 +33,14 @@ struct shared {
 	uint64_t rounds;	/* 48: times round the loop */
 	uint64_t count[SOURCES + 1]; /* 56: external interrupts */
 	uint64_t hold;		/* 192: do not complete while set */
-	uint64_t repeat;	/* 200: sgenipi so many times, at least once */
+	uint64_t repeat;	/* 200: sgenipi or a request so many times, at least once */
+	uint64_t request;	/* 208: number of the last one, of which a kick at argument tells */
+	uint64_t answer;	/* 216 */
 };
 
 _Static_assert(offsetof(struct shared, hold) == 192, "known to the guest");
 _Static_assert(offsetof(struct shared, repeat) == 200, "known to the guest");
+_Static_assert(offsetof(struct shared, answer) == 216, "known to the guest");
 
 struct vcpu {
 	int fd;

@@ -108,6 +108,7 @@ void kvm_riscv_trapless_notify_disable(void);
 /* trapless_grant.c: injection by threads in user mode */
 int kvm_riscv_trapless_grant_init(void);
 void kvm_riscv_trapless_grant_exit(void);
+u64 kvm_riscv_trapless_grant_value(struct kvm *kvm, u32 first, u32 count);
 int kvm_riscv_trapless_grant_set(struct kvm *kvm, u32 first, u32 count);
 u64 kvm_riscv_trapless_grant_get(struct kvm *kvm);
 

@@ -54,6 +54,11 @@ void kvm_riscv_vcpu_vei_put(struct kvm_vcpu *vcpu);
 struct kvm_vei_event *kvm_riscv_vei_create(struct kvm *kvm,
 					   struct eventfd_ctx *eventfd);
 void kvm_riscv_vei_free(struct kvm *kvm, struct kvm_vei_event *event);
+void kvm_riscv_vei_generate(u64 entry);
+void kvm_riscv_vei_sync(void);
+void kvm_riscv_vei_drain(void);
+void kvm_riscv_vei_aim(struct eventfd_ctx *eventfd);
+u64 kvm_riscv_vei_hart(unsigned int cpu);
 unsigned int kvm_riscv_vei_request(struct kvm_vei_event *event);
 
 /* vei_dev.c: the KVM device */

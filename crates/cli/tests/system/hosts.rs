@@ -62,6 +62,11 @@ pub fn device() -> &'static Host {
     get(RUN.get_or_init(|| boot("trapless", "kvm", "", TIME_LIMIT)))
 }
 
+/// Processes whose handlers interrupt guests (Xhcs).
+pub fn contexts() -> Result<Host, String> {
+    boot("full", "kvm", " trapless.tests=contexts", TIME_LIMIT)
+}
+
 /// A host that panics while a guest runs, and its crash kernel.
 pub fn crash() -> &'static Host {
     static RUN: OnceLock<Result<Host, String>> = OnceLock::new();

@@ -14,6 +14,7 @@
 //! | [`trapless`] | what Xtrapless claims, and that those who do not know it run as before |
 //! | [`uer`] | what user-level exception redirection claims |
 //! | [`doorbells`] | what doorbells and shadows claim |
+//! | [`contexts`] | what user contexts claim |
 //! | [`isolation`] | what guests and processes cannot reach |
 //! | [`lifecycle`] | what harts of a KVM host go through loses no interrupt |
 //! | [`restore`] | saved and restored guests lose no interrupt |
@@ -27,6 +28,7 @@
 mod aia;
 mod broken;
 mod console;
+mod contexts;
 mod determinism;
 mod disk;
 mod doorbells;

@@ -93,7 +93,8 @@ static struct trapless_grant *trapless_grant_find(void)
 	return NULL;
 }
 
-static u64 trapless_grant_value(struct kvm *kvm, u32 first, u32 count)
+/* Value of hgrant with which sources of a VM can be injected */
+u64 kvm_riscv_trapless_grant_value(struct kvm *kvm, u32 first, u32 count)
 {
 	return XTL_HGRANT_V |
 	       FIELD_PREP(XTL_HGRANT_DOM, kvm->arch.trapless.domain) |
@@ -152,7 +153,7 @@ int kvm_riscv_trapless_grant_set(struct kvm *kvm, u32 first, u32 count)
 
 	if (grant && grant->kvm == kvm) {
 		preempt_disable();
-		WRITE_ONCE(grant->value, trapless_grant_value(kvm, first, count));
+		WRITE_ONCE(grant->value, kvm_riscv_trapless_grant_value(kvm, first, count));
 		csr_write(CSR_HGRANT, grant->value);
 		preempt_enable();
 		return 0;
@@ -166,7 +167,7 @@ int kvm_riscv_trapless_grant_set(struct kvm *kvm, u32 first, u32 count)
 
 	kvm_get_kvm(kvm);
 	grant->kvm = kvm;
-	grant->value = trapless_grant_value(kvm, first, count);
+	grant->value = kvm_riscv_trapless_grant_value(kvm, first, count);
 	init_irq_work(&grant->dead, trapless_grant_dead);
 	INIT_WORK(&grant->release, trapless_grant_release);
 	preempt_notifier_init(&grant->notifier, &trapless_grant_ops);

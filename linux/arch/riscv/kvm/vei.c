@@ -28,6 +28,7 @@
 #include <linux/slab.h>
 #include <linux/workqueue.h>
 #include <asm/csr.h>
+#include <asm/kvm_uctx.h>
 #include <asm/kvm_vei.h>
 
 static bool vei = true;
@@ -75,7 +76,8 @@ static unsigned int vei_irq;
 static DEFINE_IDR(vei_events);
 static DEFINE_MUTEX(vei_mutex);
 
-static void vei_generate(u64 entry)
+/* Post an event by the physical address of its entry. */
+void kvm_riscv_vei_generate(u64 entry)
 {
 	/* CSR accesses are ordered like device I/O: memory first ... */
 	mb();
@@ -85,14 +87,20 @@ static void vei_generate(u64 entry)
 }
 
 /* Wait for posts that are under way on any hart. */
-static void vei_sync(void)
+void kvm_riscv_vei_sync(void)
 {
-	vei_generate(0);
+	kvm_riscv_vei_generate(0);
+}
+
+/* How an entry names a CPU */
+u64 kvm_riscv_vei_hart(unsigned int cpu)
+{
+	return per_cpu(vei_cpus, cpu).hartid;
 }
 
 static void vei_post(struct kvm_vei_event *event)
 {
-	vei_generate(__pa(event->entry));
+	kvm_riscv_vei_generate(__pa(event->entry));
 }
 
 /* Name the CPU that is told from now on. */
@@ -231,32 +239,103 @@ static void vei_scan(struct work_struct *work)
 	idr_for_each_entry(&vei_events, event, id)
 		vei_repost(event);
 	mutex_unlock(&vei_mutex);
+
+	kvm_riscv_uctx_lost();
 }
 
 static DECLARE_WORK(vei_scan_work, vei_scan);
 
+/* Take an event from the queue of this CPU; false if there was none. */
+static bool vei_take(void)
+{
+	u64 claim = csr_read(CSR_HVEICLAIM);
+	u32 id = FIELD_GET(HAIOV_HVEICLAIM_ID, claim);
+
+	if (claim & HAIOV_HVEICLAIM_OVF)
+		schedule_work(&vei_scan_work);
+	if (!(claim & HAIOV_HVEICLAIM_V))
+		return false;
+	if (claim & HAIOV_HVEICLAIM_CTX)
+		kvm_riscv_uctx_told(id);
+	else
+		/* Events that are gone find nobody */
+		generic_handle_domain_irq(vei_domain, id);
+
+	return true;
+}
+
 static irqreturn_t vei_cpu_interrupt(int irq, void *dev_id)
 {
-	unsigned int budget;
-	u64 claim;
+	unsigned int budget = VEI_BUDGET;
 
 	/* The interrupt stays pending until the queue is empty */
-	for (budget = VEI_BUDGET; budget; budget--) {
-		claim = csr_read(CSR_HVEICLAIM);
-		if (claim & HAIOV_HVEICLAIM_OVF)
-			schedule_work(&vei_scan_work);
-		if (!(claim & HAIOV_HVEICLAIM_V))
-			break;
-		/* Events that are gone find nobody */
-		generic_handle_domain_irq(vei_domain,
-					  FIELD_GET(HAIOV_HVEICLAIM_ID, claim));
-	}
+	while (budget-- && vei_take())
+		;
 
 	return IRQ_HANDLED;
 }
 
+static void vei_drain_cpu(void *unused)
+{
+	unsigned int left = BIT(VEI_QUEUE_ORDER);
+
+	while (left-- && vei_take())
+		;
+	kvm_riscv_uctx_flush();
+}
+
+/* What was in queues before this is in none after it. */
+void kvm_riscv_vei_drain(void)
+{
+	on_each_cpu(vei_drain_cpu, NULL, 1);
+}
+
+/* Whom does the event tell: a user context, or this kernel? */
+static void vei_aim(struct kvm_vei_event *event)
+{
+	struct kvm_uctx_target target = {};
+	bool context = kvm_riscv_uctx_available() &&
+		       kvm_riscv_uctx_find(event->eventfd, &target);
+	u64 kind = context ? FIELD_PREP(HAIOV_EVENT_CTL_KIND, HAIOV_TARGET_CONTEXT) |
+			     FIELD_PREP(HAIOV_EVENT_CTL_VECTOR, target.vector) :
+			     FIELD_PREP(HAIOV_EVENT_CTL_KIND, HAIOV_TARGET_HART);
+	u64 *address = (u64 *)event->entry + 1;
+	unsigned long flags;
+	s64 old;
+
+	raw_spin_lock_irqsave(&event->lock, flags);
+	old = atomic64_read(event->entry);
+	/* Nobody reads the address of a context while this is said */
+	atomic64_or(HAIOV_EVENT_CTL_M, event->entry);
+	atomic64_andnot(HAIOV_EVENT_CTL_KIND | HAIOV_EVENT_CTL_VECTOR,
+			event->entry);
+	kvm_riscv_vei_sync();
+	WRITE_ONCE(*address, target.address);
+	/* The address before the kind */
+	smp_mb__before_atomic();
+	atomic64_or(kind, event->entry);
+	if (!(old & HAIOV_EVENT_CTL_M))
+		atomic64_andnot(HAIOV_EVENT_CTL_M, event->entry);
+	raw_spin_unlock_irqrestore(&event->lock, flags);
+	vei_repost(event);
+}
+
+/* The user context for an eventfd has changed. */
+void kvm_riscv_vei_aim(struct eventfd_ctx *eventfd)
+{
+	struct kvm_vei_event *event;
+	int id;
+
+	mutex_lock(&vei_mutex);
+	idr_for_each_entry(&vei_events, event, id)
+		if (event->eventfd == eventfd)
+			vei_aim(event);
+	mutex_unlock(&vei_mutex);
+}
+
 static void vei_start(void)
 {
+	kvm_riscv_uctx_enable();
 	csr_write(CSR_HVEITAB, 0);
 	csr_write(CSR_HVEIQ, HAIOV_HVEIQ_EN | VEI_QUEUE_ORDER |
 			     __pa((void *)this_cpu_read(vei_cpus.queue)));
@@ -286,11 +365,12 @@ void kvm_riscv_vei_disable(void)
 		return;
 
 	this_cpu_write(vei_cpus.enabled, false);
+	kvm_riscv_uctx_disable();
 	csr_write(CSR_HVEITAB, 0);
 	csr_write(CSR_HVEIQ, 0);
 	disable_percpu_irq(vei_irq);
 	/* What is left, and what has been posted to nobody since */
-	while (csr_read(CSR_HVEICLAIM) & HAIOV_HVEICLAIM_V)
+	while (vei_take())
 		;
 	schedule_work(&vei_scan_work);
 }
@@ -421,6 +501,7 @@ struct kvm_vei_event *kvm_riscv_vei_create(struct kvm *kvm,
 	cpus_read_unlock();
 	if (ret)
 		goto clear_entry;
+	vei_aim(event);
 	mutex_unlock(&vei_mutex);
 	set_bit(event->request, kv->requests);
 
@@ -444,7 +525,7 @@ void kvm_riscv_vei_free(struct kvm *kvm, struct kvm_vei_event *event)
 	mutex_unlock(&vei_mutex);
 
 	atomic64_andnot(HAIOV_EVENT_CTL_V, event->entry);
-	vei_sync();
+	kvm_riscv_vei_sync();
 	free_irq(event->irq, event);
 	irq_dispose_mapping(event->irq);
 	atomic64_set(event->entry, 0);
@@ -472,7 +553,7 @@ void kvm_riscv_vei_destroy_vm(struct kvm *kvm)
 	if (!kvm_riscv_vei_available())
 		return;
 
-	vei_sync();
+	kvm_riscv_vei_sync();
 	kvm_riscv_vei_free_pages(kvm);
 	free_page((unsigned long)kvm->arch.vei.table);
 }

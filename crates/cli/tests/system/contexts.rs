@@ -1,0 +1,56 @@
+//! What user contexts (Xhcs) claim, tried by processes whose handlers answer a guest's requests
+//! (`linux/tests/contexts.c` says what it tries).
+
+use std::sync::OnceLock;
+
+use crate::hosts::{Host, contexts};
+
+fn host() -> &'static Host {
+    static RUN: OnceLock<Result<Host, String>> = OnceLock::new();
+    let run = RUN.get_or_init(contexts);
+    run.as_ref().unwrap_or_else(|what| panic!("{what}"))
+}
+
+/// Promise: every request of a guest is answered, by a handler that interrupts this guest, or
+/// another one on another hart, and whose thread is not woken for it; and by the thread where no
+/// guest runs.
+#[test]
+fn requests_are_answered_wherever_the_handler_runs() {
+    host().assert_passed(&[
+        "the guest's own CPU: 1000 requests are answered",
+        "the guest's own CPU: the thread runs few or none",
+        "an idle CPU: 1000 requests are answered",
+        "an idle CPU: the thread runs them",
+        "a CPU with another guest: 1000 requests are answered",
+        "a CPU with another guest: the thread runs few or none",
+    ]);
+}
+
+/// Promise: a handler sees no register of the guest that it interrupts, and that guest notices
+/// nothing.
+#[test]
+fn guest_and_handler_see_nothing_of_each_other() {
+    host().assert_passed(&[
+        "the guest's own CPU: the handler finds no register",
+        "a CPU with another guest: the handler finds no register",
+        "which notices nothing",
+        "nor does it of mistakes",
+    ]);
+}
+
+/// Promise: a handler that does not end, faults, or dies with its process costs the guest its
+/// budget and no more.
+#[test]
+fn mistakes_of_handlers_are_their_own() {
+    let host = host();
+    host.assert_passed(&[
+        "a handler without end is its thread's",
+        "a page that is not there yet",
+        "ECALL ends KVM_UCTX_RUN",
+        "no floating point",
+        "a handler that is not there",
+        "backend killed in its handler: the guest goes on",
+        "bad utvec: kicks are eventfd's again",
+    ]);
+    host.assert_result("kvm_test", "0");
+}

@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * User contexts: a process whose handler answers the requests of a guest, on the
+ * guest's own CPU, on that of another guest, or in its thread; and what it can do
+ * wrong.
+ */
+
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "../include/uapi/linux/kvm_uctx.h"
+#include "tests.h"
+#include "vm.h"
+
+#define DOORBELL	0x10000000ULL
+#define VECTOR		5
+
+/* What handler.S knows, in memory that the processes share */
+struct state {
+	uint64_t x[32];		/* 0 */
+	uint64_t pending;	/* 256 */
+	uint64_t begun;		/* 264 */
+	uint64_t order;		/* 272: 0 answer, then see below */
+	uint64_t address;	/* 280 */
+	volatile struct shared *guest; /* 288 */
+
+	/* Of the backend */
+	uint64_t ready;
+	uint64_t left;
+	struct kvm_uctx_run run;
+	struct kvm_uctx_stats stats;
+	uint64_t error;
+};
+
+#define SPIN		1
+#define ECALL		2
+#define FLOAT		3
+#define TOUCH		4
+
+_Static_assert(offsetof(struct state, order) == 272, "known to the handler");
+_Static_assert(offsetof(struct state, guest) == 288, "known to the handler");
+
+extern const char handler[];
+
+struct backend {
+	pid_t process;
+	volatile struct state *state;
+	int eventfd;
+};
+
+static int uctx_set(int device, uint32_t group, uint64_t attr, uint64_t value)
+{
+	struct kvm_device_attr a = {
+		.group = group,
+		.attr = attr,
+		.addr = (uintptr_t)&value,
+	};
+
+	return ioctl(device, KVM_SET_DEVICE_ATTR, &a) ? -errno : 0;
+}
+
+static void uctx_stats(int device, volatile struct kvm_uctx_stats *stats)
+{
+	struct kvm_device_attr a = {
+		.group = KVM_DEV_UCTX_GRP_STATS,
+		.addr = (uintptr_t)stats,
+	};
+
+	ioctl(device, KVM_GET_DEVICE_ATTR, &a);
+}
+
+static int uctx_create(void)
+{
+	struct kvm_create_device cd = { .type = KVM_DEV_TYPE_RISCV_UCTX };
+	int vm, own = open("/dev/kvm", O_RDWR | O_CLOEXEC);
+
+	vm = ioctl(own, KVM_CREATE_VM, 0);
+	if (vm < 0 || ioctl(vm, KVM_CREATE_DEVICE, &cd))
+		fatal("create a user context");
+
+	return cd.fd;
+}
+
+static void pin(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	sched_setaffinity(0, sizeof(set), &set);
+}
+
+/* The process of the handler: nothing but a thread in KVM_UCTX_RUN. */
+static _Noreturn void serve(volatile struct state *state, int kick, uint64_t cpu,
+			    uint64_t utvec)
+{
+	int device = uctx_create();
+	struct kvm_uctx_run run;
+
+	pin(1);
+	/* Its own view of what it was told to touch: nothing there yet */
+	state->address = (uintptr_t)mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+					 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (uctx_set(device, KVM_DEV_UCTX_GRP_ATTR, KVM_DEV_UCTX_UTVEC, utvec) ||
+	    uctx_set(device, KVM_DEV_UCTX_GRP_ATTR, KVM_DEV_UCTX_USCRATCH,
+		     (uintptr_t)state) ||
+	    uctx_set(device, KVM_DEV_UCTX_GRP_ATTR, KVM_DEV_UCTX_CPU, cpu) ||
+	    uctx_set(device, KVM_DEV_UCTX_GRP_KICK, VECTOR, kick))
+		fatal("set up a user context");
+	state->ready = 1;
+
+	for (;;) {
+		if (ioctl(device, KVM_UCTX_RUN, &run)) {
+			state->error = errno;
+			if (errno != EINTR)
+				_exit(1);
+		} else {
+			state->run = run;
+		}
+		uctx_stats(device, &state->stats);
+		state->left++;
+	}
+}
+
+static void nothing(int signal)
+{
+}
+
+/* Counters of the backend, which has to leave KVM for them */
+static struct kvm_uctx_stats backend_stats(struct backend *b)
+{
+	uint64_t left = b->state->left;
+
+	kill(b->process, SIGUSR1);
+	reaches(&b->state->left, left + 1);
+
+	return b->state->stats;
+}
+
+static void start_backend(struct backend *b, volatile struct shared *guest,
+			  uint64_t cpu, uint64_t utvec)
+{
+	b->state = mmap(NULL, sizeof(*b->state), PROT_READ | PROT_WRITE,
+			MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	b->state->guest = guest;
+	memset((void *)b->state->x, 0xff, sizeof(b->state->x));
+	fflush(stdout);
+	b->process = fork();
+	if (!b->process) {
+		signal(SIGUSR1, nothing);
+		serve(b->state, b->eventfd, cpu, utvec);
+	}
+	CHECK(reaches(&b->state->ready, 1), "a process has a context");
+	/* It is about to be in KVM_UCTX_RUN */
+	usleep(20000);
+}
+
+static void kill_backend(struct backend *b)
+{
+	kill(b->process, SIGKILL);
+	waitpid(b->process, NULL, 0);
+	munmap((void *)b->state, sizeof(*b->state));
+}
+
+static void doorbell(struct vm *vm, struct backend *b)
+{
+	struct kvm_ioeventfd bell = { .addr = DOORBELL, .len = 4 };
+
+	b->eventfd = eventfd(0, EFD_NONBLOCK);
+	bell.fd = b->eventfd;
+	if (b->eventfd < 0 || ioctl(vm->fd, KVM_IOEVENTFD, &bell))
+		fatal("KVM_IOEVENTFD");
+}
+
+/* Let the guest make requests; are all answered, within a second each thousand? */
+static int requests(volatile struct shared *guest, uint64_t count)
+{
+	uint64_t last = guest->request + count;
+	int tries;
+
+	guest->argument = DOORBELL;
+	guest->repeat = count;
+	guest->command = 3;
+	for (tries = 0; tries < 20 && guest->answer != last; tries++)
+		if (reaches(&guest->answer, last))
+			break;
+
+	return guest->answer == last && guest->request == last;
+}
+
+static int sees_nothing(volatile struct state *state)
+{
+	int i, set = 0;
+
+	for (i = 1; i < 32; i++)
+		set += state->x[i] != 0;
+
+	return !set;
+}
+
+static void test_where(struct vm *vm, struct backend *b, uint64_t cpu,
+		       const char *where, int in_thread)
+{
+	volatile struct shared *guest = vm->vcpus[0].shared;
+	struct kvm_uctx_stats stats;
+
+	start_backend(b, guest, cpu, (uintptr_t)handler);
+	CHECK(requests(guest, 1000), "%s: 1000 requests are answered", where);
+	CHECK(b->state->pending == 1 << VECTOR, "%s: utval names the vector", where);
+	CHECK(sees_nothing(b->state), "%s: the handler finds no register", where);
+	stats = backend_stats(b);
+	printf("     begun %lu, by the thread %llu, handed over %llu\n",
+	       b->state->begun, stats.begun, stats.handed);
+	CHECK(in_thread ? stats.begun > 900 : stats.begun + stats.handed < 100,
+	      "%s: the thread runs %s", where, in_thread ? "them" : "few or none");
+	kill_backend(b);
+}
+
+/* Does the guest go round its loop? */
+static int runs(volatile struct shared *guest)
+{
+	uint64_t rounds = guest->rounds;
+
+	usleep(20000);
+	return guest->rounds > rounds + 1;
+}
+
+/* After what it did wrong, the guest runs and kicks signal the eventfd. */
+static void check_guest(struct vm *vm, struct backend *b, const char *what)
+{
+	volatile struct shared *guest = vm->vcpus[0].shared;
+	uint64_t count;
+
+	while (read(b->eventfd, &count, 8) == 8)
+		;
+	/* What the handler left unanswered */
+	guest->answer = guest->request;
+	CHECK(runs(guest), "%s: the guest goes on", what);
+	guest->repeat = 1;
+	guest->argument = DOORBELL;
+	guest->command = 3;
+	usleep(50000);
+	CHECK(read(b->eventfd, &count, 8) == 8, "%s: kicks are eventfd's again", what);
+	guest->answer = guest->request;
+}
+
+static void test_mistakes(struct vm *vm, struct backend *b, uint64_t cpu)
+{
+	volatile struct shared *guest = vm->vcpus[0].shared;
+	struct kvm_uctx_stats stats;
+	uint64_t left;
+
+	/* More time than its budget */
+	start_backend(b, guest, cpu, (uintptr_t)handler);
+	b->state->order = SPIN;
+	guest->argument = DOORBELL;
+	guest->repeat = 1;
+	guest->command = 3;
+	reaches(&b->state->begun, 1);
+	usleep(50000);
+	stats = backend_stats(b);
+	CHECK(stats.handed == 1, "a handler without end is its thread's");
+	b->state->order = 0;
+	CHECK(reaches(&guest->answer, guest->request) && b->state->begun == 1,
+	      "which goes on in the same place");
+	CHECK(requests(guest, 100), "and then interrupts the guest again");
+
+	b->state->order = TOUCH;
+	CHECK(requests(guest, 10), "a page that is not there yet");
+	stats = backend_stats(b);
+	CHECK(stats.handed >= 2, "is the thread's to get");
+	b->state->order = 0;
+	kill_backend(b);
+	check_guest(vm, b, "backend killed");
+
+	start_backend(b, guest, cpu, (uintptr_t)handler);
+	b->state->order = ECALL;
+	left = b->state->left;
+	guest->repeat = 1;
+	guest->command = 3;
+	CHECK(reaches(&b->state->left, left + 1) &&
+	      b->state->run.reason == KVM_UCTX_EXIT_ECALL &&
+	      b->state->run.pending == 1 << VECTOR, "ECALL ends KVM_UCTX_RUN");
+	b->state->order = FLOAT;
+	guest->answer = guest->request;
+	runs(guest);
+	left = b->state->left;
+	guest->repeat = 1;
+	guest->command = 3;
+	CHECK(reaches(&b->state->left, left + 1) &&
+	      b->state->run.reason == KVM_UCTX_EXIT_FAULT &&
+	      b->state->run.cause == 2, "no floating point");
+	b->state->order = SPIN;
+	guest->answer = guest->request;
+	runs(guest);
+	guest->repeat = 1;
+	guest->command = 3;
+	reaches(&b->state->begun, b->state->begun + 1);
+	kill_backend(b);
+	check_guest(vm, b, "backend killed in its handler");
+
+	start_backend(b, guest, cpu, 0x1000);
+	left = b->state->left;
+	guest->repeat = 1;
+	guest->command = 3;
+	CHECK(reaches(&b->state->left, left + 1) &&
+	      b->state->run.reason == KVM_UCTX_EXIT_FAULT &&
+	      b->state->run.cause == 12 && b->state->run.pc == 0x1000,
+	      "a handler that is not there");
+	kill_backend(b);
+	check_guest(vm, b, "bad utvec");
+}
+
+/* A guest that never waits, on this CPU */
+static void spin(struct vm *vm, int cpu)
+{
+	uint32_t *code = (uint32_t *)vm->memory;
+	int i;
+
+	/* wfi becomes nop */
+	for (i = 0; i < 256; i++)
+		if (code[i] == 0x10500073)
+			code[i] = 0x13;
+	vm->vcpus[0].cpu = cpu;
+	start(&vm->vcpus[0]);
+	reaches(&vm->vcpus[0].shared->rounds, 1);
+}
+
+void test_contexts(void)
+{
+	struct backend backend;
+	struct vm vm, other;
+	cpu_set_t all;
+
+	if (ioctl(kvm, KVM_CHECK_EXTENSION, KVM_CAP_RISCV_UCTX) <= 0) {
+		printf("skip: KVM offers no user contexts\n");
+		return;
+	}
+	/* This thread disturbs the guest that makes requests, and no other */
+	pin(0);
+	create_domain(&vm, 1);
+	doorbell(&vm, &backend);
+	spin(&vm, 0);
+
+	test_where(&vm, &backend, KVM_DEV_UCTX_CPU_OWN, "the guest's own CPU", 0);
+	test_where(&vm, &backend, 1, "an idle CPU", 1);
+	create_domain(&other, 1);
+	spin(&other, 1);
+	test_where(&vm, &backend, 1, "a CPU with another guest", 0);
+	CHECK(runs(other.vcpus[0].shared) && !other.vcpus[0].shared->exceptions,
+	      "which notices nothing");
+	test_mistakes(&vm, &backend, 1);
+	CHECK(!other.vcpus[0].shared->exceptions, "nor does it of mistakes");
+	stop(&other.vcpus[0]);
+	destroy_vm(&other);
+	test_mistakes(&vm, &backend, KVM_DEV_UCTX_CPU_OWN);
+	stop(&vm.vcpus[0]);
+	destroy_vm(&vm);
+
+	CPU_ZERO(&all);
+	CPU_SET(0, &all);
+	CPU_SET(1, &all);
+	sched_setaffinity(0, sizeof(all), &all);
+}
