@@ -72,6 +72,11 @@ pub struct Cli {
     #[arg(long, value_name = "FILE[,ro]", value_parser = parse_disk)]
     pub disk: Vec<Disk>,
 
+    /// Unix socket of a back end that serves a disk by the vhost-user protocol (trapless-backend,
+    /// qemu-storage-daemon); behind those of --disk
+    #[arg(long, value_name = "SOCKET")]
+    pub vhost_user_blk: Vec<PathBuf>,
+
     /// Tap interface of the host for a virtio network device (created if it does not exist)
     #[arg(long, value_name = "NAME", value_parser = parse_tap)]
     pub tap: Option<String>,
@@ -244,6 +249,7 @@ impl Cli {
             dtb: self.dtb.clone(),
             dump_dtb: self.dump_dtb.clone(),
             disks: self.disk.clone(),
+            vhost_user: self.vhost_user_blk.clone(),
             tap: self.tap.is_some(),
             console: self.console,
             test_device: self.test_device,

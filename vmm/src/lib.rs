@@ -15,6 +15,7 @@
 //! Modules that speak to KVM exist on riscv64 alone; everything else builds and
 //! is tested on any host.
 
+pub mod backend;
 pub mod bus;
 pub mod cli;
 pub mod devices;

@@ -159,6 +159,7 @@ impl Images {
     fn make(&mut self, name: &str) -> Result<Prepared> {
         match name {
             "vmm" => self.prepare_vmm(),
+            "backend" => self.prepare_backend(),
             "kvm-selftests" => self.prepare_selftests(),
             _ => self.prepare_recipe(name),
         }
@@ -181,15 +182,14 @@ impl Images {
                 vmm::build(&project, &cache, self.apt()?, progress)?
             }
         };
-        let size = fs::metadata(&path)
-            .map_err(io("read the VMM", &path))?
-            .len();
-        Ok(Prepared {
-            sha256: sha256_file(&path)?,
-            path,
-            size,
-            packages: Vec::new(),
-        })
+        program(path)
+    }
+
+    /// Built with the VMM, even if the user has another one.
+    fn prepare_backend(&mut self) -> Result<Prepared> {
+        let (project, cache, progress) = (self.project.clone(), self.cache.clone(), self.progress);
+        let vmm = vmm::build(&project, &cache, self.apt()?, progress)?;
+        program(vmm.with_file_name("trapless-backend"))
     }
 
     /// A folder of programs.
@@ -379,4 +379,17 @@ impl Images {
         }
         Ok(own)
     }
+}
+
+/// A program that has been built.
+fn program(path: PathBuf) -> Result<Prepared> {
+    let size = fs::metadata(&path)
+        .map_err(io("read the program", &path))?
+        .len();
+    Ok(Prepared {
+        sha256: sha256_file(&path)?,
+        path,
+        size,
+        packages: Vec::new(),
+    })
 }

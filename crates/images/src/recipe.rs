@@ -196,7 +196,7 @@ mod tests {
             }
             for artefact in recipe.artefacts.values() {
                 let name = artefact.split('/').next().unwrap_or_default();
-                let known = ["vmm", "kvm-selftests"].contains(&name)
+                let known = ["vmm", "backend", "kvm-selftests"].contains(&name)
                     || recipes.iter().any(|r| r.name == name);
                 assert!(known, "{}: {artefact}", recipe.name);
             }

@@ -20,13 +20,15 @@ const SOURCE: &str = "/trapless/source";
 const CACHE: &str = "/trapless/cache";
 const TARGET_MUSL: &str = "riscv64gc-unknown-linux-musl";
 
+/// What is built: the VMM first.
+const PROGRAMS: [&str; 2] = ["trapless-vmm", "trapless-backend"];
 /// Changes when this code would make another program from the same sources.
-const FORMAT: &str = "1";
+const FORMAT: &str = "2";
 /// What stands in a crate's folder and has no part in its build.
 const APART: &[&str] = &["target", "tests", "examples", "README.md"];
 
-/// Builds the VMM (`vmm/` of `project`) as a static riscv64 program and returns the path of the
-/// program.
+/// Builds the VMM (`vmm/` of `project`) and its back ends as static riscv64 programs and returns
+/// the path of the VMM, beside which the others are.
 ///
 /// What has been built from the same sources is taken from the cache: then no compiler is needed.
 ///
@@ -43,8 +45,10 @@ pub fn build(project: &Path, cache: &Cache, apt: &Apt, progress: Progress) -> Re
     let built = compile_here(project, cache, apt, progress)?;
     let unfinished = folder.with_extension("unfinished");
     fs::create_dir_all(&unfinished).map_err(io("create", &unfinished))?;
-    let copy = unfinished.join("trapless-vmm");
-    fs::copy(&built, &copy).map_err(io("write", &copy))?;
+    for name in PROGRAMS {
+        let copy = unfinished.join(name);
+        fs::copy(built.with_file_name(name), &copy).map_err(io("write", &copy))?;
+    }
     fs::rename(&unfinished, &folder).map_err(io("write", &folder))?;
     Ok(program)
 }

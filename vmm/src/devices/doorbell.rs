@@ -13,6 +13,9 @@ const DEVICE: u32 = 29;
 const GROUP_SHADOW: u32 = 0;
 const GROUP_CLEAR: u32 = 1;
 
+/// Offset in a page of registers that nobody reads.
+const NOWHERE: u32 = 0xffc;
+
 /// A page of registers.
 #[repr(C, align(4096))]
 struct Page([AtomicU32; 1024]);
@@ -47,7 +50,7 @@ impl Shadows {
 }
 
 impl ShadowSource for Shadows {
-    fn shadow(&self, base: u64) -> Result<Arc<dyn Shadow>> {
+    fn shadow(&self, base: u64, fixed: bool) -> Result<Arc<dyn Shadow>> {
         let fail = |e| Error::failed("KVM refuses a shadow of registers", e);
         let page = Arc::new(Page([const { AtomicU32::new(0) }; 1024]));
         let mut request = KvmShadow {
@@ -62,6 +65,7 @@ impl ShadowSource for Shadows {
             .set_struct(GROUP_SHADOW, base, &request)
             .map_err(fail)?;
         let (store, cleared) = ACKNOWLEDGEMENT;
+        let cleared = if fixed { NOWHERE } else { cleared };
         self.0
             .set(GROUP_CLEAR, base + u64::from(store), cleared.into())
             .map_err(fail)?;

@@ -9,6 +9,21 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use vmm_sys_util::eventfd::EventFd;
 
+/// Has KVM signal those who serve queues of `slots` outside this process.
+///
+/// # Errors
+/// [`Error::Failed`] if KVM refuses.
+pub fn notify_elsewhere(vm: &VmFd, slots: &[Arc<dyn Slot>]) -> Result<()> {
+    for (number, slot) in slots.iter().enumerate() {
+        let address = IoEventAddress::Mmio(map::virtio_slot(number).0 + QUEUE_NOTIFY);
+        if let Some(kick) = slot.kick() {
+            vm.register_ioevent(&*kick, &address, 0_u32)
+                .map_err(|e| Error::failed("KVM refuses an ioeventfd", e))?;
+        }
+    }
+    Ok(())
+}
+
 /// Has KVM turn writes to QueueNotify of `slots` into events for the event loop to watch.
 ///
 /// # Errors
@@ -23,6 +38,9 @@ pub fn notify_by_eventfd(vm: &VmFd, slots: &[Arc<dyn Slot>]) -> Result<Vec<Watch
     let mut watches = Vec::new();
     for (number, slot) in slots.iter().enumerate() {
         let address = IoEventAddress::Mmio(map::virtio_slot(number).0 + QUEUE_NOTIFY);
+        if slot.kick().is_some() {
+            continue;
+        }
         for queue in 0..slot.queues() as u32 {
             let event = EventFd::new(libc::EFD_NONBLOCK | libc::EFD_CLOEXEC)
                 .map_err(|e| Error::failed("eventfd", e))?;

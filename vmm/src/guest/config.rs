@@ -52,6 +52,8 @@ pub struct Config {
     pub dump_dtb: Option<PathBuf>,
     /// Disks, of which the first is `vda`.
     pub disks: Vec<Disk>,
+    /// Sockets of processes that serve further disks.
+    pub vhost_user: Vec<PathBuf>,
     /// Whether there is a network card.
     pub tap: bool,
     /// The console.
@@ -106,6 +108,7 @@ impl Config {
     /// [`Error::User`] with a sentence for the user.
     pub fn check(&self) -> Result<()> {
         let devices = self.disks.len()
+            + self.vhost_user.len()
             + usize::from(self.tap)
             + usize::from(self.console == Console::Virtio)
             + 1; // the random number generator
@@ -114,6 +117,16 @@ impl Config {
                 "{devices} virtio devices do not fit into the {} slots; use fewer --disk",
                 map::VIRTIO_SLOTS
             )));
+        }
+        if self.hugepages && !self.vhost_user.is_empty() {
+            return Err(Error::user(
+                "back ends of vhost-user do not get at huge pages; leave out --hugepages",
+            ));
+        }
+        if self.save.is_some() && !self.vhost_user.is_empty() {
+            return Err(Error::user(
+                "a guest with --vhost-user-blk cannot be saved: its back end has a part of the state",
+            ));
         }
         if self.hugepages && self.memory % HUGE_PAGE != 0 {
             return Err(Error::user(format!(

@@ -2,7 +2,7 @@
 
 use crate::bus::Bus;
 use crate::devices::doorbell::Shadows;
-use crate::devices::ioeventfd::notify_by_eventfd;
+use crate::devices::ioeventfd::{notify_by_eventfd, notify_elsewhere};
 use crate::devices::sbi_console::SbiConsole;
 use crate::devices::virtio::slots::Backends;
 use crate::devices::virtio::slots::virtio_kind;
@@ -92,7 +92,12 @@ impl Machine {
             .create_vm()
             .map_err(|e| Error::failed("KVM cannot create a VM", e))?;
         let vm = Arc::new(vm);
-        let memory = ram::allocate(config.memory, config.hugepages)?;
+        let kind = match (config.hugepages, config.vhost_user.is_empty()) {
+            (true, _) => ram::Kind::Huge,
+            (false, true) => ram::Kind::Private,
+            (false, false) => ram::Kind::Shared,
+        };
+        let memory = ram::allocate(config.memory, kind)?;
         // SAFETY: `Machine` holds the memory and the vCPUs, and ends their threads before it goes.
         unsafe { vm::set_ram(&vm, &memory, config.memory) }?;
         let vcpus = vm::create_vcpus(&vm, config.cpus)?;
@@ -121,6 +126,7 @@ impl Machine {
             true => None,
             false => Some(Arc::new(Redirection::new(&vm, redirected)?)),
         };
+        notify_elsewhere(&vm, &peripherals.slots)?;
         if config.ioeventfd || config.doorbells {
             let notifications = notify_by_eventfd(&vm, &peripherals.slots)?;
             peripherals.watches.extend(notifications);

@@ -88,6 +88,7 @@ impl Peripherals {
         all.add_rtc(host)?;
         let wanted = Wanted {
             disks: &config.disks,
+            vhost_user: &config.vhost_user,
             backends,
             console: config.console == Console::Virtio,
             shadows,

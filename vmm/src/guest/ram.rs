@@ -2,26 +2,46 @@
 
 use crate::error::{Error, Result};
 use crate::map;
+use std::fs::File;
+use std::os::fd::FromRawFd;
 use vm_memory::{
-    GuestAddress, GuestMemoryMmap, GuestRegionCollection, GuestRegionMmap, MmapRegion,
+    FileOffset, GuestAddress, GuestMemoryMmap, GuestRegionCollection, GuestRegionMmap, MmapRegion,
 };
 
 /// Bytes of a huge page: what one leaf of the guest's second-stage page table maps one level above
 /// the last.
 pub const HUGE_PAGE: u64 = 2 << 20;
 
-/// `bytes` of zeroes from [`map::RAM_BASE`], in huge pages of hugetlbfs if `huge`; `bytes` is then
-/// a multiple of [`HUGE_PAGE`]. The host provides pages as they are touched.
+/// What RAM is made of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Memory of this process.
+    Private,
+    /// A file in memory, which other processes can map.
+    Shared,
+    /// Huge pages of hugetlbfs.
+    Huge,
+}
+
+/// `bytes` of zeroes from [`map::RAM_BASE`]; of [`Kind::Huge`] a multiple of [`HUGE_PAGE`]. The
+/// host provides pages as they are touched.
 ///
 /// KVM of Linux 6.12 gives a riscv64 guest large leaves only for hugetlbfs; transparent huge pages
 /// do not count.
 ///
 /// # Errors
 /// [`Error::User`] if the host has not so much memory, or not so many huge pages.
-pub fn allocate(bytes: u64, huge: bool) -> Result<GuestMemoryMmap> {
+pub fn allocate(bytes: u64, kind: Kind) -> Result<GuestMemoryMmap> {
+    let huge = kind == Kind::Huge;
     let protection = libc::PROT_READ | libc::PROT_WRITE;
-    let flags = libc::MAP_ANONYMOUS | libc::MAP_PRIVATE;
-    let kind = if huge {
+    let (file, sharing) = match kind {
+        Kind::Shared => (
+            Some(file_of(bytes).map_err(|e| refused(bytes, huge, &e))?),
+            libc::MAP_SHARED,
+        ),
+        _ => (None, libc::MAP_ANONYMOUS | libc::MAP_PRIVATE),
+    };
+    let pages = if huge {
         // Not MAP_NORESERVE: the host sets the pages aside now, since a missing one would kill the
         // VMM later. The kernel places the mapping at a multiple of a huge page; so is RAM_BASE, as
         // large leaves need it.
@@ -29,13 +49,25 @@ pub fn allocate(bytes: u64, huge: bool) -> Result<GuestMemoryMmap> {
     } else {
         libc::MAP_NORESERVE
     };
-    let mapping = MmapRegion::build(None, bytes as usize, protection, flags | kind)
+    let mapping = MmapRegion::build(file, bytes as usize, protection, sharing | pages)
         .map_err(|e| refused(bytes, huge, &e))?;
     GuestRegionMmap::new(mapping, GuestAddress(map::RAM_BASE))
         .and_then(|region| GuestRegionCollection::from_regions(vec![region]).ok())
         .ok_or_else(|| {
             Error::Failed("guest RAM does not fit into the guest's address space".into())
         })
+}
+
+fn file_of(bytes: u64) -> std::io::Result<FileOffset> {
+    // SAFETY: the name is a string that ends with 0; the descriptor is owned by nobody else.
+    let file = unsafe {
+        match libc::memfd_create(c"guest-ram".as_ptr(), libc::MFD_CLOEXEC) {
+            fd if fd < 0 => return Err(std::io::Error::last_os_error()),
+            fd => File::from_raw_fd(fd),
+        }
+    };
+    file.set_len(bytes)?;
+    Ok(FileOffset::new(file, 0))
 }
 
 /// Checks that the host has `bytes` of memory at all: it provides pages as the guest touches them
@@ -84,12 +116,14 @@ mod tests {
 
     #[test]
     fn ram_begins_at_its_base_with_zeroes() {
-        let ram = allocate(4 * HUGE_PAGE, false).unwrap();
-        let last = GuestAddress(map::RAM_BASE + 4 * HUGE_PAGE - 8);
-        assert_eq!(ram.read_obj::<u64>(last).unwrap(), 0);
-        ram.write_obj(1_u64, last).unwrap();
-        assert!(!ram.address_in_range(GuestAddress(map::RAM_BASE - 1)));
-        assert!(!ram.address_in_range(last.unchecked_add(8)));
+        for kind in [Kind::Private, Kind::Shared] {
+            let ram = allocate(4 * HUGE_PAGE, kind).unwrap();
+            let last = GuestAddress(map::RAM_BASE + 4 * HUGE_PAGE - 8);
+            assert_eq!(ram.read_obj::<u64>(last).unwrap(), 0);
+            ram.write_obj(1_u64, last).unwrap();
+            assert!(!ram.address_in_range(GuestAddress(map::RAM_BASE - 1)));
+            assert!(!ram.address_in_range(last.unchecked_add(8)));
+        }
     }
 
     #[test]
@@ -100,14 +134,14 @@ mod tests {
     #[test]
     fn too_few_huge_pages_are_a_user_error_that_says_how_to_get_them() {
         // 2^62 bytes are beyond every address space.
-        let error = allocate(1 << 62, true).unwrap_err();
+        let error = allocate(1 << 62, Kind::Huge).unwrap_err();
         assert_eq!(error.code(), 2);
         let text = error.to_string();
         assert!(
             text.contains("echo 2199023255552 >/proc/sys/vm/nr_hugepages"),
             "{text}"
         );
-        let error = allocate(1 << 62, false).unwrap_err();
+        let error = allocate(1 << 62, Kind::Private).unwrap_err();
         assert!(error.to_string().contains("--memory"), "{error}");
     }
 }

@@ -10,6 +10,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use trapless_devices::{StateReader, StateWriter};
 use vm_fdt::FdtWriter;
+use vmm_sys_util::eventfd::EventFd;
 
 /// Properties of an interrupt controller that other parts of the VMM depend on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,6 +79,16 @@ pub trait InterruptController: Send + Sync {
     /// # Errors
     /// [`Error::Failed`](crate::error::Error::Failed) if KVM refuses the source.
     fn connect(&self, source: u32, kind: Kind, way: Option<Way>) -> Result<Box<dyn Wire>>;
+
+    /// Lets KVM interrupt by the edge-triggered `source` whenever `event` is written, whoever does
+    /// that; `false` if the controller is not KVM's.
+    ///
+    /// # Errors
+    /// The error that KVM returned.
+    fn interrupt_by(&self, source: u32, event: &EventFd) -> io::Result<bool> {
+        let _ = (source, event);
+        Ok(false)
+    }
 
     /// Registers that the VMM emulates.
     fn windows(&self) -> Vec<Window> {

@@ -3,6 +3,7 @@
 use kvm_bindings::{kvm_create_device, kvm_device_attr};
 use kvm_ioctls::{DeviceFd, VmFd};
 use std::io;
+use std::os::fd::AsRawFd;
 
 /// A device in the kernel.
 pub struct KvmDevice(DeviceFd);
@@ -46,6 +47,21 @@ impl KvmDevice {
             flags: 0,
         };
         self.0.set_device_attr(&request).map_err(os_error)
+    }
+
+    /// Executes an ioctl of the device, with a structure that it may change.
+    ///
+    /// # Errors
+    /// The error that KVM returned.
+    ///
+    /// # Safety
+    /// `value` is what the ioctl takes, and a value of its type whatever KVM writes.
+    pub unsafe fn command<T>(&self, number: libc::c_ulong, value: &mut T) -> io::Result<()> {
+        // SAFETY: as the caller says.
+        match unsafe { libc::ioctl(self.0.as_raw_fd(), number as _, std::ptr::from_mut(value)) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
     }
 
     /// Reads an attribute of at most eight bytes.

@@ -19,4 +19,4 @@ pub mod line;
 #[cfg(target_arch = "riscv64")]
 pub mod setup;
 #[cfg(target_arch = "riscv64")]
-mod stub;
+pub(crate) mod stub;

@@ -98,6 +98,12 @@ impl<D: VirtioDevice> VirtioMmio<D> {
         }
     }
 
+    /// Somebody else interrupts the driver, and cannot write to the shadow that was given to
+    /// [`share`](Self::share): acknowledgements must clear nothing there.
+    pub fn interrupted_elsewhere(&mut self) {
+        self.interrupt.fix();
+    }
+
     /// What the driver can see of the state has changed.
     fn publish(&self) {
         self.interrupt.publish(VIRTIO_MMIO_STATUS, self.status);
@@ -137,6 +143,20 @@ impl<D: VirtioDevice> VirtioMmio<D> {
             return self.guest_error("notification before DRIVER_OK");
         }
         self.run(|device, io| device.notify(index, io));
+    }
+
+    /// Somebody else has used buffers of the device: interrupts the driver.
+    pub fn used_elsewhere(&mut self) {
+        if self.running() {
+            self.raise(VIRTIO_MMIO_INT_VRING);
+        }
+    }
+
+    /// Whoever served the queues is gone: nothing but a reset helps.
+    pub fn abandoned(&mut self) {
+        if self.running() {
+            self.fail(DriverFault("the back end is gone"));
+        }
     }
 
     fn features(&self) -> u64 {
@@ -224,6 +244,9 @@ impl<D: VirtioDevice> VirtioMmio<D> {
                 queue.set_event_idx(event_idx);
             }
             self.device.activate(self.driver_features);
+            if let Err(fault) = self.device.start(&self.queues) {
+                self.fail(fault);
+            }
             // A queue that failed its set-up could not be reported before the driver was ready for
             // interrupts.
             if self.status & VIRTIO_CONFIG_S_NEEDS_RESET != 0 {

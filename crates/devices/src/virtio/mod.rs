@@ -8,6 +8,8 @@
 //!   D: VirtioDevice    Block, Console, Net, Rng: requests only
 //! ```
 
+use virtio_queue::Queue;
+
 use crate::state::{StateError, StateReader, StateWriter};
 
 pub mod block;
@@ -54,6 +56,16 @@ pub trait VirtioDevice: Send {
     /// The driver set DRIVER_OK having accepted `features`.
     fn activate(&mut self, features: u64) {
         let _ = features;
+    }
+
+    /// Follows [`activate`](Self::activate) with the queues as the driver has set them up, for a
+    /// device that lets somebody else serve them.
+    ///
+    /// # Errors
+    /// [`DriverFault`] if that is not possible: the device needs a reset then.
+    fn start(&mut self, queues: &[Queue]) -> Result<(), DriverFault> {
+        let _ = queues;
+        Ok(())
     }
 
     /// The driver made buffers available in `queue`, an index into [`Self::queue_sizes`].

@@ -23,6 +23,10 @@ pub const SHADOWED: [u32; 7] = [
     VIRTIO_MMIO_CONFIG_GENERATION,
 ];
 
+/// What a driver always finds in `InterruptStatus` if somebody else interrupts it, who cannot write
+/// there: used buffers. It looks at its queues then.
+pub const ALWAYS: u32 = VIRTIO_MMIO_INT_VRING;
+
 /// Stores to the first of these registers clear bits of the second.
 pub const ACKNOWLEDGEMENT: (u32, u32) = (VIRTIO_MMIO_INTERRUPT_ACK, VIRTIO_MMIO_INTERRUPT_STATUS);
 
@@ -32,6 +36,8 @@ pub(super) enum InterruptStatus {
     Own(u32),
     /// The guest clears bits of it at any time.
     Shared(Arc<dyn Shadow>),
+    /// It is always [`ALWAYS`].
+    Fixed(Arc<dyn Shadow>),
 }
 
 impl InterruptStatus {
@@ -39,6 +45,7 @@ impl InterruptStatus {
         match self {
             Self::Own(value) => *value,
             Self::Shared(shadow) => status_of(&**shadow).load(Ordering::SeqCst),
+            Self::Fixed(_) => ALWAYS,
         }
     }
 
@@ -49,6 +56,7 @@ impl InterruptStatus {
             Self::Shared(shadow) => {
                 status_of(&**shadow).fetch_or(bits, Ordering::SeqCst);
             }
+            Self::Fixed(_) => {}
         }
     }
 
@@ -58,12 +66,21 @@ impl InterruptStatus {
             Self::Shared(shadow) => {
                 status_of(&**shadow).fetch_and(!bits, Ordering::SeqCst);
             }
+            Self::Fixed(_) => {}
+        }
+    }
+
+    /// Has the driver always find [`ALWAYS`], if there is a shadow.
+    pub fn fix(&mut self) {
+        if let Self::Shared(shadow) = self {
+            status_of(&**shadow).store(ALWAYS, Ordering::SeqCst);
+            *self = Self::Fixed(Arc::clone(shadow));
         }
     }
 
     /// Writes another register to the shadow, if there is one.
     pub fn publish(&self, register: u32, value: u32) {
-        if let Self::Shared(shadow) = self {
+        if let Self::Shared(shadow) | Self::Fixed(shadow) = self {
             shadow.register(register).store(value, Ordering::SeqCst);
         }
     }

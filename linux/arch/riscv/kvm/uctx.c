@@ -474,6 +474,7 @@ long kvm_riscv_uctx_run(struct kvm_uctx *uctx, struct kvm_uctx_run *run)
 
 	if (!uctx->words->utvec)
 		return -EINVAL;
+	run->reason = KVM_UCTX_EXIT_HANDLER;
 	if (mutex_lock_interruptible(&uctx->run))
 		return -EINTR;
 
@@ -490,6 +491,9 @@ long kvm_riscv_uctx_run(struct kvm_uctx *uctx, struct kvm_uctx_run *run)
 		run->value = trap.stval;
 		uctx_give_back(uctx);
 		ret = 0;
+	} else {
+		run->reason = uctx->started ? KVM_UCTX_EXIT_HANDLER :
+					      KVM_UCTX_EXIT_IDLE;
 	}
 	mutex_unlock(&uctx->run);
 

@@ -71,6 +71,7 @@ struct kvm_uctx {
 	struct uctx_kick	*kicks[KVM_DEV_UCTX_VECTORS];
 	/* VM that the handler injects into */
 	struct kvm		*target;
+	u32			source;
 	struct kvm_uctx_stats	stats;
 };
 

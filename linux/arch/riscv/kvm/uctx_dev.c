@@ -146,17 +146,17 @@ static void uctx_drop_call(struct kvm_uctx *uctx)
 	uctx->target = NULL;
 }
 
-static int uctx_set_call(struct kvm_uctx *uctx, struct kvm_uctx_call *call)
+static int uctx_set_call(struct kvm_uctx *uctx, u64 fd)
 {
 	struct eventfd_ctx *eventfd;
 	struct kvm *target;
 	int source;
 
 	uctx_drop_call(uctx);
-	if (call->fd < 0)
+	if (fd == ~0ULL)
 		return 0;
 
-	eventfd = eventfd_ctx_fdget(call->fd);
+	eventfd = eventfd_ctx_fdget(fd);
 	if (IS_ERR(eventfd))
 		return PTR_ERR(eventfd);
 	source = kvm_irqfd_find(eventfd, &target);
@@ -169,7 +169,7 @@ static int uctx_set_call(struct kvm_uctx *uctx, struct kvm_uctx_call *call)
 	}
 
 	uctx->target = target;
-	call->source = source;
+	uctx->source = source;
 	WRITE_ONCE(uctx->words->grant,
 		   kvm_riscv_trapless_grant_value(target, source, 1));
 
@@ -224,20 +224,8 @@ static int uctx_set_attr(struct kvm_device *dev, struct kvm_device_attr *attr)
 {
 	void __user *from = u64_to_user_ptr(attr->addr);
 	struct kvm_uctx *uctx = dev->private;
-	struct kvm_uctx_call call;
 	u64 value;
 	int ret;
-
-	if (attr->group == KVM_DEV_UCTX_GRP_CALL) {
-		if (copy_from_user(&call, from, sizeof(call)))
-			return -EFAULT;
-		mutex_lock(&uctx->lock);
-		ret = uctx_set_call(uctx, &call);
-		mutex_unlock(&uctx->lock);
-		if (!ret && copy_to_user(from, &call, sizeof(call)))
-			ret = -EFAULT;
-		return ret;
-	}
 
 	if (copy_from_user(&value, from, sizeof(value)))
 		return -EFAULT;
@@ -249,6 +237,9 @@ static int uctx_set_attr(struct kvm_device *dev, struct kvm_device_attr *attr)
 	case KVM_DEV_UCTX_GRP_KICK:
 		ret = uctx_set_kick(uctx, attr->attr, value);
 		break;
+	case KVM_DEV_UCTX_GRP_CALL:
+		ret = attr->attr ? -ENXIO : uctx_set_call(uctx, value);
+		break;
 	default:
 		ret = -ENXIO;
 	}
@@ -259,13 +250,29 @@ static int uctx_set_attr(struct kvm_device *dev, struct kvm_device_attr *attr)
 
 static int uctx_get_attr(struct kvm_device *dev, struct kvm_device_attr *attr)
 {
+	void __user *to = u64_to_user_ptr(attr->addr);
 	struct kvm_uctx *uctx = dev->private;
+	bool found;
+	u64 source;
 
-	if (attr->group != KVM_DEV_UCTX_GRP_STATS || attr->attr)
+	if (attr->attr)
 		return -ENXIO;
 
-	return copy_to_user(u64_to_user_ptr(attr->addr), &uctx->stats,
-			    sizeof(uctx->stats)) ? -EFAULT : 0;
+	switch (attr->group) {
+	case KVM_DEV_UCTX_GRP_CALL:
+		mutex_lock(&uctx->lock);
+		found = uctx->target;
+		source = uctx->source;
+		mutex_unlock(&uctx->lock);
+		if (!found)
+			return -ENOENT;
+		return put_user(source, (u64 __user *)to);
+	case KVM_DEV_UCTX_GRP_STATS:
+		return copy_to_user(to, &uctx->stats, sizeof(uctx->stats)) ?
+		       -EFAULT : 0;
+	default:
+		return -ENXIO;
+	}
 }
 
 static long uctx_ioctl(struct kvm_device *dev, unsigned int ioctl,
@@ -278,7 +285,8 @@ static long uctx_ioctl(struct kvm_device *dev, unsigned int ioctl,
 		return -ENOTTY;
 
 	ret = kvm_riscv_uctx_run(dev->private, &run);
-	if (!ret && copy_to_user((void __user *)arg, &run, sizeof(run)))
+	if ((!ret || ret == -EINTR) &&
+	    copy_to_user((void __user *)arg, &run, sizeof(run)))
 		ret = -EFAULT;
 
 	return ret;

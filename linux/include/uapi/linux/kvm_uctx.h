@@ -46,17 +46,11 @@
 #define KVM_DEV_UCTX_VECTORS		64
 
 /*
- * The interrupt that the handler may inject with UGENVSEI (value: struct
- * kvm_uctx_call): the one that an irqfd with this eventfd injects into a VM with
- * Xtrapless. One for each context.
+ * The interrupt that the handler may inject with UGENVSEI (value: u64 eventfd, or
+ * ~0): the one that an irqfd with this eventfd injects into a VM with Xtrapless.
+ * One for each context. Reading it gives the source, for ugenvsei.
  */
 #define KVM_DEV_UCTX_GRP_CALL		2
-
-struct kvm_uctx_call {
-	__s32 fd;
-	/* Its source, for ugenvsei; written by KVM */
-	__u32 source;
-};
 
 /* How often what happened (get only: struct kvm_uctx_stats) */
 #define KVM_DEV_UCTX_GRP_STATS		3
@@ -76,7 +70,7 @@ struct kvm_uctx_stats {
 #define KVM_UCTX_RUN			_IOW(KVMIO, 0xe8, struct kvm_uctx_run)
 
 struct kvm_uctx_run {
-	/* Why it returned 0 */
+	/* Why it returned */
 	__u32 reason;
 	__u32 padding;
 	/* Bits of utval with which the handler began */
@@ -91,5 +85,9 @@ struct kvm_uctx_run {
 #define KVM_UCTX_EXIT_ECALL		0
 /* The handler did what it must not: cause, pc and value tell */
 #define KVM_UCTX_EXIT_FAULT		1
+/* With -EINTR: the handler has begun, and goes on in the next call */
+#define KVM_UCTX_EXIT_HANDLER		2
+/* With -EINTR: it has not */
+#define KVM_UCTX_EXIT_IDLE		3
 
 #endif /* _UAPI_LINUX_KVM_UCTX_H */

@@ -6,6 +6,7 @@ use crate::devices::state::Stateful;
 use crate::error::Result;
 use std::sync::Arc;
 use trapless_devices::virtio::{Shadow, VirtioDevice, VirtioMmio};
+use vmm_sys_util::eventfd::EventFd;
 
 /// Offset of QueueNotify (virtio 1.2, section 4.2.2).
 pub const QUEUE_NOTIFY: u64 = 0x50;
@@ -16,17 +17,23 @@ const DRIVER_OK: u8 = 4;
 
 /// Where shadows of registers come from.
 pub trait ShadowSource {
-    /// A shadow of the registers at guest physical address `base`, a multiple of 4096.
+    /// A shadow of the registers at guest physical address `base`, a multiple of 4096. What the
+    /// driver acknowledges is cleared there, unless `fixed`.
     ///
     /// # Errors
     /// [`Error::Failed`](crate::error::Error::Failed) if KVM refuses it.
-    fn shadow(&self, base: u64) -> Result<Arc<dyn Shadow>>;
+    fn shadow(&self, base: u64, fixed: bool) -> Result<Arc<dyn Shadow>>;
 }
 
 /// A virtio device in its slot.
 pub trait Slot: BusDevice + Served + Stateful {
     /// Number of queues.
     fn queues(&self) -> usize;
+    /// What KVM signals instead of an eventfd that the event loop watches, if somebody else serves
+    /// the queues.
+    fn kick(&self) -> Option<Arc<EventFd>> {
+        None
+    }
     /// Does what a write of `queue` to QueueNotify does.
     fn notify(&self, queue: u32);
 

@@ -1,27 +1,28 @@
 //! Which virtio devices a guest has, and their slots.
 
-use crate::bus::Bus;
+use crate::bus::{Bus, BusDevice};
 use crate::devices::input::InputSink;
 use crate::devices::locked::{HostClock, Locked, Served};
-use crate::devices::state::States;
+use crate::devices::state::{Stateful, States};
 use crate::devices::virtio::console::ConsoleInput;
 use crate::devices::virtio::mistakes::{FirstMistake, Mistakes};
 use crate::devices::virtio::slot::{ShadowSource, Slot};
 use crate::devices::virtio::tap::SharedTap;
+use crate::devices::virtio::vhost_user::VhostUser;
 use crate::error::{Error, Result};
 use crate::irqchip::controller::{InterruptController, Watch};
 use crate::irqchip::wire::Kind;
 use crate::map;
 use crate::terminal::{self, Output};
-use std::os::fd::AsRawFd;
-use std::path::PathBuf;
+use std::os::fd::{AsRawFd, RawFd};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use trapless_devices::GuestRam;
 use trapless_devices::virtio::block::{Block, RawDisk};
 use trapless_devices::virtio::console::Console;
 use trapless_devices::virtio::net::Net;
 use trapless_devices::virtio::rng::{HostEntropy, Rng};
 use trapless_devices::virtio::{VirtioDevice, VirtioMmio};
+use trapless_devices::{GuestRam, StateError, StateReader, StateWriter};
 use vmm_sys_util::eventfd::EventFd;
 
 /// One disk.
@@ -46,6 +47,8 @@ pub struct Backends {
 pub struct Wanted<'a> {
     /// Disks, of which the first is `vda`.
     pub disks: &'a [Disk],
+    /// Sockets of back ends of further disks.
+    pub vhost_user: &'a [PathBuf],
     /// Network and messages.
     pub backends: &'a Backends,
     /// Whether there is a console.
@@ -106,6 +109,9 @@ impl<'a> Slots<'a> {
         for (number, disk) in wanted.disks.iter().enumerate() {
             slots.add_disk(number, disk)?;
         }
+        for (number, socket) in wanted.vhost_user.iter().enumerate() {
+            slots.add_vhost_user(number, socket)?;
+        }
         if let Some(tap) = &wanted.backends.tap {
             slots.add_net(tap.clone())?;
         }
@@ -132,7 +138,7 @@ impl<'a> Slots<'a> {
         let mut device = VirtioMmio::new(device, ram, line, Box::new(mistake));
         // The driver's acknowledgement in a shadow does not lower a line.
         if let Some(shadows) = self.shadows.filter(|_| kind == Kind::Edge) {
-            device.share(shadows.shadow(base)?);
+            device.share(shadows.shadow(base, false)?);
         }
         let device = Arc::new(Locked::new(device, self.host.wake, self.host.clock));
         self.bus.add(name, base, map::VIRTIO_LEN, device.clone());
@@ -147,6 +153,46 @@ impl<'a> Slots<'a> {
             RawDisk::open(&disk.path, !disk.read_only).map_err(|e| Error::user(e.to_string()))?;
         let block = Block::new(Box::new(raw), &format!("disk{number}"));
         self.add(&format!("virtio-blk{number}"), block).map(|_| ())
+    }
+
+    fn add_vhost_user(&mut self, number: usize, socket: &Path) -> Result<()> {
+        let device = VhostUser::connect(socket, Arc::clone(self.host.ram))?;
+        let (events, socket) = (device.events(), device.socket());
+        let (base, irq) = map::virtio_slot(self.slots.len());
+        let controller = self.host.controller;
+        let kind = virtio_kind(&**controller, self.shadows.is_some());
+        let line = controller.connect(irq, kind, None)?.into_line();
+        let mistake = FirstMistake::new(&self.mistakes);
+        let ram = Arc::clone(self.host.ram);
+        let mut device = VirtioMmio::new(device, ram, line, Box::new(mistake));
+        let mut direct = false;
+        if let Some(shadows) = self.shadows.filter(|_| kind == Kind::Edge) {
+            direct = controller
+                .interrupt_by(irq, &events.call)
+                .map_err(|e| Error::failed("KVM refuses an irqfd", e))?;
+            device.share(shadows.shadow(base, direct)?);
+            if direct {
+                device.interrupted_elsewhere();
+            }
+        }
+        let name = format!("vhost-user-blk{number}");
+        let device = Arc::new(Locked::new(device, self.host.wake, self.host.clock));
+        self.bus.add(&name, base, map::VIRTIO_LEN, device.clone());
+        self.served.push(device.clone());
+        self.slots.push(Arc::new(Elsewhere {
+            device: device.clone(),
+            kick: Arc::clone(&events.kick),
+        }));
+        if !direct {
+            let (fd, device) = (events.call.as_raw_fd(), device.clone());
+            let interrupt = move || {
+                let _ = events.call.read();
+                device.with(VirtioMmio::used_elsewhere);
+            };
+            self.watches.push((fd, Box::new(interrupt)));
+        }
+        watch_back_end(socket, device);
+        Ok(())
     }
 
     fn add_net(&mut self, tap: SharedTap) -> Result<()> {
@@ -167,6 +213,71 @@ impl<'a> Slots<'a> {
         self.input = Some(typed);
         Ok(())
     }
+}
+
+/// A device whose queues somebody else serves.
+struct Elsewhere {
+    device: Arc<Locked<VirtioMmio<VhostUser>>>,
+    kick: Arc<EventFd>,
+}
+
+impl BusDevice for Elsewhere {
+    fn read(&self, offset: u64, data: &mut [u8]) {
+        self.device.read(offset, data);
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) {
+        self.device.write(offset, data);
+    }
+}
+
+impl Served for Elsewhere {
+    fn poll(&self) {
+        self.device.poll();
+    }
+
+    fn due_in(&self) -> Option<u64> {
+        self.device.due_in()
+    }
+}
+
+impl Stateful for Elsewhere {
+    fn save(&self, to: &mut StateWriter) {
+        self.device.save(to);
+    }
+
+    fn restore(&self, from: &mut StateReader<'_>) -> std::result::Result<(), StateError> {
+        self.device.restore(from)
+    }
+}
+
+impl Slot for Elsewhere {
+    fn queues(&self) -> usize {
+        1
+    }
+
+    fn kick(&self) -> Option<Arc<EventFd>> {
+        Some(Arc::clone(&self.kick))
+    }
+
+    fn notify(&self, _: u32) {
+        let _ = self.kick.write(1);
+    }
+}
+
+/// Tells the driver when the back end at the other side of `socket` has ended.
+fn watch_back_end(socket: RawFd, device: Arc<Locked<VirtioMmio<VhostUser>>>) {
+    std::thread::spawn(move || {
+        let mut wanted = libc::pollfd {
+            fd: socket,
+            events: libc::POLLRDHUP,
+            revents: 0,
+        };
+        // SAFETY: one pollfd, which outlives the call. `device` keeps the socket open.
+        while unsafe { libc::poll(&mut wanted, 1, -1) } < 0 {}
+        eprintln!("trapless-vmm: the back end of a disk has ended");
+        device.with(VirtioMmio::abandoned);
+    });
 }
 
 /// How virtio devices interrupt: by edges if the controller has them and registers are shadowed.
@@ -199,6 +310,7 @@ mod tests {
         let mut bus = Bus::default();
         let wanted = Wanted {
             disks,
+            vhost_user: &[],
             backends: &Backends::default(),
             console,
             shadows: None,

@@ -10,6 +10,7 @@ use std::marker::PhantomData;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use vmm_sys_util::eventfd::EventFd;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Configured {
@@ -141,6 +142,14 @@ impl Chip {
             chip: Arc::clone(self),
             thread: PhantomData,
         }
+    }
+
+    /// Lets KVM interrupt by source `number` when `event` is written.
+    ///
+    /// # Errors
+    /// The error that KVM returned.
+    pub fn interrupt_by(&self, number: u16, event: &EventFd) -> io::Result<()> {
+        self.port.lend_irqfd(number, event)
     }
 
     /// Descriptor to watch for a [`Kind::Resample`] source.

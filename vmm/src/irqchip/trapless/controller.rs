@@ -16,6 +16,7 @@ use std::sync::Arc;
 use trapless_devices::{StateReader, StateWriter};
 use trapless_isa::xtrapless;
 use vm_fdt::FdtWriter;
+use vmm_sys_util::eventfd::EventFd;
 
 /// Xtrapless, with the way that interrupts of devices take unless something else is asked for.
 pub struct Controller {
@@ -59,6 +60,10 @@ impl InterruptController for Controller {
         let line = Line::connect(&self.chip, source as u16, kind, way)
             .map_err(|e| Error::failed("KVM refuses an interrupt source", e))?;
         Ok(Box::new(line))
+    }
+
+    fn interrupt_by(&self, source: u32, event: &EventFd) -> io::Result<bool> {
+        self.chip.interrupt_by(source as u16, event).map(|()| true)
     }
 
     /// Xtrapless has CSRs only, so its nodes have no registers.

@@ -134,6 +134,12 @@ impl Port for KvmPort {
         Ok(())
     }
 
+    fn lend_irqfd(&self, source: u16, event: &EventFd) -> io::Result<()> {
+        self.vm
+            .register_irqfd(event, source.into())
+            .map_err(os_error)
+    }
+
     fn write_irqfd(&self, source: u16) -> io::Result<()> {
         match self.irqfd(source) {
             Some(irqfd) => irqfd.trigger.write(1),

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::RawFd;
+use vmm_sys_util::eventfd::EventFd;
 
 /// KVM and the instruction, as Xtrapless uses them.
 pub trait Port: Send + Sync {
@@ -18,6 +19,8 @@ pub trait Port: Send + Sync {
     fn irq_line(&self, source: u16, high: bool) -> io::Result<()>;
     /// Creates the eventfds of a source and hands them to KVM.
     fn add_irqfd(&self, source: u16, resample: bool) -> io::Result<()>;
+    /// Hands KVM an eventfd of somebody else for a source.
+    fn lend_irqfd(&self, source: u16, event: &EventFd) -> io::Result<()>;
     /// Writes the eventfd of a source.
     fn write_irqfd(&self, source: u16) -> io::Result<()>;
     /// Descriptor that becomes readable when the guest completes a resampled source.

@@ -16,6 +16,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use trapless_devices::{IrqLine, StateReader, StateWriter};
+use vmm_sys_util::eventfd::EventFd;
 
 /// KVM and the controller, as far as a chip sees them.
 #[derive(Default)]
@@ -46,6 +47,9 @@ impl Mock {
 }
 
 impl Port for Mock {
+    fn lend_irqfd(&self, _: u16, _: &EventFd) -> io::Result<()> {
+        Ok(())
+    }
     fn take_grant(&self) -> bool {
         self.model().granted = true;
         true

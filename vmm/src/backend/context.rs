@@ -1,0 +1,248 @@
+//! A user context (Xhcs): what guests kick runs a handler of this process, which serves the queue
+//! and interrupts the guest without a system call.
+//!
+//! The handler may interrupt a guest on another CPU, or be continued in its thread at any
+//! instruction. So it allocates nothing, makes no system call, and has a stack of its own; it has
+//! the thread pointer of its thread, which waits in KVM meanwhile.
+
+use crate::backend::cli::Cpu;
+use crate::backend::worker::{GuestRequests, Worker, finish};
+use crate::kvm::device::{KvmDevice, os_error};
+use kvm_ioctls::Kvm;
+use std::arch::global_asm;
+use std::io;
+use std::mem::offset_of;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use trapless_isa::haiov::csr;
+use vhost_user_backend::VringRwLock;
+use vhost_user_backend::VringT;
+use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler};
+
+/// `KVM_DEV_TYPE_RISCV_UCTX` (linux/include/uapi/linux/kvm_uctx.h).
+const DEVICE: u32 = 28;
+const GROUP_ATTR: u32 = 0;
+const UTVEC: u64 = 0;
+const USCRATCH: u64 = 1;
+const CPU: u64 = 3;
+const CPU_THREAD: u64 = !0;
+const CPU_OWN: u64 = !1;
+const GROUP_KICK: u32 = 1;
+const GROUP_CALL: u32 = 2;
+/// `KVM_UCTX_RUN`: `_IOW(0xae, 0xe8, struct kvm_uctx_run)`.
+const RUN: libc::c_ulong = 1 << 30 | (size_of::<Run>() as libc::c_ulong) << 16 | 0xae << 8 | 0xe8;
+const EXIT_ECALL: u32 = 0;
+const EXIT_HANDLER: u32 = 2;
+
+/// `struct kvm_uctx_run`.
+#[repr(C)]
+#[derive(Default)]
+struct Run {
+    reason: u32,
+    padding: u32,
+    pending: u64,
+    cause: u64,
+    pc: u64,
+    value: u64,
+}
+
+/// Bytes of the handler's stack.
+const STACK: usize = 64 << 10;
+
+/// What the handler runs with. `uscratch` holds its address.
+#[repr(C)]
+struct Frame {
+    /// End of the stack, 16-byte aligned.
+    stack: u64,
+    /// Thread pointer of the handler's thread.
+    tp: u64,
+    /// Global pointer of this program.
+    gp: u64,
+    requests: *mut GuestRequests,
+    /// Source that the handler may inject; 0: none, its thread has to.
+    source: u64,
+}
+
+global_asm!(
+    ".text",
+    ".balign 4",
+    ".globl trapless_context_entry",
+    "trapless_context_entry:",
+    "csrr t0, {uscratch}",
+    "ld sp, {stack}(t0)",
+    "ld tp, {tp}(t0)",
+    "ld gp, {gp}(t0)",
+    "mv a0, t0",
+    "call {handle}",
+    "bnez a0, 1f",
+    ".4byte 0x00200073",
+    "1:",
+    "ecall",
+    uscratch = const csr::USCRATCH,
+    stack = const offset_of!(Frame, stack),
+    tp = const offset_of!(Frame, tp),
+    gp = const offset_of!(Frame, gp),
+    handle = sym handle,
+);
+
+unsafe extern "C" {
+    /// The handler's first instruction.
+    safe fn trapless_context_entry();
+}
+
+/// The handler. Returns whether the rest is its thread's.
+extern "C" fn handle(frame: &Frame) -> bool {
+    // SAFETY: KVM lets the handler run in one place at a time, and only while its thread, which has
+    // made the frame and is the only other user of the requests, waits in `KVM_UCTX_RUN`.
+    let served = unsafe { &mut *frame.requests }.serve(true);
+    if served == Ok(true) && frame.source != 0 {
+        // SAFETY: writes no memory of this program; KVM has granted the source. No `nomem`: what
+        // was served has to be in memory before.
+        unsafe { std::arch::asm!("csrw 0x800, {}", in(reg) frame.source, options(nostack)) };
+        return false;
+    }
+    served != Ok(false)
+}
+
+/// The context of a queue, and its thread.
+pub struct Context {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<GuestRequests>,
+}
+
+impl Context {
+    /// Lets handlers serve from now on.
+    ///
+    /// # Errors
+    /// The error of KVM; one that says so if it has no user contexts.
+    pub fn start(requests: GuestRequests, vring: VringRwLock, cpu: Cpu) -> io::Result<Self> {
+        let device = device(cpu)?;
+        extern "C" fn nothing(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
+        register_signal_handler(SIGRTMIN(), nothing)
+            .map_err(|e| io::Error::from_raw_os_error(e.errno()))?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::Builder::new()
+            .name("context".into())
+            .spawn(move || serve(&device, requests, &vring, &stopped))?;
+        Ok(Self { stop, thread })
+    }
+}
+
+impl Worker for Context {
+    /// KVM has heard of it, too.
+    fn kicked(&mut self) {}
+
+    fn stop(self: Box<Self>) -> Option<GuestRequests> {
+        self.stop.store(true, Ordering::SeqCst);
+        // The signal may come before the thread is in KVM, where it would end the wait.
+        while !self.thread.is_finished() {
+            let _ = self.thread.kill(SIGRTMIN());
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        self.thread.join().ok()
+    }
+}
+
+fn device(cpu: Cpu) -> io::Result<KvmDevice> {
+    let none = |e: io::Error| {
+        let why = "KVM has no user contexts (needs harts with Xhcs and this project's KVM)";
+        io::Error::new(e.kind(), format!("{why}: {e}"))
+    };
+    let kvm = Kvm::new().map_err(|e| none(os_error(e)))?;
+    // A VM without vCPUs; the device keeps it.
+    let vm = kvm.create_vm().map_err(|e| none(os_error(e)))?;
+    let device = KvmDevice::create(&vm, DEVICE).map_err(none)?;
+    let cpu = match cpu {
+        Cpu::Number(number) => number,
+        Cpu::Own => CPU_OWN,
+        Cpu::Thread => CPU_THREAD,
+    };
+    device.set(GROUP_ATTR, CPU, cpu)?;
+    Ok(device)
+}
+
+/// What the thread does.
+fn serve(
+    device: &KvmDevice,
+    mut requests: GuestRequests,
+    vring: &VringRwLock,
+    stop: &AtomicBool,
+) -> GuestRequests {
+    if let Err(e) = serve_by_handler(device, &mut requests, vring, stop) {
+        eprintln!("trapless-backend: {e}");
+        // A VMM that sees its back end go tells the guest.
+        std::process::exit(1);
+    }
+    requests
+}
+
+fn serve_by_handler(
+    device: &KvmDevice,
+    requests: &mut GuestRequests,
+    vring: &VringRwLock,
+    stop: &AtomicBool,
+) -> io::Result<()> {
+    let source = {
+        let state = vring.get_ref();
+        if let Some(kick) = state.get_kick() {
+            device.set(GROUP_KICK, 0, kick.as_raw_fd() as u64)?;
+        }
+        match state.get_call() {
+            Some(call) => match device.set(GROUP_CALL, 0, call.as_raw_fd() as u64) {
+                Ok(()) => device.get(GROUP_CALL, 0)?,
+                // No irqfd, or no Xtrapless: the thread signals the eventfd.
+                Err(_) => 0,
+            },
+            None => 0,
+        }
+    };
+    let mut stack = vec![0_u128; STACK / 16];
+    let (tp, gp) = crate::uer::stub::pointers();
+    let frame = Frame {
+        stack: stack.as_mut_ptr_range().end as u64,
+        tp,
+        gp,
+        requests,
+        source,
+    };
+    device.set(GROUP_ATTR, USCRATCH, &raw const frame as u64)?;
+    device.set(
+        GROUP_ATTR,
+        UTVEC,
+        trapless_context_entry as *const () as u64,
+    )?;
+    let mut begun = false;
+    while begun || !stop.load(Ordering::SeqCst) {
+        if !begun {
+            // What came before, and what the handler has left.
+            // SAFETY: no handler is under way.
+            finish(unsafe { &mut *frame.requests }.serve(true), vring);
+        }
+        begun = false;
+        let mut run = Run::default();
+        // SAFETY: the structure that KVM_UCTX_RUN takes.
+        match unsafe { device.command(RUN, &mut run) } {
+            Ok(()) if run.reason == EXIT_ECALL => interrupt(vring),
+            Ok(()) => {
+                let (cause, pc, value) = (run.cause, run.pc, run.value);
+                return Err(io::Error::other(format!(
+                    "the handler failed: cause {cause} at {pc:#x}, {value:#x}"
+                )));
+            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {
+                begun = run.reason == EXIT_HANDLER;
+            }
+            Err(e) => return Err(e),
+        }
+    }
+    // Nothing of the handler is under way: the context goes with the device, after its memory.
+    Ok(())
+}
+
+/// What the handler cannot do.
+fn interrupt(vring: &VringRwLock) {
+    finish(Ok(true), vring);
+}

@@ -1,0 +1,184 @@
+//! The VMM's disk and the back end that serves it, with a driver made by hand between them: what
+//! the VMM hands over is what the back end needs.
+
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use trapless_devices::virtio::VirtioDevice;
+use trapless_vmm::backend::cli::{Blk, Cpu, Loop};
+use trapless_vmm::backend::server;
+use trapless_vmm::devices::virtio::vhost_user::VhostUser;
+use trapless_vmm::guest::ram::{self, Kind};
+use trapless_vmm::map;
+use virtio_queue::Queue;
+use virtio_queue::desc::RawDescriptor;
+use virtio_queue::desc::split::Descriptor;
+use virtio_queue::mock::MockSplitQueue;
+use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
+use vmm_sys_util::eventfd::EventFd;
+use vmm_sys_util::tempdir::TempDir;
+
+const SECTORS: u64 = 8;
+const SIZE: u16 = 16;
+const HEADER: u64 = map::RAM_BASE + 0x8000;
+const DATA: u64 = map::RAM_BASE + 0x9000;
+const STATUS: u64 = map::RAM_BASE + 0xa000;
+const WRITABLE: u16 = 2;
+const CHAINED: u16 = 1;
+
+/// Readable within two seconds?
+fn signalled(event: &EventFd) -> bool {
+    let mut wanted = libc::pollfd {
+        fd: event.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: one pollfd, which outlives the call.
+    let found = unsafe { libc::poll(&mut wanted, 1, 2000) };
+    found == 1 && event.read().is_ok()
+}
+
+/// A guest with a disk whose sector n consists of bytes n.
+struct Guest {
+    memory: GuestMemoryMmap,
+    device: VhostUser,
+    _folder: TempDir,
+}
+
+fn back_end(folder: &Path, event_loop: Loop) -> PathBuf {
+    let disk = folder.join("disk");
+    let content: Vec<u8> = (0..SECTORS).flat_map(|n| [n as u8; 512]).collect();
+    std::fs::write(&disk, content).unwrap();
+    let socket = folder.join("socket");
+    let options = Blk {
+        socket: socket.clone(),
+        disk,
+        read_only: false,
+        event_loop,
+        cpu: Cpu::Thread,
+    };
+    std::thread::spawn(move || server::serve(&options));
+    socket
+}
+
+impl Guest {
+    fn new(event_loop: Loop) -> Self {
+        let folder = TempDir::new().unwrap();
+        let memory = ram::allocate(1 << 20, Kind::Shared).unwrap();
+        let socket = back_end(folder.as_path(), event_loop);
+        let device = VhostUser::connect(&socket, Arc::new(memory.clone())).unwrap();
+        Self {
+            memory,
+            device,
+            _folder: folder,
+        }
+    }
+
+    /// Has the device serve a request of these parts: address, length, flags.
+    fn request(&mut self, parts: &[(u64, u32, u16)]) -> u8 {
+        let memory = self.memory.clone();
+        let ring = MockSplitQueue::create(&memory, GuestAddress(map::RAM_BASE), SIZE);
+        let descriptors: Vec<_> = parts
+            .iter()
+            .enumerate()
+            .map(|(n, &(addr, len, flags))| {
+                let last = n + 1 == parts.len();
+                let flags = flags | if last { 0 } else { CHAINED };
+                RawDescriptor::from(Descriptor::new(addr, len, flags, n as u16 + 1))
+            })
+            .collect();
+        ring.build_desc_chain(&descriptors).unwrap();
+        let queue: Queue = ring.create_queue().unwrap();
+        self.memory
+            .write_obj(0xff_u8, GuestAddress(STATUS))
+            .unwrap();
+        self.device.activate(self.device.features() | 1 << 32);
+        self.device.start(&[queue]).unwrap();
+        assert!(signalled(&self.device.events().call), "no interrupt");
+        self.device.reset();
+        self.memory.read_obj(GuestAddress(STATUS)).unwrap()
+    }
+
+    fn header(&self, kind: u32, sector: u64) {
+        self.memory.write_obj(kind, GuestAddress(HEADER)).unwrap();
+        self.memory
+            .write_obj(sector, GuestAddress(HEADER + 8))
+            .unwrap();
+    }
+
+    fn data(&self) -> [u8; 512] {
+        let mut data = [0; 512];
+        self.memory
+            .read_slice(&mut data, GuestAddress(DATA))
+            .unwrap();
+        data
+    }
+}
+
+const READ: [(u64, u32, u16); 3] = [
+    (HEADER, 16, 0),
+    (DATA, 512, WRITABLE),
+    (STATUS, 1, WRITABLE),
+];
+const WRITE: [(u64, u32, u16); 3] = [(HEADER, 16, 0), (DATA, 512, 0), (STATUS, 1, WRITABLE)];
+
+#[test]
+fn the_driver_reads_what_it_wrote() {
+    for event_loop in [Loop::Epoll, Loop::Poll] {
+        let mut guest = Guest::new(event_loop);
+        let mut capacity = [0; 8];
+        guest.device.read_config(0, &mut capacity);
+        assert_eq!(u64::from_le_bytes(capacity), SECTORS);
+        guest.header(0, 5);
+        assert_eq!(guest.request(&READ), 0);
+        assert_eq!(guest.data(), [5; 512]);
+        guest
+            .memory
+            .write_slice(&[0xab; 512], GuestAddress(DATA))
+            .unwrap();
+        guest.header(1, 6);
+        assert_eq!(guest.request(&WRITE), 0);
+        guest
+            .memory
+            .write_slice(&[0; 512], GuestAddress(DATA))
+            .unwrap();
+        guest.header(0, 6);
+        assert_eq!(guest.request(&READ), 0);
+        assert_eq!(guest.data(), [0xab; 512]);
+    }
+}
+
+#[test]
+fn mistakes_of_the_driver_are_its_own() {
+    let mut guest = Guest::new(Loop::Epoll);
+    guest.header(0, SECTORS);
+    assert_eq!(guest.request(&READ), 1, "behind the end");
+    guest.header(0, u64::MAX / 2);
+    assert_eq!(guest.request(&READ), 1, "far behind it");
+    guest.header(77, 0);
+    assert_eq!(guest.request(&READ), 2, "of no known kind");
+    guest.header(0, 0);
+    let outside = [
+        (HEADER, 16, 0),
+        (0x1000, 512, WRITABLE),
+        (STATUS, 1, WRITABLE),
+    ];
+    assert_eq!(guest.request(&outside), 1, "no memory");
+    let short = [(HEADER, 8, 0), (STATUS, 1, WRITABLE)];
+    assert_eq!(guest.request(&short), 1, "half a header");
+    guest.header(0, 3);
+    assert_eq!(guest.request(&READ), 0, "and it goes on");
+    assert_eq!(guest.data(), [3; 512]);
+}
+
+#[test]
+fn nobody_at_the_socket_is_a_user_error() {
+    let memory = Arc::new(ram::allocate(1 << 20, Kind::Shared).unwrap());
+    let nowhere = VhostUser::connect(Path::new("/nonexistent/socket"), memory);
+    let error = nowhere.map(|_| ()).unwrap_err();
+    assert_eq!(error.code(), 2);
+    assert!(
+        error.to_string().contains("trapless-backend blk"),
+        "{error}"
+    );
+}
