@@ -67,11 +67,14 @@ vmm_start() {
         # comes by a system call, though in steps of a tick only.
         case $name in boot | net | naps | idle) ;; *) append="$append clocksource=jiffies" ;; esac
         stagger
+        if [ "${1:-}" = --disk ]; then
+            set -- -drive "file=$2,if=none,format=raw,id=d" -device virtio-blk-device,drive=d
+        fi
         qemu-system-riscv64 -machine "$(qemu_machine)" -cpu host -smp "$cpus" -m "$memory" -nodefaults -no-reboot \
             ${huge:+-object "memory-backend-memfd,id=ram,size=$memory,hugetlb=on,hugetlbsize=2M"} \
             -display none -serial stdio -kernel /boot/Image -initrd /boot/guest.cpio \
             ${interface:+-netdev "tap,id=n,ifname=$interface,script=no,downscript=no" -device "$(qemu_net),netdev=n"} \
-            -append "$append" </dev/null &
+            "$@" -append "$append" </dev/null &
         ;;
     *)
         echo "unknown VMM '$vmm' on the command line: use trapless.vmm=trapless or trapless.vmm=qemu"
@@ -154,6 +157,30 @@ stagger() {
 # QEMU's network device: on PCI with MSI-X if devices are to interrupt by eventfd, else wired.
 qemu_net() {
     if [ "${inject:-auto}" = irqfd ]; then echo virtio-net-pci,romfile=; else echo virtio-net-device; fi
+}
+
+# serve_disk FILE: sets $disk_options, with which a guest has the disk; $backend says who serves
+# it, until end_disk
+serve_disk() {
+    disk_pid=
+    if [ "${backend:-vmm}" = vmm ]; then
+        disk_options="--disk $1"
+        return
+    fi
+    cpu=${backend_cpu#hart}
+    bound=
+    if [ "$backend" != handler ] && [ "$cpu" != "$backend_cpu" ]; then bound="taskset $((1 << cpu))"; fi
+    $bound trapless-backend blk --socket /run/disk.sock --disk "$1" --loop "$backend" --cpu "$cpu" &
+    disk_pid=$!
+    disk_options="--vhost-user-blk /run/disk.sock"
+}
+
+# A back end holds the guest that it interrupts.
+end_disk() {
+    if [ -n "$disk_pid" ]; then
+        kill "$disk_pid"
+        wait "$disk_pid"
+    fi
 }
 
 # vmm_run NUMBER [OPTION OF trapless-vmm...]: runs guest NUMBER in the place of this shell

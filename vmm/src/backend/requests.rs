@@ -4,12 +4,10 @@
 use crate::backend::disk::{Disk, SECTOR};
 use std::ops::Deref;
 use virtio_queue::desc::split::Descriptor;
-use virtio_queue::{DescriptorChain, Queue, QueueT};
+use virtio_queue::{Queue, QueueT};
 use vm_memory::volatile_memory::VolatileSlice;
-use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
+use vm_memory::{ByteValued, Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 
-/// Bytes of a request's header.
-const HEADER: usize = 16;
 const READ: u32 = 0;
 const WRITE: u32 = 1;
 const IDENTIFY: u32 = 8;
@@ -21,14 +19,32 @@ const UNSUPPORTED: u8 = 2;
 /// What the driver is told when it asks for an identity.
 const IDENTITY: &[u8; 20] = b"trapless-backend\0\0\0\0";
 
+/// Most buffers of a request with the tables that Linux makes: header, data, status.
+const PARTS: usize = 256;
+/// Most pieces of data that a driver is told to give a request.
+pub const SEGMENTS: u32 = 126;
+
+/// A request's header, little-endian.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+struct Header {
+    kind: u32,
+    reserved: u32,
+    sector: u64,
+}
+
+// SAFETY: three integers without padding.
+unsafe impl ByteValued for Header {}
+
 /// The queue of a disk, and what its requests are about.
 pub struct Requests<M> {
     /// Guest memory.
-    pub memory: M,
+    memory: M,
     /// The queue, as it goes on.
-    pub queue: Queue,
-    /// The disk.
-    pub disk: Disk,
+    queue: Queue,
+    disk: Disk,
+    /// Buffers of the request that is served: memory that is there before the handler runs.
+    parts: Vec<Descriptor>,
 }
 
 /// A chain of the driver's that cannot be served: memory or a queue that is not there.
@@ -36,6 +52,21 @@ pub struct Requests<M> {
 pub struct Broken;
 
 impl<M: Deref<Target = GuestMemoryMmap>> Requests<M> {
+    /// Requests in `queue` to `disk`.
+    pub fn new(memory: M, queue: Queue, disk: Disk) -> Self {
+        Self {
+            memory,
+            queue,
+            disk,
+            parts: Vec::with_capacity(PARTS),
+        }
+    }
+
+    /// Where the queue is.
+    pub fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
     /// Serves what the driver has made available. With `rearm` it is asked to notify of more.
     /// Returns whether it wants to be interrupted.
     ///
@@ -48,7 +79,10 @@ impl<M: Deref<Target = GuestMemoryMmap>> Requests<M> {
             let _ = self.queue.disable_notification(memory);
             while let Some(chain) = self.queue.pop_descriptor_chain(memory) {
                 let head = chain.head_index();
-                let len = serve_one(memory, chain, &self.disk);
+                self.parts.clear();
+                // Never more than there is room for: nothing is allocated.
+                self.parts.extend(chain.take(PARTS));
+                let len = serve_one(memory, &self.parts, &self.disk);
                 self.queue.add_used(memory, head, len).map_err(|_| Broken)?;
                 used = true;
             }
@@ -63,17 +97,16 @@ impl<M: Deref<Target = GuestMemoryMmap>> Requests<M> {
     }
 }
 
-type Chain<'a> = DescriptorChain<&'a GuestMemoryMmap>;
-
 /// Serves a request and returns how many bytes of its buffers were written.
-fn serve_one(memory: &GuestMemoryMmap, chain: Chain<'_>, disk: &Disk) -> u32 {
-    let Some(last) = chain.clone().filter(Descriptor::is_write_only).last() else {
+fn serve_one(memory: &GuestMemoryMmap, parts: &[Descriptor], disk: &Disk) -> u32 {
+    // The status is the last byte that the device can write.
+    let Some(last) = parts.last().filter(|last| last.is_write_only()) else {
         return 0;
     };
     let Some(status_at) = last.len().checked_sub(1) else {
         return 0;
     };
-    let (status, moved) = match request(memory, chain, disk) {
+    let (status, moved) = match request(memory, parts, disk) {
         Ok(moved) => (OK, moved),
         Err(status) => (status, 0),
     };
@@ -84,42 +117,39 @@ fn serve_one(memory: &GuestMemoryMmap, chain: Chain<'_>, disk: &Disk) -> u32 {
     }
 }
 
-fn request(memory: &GuestMemoryMmap, chain: Chain<'_>, disk: &Disk) -> Result<u32, u8> {
-    let first = chain.clone().next().ok_or(IO_ERROR)?;
-    if first.is_write_only() || (first.len() as usize) < HEADER {
+fn request(memory: &GuestMemoryMmap, parts: &[Descriptor], disk: &Disk) -> Result<u32, u8> {
+    let first = parts.first().ok_or(IO_ERROR)?;
+    if first.is_write_only() || (first.len() as usize) < size_of::<Header>() {
         return Err(IO_ERROR);
     }
-    let word: u32 = memory.read_obj(first.addr()).map_err(|_| IO_ERROR)?;
-    let sector_at = GuestAddress(first.addr().0.wrapping_add(8));
-    let sector: u64 = memory.read_obj(sector_at).map_err(|_| IO_ERROR)?;
+    let header: Header = memory.read_obj(first.addr()).map_err(|_| IO_ERROR)?;
+    let sector = u64::from_le(header.sector);
     let from = sector.checked_mul(SECTOR).ok_or(IO_ERROR)?;
-    match u32::from_le(word) {
-        READ => {
-            let data = Data::writable(memory, chain);
-            data.each(|at, guest| {
-                let host = disk.slice(from.checked_add(at)?, guest.len())?;
-                host.copy_to_volatile_slice(guest);
-                Some(())
-            })
-        }
+    let data = |written| Data {
+        memory,
+        parts,
+        written,
+    };
+    match u32::from_le(header.kind) {
+        READ => data(true).each(SECTOR, |at, guest| {
+            let host = disk.slice(from.checked_add(at)?, guest.len())?;
+            host.copy_to_volatile_slice(guest);
+            Some(())
+        }),
         WRITE if disk.read_only() => Err(IO_ERROR),
         WRITE => {
-            let data = Data::readable(memory, chain);
-            let checked = data.each(|at, guest| {
+            let read = data(false).each(SECTOR, |at, guest| {
                 let host = disk.slice(from.checked_add(at)?, guest.len())?;
                 guest.copy_to_volatile_slice(host);
                 Some(())
             });
-            checked.map(|_| 0)
+            read.map(|_| 0)
         }
-        IDENTIFY => {
-            let data = Data::writable(memory, chain);
-            data.each(|at, guest| {
-                let rest = IDENTITY.get(at as usize..)?;
-                guest.copy_from(&rest[..rest.len().min(guest.len())]);
-                Some(())
-            })
-        }
+        IDENTIFY => data(true).each(IDENTITY.len() as u64, |at, guest| {
+            let rest = IDENTITY.get(at as usize..)?;
+            guest.copy_from(&rest[..rest.len().min(guest.len())]);
+            Some(())
+        }),
         _ => Err(UNSUPPORTED),
     }
 }
@@ -127,55 +157,39 @@ fn request(memory: &GuestMemoryMmap, chain: Chain<'_>, disk: &Disk) -> Result<u3
 /// The data of a request: what is between header and status.
 struct Data<'a> {
     memory: &'a GuestMemoryMmap,
-    chain: Chain<'a>,
+    parts: &'a [Descriptor],
+    /// The device writes it.
     written: bool,
-    /// Bytes of header at the beginning.
-    skip: u64,
-    bytes: u64,
 }
 
-impl<'a> Data<'a> {
-    fn new(memory: &'a GuestMemoryMmap, chain: Chain<'a>, written: bool) -> Self {
-        let parts = chain.clone().filter(|d| d.is_write_only() == written);
-        let all: u64 = parts.map(|d| u64::from(d.len())).sum();
-        let (skip, around) = if written {
-            (0, 1)
-        } else {
-            (HEADER as u64, HEADER as u64)
-        };
-        Self {
-            memory,
-            chain,
-            written,
-            skip,
-            bytes: all.saturating_sub(around),
-        }
-    }
-
-    /// What the device writes.
-    fn writable(memory: &'a GuestMemoryMmap, chain: Chain<'a>) -> Self {
-        Self::new(memory, chain, true)
-    }
-
-    /// What the driver has written.
-    fn readable(memory: &'a GuestMemoryMmap, chain: Chain<'a>) -> Self {
-        Self::new(memory, chain, false)
-    }
-
-    /// Moves the data piece by piece: its place in the data, and its memory. Returns the number of
-    /// bytes.
+impl Data<'_> {
+    /// Moves the data, whose length is a multiple of `unit`, piece by piece: its place in the data,
+    /// and its memory. Returns the number of bytes.
     fn each(
         self,
+        unit: u64,
         mut move_one: impl FnMut(u64, VolatileSlice<'_>) -> Option<()>,
     ) -> Result<u32, u8> {
-        if self.bytes % SECTOR != 0 && self.bytes != IDENTITY.len() as u64 {
+        let parts = || {
+            self.parts
+                .iter()
+                .filter(|d| d.is_write_only() == self.written)
+        };
+        let all: u64 = parts().map(|d| u64::from(d.len())).sum();
+        let (mut skip, around) = if self.written {
+            (0, 1)
+        } else {
+            (size_of::<Header>() as u64, size_of::<Header>() as u64)
+        };
+        let bytes = all.saturating_sub(around);
+        if bytes % unit != 0 {
             return Err(IO_ERROR);
         }
-        let (mut skip, mut done) = (self.skip, 0);
-        for part in self.chain.filter(|d| d.is_write_only() == self.written) {
+        let mut done = 0;
+        for part in parts() {
             let skipped = skip.min(part.len().into());
             skip -= skipped;
-            let len = (u64::from(part.len()) - skipped).min(self.bytes - done);
+            let len = (u64::from(part.len()) - skipped).min(bytes - done);
             if len == 0 {
                 continue;
             }

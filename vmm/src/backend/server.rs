@@ -2,7 +2,7 @@
 
 use crate::backend::cli::{Blk, Loop};
 use crate::backend::disk::Disk;
-use crate::backend::requests::Requests;
+use crate::backend::requests::{Requests, SEGMENTS};
 use crate::backend::worker::{Epoll, Poll, Worker};
 use crate::error::{Error, Result};
 use std::io;
@@ -15,11 +15,12 @@ use vm_memory::{GuestAddressSpace, GuestMemoryAtomic, GuestMemoryMmap};
 use vmm_sys_util::epoll::EventSet;
 
 const QUEUE_SIZE: usize = 256;
+const F_SEG_MAX: u64 = 1 << 2;
 const F_RO: u64 = 1 << 5;
 const F_INDIRECT_DESC: u64 = 1 << 28;
 const F_EVENT_IDX: u64 = 1 << 29;
 const F_VERSION_1: u64 = 1 << 32;
-/// Bytes of the configuration space; only the capacity is not zero.
+/// Bytes of the configuration space; only capacity and number of segments are not zero.
 const CONFIG: usize = 60;
 
 /// Serves a disk to one VMM after another, as `options` say.
@@ -83,13 +84,10 @@ impl Backend {
     fn start(&self, vring: &VringRwLock) -> io::Result<Box<dyn Worker>> {
         let disk = Disk::open(&self.path, self.read_only).map_err(io::Error::other)?;
         let state = vring.get_ref().get_queue().state();
-        let requests = Requests {
-            memory: self.memory.memory().into_inner(),
-            queue: state
-                .try_into()
-                .map_err(|_| io::Error::other("the VMM has set up a broken queue"))?,
-            disk,
-        };
+        let queue = state
+            .try_into()
+            .map_err(|_| io::Error::other("the VMM has set up a broken queue"))?;
+        let requests = Requests::new(self.memory.memory().into_inner(), queue, disk);
         let vring = vring.clone();
         Ok(match self.event_loop {
             Loop::Epoll => Box::new(Epoll { requests, vring }),
@@ -108,8 +106,8 @@ impl Backend {
             return;
         };
         if let Some(requests) = worker.stop() {
-            vring.set_queue_next_avail(requests.queue.next_avail());
-            vring.set_queue_next_used(requests.queue.next_used());
+            vring.set_queue_next_avail(requests.queue().next_avail());
+            vring.set_queue_next_used(requests.queue().next_used());
         }
     }
 }
@@ -128,7 +126,8 @@ impl VhostUserBackend for Backend {
 
     fn features(&self) -> u64 {
         let own = if self.read_only { F_RO } else { 0 };
-        own | F_INDIRECT_DESC
+        own | F_SEG_MAX
+            | F_INDIRECT_DESC
             | F_EVENT_IDX
             | F_VERSION_1
             | VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits()
@@ -143,6 +142,7 @@ impl VhostUserBackend for Backend {
     fn get_config(&self, offset: u32, size: u32) -> Vec<u8> {
         let mut space = [0; CONFIG];
         space[..8].copy_from_slice(&self.sectors.to_le_bytes());
+        space[12..16].copy_from_slice(&SEGMENTS.to_le_bytes());
         let from = (offset as usize).min(CONFIG);
         let to = from.saturating_add(size as usize).min(CONFIG);
         space[from..to].to_vec()

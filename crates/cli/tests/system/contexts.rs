@@ -4,6 +4,7 @@
 use std::sync::OnceLock;
 
 use crate::hosts::{Host, contexts};
+use crate::runs::{BLK_HANDLER, REQUESTS, logged};
 
 fn host() -> &'static Host {
     static RUN: OnceLock<Result<Host, String>> = OnceLock::new();
@@ -53,4 +54,23 @@ fn mistakes_of_handlers_are_their_own() {
         "bad utvec: kicks are eventfd's again",
     ]);
     host.assert_result("kvm_test", "0");
+}
+
+/// Promise: requests of a stock guest's virtio disk, served by a process in user mode on the
+/// guest's own hart, cost no exit, no system call and no wake-up. What is left are the host's
+/// timer, the guest's console, and what these disturb.
+#[test]
+fn a_virtio_disk_is_served_without_anybody_being_scheduled() {
+    let job = |r: &&crate::runs::Run| r.job.set == BLK_HANDLER;
+    let run = logged().find(job).expect("it is in JOBS");
+    let section = run.ledger.workload();
+    let events = section.events.clone().unwrap_or_default();
+    assert!(events.doorbell >= REQUESTS, "{events:?}");
+    assert!(events.handled * 10 >= events.doorbell * 9, "{events:?}");
+    assert_eq!(events.exits, 0, "{events:?}");
+    let of_requests = |key: &&str| key.starts_with("mmio.virtio") || *key == "event";
+    let reasons: Vec<_> = section.exits.keys().map(|key| key.as_str()).collect();
+    assert!(!reasons.iter().any(of_requests), "{reasons:?}");
+    let exits: u64 = section.exits.values().map(|exit| exit.exits).sum();
+    assert!(exits * 4 < REQUESTS, "{exits} exits: {reasons:?}");
 }

@@ -73,7 +73,7 @@ pub struct Job {
     pub machine: &'static str,
     pub workload: &'static str,
     /// `--set`, for parameters of the workload.
-    set: &'static [&'static str],
+    pub set: &'static [&'static str],
     pub variant: Variant,
     pub vmm: &'static str,
     pub watched: Watched,
@@ -101,6 +101,10 @@ pub const OTHER_SEED: u64 = 1;
 pub const TIMER: &[&str] = &["wakeups=200"];
 const IPI: &[&str] = &["loops=20"];
 const NET: &[&str] = &["pings=20"];
+const BLK: &[&str] = &["requests=100", "operation=randwrite"];
+/// Requests of the disk whose back end is a user context.
+pub const REQUESTS: u64 = 300;
+pub const BLK_HANDLER: &[&str] = &["requests=300", "backend=handler", "backend_cpu=own"];
 const MIXED: &[&str] = &["pings=20", "wakeups=50", "loops=10"];
 
 const fn variant(variant: Variant, workload: &'static str, set: &'static [&'static str]) -> Job {
@@ -112,7 +116,7 @@ const fn variant(variant: Variant, workload: &'static str, set: &'static [&'stat
 
 /// Every workload on every preset, guests and hosts that do not know Xtrapless, the other VMM, and
 /// repetitions.
-const JOBS: [Job; 32] = [
+const JOBS: [Job; 34] = [
     job("sbi", "timer", TIMER),
     job("sstc", "timer", TIMER),
     job("trapless", "timer", TIMER),
@@ -131,6 +135,8 @@ const JOBS: [Job; 32] = [
     job("haiov", "net", NET),
     job("full", "net", NET),
     job("full", "mixed", MIXED),
+    job("sstc", "blk", BLK),
+    job("full", "blk", BLK_HANDLER),
     variant(Variant::PlicGuest, "timer", TIMER),
     variant(Variant::PlicGuest, "ipi", IPI),
     variant(Variant::PlicGuest, "net", NET),

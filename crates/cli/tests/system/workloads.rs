@@ -36,8 +36,8 @@ fn all_workloads_end_well_on_all_presets() {
     }
     assert_eq!(
         seen.len(),
-        18,
-        "five workloads on three presets, and HA-IOV"
+        20,
+        "five workloads on three presets, a disk, and HA-IOV"
     );
 }
 
