@@ -12,6 +12,7 @@
 
 mod check;
 mod config;
+pub mod contexts;
 mod hardware;
 mod host;
 mod liveness;

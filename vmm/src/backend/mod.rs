@@ -18,7 +18,7 @@
 //! | [`requests`] | requests of the driver |
 //! | [`server`] | what the VMM says |
 //! | [`worker`] | ways of waiting |
-//! | [`context`] | handlers in user mode |
+//! | `context` | handlers in user mode |
 
 pub mod cli;
 #[cfg(target_arch = "riscv64")]

@@ -60,6 +60,7 @@ static DEFINE_PER_CPU(unsigned long, uctx_save);
 /* IDs of contexts whose token waits for a guest to be entered, and for how long */
 static DEFINE_PER_CPU(u64, uctx_later);
 static DEFINE_PER_CPU(struct hrtimer, uctx_timer);
+static DEFINE_PER_CPU(struct irq_work, uctx_work);
 
 /* All contexts by their ID, for readers under RCU */
 static struct kvm_uctx __rcu *uctx_table[KVM_RISCV_UCTX_MAX];
@@ -135,11 +136,10 @@ static void uctx_flush_work(struct irq_work *work)
 	kvm_riscv_uctx_flush();
 }
 
-/* Nothing is woken up here, where the run queue may be locked */
-static DEFINE_PER_CPU(struct irq_work, uctx_work) =
-	IRQ_WORK_INIT_HARD(uctx_flush_work);
-
-/* The vCPU leaves this CPU: its guest is not entered for now. */
+/*
+ * The vCPU leaves this CPU: its guest is not entered for now. Nothing is woken up
+ * here, where the run queue may be locked.
+ */
 void kvm_riscv_vcpu_uctx_put(struct kvm_vcpu *vcpu)
 {
 	if (unlikely(this_cpu_read(uctx_later)))
@@ -230,9 +230,13 @@ static bool uctx_take(struct kvm_uctx *uctx)
 /* The handler is over. What was posted meanwhile is found by uctx_take(). */
 static void uctx_give_back(struct kvm_uctx *uctx)
 {
+	unsigned long flags;
+
 	uctx->started = false;
+	raw_spin_lock_irqsave(&uctx->token, flags);
 	uctx->owned = false;
 	uctx_drop_token(uctx);
+	raw_spin_unlock_irqrestore(&uctx->token, flags);
 }
 
 /* Returns false if there is nothing to do after all. */
@@ -401,13 +405,18 @@ static void uctx_close(struct kvm_uctx *uctx)
 /* With the gate closed no token is given: one that nobody has then is lost. */
 static void uctx_find_token(struct kvm_uctx *uctx)
 {
+	unsigned long flags;
+
 	mutex_lock(&uctx->gate);
 	atomic64_fetch_or(HAIOV_CONTEXT_CTL_M, &uctx->words->ctl);
 	kvm_riscv_vei_sync();
 	/* Queues, and handlers */
 	kvm_riscv_vei_drain();
+	raw_spin_lock_irqsave(&uctx->token, flags);
+	/* If it is the thread's, it stays so */
 	if (atomic64_read(&uctx->words->ctl) & HAIOV_CONTEXT_CTL_N)
 		WRITE_ONCE(uctx->owned, true);
+	raw_spin_unlock_irqrestore(&uctx->token, flags);
 	uctx_aim(uctx);
 	if (uctx->open)
 		atomic64_fetch_andnot(HAIOV_CONTEXT_CTL_M, &uctx->words->ctl);
@@ -598,6 +607,7 @@ struct kvm_uctx *kvm_riscv_uctx_create(struct kvm *kvm)
 	mutex_init(&uctx->run);
 	mutex_init(&uctx->lock);
 	mutex_init(&uctx->gate);
+	raw_spin_lock_init(&uctx->token);
 	init_waitqueue_head(&uctx->wait);
 	uctx->kvm = kvm;
 	uctx->cpu = KVM_DEV_UCTX_CPU_THREAD;
@@ -717,6 +727,8 @@ int __init kvm_riscv_uctx_init(void)
 		hrtimer_init(per_cpu_ptr(&uctx_timer, cpu), CLOCK_MONOTONIC,
 			     HRTIMER_MODE_REL_PINNED_HARD);
 		per_cpu(uctx_timer, cpu).function = uctx_timeout;
+		/* Pointers in per-CPU data of a module are not relocated */
+		per_cpu(uctx_work, cpu) = IRQ_WORK_INIT_HARD(uctx_flush_work);
 	}
 
 	ret = kvm_register_device_ops(&kvm_riscv_uctx_device_ops,

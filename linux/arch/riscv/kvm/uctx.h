@@ -52,8 +52,9 @@ struct kvm_uctx {
 	/* The thread in KVM_UCTX_RUN */
 	struct mutex		run;
 	wait_queue_head_t	wait;
-	/* N of the control word is the thread's */
+	/* N of the control word is the thread's. Both become 0 under the lock */
 	bool			owned;
+	raw_spinlock_t		token;
 	/* The handler has begun; its registers follow */
 	bool			started;
 	u64			pending;
