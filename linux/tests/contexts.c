@@ -39,7 +39,15 @@ struct state {
 	struct kvm_uctx_run run;
 	struct kvm_uctx_stats stats;
 	uint64_t error;
+	/* What another thread does meanwhile, and how often it has, or with what result */
+	uint64_t meanwhile;
+	uint64_t done;
+	int device;
 };
+
+#define MAP_UNMAP	1
+#define FORK		2
+#define EXECVE		3
 
 #define SPIN		1
 #define ECALL		2
@@ -99,14 +107,58 @@ static void pin(int cpu)
 	sched_setaffinity(0, sizeof(set), &set);
 }
 
-/* The process of the handler: nothing but a thread in KVM_UCTX_RUN. */
+/* A child has the file, but neither the address space nor the handler. */
+static int run_in_child(volatile struct state *state)
+{
+	struct kvm_uctx_run run;
+	int status;
+	pid_t child = fork();
+
+	if (!child)
+		_exit(ioctl(state->device, KVM_UCTX_RUN, &run) < 0 ? errno : 0);
+	waitpid(child, &status, 0);
+
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void *other_thread(void *argument)
+{
+	volatile struct state *state = argument;
+	char *memory;
+
+	for (;;) {
+		switch (state->meanwhile) {
+		case MAP_UNMAP:
+			memory = mmap(NULL, 65536, PROT_READ | PROT_WRITE,
+				      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+			memset(memory, 1, 65536);
+			munmap(memory, 65536);
+			state->done++;
+			break;
+		case FORK:
+			state->done = run_in_child(state);
+			state->meanwhile = 0;
+			break;
+		case EXECVE:
+			execl("/bin/sh", "sh", "-c", "sleep 100", NULL);
+			fatal("execve");
+		default:
+			usleep(1000);
+		}
+	}
+}
+
+/* The process of the handler: a thread in KVM_UCTX_RUN, and another. */
 static _Noreturn void serve(volatile struct state *state, int kick, uint64_t cpu,
 			    uint64_t utvec)
 {
 	int device = uctx_create();
 	struct kvm_uctx_run run;
+	pthread_t other;
 
 	pin(1);
+	state->device = device;
+	pthread_create(&other, NULL, other_thread, (void *)state);
 	/* Its own view of what it was told to touch: nothing there yet */
 	state->address = (uintptr_t)mmap(NULL, 4096, PROT_READ | PROT_WRITE,
 					 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -193,6 +245,8 @@ static int requests(volatile struct shared *guest, uint64_t count)
 	for (tries = 0; tries < 20 && guest->answer != last; tries++)
 		if (reaches(&guest->answer, last))
 			break;
+	/* The guest sees the next command once it has ended this one */
+	reaches(&guest->command, 0);
 
 	return guest->answer == last && guest->request == last;
 }
@@ -257,7 +311,7 @@ static void test_mistakes(struct vm *vm, struct backend *b, uint64_t cpu)
 {
 	volatile struct shared *guest = vm->vcpus[0].shared;
 	struct kvm_uctx_stats stats;
-	uint64_t left;
+	uint64_t left, rounds;
 
 	/* More time than its budget */
 	start_backend(b, guest, cpu, (uintptr_t)handler);
@@ -307,6 +361,23 @@ static void test_mistakes(struct vm *vm, struct backend *b, uint64_t cpu)
 	reaches(&b->state->begun, b->state->begun + 1);
 	kill_backend(b);
 	check_guest(vm, b, "backend killed in its handler");
+
+	start_backend(b, guest, cpu, (uintptr_t)handler);
+	b->state->meanwhile = MAP_UNMAP;
+	for (rounds = 0; rounds < 100 && b->state->done < 50; rounds++)
+		if (!requests(guest, 200))
+			break;
+	CHECK(b->state->done >= 50, "memory comes and goes");
+	b->state->meanwhile = 0;
+	usleep(10000);
+	b->state->done = 0;
+	b->state->meanwhile = FORK;
+	CHECK(reaches(&b->state->done, EIO) && requests(guest, 100),
+	      "a child cannot run the handler");
+	b->state->meanwhile = EXECVE;
+	usleep(50000);
+	check_guest(vm, b, "another program in the place of the backend");
+	kill_backend(b);
 
 	start_backend(b, guest, cpu, 0x1000);
 	left = b->state->left;

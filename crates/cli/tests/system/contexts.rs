@@ -50,6 +50,9 @@ fn mistakes_of_handlers_are_their_own() {
         "ECALL ends KVM_UCTX_RUN",
         "no floating point",
         "a handler that is not there",
+        "memory comes and goes",
+        "a child cannot run the handler",
+        "another program in the place of the backend: the guest goes on",
         "backend killed in its handler: the guest goes on",
         "bad utvec: kicks are eventfd's again",
     ]);
