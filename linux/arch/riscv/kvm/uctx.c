@@ -54,6 +54,12 @@ DEFINE_STATIC_KEY_FALSE(kvm_riscv_uctx_available);
 /* How long a token waits for a guest; far more than a switch to its thread takes */
 #define UCTX_ROOM		ns_to_ktime(50 * NSEC_PER_USEC)
 
+/*
+ * After that long without anything to do, the thread sleeps. No timer is set: the
+ * tick of a hart that is not idle ends the wait.
+ */
+#define UCTX_DOZE_US		200
+
 /* Save area of each hart */
 static DEFINE_PER_CPU(unsigned long, uctx_save);
 
@@ -457,11 +463,40 @@ static void uctx_make_room(struct kvm_uctx *uctx)
 	preempt_enable();
 }
 
+/* Would uctx_take() take something? */
+static bool uctx_ready(struct kvm_uctx *uctx)
+{
+	return READ_ONCE(uctx->owned) ||
+	       (atomic64_read(&uctx->words->pending) &&
+		!(atomic64_read(&uctx->words->ctl) & HAIOV_CONTEXT_CTL_N));
+}
+
+/*
+ * A hart with nothing else to do waits here instead of in its idle loop, which a
+ * wake-up and two switches lie before and behind. As there, it does not poll: WFI
+ * ends with the interrupt.
+ */
+static void uctx_doze(struct kvm_uctx *uctx)
+{
+	ktime_t until = ktime_add_us(ktime_get(), UCTX_DOZE_US);
+
+	preempt_disable();
+	while (!uctx_ready(uctx) && single_task_running() && !need_resched() &&
+	       !signal_pending(current) && ktime_before(ktime_get(), until)) {
+		local_irq_disable();
+		if (!uctx_ready(uctx) && !need_resched())
+			wait_for_interrupt();
+		local_irq_enable();
+	}
+	preempt_enable();
+}
+
 static int uctx_loop(struct kvm_uctx *uctx, struct kvm_cpu_trap *trap)
 {
 	int ret;
 
 	for (;;) {
+		uctx_doze(uctx);
 		ret = wait_event_interruptible(uctx->wait, uctx_take(uctx));
 		if (ret)
 			return -EINTR;
