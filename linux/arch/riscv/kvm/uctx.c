@@ -105,15 +105,13 @@ void kvm_riscv_uctx_told(u32 id)
 {
 	struct kvm_uctx *uctx;
 
-	/* There soon is one */
-	if (kvm_in_run()) {
-		uctx_wait_for_guest(id);
-		return;
-	}
-
 	rcu_read_lock();
 	uctx = kvm_riscv_uctx_get(id);
-	if (uctx)
+	/* There soon is one, or may be when the thread has gone to sleep */
+	if (kvm_in_run() || (uctx && READ_ONCE(uctx->thread) == current &&
+			     !single_task_running()))
+		uctx_wait_for_guest(id);
+	else if (uctx)
 		uctx_wake(uctx);
 	rcu_read_unlock();
 }
@@ -218,15 +216,21 @@ void kvm_riscv_uctx_post(struct kvm_uctx *uctx, unsigned int vector)
 	wake_up(&uctx->wait);
 }
 
+/* Take the token for what is pending, if nobody has it. */
+static bool uctx_take_token(struct kvm_uctx *uctx)
+{
+	return atomic64_read(&uctx->words->pending) &&
+	       !(atomic64_fetch_or(HAIOV_CONTEXT_CTL_N, &uctx->words->ctl) &
+		 HAIOV_CONTEXT_CTL_N);
+}
+
 /* Does the thread have something to do, and the token for it? */
 static bool uctx_take(struct kvm_uctx *uctx)
 {
 	/* Pairs with the handing over of registers */
 	if (smp_load_acquire(&uctx->owned))
 		return true;
-	if (!atomic64_read(&uctx->words->pending) ||
-	    atomic64_fetch_or(HAIOV_CONTEXT_CTL_N, &uctx->words->ctl) &
-	    HAIOV_CONTEXT_CTL_N)
+	if (!uctx_take_token(uctx))
 		return false;
 	uctx->owned = true;
 
@@ -455,12 +459,14 @@ void kvm_riscv_uctx_lost(void)
  */
 static void uctx_make_room(struct kvm_uctx *uctx)
 {
-	preempt_disable();
-	if (!single_task_running() && uctx_take(uctx)) {
-		uctx->owned = false;
+	unsigned long flags;
+
+	/* What waits is found by who looks for tokens */
+	local_irq_save(flags);
+	/* Not a token that the thread has been given, perhaps with a handler */
+	if (!single_task_running() && uctx_take_token(uctx))
 		uctx_wait_for_guest(uctx->id);
-	}
-	preempt_enable();
+	local_irq_restore(flags);
 }
 
 /* Would uctx_take() take something? */
@@ -497,6 +503,7 @@ static int uctx_loop(struct kvm_uctx *uctx, struct kvm_cpu_trap *trap)
 
 	for (;;) {
 		uctx_doze(uctx);
+		uctx_make_room(uctx);
 		ret = wait_event_interruptible(uctx->wait, uctx_take(uctx));
 		if (ret)
 			return -EINTR;
@@ -507,7 +514,6 @@ static int uctx_loop(struct kvm_uctx *uctx, struct kvm_cpu_trap *trap)
 		}
 		uctx_give_back(uctx);
 		uctx_aim(uctx);
-		uctx_make_room(uctx);
 	}
 }
 
@@ -522,9 +528,11 @@ long kvm_riscv_uctx_run(struct kvm_uctx *uctx, struct kvm_uctx_run *run)
 	if (mutex_lock_interruptible(&uctx->run))
 		return -EINTR;
 
+	WRITE_ONCE(uctx->thread, current);
 	uctx_open(uctx);
 	ret = uctx_loop(uctx, &trap);
 	uctx_close(uctx);
+	WRITE_ONCE(uctx->thread, NULL);
 
 	if (ret == -EIO) {
 		run->reason = trap.scause == EXC_SYSCALL ? KVM_UCTX_EXIT_ECALL :

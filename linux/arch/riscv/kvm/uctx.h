@@ -51,6 +51,7 @@ struct kvm_uctx {
 
 	/* The thread in KVM_UCTX_RUN */
 	struct mutex		run;
+	struct task_struct	*thread;
 	wait_queue_head_t	wait;
 	/* N of the control word is the thread's. Both become 0 under the lock */
 	bool			owned;
