@@ -3,9 +3,10 @@
 use trapless_ledger::Section;
 use trapless_ledger::document::Events;
 
-use crate::compare::{Comparison, Row};
+use crate::compare::{Comparison, Row, cells, per_thousand};
 use crate::latency;
-use crate::number::Space;
+use crate::number::{self, Space};
+use crate::redirected::handlers;
 
 /// A figure of events.
 type EventCount = fn(&Events) -> u64;
@@ -33,6 +34,19 @@ impl Comparison<'_> {
             self.count_row(label, space, |s: &Section| s.events.as_ref().map(figure))
         };
         let mut rows: Vec<Row> = ROWS.map(row).into();
+        if self.any(|s| handlers(s, |r| r.accesses).unwrap_or(0)) {
+            let each = self.samples(|run| {
+                let begun = handlers(run.section, |r| r.accesses).unwrap_or(0);
+                let cycles = handlers(run.section, |r| r.cycles).unwrap_or(0);
+                per_thousand(cycles, begun) / 1000.0
+            });
+            let left = "  handlers handed over to their thread (exits)";
+            rows.push(self.count_row(left, space, |s| handlers(s, |r| r.left)));
+            rows.push((
+                "  cycles of the handler for each".to_string(),
+                cells(&each, |v| number::decimal(v, space)),
+            ));
+        }
         let label = "in µs from the post until the host has it";
         rows.extend(latency::rows(self, label, space, |s| {
             s.events.as_ref()?.latency.as_ref()
@@ -44,7 +58,26 @@ impl Comparison<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trapless_ledger::document::Redirected;
     use trapless_ledger::{Config, Ledger, RunInfo};
+
+    #[test]
+    fn handlers_of_user_contexts_are_shown_with_events() {
+        let mut file = Ledger::new(Config::new(1)).to_file(RunInfo::default(), None);
+        let handled = Redirected {
+            accesses: 50,
+            left: 2,
+            cycles: 10_000,
+        };
+        file.total.redirected = [("event".parse().expect("a reason"), handled)].into();
+        file.total.events = Some(Events::default());
+        let files = [file];
+        let runs = Comparison::new(&files);
+        assert!(runs.redirected_rows(Space::Plain).is_empty());
+        let rows = runs.event_rows(Space::Plain);
+        let cells: Vec<_> = rows[ROWS.len()..].iter().map(|r| r.1[0].as_str()).collect();
+        assert_eq!(cells[..2], ["2", "200"]);
+    }
 
     #[test]
     fn machines_without_events_have_no_rows() {

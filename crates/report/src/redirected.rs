@@ -6,10 +6,21 @@ use trapless_ledger::document::Redirected;
 use crate::compare::{Comparison, Row, cells, per_thousand};
 use crate::number::{self, Space};
 
-/// The sum of a figure over all reasons; `None` if nothing was redirected.
+/// What a handler of a user context takes, which is no access (Xhcs).
+const EVENT: &str = "event";
+
+/// The sum of a figure over all accesses; `None` if none was redirected.
 fn sum(section: &Section, figure: fn(&Redirected) -> u64) -> Option<u64> {
-    let all = &section.redirected;
-    (!all.is_empty()).then(|| all.values().map(figure).sum())
+    let accesses = section.redirected.iter();
+    let accesses: Vec<_> = accesses.filter(|(key, _)| key.as_str() != EVENT).collect();
+    (!accesses.is_empty()).then(|| accesses.into_iter().map(|(_, r)| figure(r)).sum())
+}
+
+/// The same of handlers of user contexts.
+pub(crate) fn handlers(section: &Section, figure: fn(&Redirected) -> u64) -> Option<u64> {
+    let mut all = section.redirected.iter();
+    all.find(|(key, _)| key.as_str() == EVENT)
+        .map(|(_, r)| figure(r))
 }
 
 impl Comparison<'_> {
