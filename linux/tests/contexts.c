@@ -17,53 +17,9 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "../include/uapi/linux/kvm_uctx.h"
+#include "contexts.h"
 #include "tests.h"
 #include "vm.h"
-
-#define DOORBELL	0x10000000ULL
-#define VECTOR		5
-
-/* What handler.S knows, in memory that the processes share */
-struct state {
-	uint64_t x[32];		/* 0 */
-	uint64_t pending;	/* 256 */
-	uint64_t begun;		/* 264 */
-	uint64_t order;		/* 272: 0 answer, then see below */
-	uint64_t address;	/* 280 */
-	volatile struct shared *guest; /* 288 */
-
-	/* Of the backend */
-	uint64_t ready;
-	uint64_t left;
-	struct kvm_uctx_run run;
-	struct kvm_uctx_stats stats;
-	uint64_t error;
-	/* What another thread does meanwhile, and how often it has, or with what result */
-	uint64_t meanwhile;
-	uint64_t done;
-	int device;
-};
-
-#define MAP_UNMAP	1
-#define FORK		2
-#define EXECVE		3
-
-#define SPIN		1
-#define ECALL		2
-#define FLOAT		3
-#define TOUCH		4
-
-_Static_assert(offsetof(struct state, order) == 272, "known to the handler");
-_Static_assert(offsetof(struct state, guest) == 288, "known to the handler");
-
-extern const char handler[];
-
-struct backend {
-	pid_t process;
-	volatile struct state *state;
-	int eventfd;
-};
 
 static int uctx_set(int device, uint32_t group, uint64_t attr, uint64_t value)
 {
@@ -198,8 +154,8 @@ static struct kvm_uctx_stats backend_stats(struct backend *b)
 	return b->state->stats;
 }
 
-static void start_backend(struct backend *b, volatile struct shared *guest,
-			  uint64_t cpu, uint64_t utvec)
+void spawn_backend(struct backend *b, volatile struct shared *guest, uint64_t cpu,
+		   uint64_t utvec)
 {
 	b->state = mmap(NULL, sizeof(*b->state), PROT_READ | PROT_WRITE,
 			MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -211,23 +167,30 @@ static void start_backend(struct backend *b, volatile struct shared *guest,
 		signal(SIGUSR1, nothing);
 		serve(b->state, b->eventfd, cpu, utvec);
 	}
+}
+
+static void start_backend(struct backend *b, volatile struct shared *guest,
+			  uint64_t cpu, uint64_t utvec)
+{
+	spawn_backend(b, guest, cpu, utvec);
 	CHECK(reaches(&b->state->ready, 1), "a process has a context");
 	/* It is about to be in KVM_UCTX_RUN */
 	usleep(20000);
 }
 
-static void kill_backend(struct backend *b)
+void kill_backend(struct backend *b)
 {
 	kill(b->process, SIGKILL);
 	waitpid(b->process, NULL, 0);
 	munmap((void *)b->state, sizeof(*b->state));
 }
 
-static void doorbell(struct vm *vm, struct backend *b)
+void doorbell(struct vm *vm, struct backend *b, uint64_t address)
 {
-	struct kvm_ioeventfd bell = { .addr = DOORBELL, .len = 4 };
+	struct kvm_ioeventfd bell = { .addr = address, .len = 4 };
 
 	b->eventfd = eventfd(0, EFD_NONBLOCK);
+	b->address = address;
 	bell.fd = b->eventfd;
 	if (b->eventfd < 0 || ioctl(vm->fd, KVM_IOEVENTFD, &bell))
 		fatal("KVM_IOEVENTFD");
@@ -391,8 +354,7 @@ static void test_mistakes(struct vm *vm, struct backend *b, uint64_t cpu)
 	check_guest(vm, b, "bad utvec");
 }
 
-/* A guest that never waits, on this CPU */
-static void spin(struct vm *vm, int cpu)
+void spin(struct vm *vm, int vcpu, int cpu)
 {
 	uint32_t *code = (uint32_t *)vm->memory;
 	int i;
@@ -401,9 +363,9 @@ static void spin(struct vm *vm, int cpu)
 	for (i = 0; i < 256; i++)
 		if (code[i] == 0x10500073)
 			code[i] = 0x13;
-	vm->vcpus[0].cpu = cpu;
-	start(&vm->vcpus[0]);
-	reaches(&vm->vcpus[0].shared->rounds, 1);
+	vm->vcpus[vcpu].cpu = cpu;
+	start(&vm->vcpus[vcpu]);
+	reaches(&vm->vcpus[vcpu].shared->rounds, 1);
 }
 
 void test_contexts(void)
@@ -419,13 +381,13 @@ void test_contexts(void)
 	/* This thread disturbs the guest that makes requests, and no other */
 	pin(0);
 	create_domain(&vm, 1);
-	doorbell(&vm, &backend);
-	spin(&vm, 0);
+	doorbell(&vm, &backend, DOORBELL);
+	spin(&vm, 0, 0);
 
 	test_where(&vm, &backend, KVM_DEV_UCTX_CPU_OWN, "the guest's own CPU", 0);
 	test_where(&vm, &backend, 1, "an idle CPU", 1);
 	create_domain(&other, 1);
-	spin(&other, 1);
+	spin(&other, 0, 1);
 	test_where(&vm, &backend, 1, "a CPU with another guest", 0);
 	CHECK(runs(other.vcpus[0].shared) && !other.vcpus[0].shared->exceptions,
 	      "which notices nothing");

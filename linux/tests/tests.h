@@ -21,4 +21,7 @@ void test_flood(void);
 /* contexts.c */
 void test_contexts(void);
 
+/* context_stress.c */
+void test_context_stress(void);
+
 #endif /* __TRAPLESS_TESTS_H */

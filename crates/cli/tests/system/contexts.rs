@@ -59,6 +59,15 @@ fn mistakes_of_handlers_are_their_own() {
     host.assert_result("kvm_test", "0");
 }
 
+/// Promise: no request is lost while vCPUs and processes move, are interrupted, die and come again,
+/// with one, two and four vCPUs for each hart (`linux/tests/context_stress.c`).
+#[test]
+fn whatever_happens_meanwhile_all_requests_are_answered() {
+    let all = host().console.matches("killed: all answered").count();
+    let failed = host().console.contains("FAIL");
+    assert!(all == 3 && !failed, "{}", host().console);
+}
+
 /// Promise: requests of a stock guest's virtio disk, served by a process in user mode on the
 /// guest's own hart, cost no exit, no system call and no wake-up. What is left are the host's
 /// timer, the guest's console, and what these disturb.

@@ -64,7 +64,12 @@ pub fn device() -> &'static Host {
 
 /// Processes whose handlers interrupt guests (Xhcs).
 pub fn contexts() -> Result<Host, String> {
-    boot("full", "kvm", " trapless.tests=contexts", TIME_LIMIT)
+    boot(
+        "full",
+        "kvm",
+        " trapless.tests=contexts,context-stress",
+        TIME_LIMIT,
+    )
 }
 
 /// A host that panics while a guest runs, and its crash kernel.

@@ -116,7 +116,7 @@ const fn variant(variant: Variant, workload: &'static str, set: &'static [&'stat
 
 /// Every workload on every preset, guests and hosts that do not know Xtrapless, the other VMM, and
 /// repetitions.
-const JOBS: [Job; 34] = [
+const JOBS: [Job; 35] = [
     job("sbi", "timer", TIMER),
     job("sstc", "timer", TIMER),
     job("trapless", "timer", TIMER),
@@ -136,6 +136,7 @@ const JOBS: [Job; 34] = [
     job("full", "net", NET),
     job("full", "mixed", MIXED),
     job("sstc", "blk", BLK),
+    job("full", "blk", BLK),
     job("full", "blk", BLK_HANDLER),
     variant(Variant::PlicGuest, "timer", TIMER),
     variant(Variant::PlicGuest, "ipi", IPI),
@@ -318,7 +319,10 @@ fn make(job: Job) -> Result<Run, String> {
         engine,
         seed,
     } = job;
-    let name = format!("{workload}-{machine}-{vmm}-{variant:?}-{watched:?}-{engine:?}-{seed}");
+    // With the settings: jobs that differ in nothing else must not share files.
+    let set_name: String = set.iter().map(|word| format!("-{word}")).collect();
+    let name =
+        format!("{workload}-{machine}-{vmm}-{variant:?}-{watched:?}-{engine:?}-{seed}{set_name}");
     let ledger_file = scratch(&format!("{name}.json"));
     let log_file = scratch(&format!("{name}.log"));
     let trace_file = scratch(&format!("{name}.perfetto-trace"));

@@ -55,6 +55,28 @@ fn ipi_uses_two_vcpus_on_two_harts() {
     }
 }
 
+/// Promise: `blk` makes as many requests as it is told to, and reads what was written last, whoever
+/// serves the disk.
+#[test]
+fn a_disk_holds_what_was_written_to_it() {
+    let blk: Vec<_> = logged().filter(|r| r.job.workload == "blk").collect();
+    assert_eq!(blk.len(), 3);
+    for run in blk {
+        let name = run.name();
+        let result = |key: &str| {
+            let found = run.ledger.run.measurements.iter().find(|m| m.name == key);
+            found.unwrap_or_else(|| panic!("{name}: {key}")).value
+        };
+        let asked = run.job.set.iter().find_map(|s| s.strip_prefix("requests="));
+        let asked: f64 = asked.expect("it is set").parse().expect("a number");
+        assert_eq!(
+            (result("requests"), result("errors")),
+            (asked, 0.0),
+            "{name}"
+        );
+    }
+}
+
 /// A command as user 65534, if this is root, who may do everything.
 fn somebody_else(words: &[&str]) -> Command {
     let root = std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0);
