@@ -16,6 +16,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #include "contexts.h"
 #include "tests.h"
@@ -270,6 +271,36 @@ static void check_guest(struct vm *vm, struct backend *b, const char *what)
 	guest->answer = guest->request;
 }
 
+static uint64_t now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000ULL + now.tv_nsec / 1000;
+}
+
+/* A handler that is handed over goes on at once, not at the next tick of its CPU. */
+static void test_long(struct vm *vm, struct backend *b)
+{
+	volatile struct shared *guest = vm->vcpus[0].shared;
+	struct kvm_uctx_stats stats;
+	uint64_t before;
+
+	start_backend(b, guest, KVM_DEV_UCTX_CPU_OWN, (uintptr_t)handler);
+	b->state->order = LONG;
+	before = now_us();
+	CHECK(requests(guest, 100), "requests that take long are answered");
+	before = now_us() - before;
+	stats = backend_stats(b);
+	printf("     %lu us, by the thread %llu, handed over %llu\n", before,
+	       stats.begun, stats.handed);
+	/* Those that come while it has one are its own */
+	CHECK(stats.handed > 10 && stats.handed + stats.begun >= 90,
+	      "by the thread, which they are handed over to");
+	CHECK(before < 30000, "and nobody waits for its tick");
+	kill_backend(b);
+}
+
 static void test_mistakes(struct vm *vm, struct backend *b, uint64_t cpu)
 {
 	volatile struct shared *guest = vm->vcpus[0].shared;
@@ -386,6 +417,7 @@ void test_contexts(void)
 
 	test_where(&vm, &backend, KVM_DEV_UCTX_CPU_OWN, "the guest's own CPU", 0);
 	test_where(&vm, &backend, 1, "an idle CPU", 1);
+	test_long(&vm, &backend);
 	create_domain(&other, 1);
 	spin(&other, 0, 1);
 	test_where(&vm, &backend, 1, "a CPU with another guest", 0);

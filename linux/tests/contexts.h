@@ -44,6 +44,7 @@ struct state {
 #define ECALL		2
 #define FLOAT		3
 #define TOUCH		4
+#define LONG		5
 
 _Static_assert(offsetof(struct state, order) == 272, "known to the handler");
 _Static_assert(offsetof(struct state, guest) == 288, "known to the handler");

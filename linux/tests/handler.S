@@ -35,6 +35,8 @@ handler:
 	beq	t1, t2, 3f
 	li	t2, 4
 	beq	t1, t2, 4f
+	li	t2, 5
+	beq	t1, t2, 6f
 5:	ld	t1, 288(t0)		/* struct shared of the guest */
 	ld	t2, 208(t1)
 	fence	rw, rw
@@ -48,4 +50,8 @@ handler:
 	URET
 4:	ld	t1, 280(t0)		/* access to an address */
 	sd	zero, 0(t1)
+	j	5b
+6:	li	t2, 40000		/* longer than its budget */
+7:	addi	t2, t2, -1
+	bnez	t2, 7b
 	j	5b

@@ -85,11 +85,29 @@ static void uctx_drop_token(struct kvm_uctx *uctx)
 	atomic64_fetch_andnot(HAIOV_CONTEXT_CTL_N, &uctx->words->ctl);
 }
 
+/* The thread has something to do, and may not know. */
+static void uctx_notify(struct kvm_uctx *uctx)
+{
+	struct task_struct *thread;
+
+	wake_up(&uctx->wait);
+	/* Pairs with that of uctx_doze(): it sees what there is to do, or this it */
+	smp_mb();
+	if (!READ_ONCE(uctx->dozing))
+		return;
+	/* It is not asleep: only an interrupt ends its WFI */
+	rcu_read_lock();
+	thread = READ_ONCE(uctx->thread);
+	if (thread)
+		kick_process(thread);
+	rcu_read_unlock();
+}
+
 /* The thread has the token. */
 static void uctx_wake(struct kvm_uctx *uctx)
 {
 	WRITE_ONCE(uctx->owned, true);
-	wake_up(&uctx->wait);
+	uctx_notify(uctx);
 }
 
 /* Nobody has the token until this CPU enters a guest. Without preemption. */
@@ -213,7 +231,7 @@ void kvm_riscv_uctx_interrupt(void)
 void kvm_riscv_uctx_post(struct kvm_uctx *uctx, unsigned int vector)
 {
 	atomic64_or(BIT_ULL(vector), &uctx->words->pending);
-	wake_up(&uctx->wait);
+	uctx_notify(uctx);
 }
 
 /* Take the token for what is pending, if nobody has it. */
@@ -431,7 +449,7 @@ static void uctx_find_token(struct kvm_uctx *uctx)
 	if (uctx->open)
 		atomic64_fetch_andnot(HAIOV_CONTEXT_CTL_M, &uctx->words->ctl);
 	mutex_unlock(&uctx->gate);
-	wake_up(&uctx->wait);
+	uctx_notify(uctx);
 }
 
 /* Queues have been full or closed: who was to be told may not have been. */
@@ -487,6 +505,9 @@ static void uctx_doze(struct kvm_uctx *uctx)
 	ktime_t until = ktime_add_us(ktime_get(), UCTX_DOZE_US);
 
 	preempt_disable();
+	WRITE_ONCE(uctx->dozing, true);
+	/* Pairs with that of uctx_notify() */
+	smp_mb();
 	while (!uctx_ready(uctx) && single_task_running() && !need_resched() &&
 	       !signal_pending(current) && ktime_before(ktime_get(), until)) {
 		local_irq_disable();
@@ -494,6 +515,7 @@ static void uctx_doze(struct kvm_uctx *uctx)
 			wait_for_interrupt();
 		local_irq_enable();
 	}
+	WRITE_ONCE(uctx->dozing, false);
 	preempt_enable();
 }
 
@@ -616,7 +638,7 @@ void kvm_riscv_vcpu_uctx_sync(struct kvm_vcpu *vcpu, struct kvm_cpu_trap *trap)
 
 	/* Registers before the token */
 	smp_store_release(&uctx->owned, true);
-	wake_up(&uctx->wait);
+	uctx_notify(uctx);
 }
 
 static int uctx_alloc_id(struct kvm_uctx *uctx)

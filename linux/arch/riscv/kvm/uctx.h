@@ -53,6 +53,8 @@ struct kvm_uctx {
 	struct mutex		run;
 	struct task_struct	*thread;
 	wait_queue_head_t	wait;
+	/* It waits by WFI */
+	bool			dozing;
 	/* N of the control word is the thread's. Both become 0 under the lock */
 	bool			owned;
 	raw_spinlock_t		token;
