@@ -167,12 +167,21 @@ serve_disk() {
         disk_options="--disk $1"
         return
     fi
+    if [ "${trapless_vmm:-trapless}" != trapless ]; then
+        echo "backend=$backend is for this project's VMM: use backend=vmm, or no --vmm"
+        return 2
+    fi
     cpu=${backend_cpu#hart}
     bound=
     if [ "$backend" != handler ] && [ "$cpu" != "$backend_cpu" ]; then bound="taskset $((1 << cpu))"; fi
     $bound trapless-backend blk --socket /run/disk.sock --disk "$1" --loop "$backend" --cpu "$cpu" &
     disk_pid=$!
     disk_options="--vhost-user-blk /run/disk.sock"
+    # It says what is missing.
+    until [ -e /run/disk.sock ]; do
+        kill -0 "$disk_pid" 2>/dev/null || return 2
+        usleep 10000
+    done
 }
 
 # A back end holds the guest that it interrupts.

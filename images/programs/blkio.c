@@ -2,9 +2,11 @@
 /*
  * blkio make FILE BYTES
  * blkio DEVICE OPERATION SIZE REQUESTS
+ * blkio DEVICE check OPERATION SIZE REQUESTS
  *
  * Makes requests of SIZE bytes to a disk, one after the other, past the page
- * cache, and checks every byte. OPERATION is read, write, randread or randwrite.
+ * cache, and checks every byte it reads. OPERATION is read, write, randread or
+ * randwrite; `check` reads what the same words without it have written.
  *
  * Each word of 8 bytes of the disk holds its own offset, as `make` leaves it, or
  * that with the number of the last write to its block in the upper bits.
@@ -58,6 +60,13 @@ static void check(uint64_t offset, size_t size, uint64_t number)
 				(unsigned long long)(offset + i * 8),
 				(unsigned long long)number);
 	}
+}
+
+static _Noreturn void usage(void)
+{
+	fprintf(stderr, "usage: blkio make FILE BYTES\n"
+			"       blkio DEVICE [check] OPERATION SIZE REQUESTS\n");
+	exit(2);
 }
 
 static int make(const char *path, uint64_t bytes)
@@ -118,61 +127,105 @@ static void transfer(int fd, uint64_t block, size_t size, int writing,
 		check(offset, size, number);
 }
 
-int main(int argc, char **argv)
-{
-	uint64_t bytes, blocks, block, begin, end, total = 0;
-	unsigned long requests, i;
-	int fd, writing, random;
-	uint32_t *times;
+struct job {
+	int fd;
+	int writing;
+	int random;
 	size_t size;
+	uint64_t blocks;
+	unsigned long requests;
+};
 
-	buffer = aligned_alloc(4096, CHUNK);
-	if (argc == 4 && !strcmp(argv[1], "make"))
-		return make(argv[2], strtoull(argv[3], NULL, 0));
-	if (argc != 5) {
-		fprintf(stderr, "usage: blkio make FILE BYTES\n"
-				"       blkio DEVICE OPERATION SIZE REQUESTS\n");
-		return 2;
-	}
-	fd = open(argv[1], O_RDWR | O_DIRECT);
-	if (fd < 0)
-		fatal(argv[1]);
-	random = !strncmp(argv[2], "rand", 4);
-	writing = strstr(argv[2], "write") != NULL;
-	size = strtoul(argv[3], NULL, 0);
-	requests = strtoul(argv[4], NULL, 0);
-	if (ioctl(fd, BLKGETSIZE64, &bytes) || size % 512 || !size ||
-	    size > MAX_SIZE || !requests)
-		fatal("arguments");
-	blocks = bytes / size;
-	written = calloc(blocks, sizeof(*written));
-	times = malloc(requests * sizeof(*times));
-	if (!buffer || !written || !times)
+static uint64_t block_of(const struct job *job, unsigned long i)
+{
+	return (job->random ? next_random() : i) % job->blocks;
+}
+
+static void measure(const struct job *job)
+{
+	uint32_t *times = malloc(job->requests * sizeof(*times));
+	uint64_t block, begin, end, total = 0;
+	unsigned long i;
+
+	if (!times)
 		fatal("memory");
-
-	for (i = 0; i < requests; i++) {
-		block = (random ? next_random() : i) % blocks;
-		if (writing)
-			fill(block * size, size, i + 1);
+	for (i = 0; i < job->requests; i++) {
+		block = block_of(job, i);
+		if (job->writing)
+			fill(block * job->size, job->size, i + 1);
 		begin = now();
-		transfer(fd, block, size, writing, written[block]);
+		transfer(job->fd, block, job->size, job->writing, written[block]);
 		end = now();
-		if (writing)
+		if (job->writing)
 			written[block] = i + 1;
 		times[i] = end - begin;
 		total += end - begin;
 	}
-	for (block = 0; writing && block < blocks; block++)
-		if (written[block])
-			transfer(fd, block, size, 0, written[block]);
 
-	qsort(times, requests, sizeof(*times), smaller);
-	printf("requests=%lu\nerrors=%lu\ntime_us=%llu\niops=%llu\n", requests,
-	       errors, (unsigned long long)total / 1000,
-	       (unsigned long long)(requests * 1000000000ULL / (total ? : 1)));
+	qsort(times, job->requests, sizeof(*times), smaller);
+	printf("requests=%lu\ntime_us=%llu\niops=%llu\n", job->requests,
+	       (unsigned long long)total / 1000,
+	       (unsigned long long)(job->requests * 1000000000ULL / (total ? : 1)));
 	printf("latency_p50_ns=%u\nlatency_p99_ns=%u\nlatency_max_ns=%u\n",
-	       times[requests / 2], times[requests * 99 / 100],
-	       times[requests - 1]);
+	       times[job->requests / 2], times[job->requests * 99 / 100],
+	       times[job->requests - 1]);
+}
+
+static void read_back(const struct job *job)
+{
+	unsigned long i;
+	uint64_t block;
+
+	for (i = 0; i < job->requests; i++)
+		written[block_of(job, i)] = i + 1;
+	for (block = 0; block < job->blocks; block++)
+		if (written[block])
+			transfer(job->fd, block, job->size, 0, written[block]);
+}
+
+int main(int argc, char **argv)
+{
+	struct job job;
+	uint64_t bytes;
+	int checking;
+
+	buffer = aligned_alloc(4096, CHUNK);
+	if (!buffer)
+		fatal("memory");
+	if (argc == 4 && !strcmp(argv[1], "make"))
+		return make(argv[2], strtoull(argv[3], NULL, 0));
+	checking = argc == 6 && !strcmp(argv[2], "check");
+	if (argc != 5 + checking)
+		usage();
+	job.fd = open(argv[1], O_RDWR | O_DIRECT);
+	if (job.fd < 0 || ioctl(job.fd, BLKGETSIZE64, &bytes))
+		fatal(argv[1]);
+	argv += checking;
+	job.random = !strncmp(argv[2], "rand", 4);
+	job.writing = strstr(argv[2], "write") != NULL;
+	job.size = strtoul(argv[3], NULL, 0);
+	job.requests = strtoul(argv[4], NULL, 0);
+	if (!job.size || job.size % 512 || job.size > MAX_SIZE) {
+		fprintf(stderr, "blkio: a request has 512 to %u bytes, in steps of 512, not %s\n",
+			MAX_SIZE, argv[3]);
+		return 2;
+	}
+	if (!job.requests || bytes < job.size) {
+		fprintf(stderr, "blkio: no request\n");
+		return 2;
+	}
+	job.blocks = bytes / job.size;
+	written = calloc(job.blocks, sizeof(*written));
+	if (!written)
+		fatal("memory");
+
+	if (!checking)
+		measure(&job);
+	else if (job.writing)
+		read_back(&job);
+	/* Once, when everything has been checked */
+	if (checking == job.writing)
+		printf("errors=%lu\n", errors);
 
 	return errors != 0;
 }

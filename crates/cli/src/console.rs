@@ -3,7 +3,7 @@
 //! Images print `@trapless …` lines (described in `images/init/trapless.sh`). They are read here,
 //! at the virtual time at which the UART sent their last character.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -16,6 +16,8 @@ const MAX_LINE: usize = 4096;
 const MAX_DUMP: usize = 20_000;
 /// Most results kept.
 const MAX_RESULTS: usize = 256;
+/// Lines kept of what was said before a side failed.
+const MAX_COMPLAINT: usize = 8;
 /// Prefix of Linux's panic message.
 const PANIC: &str = "Kernel panic - not syncing";
 /// Prefix of the last line that Linux prints after a panic, unless it reboots.
@@ -37,6 +39,9 @@ pub struct Transcript {
     pub last_line: String,
     /// The first line that told of a kernel panic, of the host or of a guest.
     pub panic: Option<String>,
+    /// The last lines before the first side that failed said so.
+    pub complaint: Vec<String>,
+    recent: VecDeque<String>,
     dump: Option<String>,
     dump_lines: usize,
 }
@@ -134,12 +139,20 @@ impl Recorder {
                 }
             } else if !line.is_empty() {
                 t.last_line = line.into();
+                t.recent.push_back(line.into());
+                if t.recent.len() > MAX_COMPLAINT {
+                    t.recent.pop_front();
+                }
             }
             return;
         };
         let mut words = line[start..].split_whitespace().skip(1);
         let verb = words.next().unwrap_or_default();
         let rest: Vec<&str> = words.collect();
+        if verb == "begin" {
+            // Not what firmware and kernel said before.
+            t.recent.clear();
+        }
         match (verb, rest.as_slice()) {
             ("begin", [side, name]) if format!("{side} {name}") == self.measured => {
                 self.begun = true;
@@ -149,8 +162,11 @@ impl Recorder {
             ("phase", [name]) if measuring => self.mark(name),
             ("end", [side, name, status]) => {
                 let status = status.strip_prefix("status=").and_then(|s| s.parse().ok());
-                t.status
-                    .insert(format!("{side} {name}"), status.unwrap_or(-1));
+                let status = status.unwrap_or(-1);
+                if status != 0 && t.complaint.is_empty() {
+                    t.complaint.extend(t.recent.drain(..));
+                }
+                t.status.insert(format!("{side} {name}"), status);
                 if format!("{side} {name}") == self.measured {
                     self.mark("after");
                 }
@@ -335,6 +351,14 @@ mod tests {
         assert_eq!(t.dumps["host.kvm"], ["exits 12"]);
         assert_eq!(t.status["guest timer"], 3);
         assert_eq!(t.last_line, "last");
+    }
+
+    #[test]
+    fn a_side_that_fails_has_said_why() {
+        let recorder =
+            feed("OpenSBI\n@trapless begin host t\nno disk\n@trapless end host t status=2\nbye\n");
+        let recorder = recorder.lock();
+        assert_eq!(recorder.transcript.complaint, ["no disk"]);
     }
 
     #[test]

@@ -194,7 +194,8 @@ impl<'a> Plan<'a> {
                 .dumps
                 .iter()
                 .find(|(k, _)| k.ends_with(".output"));
-            let tail = output.map_or_else(String::new, |(_, lines)| lines.join("\n"));
+            let said = output.map_or(&transcript.complaint, |(_, lines)| lines);
+            let tail = said.join("\n");
             fail!(
                 "{title} failed: {side} ended with status {status} ({last}); its last output:\n{tail}"
             );

@@ -146,9 +146,13 @@ impl Worker for Context {
     }
 }
 
-fn device(cpu: Cpu) -> io::Result<KvmDevice> {
+/// A context of this process without a handler, whose interrupts go where `cpu` says.
+///
+/// # Errors
+/// The error of KVM, with what is missing.
+pub fn device(cpu: Cpu) -> io::Result<KvmDevice> {
     let none = |e: io::Error| {
-        let why = "KVM has no user contexts (needs harts with Xhcs and this project's KVM)";
+        let why = "--loop handler needs harts with Xhcs and this project's KVM";
         io::Error::new(e.kind(), format!("{why}: {e}"))
     };
     let kvm = Kvm::new().map_err(|e| none(os_error(e)))?;

@@ -29,6 +29,9 @@ const CONFIG: usize = 60;
 /// [`Error::User`] for files that cannot be used, [`Error::Failed`] for what the system refused.
 pub fn serve(options: &Blk) -> Result<()> {
     Disk::open(&options.disk, options.read_only)?;
+    if options.event_loop == Loop::Handler {
+        handlers(options.cpu)?;
+    }
     loop {
         let memory = GuestMemoryAtomic::new(GuestMemoryMmap::new());
         let backend = Arc::new(Backend::new(options, memory.clone())?);
@@ -48,6 +51,18 @@ pub fn serve(options: &Blk) -> Result<()> {
         }
         backend.stop();
     }
+}
+
+/// Can there be handlers? Better said before a guest waits for one.
+#[cfg(target_arch = "riscv64")]
+fn handlers(cpu: crate::backend::cli::Cpu) -> Result<()> {
+    crate::backend::context::device(cpu).map_err(|e| Error::user(e.to_string()))?;
+    Ok(())
+}
+
+#[cfg(not(target_arch = "riscv64"))]
+fn handlers(_: crate::backend::cli::Cpu) -> Result<()> {
+    Err(Error::user("there are no handlers on this machine"))
 }
 
 struct Backend {

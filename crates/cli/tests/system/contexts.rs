@@ -1,6 +1,7 @@
 //! What user contexts (Xhcs) claim, tried by processes whose handlers answer a guest's requests
 //! (`linux/tests/contexts.c` says what it tries).
 
+use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::hosts::{Host, contexts};
@@ -37,6 +38,30 @@ fn guest_and_handler_see_nothing_of_each_other() {
         "which notices nothing",
         "nor does it of mistakes",
     ]);
+}
+
+/// Promise: a handler that is handed over goes on at once, though its thread waits by WFI on
+/// another hart; there the next tick is up to 4 ms away.
+#[test]
+fn a_long_handler_does_not_wait_for_a_tick() {
+    host().assert_passed(&[
+        "requests that take long are answered",
+        "by the thread, which they are handed over to",
+        "and nobody waits for its tick",
+    ]);
+}
+
+/// Promise: a back end that cannot have handlers says so at its start, and so does `trapless run`.
+#[test]
+fn a_handler_without_xhcs_is_refused() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_trapless"));
+    command.args(["run", "--machine", "sstc", "--workload", "blk"]);
+    command.args(["--set", "backend=handler", "--time-limit", "10"]);
+    let output = command.output().expect("it starts");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    let said = "its last output:\ntrapless-backend: --loop handler needs harts with Xhcs";
+    assert!(text.contains(said), "{text}");
 }
 
 /// Promise: a handler that does not end, faults, or dies with its process costs the guest its
