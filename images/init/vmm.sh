@@ -54,13 +54,18 @@ vmm_start() {
     if [ "${1:-}" = tap ]; then
         interface=$2
         shift 2
+        if [ "${vhost:-0}" = 1 ]; then modprobe vhost_net || return; fi
     fi
     others=$((${guests:-1} - 1))
     if [ "$vmm" != trapless ]; then others=0; fi
     reserve_huge_pages $((1 + others)) || return
     case $vmm in
     trapless)
-        vmm_run 0 ${interface:+--tap "$interface"} "$@" </dev/null &
+        if [ -n "$interface" ]; then
+            if [ "${vhost:-0}" = 1 ]; then set -- --vhost "$@"; fi
+            set -- --tap "$interface" "$@"
+        fi
+        vmm_run 0 "$@" </dev/null &
         ;;
     qemu)
         # QEMU 10 starts vCPUs with scounteren = 0: rdtime kills programs. With this clock the time
@@ -73,7 +78,7 @@ vmm_start() {
         qemu-system-riscv64 -machine "$(qemu_machine)" -cpu host -smp "$cpus" -m "$memory" -nodefaults -no-reboot \
             ${huge:+-object "memory-backend-memfd,id=ram,size=$memory,hugetlb=on,hugetlbsize=2M"} \
             -display none -serial stdio -kernel /boot/Image -initrd /boot/guest.cpio \
-            ${interface:+-netdev "tap,id=n,ifname=$interface,script=no,downscript=no" -device "$(qemu_net),netdev=n"} \
+            ${interface:+-netdev "tap,id=n,ifname=$interface,script=no,downscript=no$(qemu_vhost)" -device "$(qemu_net),netdev=n"} \
             "$@" -append "$append" </dev/null &
         ;;
     *)
@@ -157,6 +162,11 @@ stagger() {
 # QEMU's network device: on PCI with MSI-X if devices are to interrupt by eventfd, else wired.
 qemu_net() {
     if [ "${inject:-auto}" = irqfd ]; then echo virtio-net-pci,romfile=; else echo virtio-net-device; fi
+}
+
+# QEMU's option for who moves frames.
+qemu_vhost() {
+    if [ "${vhost:-0}" = 1 ]; then echo ,vhost=on; fi
 }
 
 # serve_disk FILE: sets $disk_options, with which a guest has the disk; $backend says who serves

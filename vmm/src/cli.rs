@@ -81,6 +81,10 @@ pub struct Cli {
     #[arg(long, value_name = "NAME", value_parser = parse_tap)]
     pub tap: Option<String>,
 
+    /// Let the host's kernel move frames between --tap and the guest (/dev/vhost-net)
+    #[arg(long, requires = "tap")]
+    pub vhost: bool,
+
     /// Which console is connected to standard input and output
     #[arg(long, value_enum, default_value_t = Console::Uart)]
     pub console: Console,
@@ -251,6 +255,7 @@ impl Cli {
             disks: self.disk.clone(),
             vhost_user: self.vhost_user_blk.clone(),
             tap: self.tap.is_some(),
+            vhost_net: self.vhost,
             console: self.console,
             test_device: self.test_device,
             irqchip: Options {
@@ -422,6 +427,7 @@ mod tests {
 
     #[test]
     fn wrong_values_are_refused() {
+        assert!(parse(&["--vhost"]).is_err(), "there is no --tap");
         for args in [
             &["--cpus", "0"],
             &["--cpus", "513"],

@@ -69,6 +69,7 @@ impl<'a> Session<'a> {
             control: control.map(Arc::new),
             backends: Backends {
                 tap: cli.tap.as_deref().map(SharedTap::open).transpose()?,
+                vhost_net: cli.vhost,
                 ..Backends::default()
             },
             config,

@@ -16,8 +16,8 @@ use vmm_sys_util::eventfd::EventFd;
 pub fn notify_elsewhere(vm: &VmFd, slots: &[Arc<dyn Slot>]) -> Result<()> {
     for (number, slot) in slots.iter().enumerate() {
         let address = IoEventAddress::Mmio(map::virtio_slot(number).0 + QUEUE_NOTIFY);
-        if let Some(kick) = slot.kick() {
-            vm.register_ioevent(&*kick, &address, 0_u32)
+        for (queue, kick) in slot.kicks().iter().enumerate() {
+            vm.register_ioevent(&**kick, &address, queue as u32)
                 .map_err(|e| Error::failed("KVM refuses an ioeventfd", e))?;
         }
     }
@@ -38,7 +38,7 @@ pub fn notify_by_eventfd(vm: &VmFd, slots: &[Arc<dyn Slot>]) -> Result<Vec<Watch
     let mut watches = Vec::new();
     for (number, slot) in slots.iter().enumerate() {
         let address = IoEventAddress::Mmio(map::virtio_slot(number).0 + QUEUE_NOTIFY);
-        if slot.kick().is_some() {
+        if !slot.kicks().is_empty() {
             continue;
         }
         for queue in 0..slot.queues() as u32 {

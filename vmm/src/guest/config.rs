@@ -56,6 +56,8 @@ pub struct Config {
     pub vhost_user: Vec<PathBuf>,
     /// Whether there is a network card.
     pub tap: bool,
+    /// The host's kernel serves it.
+    pub vhost_net: bool,
     /// The console.
     pub console: Console,
     /// The test device.
@@ -123,10 +125,15 @@ impl Config {
                 "back ends of vhost-user do not get at huge pages; leave out --hugepages",
             ));
         }
-        if self.save.is_some() && !self.vhost_user.is_empty() {
-            return Err(Error::user(
-                "a guest with --vhost-user-blk cannot be saved: its back end has a part of the state",
-            ));
+        for (name, used) in [
+            ("--vhost-user-blk", !self.vhost_user.is_empty()),
+            ("--vhost", self.vhost_net),
+        ] {
+            if self.save.is_some() && used {
+                return Err(Error::user(format!(
+                    "a guest with {name} cannot be saved: who serves its queues has a part of the state"
+                )));
+            }
         }
         if self.hugepages && self.memory % HUGE_PAGE != 0 {
             return Err(Error::user(format!(

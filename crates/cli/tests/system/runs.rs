@@ -101,6 +101,8 @@ pub const OTHER_SEED: u64 = 1;
 pub const TIMER: &[&str] = &["wakeups=200"];
 const IPI: &[&str] = &["loops=20"];
 const NET: &[&str] = &["pings=20"];
+/// Frames moved by the host's kernel.
+pub const NET_VHOST: &[&str] = &["pings=200", "vhost=1"];
 const BLK: &[&str] = &["requests=100", "operation=randwrite"];
 /// Requests of the disk whose back end is a user context.
 pub const REQUESTS: u64 = 300;
@@ -116,7 +118,7 @@ const fn variant(variant: Variant, workload: &'static str, set: &'static [&'stat
 
 /// Every workload on every preset, guests and hosts that do not know Xtrapless, the other VMM, and
 /// repetitions.
-const JOBS: [Job; 35] = [
+const JOBS: [Job; 36] = [
     job("sbi", "timer", TIMER),
     job("sstc", "timer", TIMER),
     job("trapless", "timer", TIMER),
@@ -135,6 +137,7 @@ const JOBS: [Job; 35] = [
     job("haiov", "net", NET),
     job("full", "net", NET),
     job("full", "mixed", MIXED),
+    job("full", "net", NET_VHOST),
     job("sstc", "blk", BLK),
     job("full", "blk", BLK),
     job("full", "blk", BLK_HANDLER),

@@ -5,4 +5,4 @@ pub mod mistakes;
 pub mod slot;
 pub mod slots;
 pub mod tap;
-pub mod vhost_user;
+pub mod vhost;

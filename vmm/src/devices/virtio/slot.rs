@@ -29,10 +29,10 @@ pub trait ShadowSource {
 pub trait Slot: BusDevice + Served + Stateful {
     /// Number of queues.
     fn queues(&self) -> usize;
-    /// What KVM signals instead of an eventfd that the event loop watches, if somebody else serves
-    /// the queues.
-    fn kick(&self) -> Option<Arc<EventFd>> {
-        None
+    /// What KVM signals for notifications of each queue, if somebody else serves the queues; else
+    /// none.
+    fn kicks(&self) -> &[Arc<EventFd>] {
+        &[]
     }
     /// Does what a write of `queue` to QueueNotify does.
     fn notify(&self, queue: u32);

@@ -1,14 +1,17 @@
 //! Which virtio devices a guest has, and their slots.
 
-use crate::bus::{Bus, BusDevice};
+use crate::bus::Bus;
 use crate::devices::input::InputSink;
 use crate::devices::locked::{HostClock, Locked, Served};
-use crate::devices::state::{Stateful, States};
+use crate::devices::state::States;
 use crate::devices::virtio::console::ConsoleInput;
 use crate::devices::virtio::mistakes::{FirstMistake, Mistakes};
 use crate::devices::virtio::slot::{ShadowSource, Slot};
 use crate::devices::virtio::tap::SharedTap;
-use crate::devices::virtio::vhost_user::VhostUser;
+use crate::devices::virtio::vhost::net::VhostNet;
+use crate::devices::virtio::vhost::queues::ServedElsewhere;
+use crate::devices::virtio::vhost::slot::Elsewhere;
+use crate::devices::virtio::vhost::user::VhostUser;
 use crate::error::{Error, Result};
 use crate::irqchip::controller::{InterruptController, Watch};
 use crate::irqchip::wire::Kind;
@@ -17,12 +20,12 @@ use crate::terminal::{self, Output};
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use trapless_devices::GuestRam;
 use trapless_devices::virtio::block::{Block, RawDisk};
 use trapless_devices::virtio::console::Console;
 use trapless_devices::virtio::net::Net;
 use trapless_devices::virtio::rng::{HostEntropy, Rng};
 use trapless_devices::virtio::{VirtioDevice, VirtioMmio};
-use trapless_devices::{GuestRam, StateError, StateReader, StateWriter};
 use vmm_sys_util::eventfd::EventFd;
 
 /// One disk.
@@ -39,6 +42,8 @@ pub struct Disk {
 pub struct Backends {
     /// What the network card is connected to, if there is one.
     pub tap: Option<SharedTap>,
+    /// The host's kernel moves its frames.
+    pub vhost_net: bool,
     /// Messages about drivers.
     pub mistakes: Arc<Mistakes>,
 }
@@ -113,7 +118,7 @@ impl<'a> Slots<'a> {
             slots.add_vhost_user(number, socket)?;
         }
         if let Some(tap) = &wanted.backends.tap {
-            slots.add_net(tap.clone())?;
+            slots.add_net(tap.clone(), wanted.backends.vhost_net)?;
         }
         if wanted.console {
             slots.add_console()?;
@@ -157,7 +162,20 @@ impl<'a> Slots<'a> {
 
     fn add_vhost_user(&mut self, number: usize, socket: &Path) -> Result<()> {
         let device = VhostUser::connect(socket, Arc::clone(self.host.ram))?;
-        let (events, socket) = (device.events(), device.socket());
+        let socket = device.socket();
+        let device = self.add_elsewhere(&format!("vhost-user-blk{number}"), device)?;
+        watch_back_end(socket, device);
+        Ok(())
+    }
+
+    /// Adds a device whose queues somebody else serves, who interrupts the guest without this
+    /// process where its controller is KVM's.
+    fn add_elsewhere<D: ServedElsewhere>(
+        &mut self,
+        name: &str,
+        device: D,
+    ) -> Result<Arc<Locked<VirtioMmio<D>>>> {
+        let events = device.events().clone();
         let (base, irq) = map::virtio_slot(self.slots.len());
         let controller = self.host.controller;
         let kind = virtio_kind(&**controller, self.shadows.is_some());
@@ -175,14 +193,11 @@ impl<'a> Slots<'a> {
                 device.interrupted_elsewhere();
             }
         }
-        let name = format!("vhost-user-blk{number}");
         let device = Arc::new(Locked::new(device, self.host.wake, self.host.clock));
-        self.bus.add(&name, base, map::VIRTIO_LEN, device.clone());
+        self.bus.add(name, base, map::VIRTIO_LEN, device.clone());
         self.served.push(device.clone());
-        self.slots.push(Arc::new(Elsewhere {
-            device: device.clone(),
-            kick: Arc::clone(&events.kick),
-        }));
+        self.slots
+            .push(Arc::new(Elsewhere::new(device.clone(), events.clone())));
         if !direct {
             let (fd, device) = (events.call.as_raw_fd(), device.clone());
             let interrupt = move || {
@@ -191,11 +206,14 @@ impl<'a> Slots<'a> {
             };
             self.watches.push((fd, Box::new(interrupt)));
         }
-        watch_back_end(socket, device);
-        Ok(())
+        Ok(device)
     }
 
-    fn add_net(&mut self, tap: SharedTap) -> Result<()> {
+    fn add_net(&mut self, tap: SharedTap, vhost: bool) -> Result<()> {
+        if vhost {
+            let device = VhostNet::new(tap, Arc::clone(self.host.ram))?;
+            return self.add_elsewhere("vhost-net", device).map(|_| ());
+        }
         let (fd, mac) = (tap.as_raw_fd(), tap.mac());
         let net = self.add("virtio-net", Net::new(Box::new(tap), mac))?;
         self.watches.push((fd, Box::new(move || net.poll())));
@@ -212,56 +230,6 @@ impl<'a> Slots<'a> {
         self.states.push(("typed".into(), typed.clone()));
         self.input = Some(typed);
         Ok(())
-    }
-}
-
-/// A device whose queues somebody else serves.
-struct Elsewhere {
-    device: Arc<Locked<VirtioMmio<VhostUser>>>,
-    kick: Arc<EventFd>,
-}
-
-impl BusDevice for Elsewhere {
-    fn read(&self, offset: u64, data: &mut [u8]) {
-        self.device.read(offset, data);
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) {
-        self.device.write(offset, data);
-    }
-}
-
-impl Served for Elsewhere {
-    fn poll(&self) {
-        self.device.poll();
-    }
-
-    fn due_in(&self) -> Option<u64> {
-        self.device.due_in()
-    }
-}
-
-impl Stateful for Elsewhere {
-    fn save(&self, to: &mut StateWriter) {
-        self.device.save(to);
-    }
-
-    fn restore(&self, from: &mut StateReader<'_>) -> std::result::Result<(), StateError> {
-        self.device.restore(from)
-    }
-}
-
-impl Slot for Elsewhere {
-    fn queues(&self) -> usize {
-        1
-    }
-
-    fn kick(&self) -> Option<Arc<EventFd>> {
-        Some(Arc::clone(&self.kick))
-    }
-
-    fn notify(&self, _: u32) {
-        let _ = self.kick.write(1);
     }
 }
 

@@ -1,7 +1,9 @@
 //! The host's side of the network card.
 
 use crate::error::{Error, Result};
-use std::os::fd::{AsRawFd, RawFd};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use trapless_devices::virtio::net::{NetBackend, Tap};
 
@@ -29,6 +31,14 @@ impl SharedTap {
     /// MAC address of the guest's network card.
     pub fn mac(&self) -> [u8; 6] {
         self.mac
+    }
+
+    /// Another descriptor of the interface.
+    ///
+    /// # Errors
+    /// If there are no more descriptors.
+    pub fn file(&self) -> io::Result<File> {
+        self.lock().as_fd().try_clone_to_owned().map(File::from)
     }
 
     fn lock(&self) -> MutexGuard<'_, Tap> {

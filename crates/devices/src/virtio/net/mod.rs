@@ -21,7 +21,12 @@ use super::{VirtioDevice, read_space};
 
 const RECEIVE: usize = 0;
 const TRANSMIT: usize = 1;
-const QUEUE_SIZE: u16 = 256;
+/// Largest size of the receive and the transmit queue.
+pub const QUEUE_SIZES: [u16; 2] = [256, 256];
+/// Device type.
+pub const DEVICE: u32 = VIRTIO_ID_NET;
+/// Features of the device type: no offloads.
+pub const FEATURES: u64 = 1 << VIRTIO_NET_F_MAC | 1 << VIRTIO_NET_F_STATUS;
 /// struct virtio_net_hdr with `num_buffers`, as VIRTIO_F_VERSION_1 has it (section 5.1.6.1).
 const HEADER: usize = 12;
 /// The same without: what drivers expect that did not negotiate that feature (section 5.1.6.1).
@@ -69,6 +74,14 @@ impl NetBackend for Loopback {
 
 fn next_held(held: &mut VecDeque<Vec<u8>>, frame: &mut Vec<u8>) -> bool {
     held.pop_front().map(|next| *frame = next).is_some()
+}
+
+/// Reads configuration space of a card with address `mac` whose link is up.
+pub fn read_config(mac: [u8; 6], offset: u64, data: &mut [u8]) {
+    let mut config = [0; 8];
+    config[..6].copy_from_slice(&mac);
+    config[6..].copy_from_slice(&(VIRTIO_NET_S_LINK_UP as u16).to_le_bytes());
+    read_space(&config, offset, data);
 }
 
 /// A virtio network device on a [`NetBackend`].
@@ -154,7 +167,7 @@ impl Net {
 
 impl VirtioDevice for Net {
     fn device_id(&self) -> u32 {
-        VIRTIO_ID_NET
+        DEVICE
     }
 
     fn name(&self) -> &'static str {
@@ -162,18 +175,15 @@ impl VirtioDevice for Net {
     }
 
     fn features(&self) -> u64 {
-        1 << VIRTIO_NET_F_MAC | 1 << VIRTIO_NET_F_STATUS
+        FEATURES
     }
 
     fn queue_sizes(&self) -> &[u16] {
-        &[QUEUE_SIZE, QUEUE_SIZE]
+        &QUEUE_SIZES
     }
 
     fn read_config(&self, offset: u64, data: &mut [u8]) {
-        let mut config = [0; 8];
-        config[..6].copy_from_slice(&self.mac);
-        config[6..].copy_from_slice(&(VIRTIO_NET_S_LINK_UP as u16).to_le_bytes());
-        read_space(&config, offset, data);
+        read_config(self.mac, offset, data);
     }
 
     fn activate(&mut self, features: u64) {

@@ -5,8 +5,8 @@
 //! addresses of the queue, and two eventfds: one that a notification signals (KVM_IOEVENTFD), one
 //! that interrupts the guest.
 
+use crate::devices::virtio::vhost::queues::{Events, ServedElsewhere, hand_over};
 use crate::error::{Error, Result};
-use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::Path;
 use std::sync::Arc;
@@ -17,10 +17,9 @@ use vhost::vhost_user::message::{
     VhostUserConfigFlags, VhostUserProtocolFeatures, VhostUserVirtioFeatures,
 };
 use vhost::vhost_user::{Frontend, VhostUserFrontend};
-use vhost::{VhostBackend, VhostUserMemoryRegionInfo, VringConfigData};
+use vhost::{VhostBackend, VhostUserMemoryRegionInfo};
 use virtio_queue::{Queue, QueueT};
 use vm_memory::{GuestAddress, GuestMemoryBackend};
-use vmm_sys_util::eventfd::EventFd;
 
 /// Device type of block devices (virtio 1.2, section 5.2).
 const BLOCK: u32 = 2;
@@ -30,25 +29,6 @@ const SIZES: [u16; 1] = [256];
 /// Feature bits that belong to the device type.
 const OWN_FEATURES: u64 = 0xff_ffff;
 const PROTOCOL: u64 = VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits();
-
-/// The eventfds of a device: what its driver says, and what the back end says.
-#[derive(Clone)]
-pub struct Events {
-    /// A notification of queue 0.
-    pub kick: Arc<EventFd>,
-    /// Used buffers.
-    pub call: Arc<EventFd>,
-}
-
-impl Events {
-    fn new() -> io::Result<Self> {
-        let new = || EventFd::new(libc::EFD_NONBLOCK | libc::EFD_CLOEXEC).map(Arc::new);
-        Ok(Self {
-            kick: new()?,
-            call: new()?,
-        })
-    }
-}
 
 /// The device.
 pub struct VhostUser {
@@ -82,15 +62,10 @@ impl VhostUser {
             ram,
             features,
             config,
-            events: Events::new().map_err(|e| Error::failed("eventfd", e))?,
+            events: Events::new(SIZES.len())?,
             accepted: 0,
             running: false,
         })
-    }
-
-    /// Its eventfds.
-    pub fn events(&self) -> Events {
-        self.events.clone()
     }
 
     /// The connection, of which a back end that ends closes its side.
@@ -107,30 +82,17 @@ impl VhostUser {
             .map(VhostUserMemoryRegionInfo::from_guest_region)
             .collect();
         self.frontend.set_mem_table(&regions?)?;
-        let addr = |at: u64| {
+        let address = |at: u64| {
             let host = self.ram.get_host_address(GuestAddress(at));
             host.map(|at| at as u64)
                 .map_err(|_| vhost::Error::InvalidGuestMemory)
         };
-        let ring = VringConfigData {
-            queue_max_size: SIZES[0],
-            queue_size: queue.size(),
-            flags: 0,
-            desc_table_addr: addr(queue.desc_table())?,
-            used_ring_addr: addr(queue.used_ring())?,
-            avail_ring_addr: addr(queue.avail_ring())?,
-            log_addr: None,
-        };
-        self.frontend.set_vring_num(0, queue.size())?;
-        self.frontend.set_vring_addr(0, &ring)?;
-        self.frontend.set_vring_base(0, queue.next_avail())?;
-        self.frontend.set_vring_call(0, &self.events.call)?;
-        self.frontend.set_vring_kick(0, &self.events.kick)?;
+        hand_over(&self.frontend, (0, queue), address, &self.events)?;
         if self.features & PROTOCOL != 0 {
             self.frontend.set_vring_enable(0, true)?;
         }
         // What the driver made available before.
-        let _ = self.events.kick.write(1);
+        self.events.kick(0);
         Ok(())
     }
 }
@@ -167,6 +129,12 @@ fn negotiate(frontend: &mut Frontend) -> std::result::Result<(u64, Vec<u8>), Str
         .get_config(0, CONFIG, VhostUserConfigFlags::empty(), &space)
         .map_err(|e| text(&e))?;
     Ok((features, config))
+}
+
+impl ServedElsewhere for VhostUser {
+    fn events(&self) -> &Events {
+        &self.events
+    }
 }
 
 impl VirtioDevice for VhostUser {
@@ -210,7 +178,7 @@ impl VirtioDevice for VhostUser {
     }
 
     fn notify(&mut self, _: usize, _: &mut QueueIo<'_>) -> std::result::Result<(), DriverFault> {
-        let _ = self.events.kick.write(1);
+        self.events.kick(0);
         Ok(())
     }
 
