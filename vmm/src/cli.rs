@@ -85,6 +85,11 @@ pub struct Cli {
     #[arg(long, requires = "tap")]
     pub vhost: bool,
 
+    /// Unix socket of a back end that serves a network card by the vhost-user protocol
+    /// (trapless-backend); may be repeated
+    #[arg(long, value_name = "SOCKET")]
+    pub vhost_user_net: Vec<PathBuf>,
+
     /// Which console is connected to standard input and output
     #[arg(long, value_enum, default_value_t = Console::Uart)]
     pub console: Console,
@@ -253,7 +258,8 @@ impl Cli {
             dtb: self.dtb.clone(),
             dump_dtb: self.dump_dtb.clone(),
             disks: self.disk.clone(),
-            vhost_user: self.vhost_user_blk.clone(),
+            vhost_user_blk: self.vhost_user_blk.clone(),
+            vhost_user_net: self.vhost_user_net.clone(),
             tap: self.tap.is_some(),
             vhost_net: self.vhost,
             console: self.console,

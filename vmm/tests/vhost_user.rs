@@ -5,10 +5,10 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use trapless_devices::virtio::VirtioDevice;
-use trapless_vmm::backend::cli::{Blk, Cpu, Loop};
-use trapless_vmm::backend::server;
+use trapless_vmm::backend::blk;
+use trapless_vmm::backend::cli::{Blk, Cpu, Loop, Waiting};
 use trapless_vmm::devices::virtio::vhost::queues::ServedElsewhere;
-use trapless_vmm::devices::virtio::vhost::user::VhostUser;
+use trapless_vmm::devices::virtio::vhost::user::{self, VhostUser};
 use trapless_vmm::guest::ram::{self, Kind};
 use trapless_vmm::map;
 use virtio_queue::Queue;
@@ -55,10 +55,12 @@ fn back_end(folder: &Path, event_loop: Loop) -> PathBuf {
         socket: socket.clone(),
         disk,
         read_only: false,
-        event_loop,
-        cpu: Cpu::Thread,
+        waiting: Waiting {
+            event_loop,
+            cpu: Cpu::Thread,
+        },
     };
-    std::thread::spawn(move || server::serve(&options));
+    std::thread::spawn(move || blk::serve(&options));
     socket
 }
 
@@ -67,7 +69,8 @@ impl Guest {
         let folder = TempDir::new().unwrap();
         let memory = ram::allocate(1 << 20, Kind::Shared).unwrap();
         let socket = back_end(folder.as_path(), event_loop);
-        let device = VhostUser::connect(&socket, Arc::new(memory.clone())).unwrap();
+        let device =
+            VhostUser::connect(user::Kind::Block, &socket, Arc::new(memory.clone())).unwrap();
         Self {
             memory,
             device,
@@ -175,7 +178,7 @@ fn mistakes_of_the_driver_are_its_own() {
 #[test]
 fn nobody_at_the_socket_is_a_user_error() {
     let memory = Arc::new(ram::allocate(1 << 20, Kind::Shared).unwrap());
-    let nowhere = VhostUser::connect(Path::new("/nonexistent/socket"), memory);
+    let nowhere = VhostUser::connect(user::Kind::Block, Path::new("/nonexistent/socket"), memory);
     let error = nowhere.map(|_| ()).unwrap_err();
     assert_eq!(error.code(), 2);
     assert!(

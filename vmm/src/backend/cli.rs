@@ -1,7 +1,8 @@
 //! Command line of `trapless-backend`.
 
+use crate::error::{Error, Result};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Serves devices of guests by the vhost-user protocol.
 #[derive(Parser, Debug)]
@@ -15,13 +16,17 @@ pub struct Cli {
 const EXAMPLES: &str = "Examples:
   trapless-backend blk --socket /run/blk.sock --disk disk.img &
   trapless-vmm --vhost-user-blk /run/blk.sock Image
-  trapless-backend blk --socket /run/blk.sock --disk disk.img --loop handler --cpu own";
+  trapless-backend blk --socket /run/blk.sock --disk disk.img --loop handler --cpu own
+  trapless-backend net --socket /run/a.sock --socket /run/b.sock &
+  trapless-vmm --vhost-user-net /run/a.sock Image";
 
 /// Devices.
 #[derive(Subcommand, Debug)]
 pub enum Device {
     /// A disk
     Blk(Blk),
+    /// A cable between the network cards of two guests
+    Net(Net),
 }
 
 /// Options of a disk.
@@ -39,7 +44,27 @@ pub struct Blk {
     #[arg(long)]
     pub read_only: bool,
 
-    /// How it waits for requests
+    /// How it waits for requests.
+    #[command(flatten)]
+    pub waiting: Waiting,
+}
+
+/// Options of a cable.
+#[derive(Args, Debug)]
+pub struct Net {
+    /// Unix socket to listen at for the VMM of one end; twice
+    #[arg(long, num_args = 1, required = true)]
+    pub socket: Vec<PathBuf>,
+
+    /// How it waits for frames.
+    #[command(flatten)]
+    pub waiting: Waiting,
+}
+
+/// How a back end waits.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct Waiting {
+    /// How it waits for what guests make available
     #[arg(long = "loop", value_enum, default_value_t = Loop::Epoll)]
     pub event_loop: Loop,
 
@@ -47,6 +72,38 @@ pub struct Blk {
     /// guest that makes the request, `thread` for that on which the handler's thread last ran
     #[arg(long, value_parser = parse_cpu, default_value = "thread")]
     pub cpu: Cpu,
+}
+
+impl Waiting {
+    /// Whether this host can do that: better said before a guest waits.
+    ///
+    /// # Errors
+    /// [`Error::User`] with what is missing.
+    pub fn check(&self) -> Result<()> {
+        if self.event_loop != Loop::Handler {
+            return Ok(());
+        }
+        #[cfg(target_arch = "riscv64")]
+        let result = crate::backend::context::device(self.cpu).map(|_| ());
+        #[cfg(not(target_arch = "riscv64"))]
+        let result = Err("there are no handlers on this machine");
+        result.map_err(|e| Error::user(e.to_string()))
+    }
+}
+
+impl Net {
+    /// The two ends.
+    ///
+    /// # Errors
+    /// [`Error::User`] if there are not two.
+    pub fn ends(&self) -> Result<[&Path; 2]> {
+        match self.socket.as_slice() {
+            [a, b] if a != b => Ok([a, b]),
+            _ => Err(Error::user(
+                "a cable has two ends: give --socket twice, with two different paths",
+            )),
+        }
+    }
 }
 
 /// Ways of waiting.
@@ -71,7 +128,7 @@ pub enum Cpu {
     Thread,
 }
 
-fn parse_cpu(text: &str) -> Result<Cpu, String> {
+fn parse_cpu(text: &str) -> std::result::Result<Cpu, String> {
     match text {
         "own" => Ok(Cpu::Own),
         "thread" => Ok(Cpu::Thread),

@@ -1,15 +1,17 @@
-//! A user context (Xhcs): what guests kick runs a handler of this process, which serves the queue
-//! and interrupts the guest without a system call.
+//! A user context (Xhcs): what guests kick runs a handler of this process, which serves the queues
+//! and interrupts a guest without a system call.
 //!
 //! The handler may interrupt a guest on another CPU, or be continued in its thread at any
 //! instruction. So it allocates nothing, makes no system call, and has a stack of its own; it has
 //! the thread pointer of its thread, which waits in KVM meanwhile.
 
 use crate::backend::cli::Cpu;
-use crate::backend::worker::{GuestRequests, Worker, finish};
+use crate::backend::service::{Calls, Service, Wires};
+use crate::backend::worker::Worker;
 use crate::kvm::device::{KvmDevice, os_error};
 use kvm_ioctls::Kvm;
 use std::arch::global_asm;
+use std::cell::Cell;
 use std::io;
 use std::mem::offset_of;
 use std::os::fd::AsRawFd;
@@ -17,7 +19,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use trapless_isa::haiov::csr;
-use vhost_user_backend::VringRwLock;
 use vhost_user_backend::VringT;
 use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler};
 
@@ -60,9 +61,24 @@ struct Frame {
     tp: u64,
     /// Global pointer of this program.
     gp: u64,
-    requests: *mut GuestRequests,
-    /// Source that the handler may inject; 0: none, its thread has to.
+    /// [`serve_once`] of the service.
+    serve: unsafe fn(*mut ()) -> Calls,
+    service: *mut (),
+    /// Source by which the handler interrupts the first of [`Wires::calls`]; 0: none, its thread
+    /// has to.
     source: u64,
+    /// Whom its thread is to interrupt.
+    left: Cell<Calls>,
+}
+
+/// Serves, in the handler.
+///
+/// # Safety
+/// `service` is an `S` that nobody else uses meanwhile.
+unsafe fn serve_once<S: Service>(service: *mut ()) -> Calls {
+    // SAFETY: the caller's.
+    let service = unsafe { &mut *service.cast::<S>() };
+    service.serve(true).unwrap_or(Calls::BROKEN)
 }
 
 global_asm!(
@@ -95,29 +111,31 @@ unsafe extern "C" {
 /// The handler. Returns whether the rest is its thread's.
 extern "C" fn handle(frame: &Frame) -> bool {
     // SAFETY: KVM lets the handler run in one place at a time, and only while its thread, which has
-    // made the frame and is the only other user of the requests, waits in `KVM_UCTX_RUN`.
-    let served = unsafe { &mut *frame.requests }.serve(true);
-    if served == Ok(true) && frame.source != 0 {
+    // made the frame and is the only other user of the service, waits in `KVM_UCTX_RUN`.
+    let calls = unsafe { (frame.serve)(frame.service) };
+    let mut left = calls;
+    if calls.includes(Calls::FIRST) && frame.source != 0 {
         // SAFETY: writes no memory of this program; KVM has granted the source. No `nomem`: what
         // was served has to be in memory before.
         unsafe { std::arch::asm!("csrw 0x800, {}", in(reg) frame.source, options(nostack)) };
-        return false;
+        left = calls.without(Calls::FIRST);
     }
-    served != Ok(false)
+    frame.left.set(left);
+    left != Calls::NONE
 }
 
-/// The context of a queue, and its thread.
-pub struct Context {
+/// The context of a service, and its thread.
+pub struct Context<S> {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<GuestRequests>,
+    thread: JoinHandle<S>,
 }
 
-impl Context {
+impl<S: Service> Context<S> {
     /// Lets handlers serve from now on.
     ///
     /// # Errors
     /// The error of KVM; one that says so if it has no user contexts.
-    pub fn start(requests: GuestRequests, vring: VringRwLock, cpu: Cpu) -> io::Result<Self> {
+    pub fn start(service: S, wires: Wires, cpu: Cpu) -> io::Result<Self> {
         let device = device(cpu)?;
         extern "C" fn nothing(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
         register_signal_handler(SIGRTMIN(), nothing)
@@ -126,16 +144,16 @@ impl Context {
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new()
             .name("context".into())
-            .spawn(move || serve(&device, requests, &vring, &stopped))?;
+            .spawn(move || serve(&device, service, &wires, &stopped))?;
         Ok(Self { stop, thread })
     }
 }
 
-impl Worker for Context {
+impl<S: Service> Worker<S> for Context<S> {
     /// KVM has heard of it, too.
     fn kicked(&mut self) {}
 
-    fn stop(self: Box<Self>) -> Option<GuestRequests> {
+    fn stop(self: Box<Self>) -> Option<S> {
         self.stop.store(true, Ordering::SeqCst);
         // The signal may come before the thread is in KVM, where it would end the wait.
         while !self.thread.is_finished() {
@@ -169,48 +187,53 @@ pub fn device(cpu: Cpu) -> io::Result<KvmDevice> {
 }
 
 /// What the thread does.
-fn serve(
-    device: &KvmDevice,
-    mut requests: GuestRequests,
-    vring: &VringRwLock,
-    stop: &AtomicBool,
-) -> GuestRequests {
-    if let Err(e) = serve_by_handler(device, &mut requests, vring, stop) {
+fn serve<S: Service>(device: &KvmDevice, mut service: S, wires: &Wires, stop: &AtomicBool) -> S {
+    if let Err(e) = serve_by_handler(device, &mut service, wires, stop) {
         eprintln!("trapless-backend: {e}");
         // A VMM that sees its back end go tells the guest.
         std::process::exit(1);
     }
-    requests
+    service
 }
 
-fn serve_by_handler(
+/// Gives the context the eventfds of the service. Returns the source by which its handler
+/// interrupts the first of those to call; 0: none.
+fn connect(device: &KvmDevice, wires: &Wires) -> io::Result<u64> {
+    for (vector, vring) in wires.kicks.iter().enumerate() {
+        if let Some(kick) = vring.get_ref().get_kick() {
+            device.set(GROUP_KICK, vector as u64, kick.as_raw_fd() as u64)?;
+        }
+    }
+    let Some(first) = wires.calls.first() else {
+        return Ok(0);
+    };
+    match first.get_ref().get_call() {
+        Some(call) => match device.set(GROUP_CALL, 0, call.as_raw_fd() as u64) {
+            Ok(()) => device.get(GROUP_CALL, 0),
+            // No irqfd, or no Xtrapless: the thread signals the eventfd.
+            Err(_) => Ok(0),
+        },
+        None => Ok(0),
+    }
+}
+
+fn serve_by_handler<S: Service>(
     device: &KvmDevice,
-    requests: &mut GuestRequests,
-    vring: &VringRwLock,
+    service: &mut S,
+    wires: &Wires,
     stop: &AtomicBool,
 ) -> io::Result<()> {
-    let source = {
-        let state = vring.get_ref();
-        if let Some(kick) = state.get_kick() {
-            device.set(GROUP_KICK, 0, kick.as_raw_fd() as u64)?;
-        }
-        match state.get_call() {
-            Some(call) => match device.set(GROUP_CALL, 0, call.as_raw_fd() as u64) {
-                Ok(()) => device.get(GROUP_CALL, 0)?,
-                // No irqfd, or no Xtrapless: the thread signals the eventfd.
-                Err(_) => 0,
-            },
-            None => 0,
-        }
-    };
+    let source = connect(device, wires)?;
     let mut stack = vec![0_u128; STACK / 16];
     let (tp, gp) = crate::uer::stub::pointers();
     let frame = Frame {
         stack: stack.as_mut_ptr_range().end as u64,
         tp,
         gp,
-        requests,
+        serve: serve_once::<S>,
+        service: (&raw mut *service).cast(),
         source,
+        left: Cell::new(Calls::NONE),
     };
     device.set(GROUP_ATTR, USCRATCH, &raw const frame as u64)?;
     device.set(
@@ -223,13 +246,13 @@ fn serve_by_handler(
         if !begun {
             // What came before, and what the handler has left.
             // SAFETY: no handler is under way.
-            finish(unsafe { &mut *frame.requests }.serve(true), vring);
+            wires.finish(unsafe { serve_once::<S>(frame.service) });
         }
         begun = false;
         let mut run = Run::default();
         // SAFETY: the structure that KVM_UCTX_RUN takes.
         match unsafe { device.command(RUN, &mut run) } {
-            Ok(()) if run.reason == EXIT_ECALL => interrupt(vring),
+            Ok(()) if run.reason == EXIT_ECALL => wires.finish(frame.left.take()),
             Ok(()) => {
                 let (cause, pc, value) = (run.cause, run.pc, run.value);
                 return Err(io::Error::other(format!(
@@ -244,9 +267,4 @@ fn serve_by_handler(
     }
     // Nothing of the handler is under way: the context goes with the device, after its memory.
     Ok(())
-}
-
-/// What the handler cannot do.
-fn interrupt(vring: &VringRwLock) {
-    finish(Ok(true), vring);
 }

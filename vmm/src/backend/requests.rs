@@ -2,6 +2,7 @@
 //! system calls: a handler in user mode has neither.
 
 use crate::backend::disk::{Disk, SECTOR};
+use crate::backend::service::{Broken, Calls, Service};
 use std::ops::Deref;
 use virtio_queue::desc::split::Descriptor;
 use virtio_queue::{Queue, QueueT};
@@ -47,10 +48,6 @@ pub struct Requests<M> {
     parts: Vec<Descriptor>,
 }
 
-/// A chain of the driver's that cannot be served: memory or a queue that is not there.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Broken;
-
 impl<M: Deref<Target = GuestMemoryMmap>> Requests<M> {
     /// Requests in `queue` to `disk`.
     pub fn new(memory: M, queue: Queue, disk: Disk) -> Self {
@@ -66,13 +63,10 @@ impl<M: Deref<Target = GuestMemoryMmap>> Requests<M> {
     pub fn queue(&self) -> &Queue {
         &self.queue
     }
+}
 
-    /// Serves what the driver has made available. With `rearm` it is asked to notify of more.
-    /// Returns whether it wants to be interrupted.
-    ///
-    /// # Errors
-    /// [`Broken`] if the driver has set up a queue that does not work.
-    pub fn serve(&mut self, rearm: bool) -> Result<bool, Broken> {
+impl<M: Deref<Target = GuestMemoryMmap> + Send + 'static> Service for Requests<M> {
+    fn serve(&mut self, rearm: bool) -> Result<Calls, Broken> {
         let memory = &*self.memory;
         let mut used = false;
         loop {
@@ -90,10 +84,8 @@ impl<M: Deref<Target = GuestMemoryMmap>> Requests<M> {
                 break;
             }
         }
-        if !used {
-            return Ok(false);
-        }
-        self.queue.needs_notification(memory).map_err(|_| Broken)
+        let wanted = used && self.queue.needs_notification(memory).map_err(|_| Broken)?;
+        Ok(Calls::FIRST.when(wanted))
     }
 }
 

@@ -1,99 +1,90 @@
-//! Ways of waiting for requests.
+//! Ways of waiting for notifications.
 
-use crate::backend::requests::{Broken, Requests};
+use crate::backend::cli::{Loop, Waiting};
+use crate::backend::service::{Calls, Service, Wires};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use vhost_user_backend::{VringRwLock, VringT};
-use vm_memory::GuestMemoryMmap;
 
-/// Requests whose memory is that of a guest.
-pub type GuestRequests = Requests<Arc<GuestMemoryMmap>>;
-
-/// Serves a queue until it is stopped.
-pub trait Worker: Send {
-    /// The queue's eventfd was signalled.
+/// Runs a service until it is stopped.
+pub trait Worker<S>: Send {
+    /// An eventfd of its queues was signalled.
     fn kicked(&mut self);
-    /// Stops, and returns what it has served, if it can.
-    fn stop(self: Box<Self>) -> Option<GuestRequests>;
+    /// Stops, and returns the service, if it can.
+    fn stop(self: Box<Self>) -> Option<S>;
 }
 
-/// Interrupts the guest if it wants that; complains of a driver that has broken its queue.
-pub fn finish(served: Result<bool, Broken>, vring: &VringRwLock) {
-    match served {
-        Ok(false) => {}
-        Ok(true) => {
-            if let Err(e) = vring.signal_used_queue() {
-                eprintln!("trapless-backend: cannot interrupt the guest: {e}");
-            }
-        }
-        Err(Broken) => eprintln!("trapless-backend: the driver has set up a broken queue"),
-    }
+/// Begins to run `service`, waiting as `how` says.
+///
+/// # Errors
+/// If there can be no thread, or KVM has no user contexts.
+pub fn start<S: Service>(how: Waiting, service: S, wires: Wires) -> io::Result<Box<dyn Worker<S>>> {
+    Ok(match how.event_loop {
+        Loop::Epoll => Box::new(Epoll { service, wires }),
+        Loop::Poll => Box::new(Poll::start(service, wires)?),
+        #[cfg(target_arch = "riscv64")]
+        Loop::Handler => Box::new(crate::backend::context::Context::start(
+            service, wires, how.cpu,
+        )?),
+        #[cfg(not(target_arch = "riscv64"))]
+        Loop::Handler => return Err(io::Error::other("there are no handlers on this machine")),
+    })
 }
 
-/// Serves when the eventfd is signalled, in the thread that waits for that.
-pub struct Epoll {
-    /// The queue.
-    pub requests: GuestRequests,
-    /// Its eventfds.
-    pub vring: VringRwLock,
+/// Serves when an eventfd is signalled, in the thread that waits for that.
+struct Epoll<S> {
+    service: S,
+    wires: Wires,
 }
 
-impl Worker for Epoll {
+impl<S: Service> Worker<S> for Epoll<S> {
     fn kicked(&mut self) {
-        finish(self.requests.serve(true), &self.vring);
+        let served = self.service.serve(true);
+        self.wires.finish(served.unwrap_or(Calls::BROKEN));
     }
 
-    fn stop(self: Box<Self>) -> Option<GuestRequests> {
-        Some(self.requests)
+    fn stop(self: Box<Self>) -> Option<S> {
+        Some(self.service)
     }
 }
 
-/// Looks for requests again and again, in a thread of its own.
-pub struct Poll {
+/// Looks again and again, in a thread of its own.
+struct Poll<S> {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<()>,
-    requests: Arc<Mutex<GuestRequests>>,
+    service: Arc<Mutex<S>>,
 }
 
-impl Poll {
-    /// Begins to look.
-    ///
-    /// # Errors
-    /// If there can be no thread.
-    pub fn start(requests: GuestRequests, vring: VringRwLock) -> io::Result<Self> {
+impl<S: Service> Poll<S> {
+    fn start(service: S, wires: Wires) -> io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
-        let requests = Arc::new(Mutex::new(requests));
-        let (stopped, shared) = (Arc::clone(&stop), Arc::clone(&requests));
+        let service = Arc::new(Mutex::new(service));
+        let (stopped, shared) = (Arc::clone(&stop), Arc::clone(&service));
         let thread = std::thread::Builder::new()
             .name("poll".into())
             .spawn(move || {
-                let mut requests = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut service = shared.lock().unwrap_or_else(PoisonError::into_inner);
                 while !stopped.load(Ordering::Relaxed) {
-                    finish(requests.serve(false), &vring);
+                    wires.finish(service.serve(false).unwrap_or(Calls::BROKEN));
                     std::hint::spin_loop();
                 }
             })?;
         Ok(Self {
             stop,
             thread,
-            requests,
+            service,
         })
     }
 }
 
-impl Worker for Poll {
+impl<S: Service> Worker<S> for Poll<S> {
     fn kicked(&mut self) {}
 
-    fn stop(self: Box<Self>) -> Option<GuestRequests> {
+    fn stop(self: Box<Self>) -> Option<S> {
         self.stop.store(true, Ordering::Relaxed);
         let _ = self.thread.join();
-        let requests = Arc::try_unwrap(self.requests).ok()?;
-        Some(
-            requests
-                .into_inner()
-                .unwrap_or_else(PoisonError::into_inner),
-        )
+        let service = Arc::try_unwrap(self.service).ok()?;
+        Some(service.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 }

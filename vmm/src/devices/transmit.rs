@@ -109,8 +109,8 @@ impl Drop for Transmit {
 /// The port's end.
 pub struct PortEnd(pub Arc<Transmit>);
 
-impl Write for PortEnd {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+impl PortEnd {
+    fn add(&self, bytes: &[u8]) {
         let mut waiting = self.0.waiting.lock();
         if waiting.len() + bytes.len() > ROOM {
             drop(waiting);
@@ -124,7 +124,19 @@ impl Write for PortEnd {
             _ => waiting.extend_from_slice(bytes),
         }
         self.0.length.store(waiting.len(), Ordering::Relaxed);
+    }
+}
+
+impl Write for PortEnd {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.add(bytes);
         Ok(bytes.len())
+    }
+
+    // All at once, without the loop of the standard library.
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.add(bytes);
+        Ok(())
     }
 
     fn flush(&mut self) -> io::Result<()> {

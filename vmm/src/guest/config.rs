@@ -53,7 +53,9 @@ pub struct Config {
     /// Disks, of which the first is `vda`.
     pub disks: Vec<Disk>,
     /// Sockets of processes that serve further disks.
-    pub vhost_user: Vec<PathBuf>,
+    pub vhost_user_blk: Vec<PathBuf>,
+    /// Sockets of processes that serve further network cards.
+    pub vhost_user_net: Vec<PathBuf>,
     /// Whether there is a network card.
     pub tap: bool,
     /// The host's kernel serves it.
@@ -104,13 +106,19 @@ impl Config {
         words.join(" ")
     }
 
+    /// Whether other processes map the guest's RAM.
+    pub fn shares_ram(&self) -> bool {
+        !self.vhost_user_blk.is_empty() || !self.vhost_user_net.is_empty()
+    }
+
     /// Checks that do not fit into one option.
     ///
     /// # Errors
     /// [`Error::User`] with a sentence for the user.
     pub fn check(&self) -> Result<()> {
         let devices = self.disks.len()
-            + self.vhost_user.len()
+            + self.vhost_user_blk.len()
+            + self.vhost_user_net.len()
             + usize::from(self.tap)
             + usize::from(self.console == Console::Virtio)
             + 1; // the random number generator
@@ -120,13 +128,14 @@ impl Config {
                 map::VIRTIO_SLOTS
             )));
         }
-        if self.hugepages && !self.vhost_user.is_empty() {
+        if self.hugepages && self.shares_ram() {
             return Err(Error::user(
                 "back ends of vhost-user do not get at huge pages; leave out --hugepages",
             ));
         }
         for (name, used) in [
-            ("--vhost-user-blk", !self.vhost_user.is_empty()),
+            ("--vhost-user-blk", !self.vhost_user_blk.is_empty()),
+            ("--vhost-user-net", !self.vhost_user_net.is_empty()),
             ("--vhost", self.vhost_net),
         ] {
             if self.save.is_some() && used {

@@ -92,10 +92,10 @@ impl Machine {
             .create_vm()
             .map_err(|e| Error::failed("KVM cannot create a VM", e))?;
         let vm = Arc::new(vm);
-        let kind = match (config.hugepages, config.vhost_user.is_empty()) {
+        let kind = match (config.hugepages, config.shares_ram()) {
             (true, _) => ram::Kind::Huge,
-            (false, true) => ram::Kind::Private,
-            (false, false) => ram::Kind::Shared,
+            (false, true) => ram::Kind::Shared,
+            (false, false) => ram::Kind::Private,
         };
         let memory = ram::allocate(config.memory, kind)?;
         // SAFETY: `Machine` holds the memory and the vCPUs, and ends their threads before it goes.

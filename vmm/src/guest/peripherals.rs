@@ -88,7 +88,8 @@ impl Peripherals {
         all.add_rtc(host)?;
         let wanted = Wanted {
             disks: &config.disks,
-            vhost_user: &config.vhost_user,
+            vhost_user_blk: &config.vhost_user_blk,
+            vhost_user_net: &config.vhost_user_net,
             backends,
             console: config.console == Console::Virtio,
             shadows,

@@ -7,11 +7,11 @@ use crate::devices::state::States;
 use crate::devices::virtio::console::ConsoleInput;
 use crate::devices::virtio::mistakes::{FirstMistake, Mistakes};
 use crate::devices::virtio::slot::{ShadowSource, Slot};
-use crate::devices::virtio::tap::SharedTap;
+use crate::devices::virtio::tap::{SharedTap, mac_address};
 use crate::devices::virtio::vhost::net::VhostNet;
 use crate::devices::virtio::vhost::queues::ServedElsewhere;
 use crate::devices::virtio::vhost::slot::Elsewhere;
-use crate::devices::virtio::vhost::user::VhostUser;
+use crate::devices::virtio::vhost::user::{self, VhostUser};
 use crate::error::{Error, Result};
 use crate::irqchip::controller::{InterruptController, Watch};
 use crate::irqchip::wire::Kind;
@@ -53,7 +53,9 @@ pub struct Wanted<'a> {
     /// Disks, of which the first is `vda`.
     pub disks: &'a [Disk],
     /// Sockets of back ends of further disks.
-    pub vhost_user: &'a [PathBuf],
+    pub vhost_user_blk: &'a [PathBuf],
+    /// Sockets of back ends of further network cards.
+    pub vhost_user_net: &'a [PathBuf],
     /// Network and messages.
     pub backends: &'a Backends,
     /// Whether there is a console.
@@ -114,11 +116,16 @@ impl<'a> Slots<'a> {
         for (number, disk) in wanted.disks.iter().enumerate() {
             slots.add_disk(number, disk)?;
         }
-        for (number, socket) in wanted.vhost_user.iter().enumerate() {
-            slots.add_vhost_user(number, socket)?;
+        for (number, socket) in wanted.vhost_user_blk.iter().enumerate() {
+            let name = format!("vhost-user-blk{number}");
+            slots.add_vhost_user(&name, user::Kind::Block, socket)?;
         }
         if let Some(tap) = &wanted.backends.tap {
             slots.add_net(tap.clone(), wanted.backends.vhost_net)?;
+        }
+        for (number, socket) in wanted.vhost_user_net.iter().enumerate() {
+            let kind = user::Kind::Net(mac_address(&socket.to_string_lossy()));
+            slots.add_vhost_user(&format!("vhost-user-net{number}"), kind, socket)?;
         }
         if wanted.console {
             slots.add_console()?;
@@ -160,11 +167,11 @@ impl<'a> Slots<'a> {
         self.add(&format!("virtio-blk{number}"), block).map(|_| ())
     }
 
-    fn add_vhost_user(&mut self, number: usize, socket: &Path) -> Result<()> {
-        let device = VhostUser::connect(socket, Arc::clone(self.host.ram))?;
+    fn add_vhost_user(&mut self, name: &str, kind: user::Kind, socket: &Path) -> Result<()> {
+        let device = VhostUser::connect(kind, socket, Arc::clone(self.host.ram))?;
         let socket = device.socket();
-        let device = self.add_elsewhere(&format!("vhost-user-blk{number}"), device)?;
-        watch_back_end(socket, device);
+        let device = self.add_elsewhere(name, device)?;
+        watch_back_end(name.into(), socket, device);
         Ok(())
     }
 
@@ -234,7 +241,7 @@ impl<'a> Slots<'a> {
 }
 
 /// Tells the driver when the back end at the other side of `socket` has ended.
-fn watch_back_end(socket: RawFd, device: Arc<Locked<VirtioMmio<VhostUser>>>) {
+fn watch_back_end(name: String, socket: RawFd, device: Arc<Locked<VirtioMmio<VhostUser>>>) {
     std::thread::spawn(move || {
         let mut wanted = libc::pollfd {
             fd: socket,
@@ -243,7 +250,7 @@ fn watch_back_end(socket: RawFd, device: Arc<Locked<VirtioMmio<VhostUser>>>) {
         };
         // SAFETY: one pollfd, which outlives the call. `device` keeps the socket open.
         while unsafe { libc::poll(&mut wanted, 1, -1) } < 0 {}
-        eprintln!("trapless-vmm: the back end of a disk has ended");
+        eprintln!("trapless-vmm: the back end of {name} has ended");
         device.with(VirtioMmio::abandoned);
     });
 }
@@ -278,7 +285,8 @@ mod tests {
         let mut bus = Bus::default();
         let wanted = Wanted {
             disks,
-            vhost_user: &[],
+            vhost_user_blk: &[],
+            vhost_user_net: &[],
             backends: &Backends::default(),
             console,
             shadows: None,

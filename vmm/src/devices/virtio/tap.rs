@@ -62,10 +62,10 @@ impl AsRawFd for SharedTap {
     }
 }
 
-/// A locally administered MAC address that depends on the interface's name only (FNV-1a), so that
-/// two guests of a host differ and one guest keeps its own.
-fn mac_address(tap: &str) -> [u8; 6] {
-    let hash = tap.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+/// A locally administered MAC address that depends on the name of what a card is connected to only
+/// (FNV-1a), so that two guests of a host differ and one guest keeps its own.
+pub fn mac_address(name: &str) -> [u8; 6] {
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
     });
     let bytes = hash.to_be_bytes();

@@ -4,7 +4,7 @@
 //! | module | subject |
 //! |---|---|
 //! | [`queues`] | what every vhost device gets: memory, queues, eventfds |
-//! | [`user`] | disks of other processes |
+//! | [`user`] | disks and network cards of other processes |
 //! | [`net`] | network cards of the host's kernel |
 //! | [`slot`] | such a device in its slot |
 

@@ -1,4 +1,4 @@
-//! A block device whose queue another process serves (the vhost-user protocol of QEMU's
+//! Disks and network cards whose queues another process serves (the vhost-user protocol of QEMU's
 //! documentation, "Vhost-user Protocol").
 //!
 //! The driver's registers stay here. Once it is ready, the back end gets the guest's memory, the
@@ -12,6 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use trapless_devices::GuestRam;
+use trapless_devices::virtio::net;
 use trapless_devices::virtio::{DriverFault, QueueIo, VirtioDevice};
 use vhost::vhost_user::message::{
     VhostUserConfigFlags, VhostUserProtocolFeatures, VhostUserVirtioFeatures,
@@ -24,17 +25,53 @@ use vm_memory::{GuestAddress, GuestMemoryBackend};
 /// Device type of block devices (virtio 1.2, section 5.2).
 const BLOCK: u32 = 2;
 /// Bytes of its configuration space that every version has.
-const CONFIG: u32 = 60;
-const SIZES: [u16; 1] = [256];
+const BLOCK_CONFIG: u32 = 60;
 /// Feature bits that belong to the device type.
 const OWN_FEATURES: u64 = 0xff_ffff;
 const PROTOCOL: u64 = VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits();
 
+/// Which device it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A disk; the back end tells its size.
+    Block,
+    /// A network card with this MAC address.
+    Net([u8; 6]),
+}
+
+impl Kind {
+    /// The device as `trapless-backend` calls it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Block => "blk",
+            Self::Net(_) => "net",
+        }
+    }
+
+    fn queue_sizes(self) -> &'static [u16] {
+        match self {
+            Self::Block => &[256],
+            Self::Net(_) => &net::QUEUE_SIZES,
+        }
+    }
+
+    /// Of the features of the device type that the back end offers, those of this device. What a
+    /// card says of itself is ours.
+    fn features(self, offered: u64) -> u64 {
+        match self {
+            Self::Block => offered & OWN_FEATURES,
+            Self::Net(_) => net::FEATURES,
+        }
+    }
+}
+
 /// The device.
 pub struct VhostUser {
+    kind: Kind,
     frontend: Frontend,
     ram: Arc<GuestRam>,
     features: u64,
+    /// Configuration space of a disk.
     config: Vec<u8>,
     events: Events,
     /// Features that the driver has accepted.
@@ -43,26 +80,30 @@ pub struct VhostUser {
 }
 
 impl VhostUser {
-    /// Connects to the back end that listens at `socket`, for a guest with this memory.
+    /// Connects a device of this kind to the back end that listens at `socket`, for a guest with
+    /// this memory.
     ///
     /// # Errors
     /// [`Error::User`] if nobody listens, [`Error::Failed`] if it does not speak the protocol.
-    pub fn connect(socket: &Path, ram: Arc<GuestRam>) -> Result<Self> {
+    pub fn connect(kind: Kind, socket: &Path, ram: Arc<GuestRam>) -> Result<Self> {
         let shown = socket.display();
-        let mut frontend = connect(socket).map_err(|e| {
+        let queues = kind.queue_sizes().len();
+        let mut frontend = connect(socket, queues as u64).map_err(|e| {
             Error::user(format!(
                 "cannot connect to {shown} ({e}); start its back end first, for instance \
-                 trapless-backend blk --socket {shown} --disk FILE"
+                 trapless-backend {} --socket {shown}; see its --help",
+                kind.name()
             ))
         })?;
-        let (features, config) = negotiate(&mut frontend)
+        let (features, config) = negotiate(kind, &mut frontend)
             .map_err(|e| Error::failed(&format!("the back end at {shown}"), e))?;
         Ok(Self {
+            kind,
             frontend,
             ram,
             features,
             config,
-            events: Events::new(SIZES.len())?,
+            events: Events::new(queues)?,
             accepted: 0,
             running: false,
         })
@@ -73,7 +114,7 @@ impl VhostUser {
         self.frontend.as_raw_fd()
     }
 
-    fn hand_over(&mut self, queue: &Queue) -> vhost::Result<()> {
+    fn hand_over(&mut self, queues: &[Queue]) -> vhost::Result<()> {
         let accepted = self.accepted | self.features & PROTOCOL;
         self.frontend.set_features(accepted)?;
         let regions: vhost::Result<Vec<_>> = self
@@ -87,30 +128,32 @@ impl VhostUser {
             host.map(|at| at as u64)
                 .map_err(|_| vhost::Error::InvalidGuestMemory)
         };
-        hand_over(&self.frontend, (0, queue), address, &self.events)?;
-        if self.features & PROTOCOL != 0 {
-            self.frontend.set_vring_enable(0, true)?;
+        for (number, queue) in queues.iter().enumerate() {
+            hand_over(&self.frontend, (number, queue), address, &self.events)?;
+            if self.features & PROTOCOL != 0 {
+                self.frontend.set_vring_enable(number, true)?;
+            }
         }
         // What the driver made available before.
-        self.events.kick(0);
+        (0..queues.len()).for_each(|number| self.events.kick(number));
         Ok(())
     }
 }
 
 /// A back end that was just started, or that another guest has just left, may not listen yet.
-fn connect(socket: &Path) -> vhost::Result<Frontend> {
+fn connect(socket: &Path, queues: u64) -> vhost::Result<Frontend> {
     const TRIES: u32 = 50;
     for _ in 1..TRIES {
-        if let Ok(frontend) = Frontend::connect(socket, 1) {
+        if let Ok(frontend) = Frontend::connect(socket, queues) {
             return Ok(frontend);
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    Frontend::connect(socket, 1)
+    Frontend::connect(socket, queues)
 }
 
-/// Features and configuration space of the back end.
-fn negotiate(frontend: &mut Frontend) -> std::result::Result<(u64, Vec<u8>), String> {
+/// Features of the back end, and the configuration space of a disk.
+fn negotiate(kind: Kind, frontend: &mut Frontend) -> std::result::Result<(u64, Vec<u8>), String> {
     let text = |e: &dyn std::fmt::Display| e.to_string();
     frontend.set_owner().map_err(|e| text(&e))?;
     let features = frontend.get_features().map_err(|e| text(&e))?;
@@ -118,15 +161,21 @@ fn negotiate(frontend: &mut Frontend) -> std::result::Result<(u64, Vec<u8>), Str
         return Err("it has no protocol features".into());
     }
     let protocol = frontend.get_protocol_features().map_err(|e| text(&e))?;
+    if kind != Kind::Block {
+        frontend
+            .set_protocol_features(VhostUserProtocolFeatures::empty())
+            .map_err(|e| text(&e))?;
+        return Ok((features, Vec::new()));
+    }
     if !protocol.contains(VhostUserProtocolFeatures::CONFIG) {
         return Err("it does not tell the size of its disk".into());
     }
     frontend
         .set_protocol_features(VhostUserProtocolFeatures::CONFIG)
         .map_err(|e| text(&e))?;
-    let space = vec![0; CONFIG as usize];
+    let space = vec![0; BLOCK_CONFIG as usize];
     let (_, config) = frontend
-        .get_config(0, CONFIG, VhostUserConfigFlags::empty(), &space)
+        .get_config(0, BLOCK_CONFIG, VhostUserConfigFlags::empty(), &space)
         .map_err(|e| text(&e))?;
     Ok((features, config))
 }
@@ -139,22 +188,31 @@ impl ServedElsewhere for VhostUser {
 
 impl VirtioDevice for VhostUser {
     fn device_id(&self) -> u32 {
-        BLOCK
+        match self.kind {
+            Kind::Block => BLOCK,
+            Kind::Net(_) => net::DEVICE,
+        }
     }
 
     fn name(&self) -> &'static str {
-        "vhost-user-blk"
+        match self.kind {
+            Kind::Block => "vhost-user-blk",
+            Kind::Net(_) => "vhost-user-net",
+        }
     }
 
     fn features(&self) -> u64 {
-        self.features & OWN_FEATURES
+        self.kind.features(self.features)
     }
 
     fn queue_sizes(&self) -> &[u16] {
-        &SIZES
+        self.kind.queue_sizes()
     }
 
     fn read_config(&self, offset: u64, data: &mut [u8]) {
+        if let Kind::Net(mac) = self.kind {
+            return net::read_config(mac, offset, data);
+        }
         let from = usize::try_from(offset).unwrap_or(usize::MAX);
         let found = self.config.get(from..).unwrap_or_default();
         let len = data.len().min(found.len());
@@ -166,26 +224,32 @@ impl VirtioDevice for VhostUser {
     }
 
     fn start(&mut self, queues: &[Queue]) -> std::result::Result<(), DriverFault> {
-        let Some(queue) = queues.first().filter(|queue| queue.ready()) else {
-            return Err(DriverFault("no queue"));
-        };
-        self.hand_over(queue).map_err(|e| {
-            eprintln!("trapless-vmm: the back end of a disk: {e}");
-            DriverFault("the back end refuses the queue")
+        if !queues.iter().all(QueueT::ready) {
+            return Err(DriverFault("a queue is missing"));
+        }
+        self.hand_over(queues).map_err(|e| {
+            eprintln!("trapless-vmm: {}: {e}", self.name());
+            DriverFault("the back end refuses the queues")
         })?;
         self.running = true;
         Ok(())
     }
 
-    fn notify(&mut self, _: usize, _: &mut QueueIo<'_>) -> std::result::Result<(), DriverFault> {
-        self.events.kick(0);
+    fn notify(
+        &mut self,
+        queue: usize,
+        _: &mut QueueIo<'_>,
+    ) -> std::result::Result<(), DriverFault> {
+        self.events.kick(queue);
         Ok(())
     }
 
     fn reset(&mut self) {
         if std::mem::take(&mut self.running) {
             // It answers when it has stopped.
-            let _ = self.frontend.get_vring_base(0);
+            for number in 0..self.events.kicks.len() {
+                let _ = self.frontend.get_vring_base(number);
+            }
         }
     }
 }

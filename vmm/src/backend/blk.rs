@@ -1,17 +1,19 @@
-//! What the VMM says to a disk's back end.
+//! A disk, as its VMM sees it.
 
-use crate::backend::cli::{Blk, Loop};
+use crate::backend::cli::{Blk, Waiting};
+use crate::backend::daemon::{self, Device, Memory};
 use crate::backend::disk::Disk;
 use crate::backend::requests::{Requests, SEGMENTS};
-use crate::backend::worker::{Epoll, Poll, Worker};
-use crate::error::{Error, Result};
+use crate::backend::service::Wires;
+use crate::backend::worker::{self, Worker};
+use crate::error::Result;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vhost::vhost_user::message::{VhostUserProtocolFeatures, VhostUserVirtioFeatures};
-use vhost_user_backend::{VhostUserBackend, VhostUserDaemon, VringRwLock, VringT};
+use vhost_user_backend::{VhostUserBackend, VringRwLock, VringT};
 use virtio_queue::QueueT;
-use vm_memory::{GuestAddressSpace, GuestMemoryAtomic, GuestMemoryMmap};
+use vm_memory::{GuestAddressSpace, GuestMemoryMmap};
 use vmm_sys_util::epoll::EventSet;
 
 const QUEUE_SIZE: usize = 256;
@@ -26,96 +28,63 @@ const CONFIG: usize = 60;
 /// Serves a disk to one VMM after another, as `options` say.
 ///
 /// # Errors
-/// [`Error::User`] for files that cannot be used, [`Error::Failed`] for what the system refused.
+/// [`Error::User`](crate::error::Error::User) for files that cannot be used and for handlers that
+/// this host cannot have, [`Error::Failed`](crate::error::Error::Failed) for what the system
+/// refused.
 pub fn serve(options: &Blk) -> Result<()> {
     Disk::open(&options.disk, options.read_only)?;
-    if options.event_loop == Loop::Handler {
-        handlers(options.cpu)?;
-    }
-    loop {
-        let memory = GuestMemoryAtomic::new(GuestMemoryMmap::new());
-        let backend = Arc::new(Backend::new(options, memory.clone())?);
-        let mut daemon = VhostUserDaemon::new("vhost-user-blk".into(), backend.clone(), memory)
-            .map_err(|e| Error::failed("vhost-user", e))?;
-        // A VMM that goes away without a word is no mistake of ours.
-        if let Err(e) = daemon.serve(&options.socket) {
-            match e {
-                vhost_user_backend::Error::HandleRequest(e) => {
-                    eprintln!("trapless-backend: the VMM's connection: {e}");
-                }
-                e => {
-                    let shown = options.socket.display();
-                    return Err(Error::user(format!("cannot listen at {shown}: {e}")));
-                }
-            }
-        }
-        backend.stop();
-    }
+    options.waiting.check()?;
+    daemon::serve(&options.socket, "vhost-user-blk", |memory| {
+        Backend::new(options, memory)
+    })
 }
 
-/// Can there be handlers? Better said before a guest waits for one.
-#[cfg(target_arch = "riscv64")]
-fn handlers(cpu: crate::backend::cli::Cpu) -> Result<()> {
-    crate::backend::context::device(cpu).map_err(|e| Error::user(e.to_string()))?;
-    Ok(())
-}
-
-#[cfg(not(target_arch = "riscv64"))]
-fn handlers(_: crate::backend::cli::Cpu) -> Result<()> {
-    Err(Error::user("there are no handlers on this machine"))
-}
+type DiskRequests = Requests<Arc<GuestMemoryMmap>>;
+type DiskWorker = (Box<dyn Worker<DiskRequests>>, VringRwLock);
 
 struct Backend {
-    memory: GuestMemoryAtomic<GuestMemoryMmap>,
+    memory: Memory,
     path: PathBuf,
     read_only: bool,
     sectors: u64,
-    event_loop: Loop,
-    #[cfg(target_arch = "riscv64")]
-    cpu: crate::backend::cli::Cpu,
+    waiting: Waiting,
     /// Who serves the queue, while it is started.
-    worker: Mutex<Option<(Box<dyn Worker>, VringRwLock)>>,
+    worker: Mutex<Option<DiskWorker>>,
 }
 
 impl Backend {
-    fn new(options: &Blk, memory: GuestMemoryAtomic<GuestMemoryMmap>) -> Result<Self> {
+    fn new(options: &Blk, memory: Memory) -> Result<Self> {
         let disk = Disk::open(&options.disk, options.read_only)?;
         Ok(Self {
             memory,
             path: options.disk.clone(),
             read_only: options.read_only,
             sectors: disk.sectors(),
-            event_loop: options.event_loop,
-            #[cfg(target_arch = "riscv64")]
-            cpu: options.cpu,
+            waiting: options.waiting,
             worker: Mutex::new(None),
         })
     }
 
-    fn worker(&self) -> MutexGuard<'_, Option<(Box<dyn Worker>, VringRwLock)>> {
+    fn worker(&self) -> MutexGuard<'_, Option<DiskWorker>> {
         self.worker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn start(&self, vring: &VringRwLock) -> io::Result<Box<dyn Worker>> {
+    fn start(&self, vring: &VringRwLock) -> io::Result<Box<dyn Worker<DiskRequests>>> {
         let disk = Disk::open(&self.path, self.read_only).map_err(io::Error::other)?;
         let state = vring.get_ref().get_queue().state();
         let queue = state
             .try_into()
             .map_err(|_| io::Error::other("the VMM has set up a broken queue"))?;
         let requests = Requests::new(self.memory.memory().into_inner(), queue, disk);
-        let vring = vring.clone();
-        Ok(match self.event_loop {
-            Loop::Epoll => Box::new(Epoll { requests, vring }),
-            Loop::Poll => Box::new(Poll::start(requests, vring)?),
-            #[cfg(target_arch = "riscv64")]
-            Loop::Handler => Box::new(crate::backend::context::Context::start(
-                requests, vring, self.cpu,
-            )?),
-            #[cfg(not(target_arch = "riscv64"))]
-            Loop::Handler => return Err(io::Error::other("there are no handlers on this machine")),
-        })
+        let wires = Wires {
+            kicks: vec![vring.clone()],
+            calls: vec![vring.clone()],
+        };
+        worker::start(self.waiting, requests, wires)
     }
+}
 
+impl Device for Backend {
     fn stop(&self) {
         let Some((worker, vring)) = self.worker().take() else {
             return;
@@ -163,7 +132,7 @@ impl VhostUserBackend for Backend {
         space[from..to].to_vec()
     }
 
-    fn update_memory(&self, _: GuestMemoryAtomic<GuestMemoryMmap>) -> io::Result<()> {
+    fn update_memory(&self, _: Memory) -> io::Result<()> {
         // Who serves has the old one.
         self.stop();
         Ok(())
