@@ -170,35 +170,49 @@ qemu_vhost() {
 }
 
 # serve_disk FILE: sets $disk_options, with which a guest has the disk; $backend says who serves
-# it, until end_disk
+# it, until end_backend
 serve_disk() {
-    disk_pid=
+    backend_pid=
     if [ "${backend:-vmm}" = vmm ]; then
         disk_options="--disk $1"
         return
     fi
+    disk_options="--vhost-user-blk /run/disk.sock"
+    start_backend blk --socket /run/disk.sock --disk "$1"
+}
+
+# lay_cable: sets $near_end and $far_end, with which two guests have the ends of a cable, until
+# end_backend
+lay_cable() {
+    near_end="--vhost-user-net /run/near.sock"
+    far_end="--vhost-user-net /run/far.sock"
+    start_backend net --socket /run/near.sock --socket /run/far.sock
+}
+
+# start_backend OPTION OF trapless-backend...
+start_backend() {
     if [ "${trapless_vmm:-trapless}" != trapless ]; then
-        echo "backend=$backend is for this project's VMM: use backend=vmm, or no --vmm"
+        echo "backend=$backend is for this project's VMM: leave out --vmm"
         return 2
     fi
     cpu=${backend_cpu#hart}
     bound=
     if [ "$backend" != handler ] && [ "$cpu" != "$backend_cpu" ]; then bound="taskset $((1 << cpu))"; fi
-    $bound trapless-backend blk --socket /run/disk.sock --disk "$1" --loop "$backend" --cpu "$cpu" &
-    disk_pid=$!
-    disk_options="--vhost-user-blk /run/disk.sock"
+    if [ "${populate:-0}" = 1 ]; then set -- "$@" --populate; fi
+    $bound trapless-backend "$@" --loop "$backend" --cpu "$cpu" &
+    backend_pid=$!
     # It says what is missing.
-    until [ -e /run/disk.sock ]; do
-        kill -0 "$disk_pid" 2>/dev/null || return 2
+    until [ -e "$3" ]; do
+        kill -0 "$backend_pid" 2>/dev/null || return 2
         usleep 10000
     done
 }
 
 # A back end holds the guest that it interrupts.
-end_disk() {
-    if [ -n "$disk_pid" ]; then
-        kill "$disk_pid"
-        wait "$disk_pid"
+end_backend() {
+    if [ -n "$backend_pid" ]; then
+        kill "$backend_pid"
+        wait "$backend_pid"
     fi
 }
 

@@ -100,6 +100,7 @@ fn cable(folder: &Path, event_loop: Loop) -> [PathBuf; 2] {
         waiting: Waiting {
             event_loop,
             cpu: Cpu::Thread,
+            populate: true,
         },
     };
     std::thread::spawn(move || net::serve(&options));
@@ -187,6 +188,7 @@ fn a_cable_has_two_ends() {
             waiting: Waiting {
                 event_loop: Loop::Epoll,
                 cpu: Cpu::Thread,
+                populate: true,
             },
         };
         let error = net::serve(&options).unwrap_err();

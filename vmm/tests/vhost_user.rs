@@ -58,6 +58,7 @@ fn back_end(folder: &Path, event_loop: Loop) -> PathBuf {
         waiting: Waiting {
             event_loop,
             cpu: Cpu::Thread,
+            populate: true,
         },
     };
     std::thread::spawn(move || blk::serve(&options));

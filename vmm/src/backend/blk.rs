@@ -132,9 +132,10 @@ impl VhostUserBackend for Backend {
         space[from..to].to_vec()
     }
 
-    fn update_memory(&self, _: Memory) -> io::Result<()> {
+    fn update_memory(&self, memory: Memory) -> io::Result<()> {
         // Who serves has the old one.
         self.stop();
+        self.waiting.prepare(&memory.memory());
         Ok(())
     }
 

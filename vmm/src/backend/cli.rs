@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::{Path, PathBuf};
+use vm_memory::{GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
 
 /// Serves devices of guests by the vhost-user protocol.
 #[derive(Parser, Debug)]
@@ -72,9 +73,32 @@ pub struct Waiting {
     /// guest that makes the request, `thread` for that on which the handler's thread last ran
     #[arg(long, value_parser = parse_cpu, default_value = "thread")]
     pub cpu: Cpu,
+
+    /// Have all RAM of the guest there from the start: no page fault holds a handler up, but the
+    /// host gives the guest all its RAM
+    #[arg(long)]
+    pub populate: bool,
 }
 
 impl Waiting {
+    /// Prepares the memory of a guest.
+    pub fn prepare(&self, memory: &GuestMemoryMmap) {
+        if !self.populate {
+            return;
+        }
+        for region in memory.iter() {
+            // Where the kernel does not know or want it, page faults come later.
+            // SAFETY: changes no content of the mapping.
+            let _ = unsafe {
+                libc::madvise(
+                    region.as_ptr().cast(),
+                    region.len() as usize,
+                    libc::MADV_POPULATE_WRITE,
+                )
+            };
+        }
+    }
+
     /// Whether this host can do that: better said before a guest waits.
     ///
     /// # Errors

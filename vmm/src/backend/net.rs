@@ -190,9 +190,10 @@ impl VhostUserBackend for Card {
 
     fn set_event_idx(&self, _: bool) {}
 
-    fn update_memory(&self, _: Memory) -> io::Result<()> {
+    fn update_memory(&self, memory: Memory) -> io::Result<()> {
         // Who moves frames has the old one.
         self.stop();
+        self.cable.waiting.prepare(&memory.memory());
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::hosts::{Host, contexts};
-use crate::runs::{BLK_HANDLER, REQUESTS, logged};
+use crate::runs::{BLK_HANDLER, CABLE_HANDLER, REQUESTS, logged};
 
 fn host() -> &'static Host {
     static RUN: OnceLock<Result<Host, String>> = OnceLock::new();
@@ -110,4 +110,21 @@ fn a_virtio_disk_is_served_without_anybody_being_scheduled() {
     assert!(!reasons.iter().any(of_requests), "{reasons:?}");
     let exits: u64 = section.exits.values().map(|exit| exit.exits).sum();
     assert!(exits * 4 < REQUESTS, "{exits} exits: {reasons:?}");
+}
+
+/// Promise: what guests send each other over a cable is moved by handlers: no exit is for a message
+/// but those of waiting, and of telling the host that the receiver, who shares the hart, has one.
+#[test]
+fn guests_send_each_other_messages_without_exits() {
+    let job = |r: &&crate::runs::Run| r.job.set == CABLE_HANDLER;
+    let run = logged().find(job).expect("it is in JOBS");
+    let section = run.ledger.workload();
+    let events = section.events.clone().unwrap_or_default();
+    // A message and its answer.
+    assert!(events.handled >= 2 * REQUESTS, "{events:?}");
+    let waiting = ["wfi", "host_timer", "ipi_receive", "notification"];
+    let exits = section.exits.iter();
+    let others = exits.filter(|(key, _)| !waiting.contains(&key.as_str()));
+    let count: u64 = others.map(|(_, exit)| exit.exits).sum();
+    assert!(count * 4 < REQUESTS, "{:?}", section.exits);
 }

@@ -103,6 +103,15 @@ const IPI: &[&str] = &["loops=20"];
 const NET: &[&str] = &["pings=20"];
 /// Frames moved by the host's kernel.
 pub const NET_VHOST: &[&str] = &["pings=200", "vhost=1"];
+const CABLE: &[&str] = &["requests=100"];
+/// Messages from guest to guest, moved by handlers.
+pub const CABLE_HANDLER: &[&str] = &[
+    "requests=300",
+    "backend=handler",
+    "backend_cpu=own",
+    "napi_tx=0",
+    "populate=1",
+];
 const BLK: &[&str] = &["requests=100", "operation=randwrite"];
 /// Requests of the disk whose back end is a user context.
 pub const REQUESTS: u64 = 300;
@@ -118,7 +127,7 @@ const fn variant(variant: Variant, workload: &'static str, set: &'static [&'stat
 
 /// Every workload on every preset, guests and hosts that do not know Xtrapless, the other VMM, and
 /// repetitions.
-const JOBS: [Job; 36] = [
+const JOBS: [Job; 38] = [
     job("sbi", "timer", TIMER),
     job("sstc", "timer", TIMER),
     job("trapless", "timer", TIMER),
@@ -138,6 +147,8 @@ const JOBS: [Job; 36] = [
     job("full", "net", NET),
     job("full", "mixed", MIXED),
     job("full", "net", NET_VHOST),
+    job("sstc", "cable", CABLE),
+    job("full", "cable", CABLE_HANDLER),
     job("sstc", "blk", BLK),
     job("full", "blk", BLK),
     job("full", "blk", BLK_HANDLER),

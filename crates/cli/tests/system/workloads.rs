@@ -36,8 +36,8 @@ fn all_workloads_end_well_on_all_presets() {
     }
     assert_eq!(
         seen.len(),
-        20,
-        "five workloads on three presets, a disk, and HA-IOV"
+        22,
+        "five workloads on three presets, a disk, a cable, and HA-IOV"
     );
 }
 
@@ -56,12 +56,15 @@ fn ipi_uses_two_vcpus_on_two_harts() {
 }
 
 /// Promise: `blk` makes as many requests as it is told to, and reads what was written last, whoever
-/// serves the disk.
+/// serves the disk; `cable` gets the right answer to each message.
 #[test]
-fn a_disk_holds_what_was_written_to_it() {
-    let blk: Vec<_> = logged().filter(|r| r.job.workload == "blk").collect();
-    assert_eq!(blk.len(), 3);
-    for run in blk {
+fn requests_of_back_ends_are_answered_rightly() {
+    let served = ["blk", "cable"];
+    let runs: Vec<_> = logged()
+        .filter(|r| served.contains(&r.job.workload))
+        .collect();
+    assert_eq!(runs.len(), 5);
+    for run in runs {
         let name = run.name();
         let result = |key: &str| {
             let found = run.ledger.run.measurements.iter().find(|m| m.name == key);
