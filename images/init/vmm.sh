@@ -208,12 +208,21 @@ start_backend() {
     done
 }
 
-# A back end holds the guest that it interrupts.
+# end_backend: results of the kernel's accounting of its threads, and its end: a back end holds the
+# guest that it interrupts
 end_backend() {
+    switches=0
+    time=0
     if [ -n "$backend_pid" ]; then
+        for task in "/proc/$backend_pid/task/"*; do
+            switches=$((switches + $(sed -n 's/^voluntary_ctxt_switches:[^0-9]*//p' "$task/status")))
+            read -r ran other <"$task/schedstat" && time=$((time + ran))
+        done
         kill "$backend_pid"
         wait "$backend_pid"
     fi
+    result backend_switches "$switches"
+    result backend_time_us $((time / 1000))
 }
 
 # vmm_run NUMBER [OPTION OF trapless-vmm...]: runs guest NUMBER in the place of this shell
