@@ -103,6 +103,7 @@ const IPI: &[&str] = &["loops=20"];
 const NET: &[&str] = &["pings=20"];
 /// Frames moved by the host's kernel.
 pub const NET_VHOST: &[&str] = &["pings=200", "vhost=1"];
+const STREAM: &[&str] = &["messages=500", "vhost=1"];
 const CABLE: &[&str] = &["requests=100"];
 /// Messages from guest to guest, moved by handlers.
 pub const CABLE_HANDLER: &[&str] = &[
@@ -127,7 +128,7 @@ const fn variant(variant: Variant, workload: &'static str, set: &'static [&'stat
 
 /// Every workload on every preset, guests and hosts that do not know Xtrapless, the other VMM, and
 /// repetitions.
-const JOBS: [Job; 38] = [
+const JOBS: [Job; 39] = [
     job("sbi", "timer", TIMER),
     job("sstc", "timer", TIMER),
     job("trapless", "timer", TIMER),
@@ -147,6 +148,7 @@ const JOBS: [Job; 38] = [
     job("full", "net", NET),
     job("full", "mixed", MIXED),
     job("full", "net", NET_VHOST),
+    job("full", "stream", STREAM),
     job("sstc", "cable", CABLE),
     job("full", "cable", CABLE_HANDLER),
     job("sstc", "blk", BLK),

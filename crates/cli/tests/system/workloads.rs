@@ -36,8 +36,8 @@ fn all_workloads_end_well_on_all_presets() {
     }
     assert_eq!(
         seen.len(),
-        22,
-        "five workloads on three presets, a disk, a cable, and HA-IOV"
+        23,
+        "five workloads on three presets, a disk, a cable, a stream, and HA-IOV"
     );
 }
 
