@@ -57,6 +57,7 @@ void kvm_riscv_vei_free(struct kvm *kvm, struct kvm_vei_event *event);
 void kvm_riscv_vei_generate(u64 entry);
 void kvm_riscv_vei_sync(void);
 void kvm_riscv_vei_drain(void);
+bool kvm_riscv_vei_take(void);
 void kvm_riscv_vei_aim(struct eventfd_ctx *eventfd);
 u64 kvm_riscv_vei_hart(unsigned int cpu);
 unsigned int kvm_riscv_vei_request(struct kvm_vei_event *event);

@@ -13,6 +13,7 @@
 
 #include <linux/bitfield.h>
 #include <linux/cpumask.h>
+#include <linux/delay.h>
 #include <linux/hrtimer.h>
 #include <linux/irq_work.h>
 #include <linux/kvm_host.h>
@@ -25,6 +26,7 @@
 #include <linux/sched/stat.h>
 #include <linux/slab.h>
 #include <linux/smp.h>
+#include <linux/timex.h>
 #include <asm/csr.h>
 #include <asm/kvm_uctx.h>
 #include <asm/kvm_vcpu_trapless.h>
@@ -90,6 +92,9 @@ static void uctx_notify(struct kvm_uctx *uctx)
 {
 	struct task_struct *thread;
 
+	/* It looks again before it sleeps */
+	if (READ_ONCE(uctx->dozing) && READ_ONCE(uctx->thread) == current)
+		return;
 	wake_up(&uctx->wait);
 	/* Pairs with that of uctx_doze(): it sees what there is to do, or this it */
 	smp_mb();
@@ -399,6 +404,8 @@ static void uctx_aim(struct kvm_uctx *uctx)
 	do {
 		new = (old & ~(HAIOV_CONTEXT_CTL_HART | HAIOV_CONTEXT_CTL_OWN)) |
 		      where;
+		if (new == old)
+			return;
 	} while (!atomic64_try_cmpxchg(&uctx->words->ctl, &old, new));
 }
 
@@ -498,21 +505,23 @@ static bool uctx_ready(struct kvm_uctx *uctx)
 /*
  * A hart with nothing else to do waits here instead of in its idle loop, which a
  * wake-up and two switches lie before and behind. As there, it does not poll: WFI
- * ends with the interrupt.
+ * ends with the interrupt. What that tells is taken before it is an interrupt.
  */
 static void uctx_doze(struct kvm_uctx *uctx)
 {
-	ktime_t until = ktime_add_us(ktime_get(), UCTX_DOZE_US);
+	u64 until = get_cycles64() + riscv_timebase * UCTX_DOZE_US / USEC_PER_SEC;
 
 	preempt_disable();
 	WRITE_ONCE(uctx->dozing, true);
 	/* Pairs with that of uctx_notify() */
 	smp_mb();
 	while (!uctx_ready(uctx) && single_task_running() && !need_resched() &&
-	       !signal_pending(current) && ktime_before(ktime_get(), until)) {
+	       !signal_pending(current) && get_cycles64() < until) {
 		local_irq_disable();
-		if (!uctx_ready(uctx) && !need_resched())
+		if (!uctx_ready(uctx) && !need_resched()) {
 			wait_for_interrupt();
+			kvm_riscv_vei_take();
+		}
 		local_irq_enable();
 	}
 	WRITE_ONCE(uctx->dozing, false);

@@ -245,8 +245,11 @@ static void vei_scan(struct work_struct *work)
 
 static DECLARE_WORK(vei_scan_work, vei_scan);
 
-/* Take an event from the queue of this CPU; false if there was none. */
-static bool vei_take(void)
+/*
+ * Take an event from the queue of this CPU; false if there was none. With interrupts
+ * disabled.
+ */
+bool kvm_riscv_vei_take(void)
 {
 	u64 claim = csr_read(CSR_HVEICLAIM);
 	u32 id = FIELD_GET(HAIOV_HVEICLAIM_ID, claim);
@@ -269,7 +272,7 @@ static irqreturn_t vei_cpu_interrupt(int irq, void *dev_id)
 	unsigned int budget = VEI_BUDGET;
 
 	/* The interrupt stays pending until the queue is empty */
-	while (budget-- && vei_take())
+	while (budget-- && kvm_riscv_vei_take())
 		;
 
 	return IRQ_HANDLED;
@@ -279,7 +282,7 @@ static void vei_drain_cpu(void *unused)
 {
 	unsigned int left = BIT(VEI_QUEUE_ORDER);
 
-	while (left-- && vei_take())
+	while (left-- && kvm_riscv_vei_take())
 		;
 	kvm_riscv_uctx_flush();
 }
@@ -370,7 +373,7 @@ void kvm_riscv_vei_disable(void)
 	csr_write(CSR_HVEIQ, 0);
 	disable_percpu_irq(vei_irq);
 	/* What is left, and what has been posted to nobody since */
-	while (vei_take())
+	while (kvm_riscv_vei_take())
 		;
 	schedule_work(&vei_scan_work);
 }
