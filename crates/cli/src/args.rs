@@ -265,10 +265,18 @@ pub struct ExploreArgs {
     /// Function of the host's KVM module, including its callees in the module. Repeat for more.
     #[arg(long = "function", short, required = true, value_name = "NAME")]
     pub functions: Vec<String>,
+    /// Take only boundaries in the text of this function, which those of --function call. Repeat for
+    /// more.
+    #[arg(long, value_name = "NAME")]
+    pub within: Vec<String>,
     /// Calls of each function to go through.
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub calls: u32,
-    /// Cycles of virtual time to skip in the workload before the first call.
+    /// Begin when the host has loaded KVM, not with the workload's measured part: for functions
+    /// that are called while guests and devices are set up.
+    #[arg(long)]
+    pub early: bool,
+    /// Cycles of virtual time to skip there before the first call.
     #[arg(long, default_value_t = 0, value_name = "CYCLES")]
     pub skip: u64,
     /// Take an instruction at most N times in each call, as when a loop polls [default: each time].

@@ -46,6 +46,15 @@ pub struct Transcript {
     dump_lines: usize,
 }
 
+impl Transcript {
+    /// The lines of a `dump` section that has ended.
+    pub fn dumped(&self, label: &str) -> Option<&[String]> {
+        let open = self.dump.as_deref() == Some(label);
+        let lines = self.dumps.get(label).filter(|_| !open);
+        lines.map(Vec::as_slice)
+    }
+}
+
 /// Is told the name of each phase that begins, and when in cycles of virtual time.
 pub type Follower = Box<dyn FnMut(&str, u64) + Send>;
 

@@ -44,7 +44,8 @@ pub fn main(args: &ExploreArgs, project: &Project) -> Result<ExitCode> {
         bail!("explore watches each instruction of one machine; choose --engine jit or interp");
     }
     let mut plan = Plan::new(&args.workload, project)?;
-    plan.append("trapless.symbols=1");
+    // What the host's kernel complains of makes the run fail, as what the workload does.
+    plan.append("trapless.symbols=1 panic_on_warn=1 oops=panic panic=-1");
     let mut observation = Observation::new(&Default::default(), None)?;
     let run = RunId {
         machine: args.machine.clone(),
@@ -52,10 +53,13 @@ pub fn main(args: &ExploreArgs, project: &Project) -> Result<ExitCode> {
     };
     let mut ready = plan.machine(&run, &mut observation)?;
     note!("Booting {} on {}", plan.experiment.name, args.machine);
-    let symbols = reach_workload(&plan, &mut ready)?;
+    let symbols = reach_workload(&plan, &mut ready, args.early)?;
     let wanted = args.functions.iter();
     let wanted = wanted.map(|name| Ok((symbols.find(name)?, args.calls)));
     let wanted: BTreeMap<u64, u32> = wanted.collect::<Result<_>>()?;
+    for name in &args.within {
+        symbols.find(name)?;
+    }
     skip(args.skip, &plan, &mut ready)?;
 
     let mut walk = Walk::new(args, &plan, &symbols, wanted);

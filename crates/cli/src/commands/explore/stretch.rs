@@ -24,8 +24,9 @@ fn pass(cycles: u64, ready: &mut Ready) -> Outcome {
     })
 }
 
-/// Runs until the workload's measured part begins; the host has listed its symbols by then.
-pub fn reach_workload(plan: &Plan<'_>, ready: &mut Ready) -> Result<Symbols> {
+/// Runs until the workload's measured part begins, or, if `early`, until the host has listed the
+/// functions of KVM, which it does when it has loaded it.
+pub fn reach_workload(plan: &Plan<'_>, ready: &mut Ready, early: bool) -> Result<Symbols> {
     loop {
         let outcome = pass(SLICE, ready);
         let recorder = ready.recorder.lock();
@@ -36,9 +37,9 @@ pub fn reach_workload(plan: &Plan<'_>, ready: &mut Ready) -> Result<Symbols> {
         if interrupt::requested() {
             return Err(interrupt::Interrupted.into());
         }
-        if recorder.measuring() {
-            let lines = recorder.transcript.dumps.get("host.symbols");
-            return Ok(Symbols::parse(lines.map_or(&[], Vec::as_slice)));
+        let listed = recorder.transcript.dumped("host.symbols");
+        if recorder.measuring() || (early && listed.is_some()) {
+            return Ok(Symbols::parse(listed.unwrap_or_default()));
         }
     }
 }
@@ -51,15 +52,17 @@ pub fn skip(cycles: u64, plan: &Plan<'_>, ready: &mut Ready) -> Result<()> {
     }
 }
 
-/// Runs the measured part of the workload to its end and judges it. What the host does afterwards
-/// takes longer than a short workload.
+/// Runs the measured part of the workload to its end and judges it: what the host does afterwards
+/// takes longer than a short workload. If that part has ended already, runs until the host is off.
 pub fn finish(plan: &Plan<'_>, ready: &mut Ready) -> Result<()> {
+    let ended = ready.recorder.lock().measured_status().is_some();
     loop {
         let outcome = pass(SLICE, ready);
         let recorder = ready.recorder.lock();
         match recorder.measured_status() {
-            Some(0) => return Ok(()),
-            None if outcome == Outcome::Limit
+            Some(0) if !ended => return Ok(()),
+            status if (ended || status.is_none())
+                && outcome == Outcome::Limit
                 && ready.machine.now() <= limit(plan)
                 && !interrupt::requested() => {}
             _ => return plan.judge(outcome, &ready.config, &recorder.transcript),

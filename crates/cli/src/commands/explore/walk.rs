@@ -131,11 +131,14 @@ impl<'a> Walk<'a> {
 
     /// Counts the boundary before the instruction at `pc`; whether it is taken.
     fn takes(&mut self, walker: &Walker, pc: u64, visits: &mut u64) -> bool {
+        let text = self.symbols.function(pc);
+        if !self.args.within.is_empty() && !self.args.within.iter().any(|name| name == text) {
+            return false;
+        }
+        *self.within.entry(text.into()).or_default() += 1;
         let function = walker.call.as_ref().map_or(pc, |call| call.function);
         let function = self.symbols.name(function);
         *self.boundaries.entry(function).or_default() += 1;
-        let text = self.symbols.function(pc).into();
-        *self.within.entry(text).or_default() += 1;
         self.seen += 1;
         *visits += 1;
         if self.args.visits.is_some_and(|most| *visits > most) {
