@@ -105,6 +105,16 @@ static void *other_thread(void *argument)
 	}
 }
 
+/* What is to end KVM_UCTX_RUN must not end what comes before */
+static void block_sigusr1(int how)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	pthread_sigmask(how, &set, NULL);
+}
+
 /* The process of the handler: a thread in KVM_UCTX_RUN, and another. */
 static _Noreturn void serve(volatile struct state *state, int kick, uint64_t cpu,
 			    uint64_t utvec)
@@ -125,6 +135,7 @@ static _Noreturn void serve(volatile struct state *state, int kick, uint64_t cpu
 	    uctx_set(device, KVM_DEV_UCTX_GRP_ATTR, KVM_DEV_UCTX_CPU, cpu) ||
 	    uctx_set(device, KVM_DEV_UCTX_GRP_KICK, VECTOR, kick))
 		fatal("set up a user context");
+	block_sigusr1(SIG_UNBLOCK);
 	state->ready = 1;
 
 	for (;;) {
@@ -165,6 +176,7 @@ void spawn_backend(struct backend *b, volatile struct shared *guest, uint64_t cp
 	fflush(stdout);
 	b->process = fork();
 	if (!b->process) {
+		block_sigusr1(SIG_BLOCK);
 		signal(SIGUSR1, nothing);
 		serve(b->state, b->eventfd, cpu, utvec);
 	}
@@ -271,7 +283,7 @@ static void check_guest(struct vm *vm, struct backend *b, const char *what)
 	guest->answer = guest->request;
 }
 
-static uint64_t now_us(void)
+uint64_t now_us(void)
 {
 	struct timespec now;
 
@@ -305,7 +317,7 @@ static void test_mistakes(struct vm *vm, struct backend *b, uint64_t cpu)
 {
 	volatile struct shared *guest = vm->vcpus[0].shared;
 	struct kvm_uctx_stats stats;
-	uint64_t left, rounds;
+	uint64_t left, rounds, kicks;
 
 	/* More time than its budget */
 	start_backend(b, guest, cpu, (uintptr_t)handler);
@@ -354,6 +366,8 @@ static void test_mistakes(struct vm *vm, struct backend *b, uint64_t cpu)
 	guest->command = 3;
 	reaches(&b->state->begun, b->state->begun + 1);
 	kill_backend(b);
+	CHECK(read(b->eventfd, &kicks, 8) == 8,
+	      "a kick whose handler has died is eventfd's");
 	check_guest(vm, b, "backend killed in its handler");
 
 	start_backend(b, guest, cpu, (uintptr_t)handler);

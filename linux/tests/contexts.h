@@ -65,6 +65,7 @@ void spawn_backend(struct backend *b, volatile struct shared *guest, uint64_t cp
 void kill_backend(struct backend *b);
 /* Kicks at @address signal an eventfd, until a backend has it */
 void doorbell(struct vm *vm, struct backend *b, uint64_t address);
+uint64_t now_us(void);
 /* Run a vCPU that never waits, on this CPU */
 void spin(struct vm *vm, int vcpu, int cpu);
 

@@ -79,6 +79,7 @@ fn mistakes_of_handlers_are_their_own() {
         "a child cannot run the handler",
         "another program in the place of the backend: the guest goes on",
         "backend killed in its handler: the guest goes on",
+        "a kick whose handler has died is eventfd's",
         "bad utvec: kicks are eventfd's again",
     ]);
     host.assert_result("kvm_test", "0");

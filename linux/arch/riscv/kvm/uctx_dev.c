@@ -76,6 +76,15 @@ static void uctx_kick_queue(struct file *file, wait_queue_head_t *head,
 	add_wait_queue_priority(head, &kick->wait);
 }
 
+/* What has been kicked and not been handled to the end: a handler may die with its process. */
+static u64 uctx_kicked(struct kvm_uctx *uctx)
+{
+	u64 pending = atomic64_read(&uctx->words->pending);
+
+	return READ_ONCE(uctx->started) ? pending | READ_ONCE(uctx->pending) :
+					  pending;
+}
+
 static void uctx_drop_kick(struct kvm_uctx *uctx, unsigned int vector)
 {
 	struct uctx_kick *kick = uctx->kicks[vector];
@@ -90,7 +99,7 @@ static void uctx_drop_kick(struct kvm_uctx *uctx, unsigned int vector)
 	kvm_riscv_vei_aim(kick->eventfd);
 	eventfd_ctx_remove_wait_queue(kick->eventfd, &kick->wait, &count);
 	/* Whoever listens to the eventfd now has it to do */
-	if (count || atomic64_read(&uctx->words->pending) & BIT_ULL(vector))
+	if (count || uctx_kicked(uctx) & BIT_ULL(vector))
 		eventfd_signal(kick->eventfd);
 	eventfd_ctx_put(kick->eventfd);
 	kfree(kick);
