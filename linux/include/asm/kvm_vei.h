@@ -6,6 +6,7 @@
 #ifndef __KVM_RISCV_VEI_H
 #define __KVM_RISCV_VEI_H
 
+#include <linux/atomic.h>
 #include <linux/bitmap.h>
 #include <linux/jump_label.h>
 #include <linux/list.h>
@@ -36,6 +37,10 @@ struct kvm_vei {
 	struct list_head	pages;
 	unsigned int		nr_shadows;
 	bool			created;
+
+	/* Interrupts of the host by its guest in this tick */
+	unsigned long		tick;
+	atomic_t		told;
 };
 
 DECLARE_STATIC_KEY_FALSE(kvm_riscv_vei_available);

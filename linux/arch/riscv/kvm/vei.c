@@ -26,6 +26,7 @@
 #include <linux/of_address.h>
 #include <linux/percpu.h>
 #include <linux/slab.h>
+#include <linux/timer.h>
 #include <linux/workqueue.h>
 #include <asm/csr.h>
 #include <asm/kvm_uctx.h>
@@ -40,6 +41,13 @@ MODULE_PARM_DESC(vei, "Let doorbells of guests interrupt the host without exits 
 
 /* Events handled at a time, before others get a chance on the hart */
 #define VEI_BUDGET		32
+
+/*
+ * Interrupts that the guest of a VM may cause in each tick; what its events post
+ * after that waits for the next. A vCPU posts faster than a CPU handles: without
+ * a bound it would keep the CPU that is told in interrupts.
+ */
+#define VEI_EACH_TICK		(128000 / HZ)
 
 struct vei_cpu {
 	unsigned long queue;
@@ -57,6 +65,9 @@ struct kvm_vei_event {
 	/* What a CPU reads from its queue, and the interrupt that this is */
 	int			id;
 	unsigned int		irq;
+	/* Its VM has had its interrupts of this tick: disabled until then */
+	struct kvm_vei		*kv;
+	struct timer_list	timer;
 	/* CPU that is told; changes under the lock */
 	unsigned int		cpu;
 	raw_spinlock_t		lock;
@@ -157,6 +168,14 @@ static void vei_unmask(struct irq_data *d)
 	vei_repost(event);
 }
 
+/* What came while the interrupt was disabled has been acknowledged. */
+static int vei_retrigger(struct irq_data *d)
+{
+	vei_post(irq_data_get_irq_chip_data(d));
+
+	return 1;
+}
+
 static int vei_set_affinity(struct irq_data *d, const struct cpumask *mask,
 			    bool force)
 {
@@ -180,6 +199,7 @@ static struct irq_chip vei_chip = {
 	.irq_mask		= vei_mask,
 	.irq_unmask		= vei_unmask,
 	.irq_set_affinity	= vei_set_affinity,
+	.irq_retrigger		= vei_retrigger,
 	.flags			= IRQCHIP_SKIP_SET_WAKE,
 };
 
@@ -189,6 +209,8 @@ static int vei_map(struct irq_domain *domain, unsigned int irq,
 	irq_domain_set_info(domain, irq, hwirq, &vei_chip, NULL,
 			    handle_edge_irq, NULL, NULL);
 	irq_set_noprobe(irq);
+	/* An interrupt that is disabled must not come again to be found so */
+	irq_set_status_flags(irq, IRQ_DISABLE_UNLAZY);
 
 	return 0;
 }
@@ -219,12 +241,36 @@ static void vei_move_away(struct kvm_vei_event *event)
 	}
 }
 
+/* Counts an interrupt. CPUs that do so at the same time may miscount a few. */
+static bool vei_too_many(struct kvm_vei *kv)
+{
+	unsigned long now = jiffies;
+
+	if (READ_ONCE(kv->tick) != now) {
+		WRITE_ONCE(kv->tick, now);
+		atomic_set(&kv->told, 0);
+	}
+
+	return atomic_inc_return(&kv->told) > VEI_EACH_TICK;
+}
+
+static void vei_resume(struct timer_list *timer)
+{
+	struct kvm_vei_event *event = from_timer(event, timer, timer);
+
+	enable_irq(event->irq);
+}
+
 static irqreturn_t vei_interrupt(int irq, void *dev_id)
 {
 	struct kvm_vei_event *event = dev_id;
 
 	eventfd_signal(event->eventfd);
 	vei_move_away(event);
+	if (unlikely(vei_too_many(event->kv))) {
+		disable_irq_nosync(irq);
+		mod_timer(&event->timer, jiffies + 1);
+	}
 
 	return IRQ_HANDLED;
 }
@@ -478,6 +524,8 @@ struct kvm_vei_event *kvm_riscv_vei_create(struct kvm *kvm,
 	if (!event)
 		return ERR_PTR(-ENOMEM);
 	event->eventfd = eventfd;
+	event->kv = kv;
+	timer_setup(&event->timer, vei_resume, 0);
 	raw_spin_lock_init(&event->lock);
 
 	event->request = find_first_zero_bit(kv->requests, KVM_VEI_EVENTS);
@@ -529,6 +577,7 @@ void kvm_riscv_vei_free(struct kvm *kvm, struct kvm_vei_event *event)
 
 	atomic64_andnot(HAIOV_EVENT_CTL_V, event->entry);
 	kvm_riscv_vei_sync();
+	timer_shutdown_sync(&event->timer);
 	free_irq(event->irq, event);
 	irq_dispose_mapping(event->irq);
 	atomic64_set(event->entry, 0);
