@@ -16,7 +16,7 @@
 #include "vm.h"
 
 /* Of all vCPUs together; CONTEXT_REQUESTS in the environment says another number */
-#define REQUESTS	10000
+#define DEFAULT_REQUESTS	10000
 /* Longest time without an answer */
 #define PATIENCE_US	2000000
 #define PAUSE_US	50
@@ -31,19 +31,6 @@ static uint32_t random_number(void)
 	random_state ^= random_state << 5;
 
 	return random_state;
-}
-
-/*
- * vCPUs and handlers never wait: among them this thread would only run at ticks,
- * and disturb once for thousands of requests. What it starts is as they are.
- */
-static void come_first(int priority)
-{
-	struct sched_param param = { .sched_priority = priority };
-
-	if (sched_setscheduler(0, (priority ? SCHED_FIFO : SCHED_OTHER) |
-			       SCHED_RESET_ON_FORK, &param))
-		fatal("sched_setscheduler");
 }
 
 static void move(pid_t task)
@@ -101,7 +88,7 @@ static void stress(int nr_vcpus, uint64_t requests)
 		begin(&vm, &backends[i], i);
 		guest->argument = backends[i].address;
 		guest->repeat = each;
-		guest->command = 3;
+		guest->command = REQUESTS;
 		spin(&vm, i, i % 2);
 	}
 	come_first(1);
@@ -139,7 +126,7 @@ void test_context_stress(void)
 {
 	const char *number = getenv("CONTEXT_REQUESTS");
 	const char *seed = getenv("CONTEXT_SEED");
-	uint64_t requests = number ? strtoul(number, NULL, 0) : REQUESTS;
+	uint64_t requests = number ? strtoul(number, NULL, 0) : DEFAULT_REQUESTS;
 
 	if (ioctl(kvm, KVM_CHECK_EXTENSION, KVM_CAP_RISCV_UCTX) <= 0) {
 		printf("skip: KVM offers no user contexts\n");

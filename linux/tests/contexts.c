@@ -22,6 +22,8 @@
 #include "tests.h"
 #include "vm.h"
 
+int backend_cpu = 1;
+
 static int uctx_set(int device, uint32_t group, uint64_t attr, uint64_t value)
 {
 	struct kvm_device_attr a = {
@@ -55,13 +57,26 @@ static int uctx_create(void)
 	return cd.fd;
 }
 
-static void pin(int cpu)
+void pin(int cpu)
 {
 	cpu_set_t set;
 
 	CPU_ZERO(&set);
 	CPU_SET(cpu, &set);
 	sched_setaffinity(0, sizeof(set), &set);
+}
+
+/*
+ * vCPUs and handlers never wait: among them this thread would only run at ticks,
+ * and do anything once for thousands of requests. What it starts is as they are.
+ */
+void come_first(int priority)
+{
+	struct sched_param param = { .sched_priority = priority };
+
+	if (sched_setscheduler(0, (priority ? SCHED_FIFO : SCHED_OTHER) |
+			       SCHED_RESET_ON_FORK, &param))
+		fatal("sched_setscheduler");
 }
 
 /* A child has the file, but neither the address space nor the handler. */
@@ -78,12 +93,29 @@ static int run_in_child(volatile struct state *state)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+/* Another process with the same memory may run the handler. */
+static _Noreturn int run_in_clone(void *argument)
+{
+	volatile struct state *state = argument;
+	struct kvm_uctx_run run;
+
+	for (;;)
+		ioctl(state->device, KVM_UCTX_RUN, &run);
+}
+
 static void *other_thread(void *argument)
 {
 	volatile struct state *state = argument;
+	static char stack[16384];
+	uint64_t cpu = backend_cpu;
 	char *memory;
+	pid_t child;
 
 	for (;;) {
+		if (state->other_cpu != cpu) {
+			cpu = state->other_cpu;
+			pin(cpu);
+		}
 		switch (state->meanwhile) {
 		case MAP_UNMAP:
 			memory = mmap(NULL, 65536, PROT_READ | PROT_WRITE,
@@ -94,6 +126,32 @@ static void *other_thread(void *argument)
 			break;
 		case FORK:
 			state->done = run_in_child(state);
+			state->meanwhile = 0;
+			break;
+		case UNMAP:
+			munmap((void *)state->address, 4096);
+			state->done = 1;
+			state->meanwhile = 0;
+			break;
+		case OVERWRITE:
+			*(volatile uint64_t *)state->address = state->garbage;
+			break;
+		case PROTECT:
+			mprotect((void *)state->address, 4096, PROT_NONE);
+			mprotect((void *)state->address, 4096,
+				 PROT_READ | PROT_WRITE | PROT_EXEC);
+			state->done++;
+			break;
+		case VFORK:
+			child = vfork();
+			if (!child)
+				_exit(0);
+			waitpid(child, NULL, 0);
+			state->done++;
+			break;
+		case CLONE:
+			state->done = clone(run_in_clone, stack + sizeof(stack),
+					    CLONE_VM | SIGCHLD, (void *)state);
 			state->meanwhile = 0;
 			break;
 		case EXECVE:
@@ -122,13 +180,20 @@ static _Noreturn void serve(volatile struct state *state, int kick, uint64_t cpu
 	int device = uctx_create();
 	struct kvm_uctx_run run;
 	pthread_t other;
+	long error;
 
-	pin(1);
+	pin(backend_cpu);
 	state->device = device;
 	pthread_create(&other, NULL, other_thread, (void *)state);
 	/* Its own view of what it was told to touch: nothing there yet */
-	state->address = (uintptr_t)mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+	state->address = (uintptr_t)mmap(NULL, 4096,
+					 PROT_READ | PROT_WRITE | PROT_EXEC,
 					 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (utvec == COPY) {
+		utvec = state->address;
+		memcpy((void *)utvec, handler, handler_end - handler);
+		__builtin___clear_cache((char *)utvec, (char *)utvec + 4096);
+	}
 	if (uctx_set(device, KVM_DEV_UCTX_GRP_ATTR, KVM_DEV_UCTX_UTVEC, utvec) ||
 	    uctx_set(device, KVM_DEV_UCTX_GRP_ATTR, KVM_DEV_UCTX_USCRATCH,
 		     (uintptr_t)state) ||
@@ -139,9 +204,11 @@ static _Noreturn void serve(volatile struct state *state, int kick, uint64_t cpu
 	state->ready = 1;
 
 	for (;;) {
-		if (ioctl(device, KVM_UCTX_RUN, &run)) {
-			state->error = errno;
-			if (errno != EINTR)
+		error = ioctl_with_floats(device, KVM_UCTX_RUN, &run,
+					  &state->floats_changed);
+		if (error) {
+			state->error = -error;
+			if (error != -EINTR)
 				_exit(1);
 		} else {
 			state->run = run;
@@ -155,8 +222,7 @@ static void nothing(int signal)
 {
 }
 
-/* Counters of the backend, which has to leave KVM for them */
-static struct kvm_uctx_stats backend_stats(struct backend *b)
+struct kvm_uctx_stats backend_stats(struct backend *b)
 {
 	uint64_t left = b->state->left;
 
@@ -172,6 +238,7 @@ void spawn_backend(struct backend *b, volatile struct shared *guest, uint64_t cp
 	b->state = mmap(NULL, sizeof(*b->state), PROT_READ | PROT_WRITE,
 			MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	b->state->guest = guest;
+	b->state->other_cpu = backend_cpu;
 	memset((void *)b->state->x, 0xff, sizeof(b->state->x));
 	fflush(stdout);
 	b->process = fork();
@@ -182,8 +249,8 @@ void spawn_backend(struct backend *b, volatile struct shared *guest, uint64_t cp
 	}
 }
 
-static void start_backend(struct backend *b, volatile struct shared *guest,
-			  uint64_t cpu, uint64_t utvec)
+void start_backend(struct backend *b, volatile struct shared *guest, uint64_t cpu,
+		   uint64_t utvec)
 {
 	spawn_backend(b, guest, cpu, utvec);
 	CHECK(reaches(&b->state->ready, 1), "a process has a context");
@@ -209,22 +276,36 @@ void doorbell(struct vm *vm, struct backend *b, uint64_t address)
 		fatal("KVM_IOEVENTFD");
 }
 
-/* Let the guest make requests; are all answered, within a second each thousand? */
-static int requests(volatile struct shared *guest, uint64_t count)
+int requests(volatile struct shared *guest, uint64_t count)
 {
 	uint64_t last = guest->request + count;
 	int tries;
 
 	guest->argument = DOORBELL;
 	guest->repeat = count;
-	guest->command = 3;
+	guest->command = REQUESTS;
 	for (tries = 0; tries < 20 && guest->answer != last; tries++)
 		if (reaches(&guest->answer, last))
 			break;
-	/* The guest sees the next command once it has ended this one */
-	reaches(&guest->command, 0);
+	idle(guest);
 
 	return guest->answer == last && guest->request == last;
+}
+
+void idle(volatile struct shared *guest)
+{
+	int i;
+
+	for (i = 0; i < 10000 && guest->command; i++)
+		usleep(100);
+}
+
+void kick(volatile struct shared *guest)
+{
+	idle(guest);
+	guest->argument = DOORBELL;
+	guest->repeat = 1;
+	guest->command = REQUESTS;
 }
 
 static int sees_nothing(volatile struct state *state)
@@ -247,11 +328,17 @@ static void test_where(struct vm *vm, struct backend *b, uint64_t cpu,
 	CHECK(requests(guest, 1000), "%s: 1000 requests are answered", where);
 	CHECK(b->state->pending == 1 << VECTOR, "%s: utval names the vector", where);
 	CHECK(sees_nothing(b->state), "%s: the handler finds no register", where);
+	CHECK(!b->state->uepc && !b->state->utinst &&
+	      b->state->utvec == (uintptr_t)handler &&
+	      b->state->ucause == (1ULL << 63 | 8),
+	      "%s: nor what is not its own in those of user mode", where);
 	stats = backend_stats(b);
 	printf("     begun %lu, by the thread %llu, handed over %llu\n",
 	       b->state->begun, stats.begun, stats.handed);
 	CHECK(in_thread ? stats.begun > 900 : stats.begun + stats.handed < 100,
 	      "%s: the thread runs %s", where, in_thread ? "them" : "few or none");
+	CHECK(!b->state->floats_changed,
+	      "%s: the thread finds its floating point as it was", where);
 	kill_backend(b);
 }
 
@@ -264,8 +351,7 @@ static int runs(volatile struct shared *guest)
 	return guest->rounds > rounds + 1;
 }
 
-/* After what it did wrong, the guest runs and kicks signal the eventfd. */
-static void check_guest(struct vm *vm, struct backend *b, const char *what)
+void check_guest(struct vm *vm, struct backend *b, const char *what)
 {
 	volatile struct shared *guest = vm->vcpus[0].shared;
 	uint64_t count;
@@ -277,7 +363,7 @@ static void check_guest(struct vm *vm, struct backend *b, const char *what)
 	CHECK(runs(guest), "%s: the guest goes on", what);
 	guest->repeat = 1;
 	guest->argument = DOORBELL;
-	guest->command = 3;
+	guest->command = REQUESTS;
 	usleep(50000);
 	CHECK(read(b->eventfd, &count, 8) == 8, "%s: kicks are eventfd's again", what);
 	guest->answer = guest->request;
@@ -324,7 +410,7 @@ static void test_mistakes(struct vm *vm, struct backend *b, uint64_t cpu)
 	b->state->order = SPIN;
 	guest->argument = DOORBELL;
 	guest->repeat = 1;
-	guest->command = 3;
+	guest->command = REQUESTS;
 	reaches(&b->state->begun, 1);
 	usleep(50000);
 	stats = backend_stats(b);
@@ -346,7 +432,7 @@ static void test_mistakes(struct vm *vm, struct backend *b, uint64_t cpu)
 	b->state->order = ECALL;
 	left = b->state->left;
 	guest->repeat = 1;
-	guest->command = 3;
+	guest->command = REQUESTS;
 	CHECK(reaches(&b->state->left, left + 1) &&
 	      b->state->run.reason == KVM_UCTX_EXIT_ECALL &&
 	      b->state->run.pending == 1 << VECTOR, "ECALL ends KVM_UCTX_RUN");
@@ -355,7 +441,7 @@ static void test_mistakes(struct vm *vm, struct backend *b, uint64_t cpu)
 	runs(guest);
 	left = b->state->left;
 	guest->repeat = 1;
-	guest->command = 3;
+	guest->command = REQUESTS;
 	CHECK(reaches(&b->state->left, left + 1) &&
 	      b->state->run.reason == KVM_UCTX_EXIT_FAULT &&
 	      b->state->run.cause == 2, "no floating point");
@@ -363,7 +449,7 @@ static void test_mistakes(struct vm *vm, struct backend *b, uint64_t cpu)
 	guest->answer = guest->request;
 	runs(guest);
 	guest->repeat = 1;
-	guest->command = 3;
+	guest->command = REQUESTS;
 	reaches(&b->state->begun, b->state->begun + 1);
 	kill_backend(b);
 	CHECK(read(b->eventfd, &kicks, 8) == 8,
@@ -390,7 +476,7 @@ static void test_mistakes(struct vm *vm, struct backend *b, uint64_t cpu)
 	start_backend(b, guest, cpu, 0x1000);
 	left = b->state->left;
 	guest->repeat = 1;
-	guest->command = 3;
+	guest->command = REQUESTS;
 	CHECK(reaches(&b->state->left, left + 1) &&
 	      b->state->run.reason == KVM_UCTX_EXIT_FAULT &&
 	      b->state->run.cause == 12 && b->state->run.pc == 0x1000,

@@ -23,6 +23,12 @@ struct state {
 	uint64_t order;		/* 272: 0 answer, then see below */
 	uint64_t address;	/* 280 */
 	volatile struct shared *guest; /* 288 */
+	/* What it finds in registers of user mode */
+	uint64_t ustatus;	/* 296 */
+	uint64_t utvec;
+	uint64_t uepc;
+	uint64_t ucause;
+	uint64_t utinst;
 
 	/* Of the backend */
 	uint64_t ready;
@@ -30,26 +36,41 @@ struct state {
 	struct kvm_uctx_run run;
 	struct kvm_uctx_stats stats;
 	uint64_t error;
+	uint64_t floats_changed;
 	/* What another thread does meanwhile, and how often it has, or with what result */
 	uint64_t meanwhile;
 	uint64_t done;
+	uint64_t garbage;
+	uint64_t other_cpu;
 	int device;
 };
 
 #define MAP_UNMAP	1
 #define FORK		2
 #define EXECVE		3
+#define UNMAP		4
+#define OVERWRITE	5
+#define PROTECT		6
+#define VFORK		7
+#define CLONE		8
 
 #define SPIN		1
 #define ECALL		2
 #define FLOAT		3
 #define TOUCH		4
 #define LONG		5
+#define STACK		6
+#define SCRIBBLE	7
 
 _Static_assert(offsetof(struct state, order) == 272, "known to the handler");
-_Static_assert(offsetof(struct state, guest) == 288, "known to the handler");
+_Static_assert(offsetof(struct state, utinst) == 328, "known to the handler");
 
-extern const char handler[];
+extern const char handler[], handler_end[];
+long ioctl_with_floats(int fd, unsigned long request, void *argument,
+		       volatile uint64_t *changed);
+
+/* Instead of its address: the handler is in a page of its own, at state->address */
+#define COPY		0
 
 struct backend {
 	pid_t process;
@@ -59,10 +80,28 @@ struct backend {
 	int eventfd;
 };
 
+/* CPU that backends are bound to */
+extern int backend_cpu;
+
 /* A process whose handler at @utvec answers a guest, and its end */
 void spawn_backend(struct backend *b, volatile struct shared *guest, uint64_t cpu,
 		   uint64_t utvec);
+void start_backend(struct backend *b, volatile struct shared *guest, uint64_t cpu,
+		   uint64_t utvec);
 void kill_backend(struct backend *b);
+/* Its counters, for which it has to leave KVM */
+struct kvm_uctx_stats backend_stats(struct backend *b);
+/* Let the guest make requests; are all answered, within a second each thousand? */
+int requests(volatile struct shared *guest, uint64_t count);
+/* Waits until the guest has done what it was told: it forgets what it is told before */
+void idle(volatile struct shared *guest);
+/* One request, for which nobody waits */
+void kick(volatile struct shared *guest);
+/* After what @b did wrong, its guest runs and kicks signal the eventfd */
+void check_guest(struct vm *vm, struct backend *b, const char *what);
+void pin(int cpu);
+/* A priority above all vCPUs, and what they start is not; 0: no more */
+void come_first(int priority);
 /* Kicks at @address signal an eventfd, until a backend has it */
 void doorbell(struct vm *vm, struct backend *b, uint64_t address);
 uint64_t now_us(void);

@@ -21,6 +21,9 @@ void test_flood(void);
 /* contexts.c */
 void test_contexts(void);
 
+/* context_hostile.c */
+void test_context_hostile(void);
+
 /* context_stress.c */
 void test_context_stress(void);
 

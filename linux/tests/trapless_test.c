@@ -363,6 +363,7 @@ static const struct {
 	{ "flood", test_flood },
 	{ "limit", test_limit },
 	{ "contexts", test_contexts },
+	{ "context-hostile", test_context_hostile },
 	{ "context-stress", test_context_stress },
 	{ }
 };

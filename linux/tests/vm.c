@@ -167,14 +167,39 @@ static void place(struct vcpu *vcpu)
 	vcpu->tid = gettid();
 }
 
+/* Loads are zero, stores have no effect, and what KVM does not emulate is no instruction. */
+static int wild_exit(struct vcpu *vcpu, int error)
+{
+	struct kvm_run *run = vcpu->run;
+
+	if (!vcpu->wild)
+		return 0;
+	if (error == EIO || error == EOPNOTSUPP || error == EFAULT) {
+		vcpu->refused++;
+		set_reg(vcpu, CORE(regs.pc), get_reg(vcpu, CORE(regs.pc)) + 4);
+		return 1;
+	}
+	if (error || run->exit_reason != KVM_EXIT_MMIO)
+		return 0;
+	if (run->mmio.is_write)
+		vcpu->stores++;
+	else
+		vcpu->loads++;
+	memset(run->mmio.data, 0, sizeof(run->mmio.data));
+	return 1;
+}
+
 static void *vcpu_thread(void *argument)
 {
 	struct vcpu *vcpu = argument;
 
 	place(vcpu);
 	while (!vcpu->stop) {
-		if (ioctl(vcpu->fd, KVM_RUN, 0) && errno != EINTR &&
-		    errno != EAGAIN)
+		int error = ioctl(vcpu->fd, KVM_RUN, 0) ? errno : 0;
+
+		if (wild_exit(vcpu, error))
+			continue;
+		if (error && error != EINTR && error != EAGAIN)
 			fatal("KVM_RUN");
 		if (vcpu->run->exit_reason != KVM_EXIT_INTR &&
 		    vcpu->run->exit_reason != KVM_EXIT_UNKNOWN) {

@@ -25,7 +25,7 @@
 /* One for each vCPU, in memory that guest and test share; trapless_guest.S knows it */
 struct shared {
 	uint64_t sie;		/* 0: what the guest writes to sie */
-	uint64_t command;	/* 8: 1 sgenipi, 2 hgenvsi, 3 requests */
+	uint64_t command;	/* 8: 1 sgenipi, 2 hgenvsi, then see below */
 	uint64_t argument;	/* 16 */
 	uint64_t soft;		/* 24: software interrupts */
 	uint64_t exceptions;	/* 32 */
@@ -36,11 +36,24 @@ struct shared {
 	uint64_t repeat;	/* 200: sgenipi or a request so many times, at least once */
 	uint64_t request;	/* 208: number of the last one, of which a kick at argument tells */
 	uint64_t answer;	/* 216 */
+	uint64_t gap;		/* 224: longest between two looks at the time, in ticks */
+	uint64_t changed;	/* 232: registers found changed */
+	uint64_t unused[2];
+	uint64_t x[32];		/* 256: those found; x[0] how often */
 };
+
+/* Commands: with an argument that is an address, so often as repeat says ... */
+#define REQUESTS	3
+#define KICKS		4
+#define ACCESSES	5
+/* ... until it is 0 */
+#define GAPS		6
+#define REGISTERS	7
 
 _Static_assert(offsetof(struct shared, hold) == 192, "known to the guest");
 _Static_assert(offsetof(struct shared, repeat) == 200, "known to the guest");
 _Static_assert(offsetof(struct shared, answer) == 216, "known to the guest");
+_Static_assert(offsetof(struct shared, x) == 256, "known to the guest");
 
 struct vcpu {
 	int fd;
@@ -50,6 +63,9 @@ struct vcpu {
 	volatile int tid;
 	/* CPU it is pinned to, and its nice value; before start() */
 	int cpu, nice;
+	/* Its accesses to nothing are expected: those that KVM left to us, and refused */
+	int wild;
+	volatile unsigned long loads, stores, refused;
 	volatile int stop;
 	volatile struct shared *shared;
 };

@@ -85,6 +85,62 @@ fn mistakes_of_handlers_are_their_own() {
     host.assert_result("kvm_test", "0");
 }
 
+/// Promise: a handler that reaches for memory that is not its own, whose stack or code others change
+/// or take away, whose process is debugged, forks or dies, fails or answers, and its guest goes on
+/// (`linux/tests/context_hostile.c`).
+#[test]
+fn hostile_processes_harm_themselves() {
+    host().assert_passed(&[
+        "a stack that is not mapped",
+        "a stack of the kernel's",
+        "a return address that another thread writes",
+        "one of the kernel's",
+        "registers of user mode overwritten",
+        "a handler whose code is unmapped while it runs",
+        "code that comes and goes: the handler answers or fails",
+        "a debugger attaches to a process in its handler",
+        "and again while requests come: all are answered",
+        "vfork() beside the handler",
+        "and goes on when the first has died",
+        "both died: the guest goes on",
+    ]);
+}
+
+/// Promise: however long handlers run, they take their budget at a time from the guest that they
+/// interrupt, and neither that guest nor the thread of the process finds a register changed.
+#[test]
+fn a_guest_that_is_interrupted_loses_the_budget_and_nothing_else() {
+    host().assert_passed(&[
+        "handlers without end, again and again",
+        "take from another guest what the budget says at a time",
+        "a guest with numbers in all registers is interrupted",
+        "and finds them unchanged",
+        "so does the handler's thread",
+        "the other guest notices nothing",
+    ]);
+}
+
+/// Promise: a guest that kicks without end, or accesses a page of doorbells in any other way,
+/// neither keeps the host from its work nor changes what it may not.
+#[test]
+fn hostile_guests_are_bounded() {
+    host().assert_passed(&[
+        "two vCPUs kick 3000000 times and move",
+        "a thread of the host comes in time",
+        "and each interrupt tells it of a few",
+        "each single kick after that is heard",
+        "stores beside doorbells exit",
+        "one clears its bits, no other changes any",
+        "KVM refuses the rest",
+    ]);
+}
+
+/// Promise: the hart that a context names can be switched off and on while requests are made.
+#[test]
+fn requests_survive_harts_that_come_and_go() {
+    host().assert_passed(&["a CPU goes and comes ten times: all are answered"]);
+}
+
 /// Promise: no request is lost while vCPUs and processes move, are interrupted, die and come again,
 /// with one, two and four vCPUs for each hart (`linux/tests/context_stress.c`).
 #[test]
