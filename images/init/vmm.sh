@@ -215,8 +215,10 @@ end_backend() {
     time=0
     if [ -n "$backend_pid" ]; then
         for task in "/proc/$backend_pid/task/"*; do
-            switches=$((switches + $(sed -n 's/^voluntary_ctxt_switches:[^0-9]*//p' "$task/status")))
-            read -r ran other <"$task/schedstat" && time=$((time + ran))
+            # Threads of a connection end with the VMM.
+            waits=$(sed -n 's/^voluntary_ctxt_switches:[^0-9]*//p' "$task/status" 2>/dev/null)
+            switches=$((switches + ${waits:-0}))
+            { read -r ran other <"$task/schedstat"; } 2>/dev/null && time=$((time + ran))
         done
         kill "$backend_pid"
         wait "$backend_pid"

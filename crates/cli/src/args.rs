@@ -265,8 +265,8 @@ pub struct ExploreArgs {
     /// Function of the host's KVM module, including its callees in the module. Repeat for more.
     #[arg(long = "function", short, required = true, value_name = "NAME")]
     pub functions: Vec<String>,
-    /// Take only boundaries in the text of this function, which those of --function call. Repeat for
-    /// more.
+    /// Take only boundaries in the text of this function, which those of --function call. Repeat
+    /// for more.
     #[arg(long, value_name = "NAME")]
     pub within: Vec<String>,
     /// Calls of each function to go through.

@@ -85,9 +85,9 @@ fn mistakes_of_handlers_are_their_own() {
     host.assert_result("kvm_test", "0");
 }
 
-/// Promise: a handler that reaches for memory that is not its own, whose stack or code others change
-/// or take away, whose process is debugged, forks or dies, fails or answers, and its guest goes on
-/// (`linux/tests/context_hostile.c`).
+/// Promise: a handler that reaches for memory that is not its own, whose stack or code others
+/// change or take away, whose process is debugged, forks or dies, fails or answers, and its guest
+/// goes on (`linux/tests/context_hostile.c`).
 #[test]
 fn hostile_processes_harm_themselves() {
     host().assert_passed(&[

@@ -61,10 +61,11 @@ pub fn finish(plan: &Plan<'_>, ready: &mut Ready) -> Result<()> {
         let recorder = ready.recorder.lock();
         match recorder.measured_status() {
             Some(0) if !ended => return Ok(()),
-            status if (ended || status.is_none())
-                && outcome == Outcome::Limit
-                && ready.machine.now() <= limit(plan)
-                && !interrupt::requested() => {}
+            status
+                if (ended || status.is_none())
+                    && outcome == Outcome::Limit
+                    && ready.machine.now() <= limit(plan)
+                    && !interrupt::requested() => {}
             _ => return plan.judge(outcome, &ready.config, &recorder.transcript),
         }
     }
