@@ -104,6 +104,7 @@ impl<'a> Walk<'a> {
     pub fn through(&mut self, ready: &mut Ready, visit: Visit<'_>) -> Result<()> {
         let mut walker = Walker::new(self.wanted.clone(), self.symbols.range());
         let mut visits = BTreeMap::new();
+        let mut times: BTreeMap<u64, u64> = BTreeMap::new();
         loop {
             let limits = Limits {
                 until: ready.machine.now() + SLICE,
@@ -114,7 +115,8 @@ impl<'a> Walk<'a> {
                     walker.passing = Some(hart);
                     let pc = ready.machine.harts()[hart].pc();
                     let visits = visits.entry((walker.calls, pc)).or_default();
-                    if self.takes(&walker, pc, visits) {
+                    let times = times.entry(pc).or_default();
+                    if self.takes(&walker, pc, visits, times) {
                         let place = format!("{} on hart {hart}", self.symbols.name(pc));
                         visit(ready, hart, self, &place)?;
                     }
@@ -130,7 +132,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Counts the boundary before the instruction at `pc`; whether it is taken.
-    fn takes(&mut self, walker: &Walker, pc: u64, visits: &mut u64) -> bool {
+    fn takes(&mut self, walker: &Walker, pc: u64, visits: &mut u64, times: &mut u64) -> bool {
         let text = self.symbols.function(pc);
         if !self.args.within.is_empty() && !self.args.within.iter().any(|name| name == text) {
             return false;
@@ -142,6 +144,10 @@ impl<'a> Walk<'a> {
         self.seen += 1;
         *visits += 1;
         if self.args.visits.is_some_and(|most| *visits > most) {
+            return false;
+        }
+        *times += 1;
+        if self.args.times.is_some_and(|most| *times > most) {
             return false;
         }
         self.counted += 1;
@@ -160,6 +166,7 @@ impl<'a> Walk<'a> {
             "calls": self.args.calls,
             "stride": self.stride,
             "visits": self.args.visits,
+            "times": self.args.times,
             "disturbances": disturbances,
             "boundaries": self.boundaries,
             "within": self.within,
