@@ -13,6 +13,17 @@ pub enum Disturbance {
     Tick,
     /// The hart gets a supervisor software interrupt that nobody sent.
     Ipi,
+    /// A line of input arrives at the host's console, which tells workload `blk` with `kill=1` to
+    /// kill the process that serves its disk.
+    Line,
+}
+
+impl Disturbance {
+    /// Whether what it does is to be judged when the host is off: that the measured part ends well
+    /// does not tell.
+    pub fn outlasts(self) -> bool {
+        self == Self::Line
+    }
 }
 
 impl std::fmt::Display for Disturbance {
@@ -21,6 +32,7 @@ impl std::fmt::Display for Disturbance {
             Self::Turn => "turn",
             Self::Tick => "tick",
             Self::Ipi => "ipi",
+            Self::Line => "line",
         })
     }
 }
@@ -42,5 +54,6 @@ pub fn disturb(machine: &mut Machine, hart: usize, what: Disturbance) {
             let mip = machine.harts()[hart].peek_csr_as_m(csr::MIP).unwrap_or(0);
             machine.poke_csr(hart, csr::MIP, mip | 2);
         }
+        Disturbance::Line => machine.input(machine.now(), b"\n"),
     }
 }

@@ -73,7 +73,7 @@ pub fn main(args: &ExploreArgs, project: &Project) -> Result<ExitCode> {
             let what = format!("{disturbance} at {place}");
             children.start(what, || {
                 disturb(&mut ready.machine, hart, disturbance);
-                finish(&plan, ready)
+                finish(&plan, ready, disturbance.outlasts())
             })?;
         }
         Ok(())

@@ -74,7 +74,8 @@ impl<'a> Walk<'a> {
         let [counted, milliseconds] = ask(|| {
             probe.through(ready, &mut |_, _, _, _| Ok(()))?;
             let clock = Instant::now();
-            finish(self.plan, ready)?;
+            let to_the_end = self.args.disturb.iter().any(|d| d.outlasts());
+            finish(self.plan, ready, to_the_end)?;
             let milliseconds = u64::try_from(clock.elapsed().as_millis()).unwrap_or(u64::MAX);
             Ok([probe.counted, milliseconds])
         })?;
