@@ -9,6 +9,7 @@ use crate::irqchip::wire::Way;
 use crate::run::stagger::Stagger;
 use clap::Parser;
 use std::path::PathBuf;
+use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -89,6 +90,16 @@ pub struct Cli {
     /// (trapless-backend); may be repeated
     #[arg(long, value_name = "SOCKET")]
     pub vhost_user_net: Vec<PathBuf>,
+
+    /// Wait so long for a back end that has ended to come again; the guest then notices nothing, if
+    /// it serves requests in order, as trapless-backend does [default: the device fails at once]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 0,
+        hide_default_value = true
+    )]
+    pub vhost_user_reconnect: u16,
 
     /// Which console is connected to standard input and output
     #[arg(long, value_enum, default_value_t = Console::Uart)]
@@ -260,6 +271,7 @@ impl Cli {
             disks: self.disk.clone(),
             vhost_user_blk: self.vhost_user_blk.clone(),
             vhost_user_net: self.vhost_user_net.clone(),
+            reconnect: Duration::from_secs(self.vhost_user_reconnect.into()),
             tap: self.tap.is_some(),
             vhost_net: self.vhost,
             console: self.console,

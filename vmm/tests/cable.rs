@@ -8,7 +8,7 @@ use trapless_devices::virtio::VirtioDevice;
 use trapless_vmm::backend::cli::{Cpu, Loop, Net, Waiting};
 use trapless_vmm::backend::net;
 use trapless_vmm::devices::virtio::vhost::queues::ServedElsewhere;
-use trapless_vmm::devices::virtio::vhost::user::{self, VhostUser};
+use trapless_vmm::devices::virtio::vhost::user::{self, Connection, VhostUser};
 use trapless_vmm::guest::ram::{self, Kind};
 use trapless_vmm::map;
 use virtio_queue::desc::RawDescriptor;
@@ -40,7 +40,8 @@ impl Guest {
     fn new(socket: &Path) -> Self {
         let memory = ram::allocate(1 << 20, Kind::Shared).unwrap();
         let kind = user::Kind::Net([2, 0, 0, 0, 0, 1]);
-        let device = VhostUser::connect(kind, socket, Arc::new(memory.clone())).unwrap();
+        let connection = Connection::open(kind, socket, Duration::from_secs(2)).unwrap();
+        let device = VhostUser::new(kind, connection, Arc::new(memory.clone())).unwrap();
         Self {
             memory,
             device,

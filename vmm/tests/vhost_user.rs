@@ -3,23 +3,26 @@
 
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use trapless_devices::virtio::VirtioDevice;
 use trapless_vmm::backend::blk;
 use trapless_vmm::backend::cli::{Blk, Cpu, Loop, Waiting};
 use trapless_vmm::devices::virtio::vhost::queues::ServedElsewhere;
-use trapless_vmm::devices::virtio::vhost::user::{self, VhostUser};
+use trapless_vmm::devices::virtio::vhost::user::{self, Connection, VhostUser};
 use trapless_vmm::guest::ram::{self, Kind};
 use trapless_vmm::map;
-use virtio_queue::Queue;
 use virtio_queue::desc::RawDescriptor;
 use virtio_queue::desc::split::Descriptor;
 use virtio_queue::mock::MockSplitQueue;
+use virtio_queue::{Queue, QueueT};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 use vmm_sys_util::eventfd::EventFd;
 use vmm_sys_util::tempdir::TempDir;
 
 const SECTORS: u64 = 8;
+const PATIENCE: Duration = Duration::from_secs(2);
 const SIZE: u16 = 16;
 const HEADER: u64 = map::RAM_BASE + 0x8000;
 const DATA: u64 = map::RAM_BASE + 0x9000;
@@ -65,13 +68,21 @@ fn back_end(folder: &Path, event_loop: Loop) -> PathBuf {
     socket
 }
 
+fn connect(socket: &Path) -> Connection {
+    Connection::open(user::Kind::Block, socket, PATIENCE).unwrap()
+}
+
+fn device(socket: &Path, memory: &GuestMemoryMmap) -> VhostUser {
+    let ram = Arc::new(memory.clone());
+    VhostUser::new(user::Kind::Block, connect(socket), ram).unwrap()
+}
+
 impl Guest {
     fn new(event_loop: Loop) -> Self {
         let folder = TempDir::new().unwrap();
         let memory = ram::allocate(1 << 20, Kind::Shared).unwrap();
         let socket = back_end(folder.as_path(), event_loop);
-        let device =
-            VhostUser::connect(user::Kind::Block, &socket, Arc::new(memory.clone())).unwrap();
+        let device = device(&socket, &memory);
         Self {
             memory,
             device,
@@ -176,10 +187,74 @@ fn mistakes_of_the_driver_are_its_own() {
     assert_eq!(guest.data(), [3; 512]);
 }
 
+/// The real program, which can be killed.
+fn process(folder: &Path) -> (Child, PathBuf) {
+    let socket = folder.join("socket");
+    let child = Command::new(env!("CARGO_BIN_EXE_trapless-backend"))
+        .args(["blk", "--socket"])
+        .arg(&socket)
+        .arg("--disk")
+        .arg(folder.join("disk"))
+        .spawn()
+        .unwrap();
+    (child, socket)
+}
+
+#[test]
+fn a_back_end_goes_on_where_the_one_before_has_ended() {
+    let folder = TempDir::new().unwrap();
+    std::fs::write(folder.as_path().join("disk"), [9; 512]).unwrap();
+    let memory = ram::allocate(1 << 20, Kind::Shared).unwrap();
+    let (mut first, socket) = process(folder.as_path());
+    let mut device = device(&socket, &memory);
+    let ring = MockSplitQueue::create(&memory, GuestAddress(map::RAM_BASE), SIZE);
+    let parts = [
+        Descriptor::new(HEADER, 16, CHAINED, 1),
+        Descriptor::new(DATA, 512, CHAINED | WRITABLE, 2),
+        Descriptor::new(STATUS, 1, WRITABLE, 0),
+    ];
+    ring.build_desc_chain(&parts.map(RawDescriptor::from))
+        .unwrap();
+    let queue: Queue = ring.create_queue().unwrap();
+    let used = GuestAddress(queue.used_ring() + 2);
+    device.activate(device.features() | 1 << 32);
+    device.start(&[queue]).unwrap();
+    assert!(signalled(&device.events().call), "the first answers");
+    first.kill().unwrap();
+    first.wait().unwrap();
+    // Made available while nobody is there.
+    ring.avail().ring().ref_at(1).unwrap().store(u16::to_le(0));
+    ring.avail().idx().store(u16::to_le(2));
+    device.events().kick(0);
+    memory.write_obj(0xff_u8, GuestAddress(STATUS)).unwrap();
+    let (mut second, _) = process(folder.as_path());
+    device.adopt(connect(&socket)).unwrap();
+    let end = Instant::now() + PATIENCE;
+    while memory.read_obj::<u16>(used).unwrap() != 2 && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(memory.read_obj::<u16>(used).unwrap(), 2, "each once");
+    assert_eq!(memory.read_obj::<u8>(GuestAddress(STATUS)).unwrap(), 0);
+    assert!(
+        signalled(&device.events().call),
+        "and the guest hears of it"
+    );
+    second.kill().unwrap();
+    second.wait().unwrap();
+    // Another disk is not the same device.
+    std::fs::write(folder.as_path().join("disk"), [9; 1024]).unwrap();
+    let (mut third, _) = process(folder.as_path());
+    let refused = device.adopt(connect(&socket));
+    third.kill().unwrap();
+    third.wait().unwrap();
+    let error = refused.unwrap_err().to_string();
+    assert!(error.contains("another disk"), "{error}");
+}
+
 #[test]
 fn nobody_at_the_socket_is_a_user_error() {
-    let memory = Arc::new(ram::allocate(1 << 20, Kind::Shared).unwrap());
-    let nowhere = VhostUser::connect(user::Kind::Block, Path::new("/nonexistent/socket"), memory);
+    let nowhere = Path::new("/nonexistent/socket");
+    let nowhere = Connection::open(user::Kind::Block, nowhere, Duration::ZERO);
     let error = nowhere.map(|_| ()).unwrap_err();
     assert_eq!(error.code(), 2);
     assert!(

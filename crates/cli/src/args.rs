@@ -282,8 +282,8 @@ pub struct ExploreArgs {
     /// Take an instruction at most N times in each call, as when a loop polls [default: each time].
     #[arg(long, value_name = "N")]
     pub visits: Option<u64>,
-    /// Take an instruction at most N times in all calls together, so that what few of them do is not
-    /// lost among what all do [default: each time].
+    /// Take an instruction at most N times in all calls together, so that what few of them do is
+    /// not lost among what all do [default: each time].
     #[arg(long, value_name = "N")]
     pub times: Option<u64>,
     /// Take only each Nth boundary [default: as many as --runs allows, spread evenly].

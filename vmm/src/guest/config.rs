@@ -10,6 +10,7 @@ use crate::map;
 use crate::run::stagger::Stagger;
 use clap::ValueEnum;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The console connected to standard input and output.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,6 +57,8 @@ pub struct Config {
     pub vhost_user_blk: Vec<PathBuf>,
     /// Sockets of processes that serve further network cards.
     pub vhost_user_net: Vec<PathBuf>,
+    /// How long to wait for one of them that has ended to come again.
+    pub reconnect: Duration,
     /// Whether there is a network card.
     pub tap: bool,
     /// The host's kernel serves it.

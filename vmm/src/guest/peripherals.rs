@@ -90,6 +90,7 @@ impl Peripherals {
             disks: &config.disks,
             vhost_user_blk: &config.vhost_user_blk,
             vhost_user_net: &config.vhost_user_net,
+            reconnect: config.reconnect,
             backends,
             console: config.console == Console::Virtio,
             shadows,

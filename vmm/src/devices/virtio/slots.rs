@@ -8,18 +8,20 @@ use crate::devices::virtio::console::ConsoleInput;
 use crate::devices::virtio::mistakes::{FirstMistake, Mistakes};
 use crate::devices::virtio::slot::{ShadowSource, Slot};
 use crate::devices::virtio::tap::{SharedTap, mac_address};
+use crate::devices::virtio::vhost::back_end::BackEnd;
 use crate::devices::virtio::vhost::net::VhostNet;
 use crate::devices::virtio::vhost::queues::ServedElsewhere;
 use crate::devices::virtio::vhost::slot::Elsewhere;
-use crate::devices::virtio::vhost::user::{self, VhostUser};
+use crate::devices::virtio::vhost::user::{Connection, Kind, VhostUser};
 use crate::error::{Error, Result};
 use crate::irqchip::controller::{InterruptController, Watch};
-use crate::irqchip::wire::Kind;
+use crate::irqchip::wire;
 use crate::map;
 use crate::terminal::{self, Output};
-use std::os::fd::{AsRawFd, RawFd};
-use std::path::{Path, PathBuf};
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use trapless_devices::GuestRam;
 use trapless_devices::virtio::block::{Block, RawDisk};
 use trapless_devices::virtio::console::Console;
@@ -56,6 +58,8 @@ pub struct Wanted<'a> {
     pub vhost_user_blk: &'a [PathBuf],
     /// Sockets of back ends of further network cards.
     pub vhost_user_net: &'a [PathBuf],
+    /// How long to wait for a back end that has ended to come again.
+    pub reconnect: Duration,
     /// Network and messages.
     pub backends: &'a Backends,
     /// Whether there is a console.
@@ -116,16 +120,21 @@ impl<'a> Slots<'a> {
         for (number, disk) in wanted.disks.iter().enumerate() {
             slots.add_disk(number, disk)?;
         }
+        let back_end = |name: &str, number, kind, socket: &PathBuf| BackEnd {
+            name: format!("vhost-user-{name}{number}"),
+            kind,
+            socket: socket.clone(),
+            patience: wanted.reconnect,
+        };
         for (number, socket) in wanted.vhost_user_blk.iter().enumerate() {
-            let name = format!("vhost-user-blk{number}");
-            slots.add_vhost_user(&name, user::Kind::Block, socket)?;
+            slots.add_vhost_user(back_end("blk", number, Kind::Block, socket))?;
         }
         if let Some(tap) = &wanted.backends.tap {
             slots.add_net(tap.clone(), wanted.backends.vhost_net)?;
         }
         for (number, socket) in wanted.vhost_user_net.iter().enumerate() {
-            let kind = user::Kind::Net(mac_address(&socket.to_string_lossy()));
-            slots.add_vhost_user(&format!("vhost-user-net{number}"), kind, socket)?;
+            let kind = Kind::Net(mac_address(&socket.to_string_lossy()));
+            slots.add_vhost_user(back_end("net", number, kind, socket))?;
         }
         if wanted.console {
             slots.add_console()?;
@@ -149,7 +158,7 @@ impl<'a> Slots<'a> {
         let mistake = FirstMistake::new(&self.mistakes);
         let mut device = VirtioMmio::new(device, ram, line, Box::new(mistake));
         // The driver's acknowledgement in a shadow does not lower a line.
-        if let Some(shadows) = self.shadows.filter(|_| kind == Kind::Edge) {
+        if let Some(shadows) = self.shadows.filter(|_| kind == wire::Kind::Edge) {
             device.share(shadows.shadow(base, false)?);
         }
         let device = Arc::new(Locked::new(device, self.host.wake, self.host.clock));
@@ -167,11 +176,12 @@ impl<'a> Slots<'a> {
         self.add(&format!("virtio-blk{number}"), block).map(|_| ())
     }
 
-    fn add_vhost_user(&mut self, name: &str, kind: user::Kind, socket: &Path) -> Result<()> {
-        let device = VhostUser::connect(kind, socket, Arc::clone(self.host.ram))?;
-        let socket = device.socket();
-        let device = self.add_elsewhere(name, device)?;
-        watch_back_end(name.into(), socket, device);
+    fn add_vhost_user(&mut self, back_end: BackEnd) -> Result<()> {
+        let connection = Connection::open(back_end.kind, &back_end.socket, BackEnd::FIRST)?;
+        let socket = connection.as_raw_fd();
+        let device = VhostUser::new(back_end.kind, connection, Arc::clone(self.host.ram))?;
+        let device = self.add_elsewhere(&back_end.name.clone(), device)?;
+        std::thread::spawn(move || back_end.watch(socket, &device));
         Ok(())
     }
 
@@ -191,7 +201,7 @@ impl<'a> Slots<'a> {
         let ram = Arc::clone(self.host.ram);
         let mut device = VirtioMmio::new(device, ram, line, Box::new(mistake));
         let mut direct = false;
-        if let Some(shadows) = self.shadows.filter(|_| kind == Kind::Edge) {
+        if let Some(shadows) = self.shadows.filter(|_| kind == wire::Kind::Edge) {
             direct = controller
                 .interrupt_by(irq, &events.call)
                 .map_err(|e| Error::failed("KVM refuses an irqfd", e))?;
@@ -240,26 +250,11 @@ impl<'a> Slots<'a> {
     }
 }
 
-/// Tells the driver when the back end at the other side of `socket` has ended.
-fn watch_back_end(name: String, socket: RawFd, device: Arc<Locked<VirtioMmio<VhostUser>>>) {
-    std::thread::spawn(move || {
-        let mut wanted = libc::pollfd {
-            fd: socket,
-            events: libc::POLLRDHUP,
-            revents: 0,
-        };
-        // SAFETY: one pollfd, which outlives the call. `device` keeps the socket open.
-        while unsafe { libc::poll(&mut wanted, 1, -1) } < 0 {}
-        eprintln!("trapless-vmm: the back end of {name} has ended");
-        device.with(VirtioMmio::abandoned);
-    });
-}
-
 /// How virtio devices interrupt: by edges if the controller has them and registers are shadowed.
-pub fn virtio_kind(controller: &dyn InterruptController, shadowed: bool) -> Kind {
+pub fn virtio_kind(controller: &dyn InterruptController, shadowed: bool) -> wire::Kind {
     let features = controller.features();
     if shadowed && features.edges {
-        Kind::Edge
+        wire::Kind::Edge
     } else {
         features.virtio_kind
     }
@@ -287,6 +282,7 @@ mod tests {
             disks,
             vhost_user_blk: &[],
             vhost_user_net: &[],
+            reconnect: Duration::ZERO,
             backends: &Backends::default(),
             console,
             shadows: None,

@@ -13,7 +13,7 @@ pub enum Disturbance {
     Tick,
     /// The hart gets a supervisor software interrupt that nobody sent.
     Ipi,
-    /// A line of input arrives at the host's console, which tells workload `blk` with `kill=1` to
+    /// A line of input arrives at the host's console, which tells workload `blk` with `kill=yes` to
     /// kill the process that serves its disk.
     Line,
 }

@@ -53,8 +53,8 @@ pub fn skip(cycles: u64, plan: &Plan<'_>, ready: &mut Ready) -> Result<()> {
 }
 
 /// Runs the measured part of the workload to its end and judges it: what the host does afterwards
-/// takes longer than a short workload. If that part has ended already, or `to_the_end` says so, runs
-/// until the host is off.
+/// takes longer than a short workload. If that part has ended already, or `to_the_end` says so,
+/// runs until the host is off.
 pub fn finish(plan: &Plan<'_>, ready: &mut Ready, to_the_end: bool) -> Result<()> {
     let ended = to_the_end || ready.recorder.lock().measured_status().is_some();
     loop {

@@ -10,7 +10,8 @@ use crate::error::{Error, Result};
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 use trapless_devices::GuestRam;
 use trapless_devices::virtio::net;
 use trapless_devices::virtio::{DriverFault, QueueIo, VirtioDevice};
@@ -65,91 +66,137 @@ impl Kind {
     }
 }
 
-/// The device.
-pub struct VhostUser {
-    kind: Kind,
+/// A connection to a back end, and what that offers.
+pub struct Connection {
     frontend: Frontend,
-    ram: Arc<GuestRam>,
     features: u64,
     /// Configuration space of a disk.
     config: Vec<u8>,
-    events: Events,
-    /// Features that the driver has accepted.
-    accepted: u64,
-    running: bool,
 }
 
-impl VhostUser {
-    /// Connects a device of this kind to the back end that listens at `socket`, for a guest with
-    /// this memory.
+impl Connection {
+    /// Connects a device of this kind to the back end that listens at `socket`. One that was just
+    /// started, or that another guest has just left, may not listen yet: waits for `patience`.
     ///
     /// # Errors
     /// [`Error::User`] if nobody listens, [`Error::Failed`] if it does not speak the protocol.
-    pub fn connect(kind: Kind, socket: &Path, ram: Arc<GuestRam>) -> Result<Self> {
+    pub fn open(kind: Kind, socket: &Path, patience: Duration) -> Result<Self> {
         let shown = socket.display();
-        let queues = kind.queue_sizes().len();
-        let mut frontend = connect(socket, queues as u64).map_err(|e| {
-            Error::user(format!(
-                "cannot connect to {shown} ({e}); start its back end first, for instance \
-                 trapless-backend {} --socket {shown}; see its --help",
-                kind.name()
-            ))
-        })?;
+        let end = Instant::now() + patience;
+        let mut frontend = loop {
+            match Frontend::connect(socket, kind.queue_sizes().len() as u64) {
+                Ok(frontend) => break frontend,
+                Err(_) if Instant::now() < end => std::thread::sleep(Duration::from_millis(10)),
+                Err(e) => {
+                    return Err(Error::user(format!(
+                        "cannot connect to {shown} ({e}); start its back end first, for instance \
+                         trapless-backend {} --socket {shown}; see its --help",
+                        kind.name()
+                    )));
+                }
+            }
+        };
         let (features, config) = negotiate(kind, &mut frontend)
             .map_err(|e| Error::failed(&format!("the back end at {shown}"), e))?;
         Ok(Self {
-            kind,
             frontend,
-            ram,
             features,
             config,
-            events: Events::new(queues)?,
+        })
+    }
+}
+
+impl AsRawFd for Connection {
+    /// The socket, of which a back end that ends closes its side.
+    fn as_raw_fd(&self) -> RawFd {
+        self.frontend.as_raw_fd()
+    }
+}
+
+/// The device.
+pub struct VhostUser {
+    kind: Kind,
+    connection: Connection,
+    ram: Arc<GuestRam>,
+    events: Events,
+    /// Features that the driver has accepted.
+    accepted: u64,
+    /// The queues, while the back end serves them.
+    queues: Vec<Queue>,
+}
+
+impl VhostUser {
+    /// A device of this kind whose back end is at the other side of `connection`, for a guest with
+    /// this memory.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] if there are no descriptors.
+    pub fn new(kind: Kind, connection: Connection, ram: Arc<GuestRam>) -> Result<Self> {
+        Ok(Self {
+            kind,
+            connection,
+            ram,
+            events: Events::new(kind.queue_sizes().len())?,
             accepted: 0,
-            running: false,
+            queues: Vec::new(),
         })
     }
 
-    /// The connection, of which a back end that ends closes its side.
-    pub fn socket(&self) -> RawFd {
-        self.frontend.as_raw_fd()
+    /// Goes on with another back end. It begins with the first request that is not used: the former
+    /// must have used buffers in the order in which they were available.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] if it is another device, or refuses the queues.
+    pub fn adopt(&mut self, connection: Connection) -> Result<()> {
+        let failed = |what: &str| Err(Error::failed("the back end that has come", what));
+        if connection.config != self.connection.config {
+            return failed("serves another disk");
+        }
+        if self.connection.features & !connection.features != 0 {
+            return failed("lacks features of the one before");
+        }
+        self.connection = connection;
+        let mut queues = std::mem::take(&mut self.queues);
+        for queue in &mut queues {
+            match queue.used_idx(&*self.ram, Ordering::Acquire) {
+                Ok(used) => queue.set_next_avail(used.0),
+                Err(_) => return failed("finds no queue"),
+            }
+        }
+        if !queues.is_empty() {
+            self.hand_over(&queues)
+                .map_err(|e| Error::failed("the back end that has come", e))?;
+        }
+        self.queues = queues;
+        // The former may have used buffers and not said so.
+        let _ = self.events.call.write(1);
+        Ok(())
     }
 
     fn hand_over(&mut self, queues: &[Queue]) -> vhost::Result<()> {
-        let accepted = self.accepted | self.features & PROTOCOL;
-        self.frontend.set_features(accepted)?;
+        let (frontend, features) = (&mut self.connection.frontend, self.connection.features);
+        frontend.set_features(self.accepted | features & PROTOCOL)?;
         let regions: vhost::Result<Vec<_>> = self
             .ram
             .iter()
             .map(VhostUserMemoryRegionInfo::from_guest_region)
             .collect();
-        self.frontend.set_mem_table(&regions?)?;
+        frontend.set_mem_table(&regions?)?;
         let address = |at: u64| {
             let host = self.ram.get_host_address(GuestAddress(at));
             host.map(|at| at as u64)
                 .map_err(|_| vhost::Error::InvalidGuestMemory)
         };
         for (number, queue) in queues.iter().enumerate() {
-            hand_over(&self.frontend, (number, queue), address, &self.events)?;
-            if self.features & PROTOCOL != 0 {
-                self.frontend.set_vring_enable(number, true)?;
+            hand_over(frontend, (number, queue), address, &self.events)?;
+            if features & PROTOCOL != 0 {
+                frontend.set_vring_enable(number, true)?;
             }
         }
         // What the driver made available before.
         (0..queues.len()).for_each(|number| self.events.kick(number));
         Ok(())
     }
-}
-
-/// A back end that was just started, or that another guest has just left, may not listen yet.
-fn connect(socket: &Path, queues: u64) -> vhost::Result<Frontend> {
-    const TRIES: u32 = 50;
-    for _ in 1..TRIES {
-        if let Ok(frontend) = Frontend::connect(socket, queues) {
-            return Ok(frontend);
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    Frontend::connect(socket, queues)
 }
 
 /// Features of the back end, and the configuration space of a disk.
@@ -202,7 +249,7 @@ impl VirtioDevice for VhostUser {
     }
 
     fn features(&self) -> u64 {
-        self.kind.features(self.features)
+        self.kind.features(self.connection.features)
     }
 
     fn queue_sizes(&self) -> &[u16] {
@@ -214,13 +261,13 @@ impl VirtioDevice for VhostUser {
             return net::read_config(mac, offset, data);
         }
         let from = usize::try_from(offset).unwrap_or(usize::MAX);
-        let found = self.config.get(from..).unwrap_or_default();
+        let found = self.connection.config.get(from..).unwrap_or_default();
         let len = data.len().min(found.len());
         data[..len].copy_from_slice(&found[..len]);
     }
 
     fn activate(&mut self, features: u64) {
-        self.accepted = features & self.features;
+        self.accepted = features & self.connection.features;
     }
 
     fn start(&mut self, queues: &[Queue]) -> std::result::Result<(), DriverFault> {
@@ -231,7 +278,11 @@ impl VirtioDevice for VhostUser {
             eprintln!("trapless-vmm: {}: {e}", self.name());
             DriverFault("the back end refuses the queues")
         })?;
-        self.running = true;
+        self.queues = queues
+            .iter()
+            .map(again)
+            .collect::<Option<_>>()
+            .unwrap_or_default();
         Ok(())
     }
 
@@ -245,11 +296,14 @@ impl VirtioDevice for VhostUser {
     }
 
     fn reset(&mut self) {
-        if std::mem::take(&mut self.running) {
+        for number in 0..std::mem::take(&mut self.queues).len() {
             // It answers when it has stopped.
-            for number in 0..self.events.kicks.len() {
-                let _ = self.frontend.get_vring_base(number);
-            }
+            let _ = self.connection.frontend.get_vring_base(number);
         }
     }
+}
+
+/// The same queue once more.
+fn again(queue: &Queue) -> Option<Queue> {
+    queue.state().try_into().ok()
 }
