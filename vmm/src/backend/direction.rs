@@ -13,6 +13,8 @@ const HEADER: u64 = 12;
 const PLAIN: [u8; HEADER as usize] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0];
 /// Shortest frame: an Ethernet header.
 const MIN_FRAME: u64 = 14;
+/// Longest: a 64 KiB packet and its Ethernet header.
+const MAX_FRAME: u64 = 65_536 + 18;
 /// Most buffers of a frame: a table as long as the largest queue.
 const PARTS: usize = 256;
 
@@ -155,7 +157,7 @@ impl Service for Direction {
 fn copy(from: &End, to: &End) -> Option<u32> {
     let frame = from.len(false).checked_sub(HEADER)?;
     let total = frame + HEADER;
-    if frame < MIN_FRAME || total > to.len(true) {
+    if !(MIN_FRAME..=MAX_FRAME).contains(&frame) || total > to.len(true) {
         return None;
     }
     let mut room = Pieces::new(to, true);
