@@ -1,5 +1,5 @@
-//! Hostile drivers of devices that `trapless-backend` serves: rings and guest RAM of any content, of
-//! a disk and of both ends of a cable.
+//! Hostile drivers of devices that `trapless-backend` serves: rings and guest RAM of any content,
+//! of a disk and of both ends of a cable.
 
 #![no_main]
 

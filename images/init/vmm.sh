@@ -43,6 +43,15 @@ load_kvm_module() {
     modprobe kvm
 }
 
+# Initial RAM file system of guests, until add_to_guest makes it a larger one
+guest_initrd=/boot/guest.cpio
+
+# add_to_guest ARCHIVE: gives guests that start later its files, too. Linux unpacks one archive
+# after the other; the archives' writer ends them where the next may begin.
+add_to_guest() {
+    cat "$guest_initrd" "$1" >/run/guest.cpio && guest_initrd=/run/guest.cpio
+}
+
 # vmm_start [tap INTERFACE] [OPTION OF trapless-vmm...]: starts the first guest in the background,
 # and the others if asked for, with the options in $other_options
 vmm_start() {
@@ -77,7 +86,7 @@ vmm_start() {
         fi
         qemu-system-riscv64 -machine "$(qemu_machine)" -cpu host -smp "$cpus" -m "$memory" -nodefaults -no-reboot \
             ${huge:+-object "memory-backend-memfd,id=ram,size=$memory,hugetlb=on,hugetlbsize=2M"} \
-            -display none -serial stdio -kernel /boot/Image -initrd /boot/guest.cpio \
+            -display none -serial stdio -kernel /boot/Image -initrd "$guest_initrd" \
             ${interface:+-netdev "tap,id=n,ifname=$interface,script=no,downscript=no$(qemu_vhost)" -device "$(qemu_net),netdev=n"} \
             "$@" -append "$append" </dev/null &
         ;;
@@ -250,7 +259,7 @@ vmm_run() {
     if [ "${doorbells:-auto}" = auto ] && [ "$kvm_loaded" != stock ] && has_extension xvei; then
         set -- --doorbells "$@"
     fi
-    exec trapless-vmm --kernel /boot/Image --initrd /boot/guest.cpio --cpus "$cpus" --memory "$memory" --no-reboot \
+    exec trapless-vmm --kernel /boot/Image --initrd "$guest_initrd" --cpus "$cpus" --memory "$memory" --no-reboot \
         ${huge:+--hugepages} --irqchip "${irqchip:-auto}" --wfi "${wfi:-trap}" --inject "${inject:-auto}" \
         --aia-mode "${aia_mode:-auto}" ${trapless_seed:+--stagger "$trapless_seed,$number"} "$@" \
         --append "$append"

@@ -26,6 +26,16 @@ fn last_words(transcript: &Transcript) -> String {
     }
 }
 
+/// Several archives as one initial RAM file system. Linux unpacks one after the other; their writer
+/// ends them where the next may begin.
+fn one_after_the_other(archives: &[PathBuf]) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    for archive in archives {
+        bytes.extend(files::read(archive, "image")?);
+    }
+    Ok(bytes)
+}
+
 macro_rules! fail {
     ($($text:tt)*) => {
         return Err(Failed(format!($($text)*)).into())
@@ -87,7 +97,14 @@ impl<'a> Plan<'a> {
         };
         let kernel = files::content(&take(&mut images, "kernel")?, "kernel")?;
         let firmware = files::read(&take(&mut images, "opensbi")?, "opensbi")?;
-        let initrd = files::content(&take(&mut images, host)?, host)?;
+        let mut archives = vec![take(&mut images, host)?];
+        for name in &experiment.host.images {
+            archives.push(take(&mut images, name)?);
+        }
+        let initrd = match archives.as_slice() {
+            [only] => files::content(only, host)?,
+            several => Content::Bytes(one_after_the_other(several)?),
+        };
         Ok(Self {
             args,
             experiment,

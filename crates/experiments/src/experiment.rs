@@ -72,6 +72,9 @@ pub struct Host {
     /// Number of harts of the machine unless the user says otherwise; by default as many as the
     /// guest.
     pub harts: Option<u32>,
+    /// Images whose files are added to the host's: what only this workload needs.
+    #[serde(default)]
+    pub images: Vec<String>,
     /// Shell script that starts the guest (`vmm_start`, `vmm_wait`); by default it does only that.
     pub script: Option<String>,
 }

@@ -1,6 +1,6 @@
 //! What images must know of ELF files: the libraries a program needs, and the sections of a module.
 
-use object::elf::{DT_NEEDED, FileHeader64};
+use object::elf::{DT_NEEDED, DT_RUNPATH, FileHeader64};
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 use object::{Endianness, Object, ObjectSection};
 
@@ -11,6 +11,8 @@ pub(crate) struct Needs {
     pub(crate) interpreter: Option<String>,
     /// Names of shared libraries.
     pub(crate) libraries: Vec<String>,
+    /// Folders in which the loader looks for them first.
+    pub(crate) folders: Vec<String>,
 }
 
 /// Reads what a 64-bit ELF file needs; the reason if it is damaged.
@@ -28,8 +30,12 @@ pub(crate) fn needs(file: &[u8]) -> Result<Needs, object::Error> {
     if let Some((entries, names)) = sections.dynamic(endian, file)? {
         let names = sections.strings(endian, file, names)?;
         for entry in entries {
-            if entry.d_tag(endian) == DT_NEEDED {
+            let tag = entry.d_tag(endian);
+            if tag == DT_NEEDED {
                 needs.libraries.push(text(entry.string(endian, names)?));
+            } else if tag == DT_RUNPATH {
+                let folders = text(entry.string(endian, names)?);
+                needs.folders.extend(folders.split(':').map(Into::into));
             }
         }
     }

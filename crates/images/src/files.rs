@@ -167,8 +167,9 @@ impl PackageFiles {
                 })?;
                 pending.extend(elf.interpreter);
                 for library in &elf.libraries {
-                    let place = LIBRARY_FOLDERS
-                        .iter()
+                    let usual = LIBRARY_FOLDERS.iter().copied();
+                    let place = (elf.folders.iter().map(String::as_str))
+                        .chain(usual)
                         .map(|f| format!("{f}/{library}"))
                         .find(|p| self.find(p).is_ok());
                     pending.push(place.ok_or_else(|| Error::Data {

@@ -201,5 +201,12 @@ mod tests {
                 assert!(known, "{}: {artefact}", recipe.name);
             }
         }
+        let experiments = folder.join("../experiments");
+        for experiment in trapless_experiments::Experiment::load_all(&experiments).unwrap() {
+            for name in &experiment.host.images {
+                let known = recipes.iter().any(|r| r.name == *name);
+                assert!(known, "{}: {name}", experiment.name);
+            }
+        }
     }
 }

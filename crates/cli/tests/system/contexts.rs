@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::hosts::{Host, contexts};
-use crate::runs::{BLK_HANDLER, CABLE_HANDLER, REQUESTS, logged};
+use crate::runs::{BLK_HANDLER, CABLE_HANDLER, REQUESTS, logged, runs};
 
 fn host() -> &'static Host {
     static RUN: OnceLock<Result<Host, String>> = OnceLock::new();
@@ -174,7 +174,7 @@ fn a_virtio_disk_is_served_without_anybody_being_scheduled() {
 #[test]
 fn guests_send_each_other_messages_without_exits() {
     let job = |r: &&crate::runs::Run| r.job.set == CABLE_HANDLER;
-    let run = logged().find(job).expect("it is in JOBS");
+    let run = runs().iter().find(job).expect("it is in JOBS");
     let section = run.ledger.workload();
     let events = section.events.clone().unwrap_or_default();
     // A message and its answer.

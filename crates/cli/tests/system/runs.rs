@@ -103,6 +103,18 @@ const IPI: &[&str] = &["loops=20"];
 const NET: &[&str] = &["pings=20"];
 /// Frames moved by the host's kernel.
 pub const NET_VHOST: &[&str] = &["pings=200", "vhost=1"];
+/// Written with checksums, and checked after the measured part.
+const FIO: &[&str] = &["requests=100", "operation=randwrite", "verify=1"];
+/// Several requests at a time.
+const FIO_HANDLER: &[&str] = &[
+    "requests=300",
+    "operation=randread",
+    "verify=1",
+    "engine=libaio",
+    "depth=4",
+    "backend=handler",
+    "backend_cpu=own",
+];
 const STREAM: &[&str] = &["messages=500", "vhost=1"];
 const CABLE: &[&str] = &["requests=100"];
 /// Messages from guest to guest, moved by handlers.
@@ -119,6 +131,14 @@ pub const REQUESTS: u64 = 300;
 pub const BLK_HANDLER: &[&str] = &["requests=300", "backend=handler", "backend_cpu=own"];
 const MIXED: &[&str] = &["pings=20", "wakeups=50", "loops=10"];
 
+/// Without a log, for what is looked at in the ledger alone.
+const fn plain(machine: &'static str, workload: &'static str, set: &'static [&'static str]) -> Job {
+    Job {
+        watched: Watched::Plain,
+        ..job(machine, workload, set)
+    }
+}
+
 const fn variant(variant: Variant, workload: &'static str, set: &'static [&'static str]) -> Job {
     Job {
         variant,
@@ -128,7 +148,7 @@ const fn variant(variant: Variant, workload: &'static str, set: &'static [&'stat
 
 /// Every workload on every preset, guests and hosts that do not know Xtrapless, the other VMM, and
 /// repetitions.
-const JOBS: [Job; 39] = [
+const JOBS: [Job; 41] = [
     job("sbi", "timer", TIMER),
     job("sstc", "timer", TIMER),
     job("trapless", "timer", TIMER),
@@ -147,10 +167,12 @@ const JOBS: [Job; 39] = [
     job("haiov", "net", NET),
     job("full", "net", NET),
     job("full", "mixed", MIXED),
-    job("full", "net", NET_VHOST),
-    job("full", "stream", STREAM),
-    job("sstc", "cable", CABLE),
-    job("full", "cable", CABLE_HANDLER),
+    plain("full", "net", NET_VHOST),
+    plain("full", "stream", STREAM),
+    plain("sstc", "fio", FIO),
+    plain("full", "fio", FIO_HANDLER),
+    plain("sstc", "cable", CABLE),
+    plain("full", "cable", CABLE_HANDLER),
     job("sstc", "blk", BLK),
     job("full", "blk", BLK),
     job("full", "blk", BLK_HANDLER),
@@ -293,7 +315,15 @@ fn find(machine: &str, workload: &str, watched: Watched, variant: Variant) -> &'
 fn make_all() -> Result<Vec<Run>, String> {
     // Made first, so that the runs do not wait for each other's downloads.
     let images = trapless()
-        .args(["images", "kernel", "opensbi", "host", "qemu-host"])
+        .args([
+            "images",
+            "kernel",
+            "opensbi",
+            "host",
+            "qemu-host",
+            "fio-host",
+            "netperf-host",
+        ])
         .output()
         .map_err(|e| e.to_string())?;
     if !images.status.success() {
