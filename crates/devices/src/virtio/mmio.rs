@@ -155,7 +155,7 @@ impl<D: VirtioDevice> VirtioMmio<D> {
     /// Whoever served the queues is gone: nothing but a reset helps.
     pub fn abandoned(&mut self) {
         if self.running() {
-            self.fail(DriverFault("the back end is gone"));
+            self.need_reset();
         }
     }
 
@@ -186,9 +186,14 @@ impl<D: VirtioDevice> VirtioMmio<D> {
         }
     }
 
-    /// Enters the state that only a reset leaves (section 2.1.2).
+    /// The driver's mistake: only a reset helps.
     fn fail(&mut self, fault: DriverFault) {
         self.guest_error(fault.0);
+        self.need_reset();
+    }
+
+    /// Enters the state that only a reset leaves (section 2.1.2).
+    fn need_reset(&mut self) {
         self.backlog = false;
         self.status |= VIRTIO_CONFIG_S_NEEDS_RESET;
         self.publish();
