@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use trapless_devices::virtio::VirtioDevice;
 use trapless_vmm::backend::cli::{Cpu, Loop, Net, Waiting};
+use trapless_vmm::backend::direction::{Direction, End};
 use trapless_vmm::backend::net;
+use trapless_vmm::backend::service::{Broken, Service};
 use trapless_vmm::devices::virtio::vhost::queues::ServedElsewhere;
 use trapless_vmm::devices::virtio::vhost::user::{self, Connection, VhostUser};
 use trapless_vmm::guest::ram::{self, Kind};
@@ -195,5 +197,21 @@ fn a_cable_has_two_ends() {
         let error = net::serve(&options).unwrap_err();
         assert_eq!(error.code(), 2);
         assert!(error.to_string().contains("twice"), "{error}");
+    }
+}
+
+/// Neither end must keep the cable, which is the other's, too.
+#[test]
+fn an_index_out_of_reach_is_a_broken_queue() {
+    let memory = Arc::new(ram::allocate(1 << 20, Kind::Shared).unwrap());
+    let end = |at: u64, index: u16| {
+        let ring = MockSplitQueue::create(&*memory, GuestAddress(at), SIZE);
+        let queue: Queue = ring.create_queue().unwrap();
+        ring.avail().idx().store(u16::to_le(index));
+        End::new(Arc::clone(&memory), queue)
+    };
+    for [from, to] in [[SIZE + 1, 1], [1, SIZE + 1], [SIZE + 1, SIZE + 1]] {
+        let mut direction = Direction::new(end(QUEUES[0], from), end(QUEUES[1], to));
+        assert_eq!(direction.serve(true), Err(Broken), "{from} {to}");
     }
 }

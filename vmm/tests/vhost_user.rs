@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 use trapless_devices::virtio::VirtioDevice;
 use trapless_vmm::backend::blk;
 use trapless_vmm::backend::cli::{Blk, Cpu, Loop, Waiting};
+use trapless_vmm::backend::disk::Disk;
+use trapless_vmm::backend::requests::Requests;
+use trapless_vmm::backend::service::{Broken, Calls, Service};
 use trapless_vmm::devices::virtio::vhost::queues::ServedElsewhere;
 use trapless_vmm::devices::virtio::vhost::user::{self, Connection, VhostUser};
 use trapless_vmm::guest::ram::{self, Kind};
@@ -261,4 +264,20 @@ fn nobody_at_the_socket_is_a_user_error() {
         error.to_string().contains("trapless-backend blk"),
         "{error}"
     );
+}
+
+/// A guest that promises requests which are not there must not keep its back end for ever.
+#[test]
+fn an_index_out_of_reach_is_a_broken_queue() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.as_path().join("disk");
+    std::fs::write(&path, [0; 512]).unwrap();
+    let memory = ram::allocate(1 << 20, Kind::Shared).unwrap();
+    let ring = MockSplitQueue::create(&memory, GuestAddress(map::RAM_BASE), SIZE);
+    let queue: Queue = ring.create_queue().unwrap();
+    ring.avail().idx().store(u16::to_le(SIZE + 1));
+    let disk = Disk::open(&path, false).unwrap();
+    let mut requests = Requests::new(Arc::new(memory.clone()), queue, disk);
+    assert_eq!(requests.serve(true), Err(Broken));
+    assert_eq!(requests.serve(false), Ok(Calls::NONE));
 }

@@ -15,6 +15,9 @@ const PLAIN: [u8; HEADER as usize] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0];
 const MIN_FRAME: u64 = 14;
 /// Longest: a 64 KiB packet and its Ethernet header.
 const MAX_FRAME: u64 = 65_536 + 18;
+/// Times that queues may promise something of which then nothing can be moved. Frames and buffers
+/// that come in turn do that twice.
+const PROMISES: u32 = 4;
 /// Most buffers of a frame: a table as long as the largest queue.
 const PARTS: usize = 256;
 
@@ -132,10 +135,21 @@ impl Direction {
 impl Service for Direction {
     fn serve(&mut self, rearm: bool) -> Result<Calls, Broken> {
         self.moved = (false, false);
+        let mut empty = 0;
         loop {
             self.from.notify_me(false)?;
             self.to.notify_me(false)?;
+            let before = self.from.queue.next_avail();
             let kept = self.move_frames()?;
+            empty = if self.from.queue.next_avail() == before {
+                empty + 1
+            } else {
+                0
+            };
+            // An index that is out of reach.
+            if empty > PROMISES {
+                return Err(Broken);
+            }
             // Who waits for buffers hears of them, and then of frames.
             let more = rearm
                 && match kept {

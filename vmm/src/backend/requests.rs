@@ -68,9 +68,10 @@ impl<M: Deref<Target = GuestMemoryMmap>> Requests<M> {
 impl<M: Deref<Target = GuestMemoryMmap> + Send + 'static> Service for Requests<M> {
     fn serve(&mut self, rearm: bool) -> Result<Calls, Broken> {
         let memory = &*self.memory;
-        let mut used = false;
+        let (mut used, mut promised) = (false, false);
         loop {
             let _ = self.queue.disable_notification(memory);
+            let before = self.queue.next_avail();
             while let Some(chain) = self.queue.pop_descriptor_chain(memory) {
                 let head = chain.head_index();
                 self.parts.clear();
@@ -80,9 +81,14 @@ impl<M: Deref<Target = GuestMemoryMmap> + Send + 'static> Service for Requests<M
                 self.queue.add_used(memory, head, len).map_err(|_| Broken)?;
                 used = true;
             }
+            // An index that is out of reach: there are requests, but none can be taken.
+            if promised && self.queue.next_avail() == before {
+                return Err(Broken);
+            }
             if !rearm || !self.queue.enable_notification(memory).map_err(|_| Broken)? {
                 break;
             }
+            promised = true;
         }
         let wanted = used && self.queue.needs_notification(memory).map_err(|_| Broken)?;
         Ok(Calls::FIRST.when(wanted))
