@@ -49,8 +49,8 @@ fn nothing_is_left_but_waiting() {
     assert!(others.is_empty(), "{others:?}");
 }
 
-/// Promise: with vhost-net, neither a kick nor an answer is an exit of a register, of the card or of
-/// an interrupt controller.
+/// Promise: with vhost-net, neither a kick nor an answer is an exit of a register, of the card or
+/// of an interrupt controller.
 #[test]
 fn the_kernel_moves_frames_without_exits() {
     let of_kernel = |r: &&crate::runs::Run| r.job.set == NET_VHOST;
