@@ -394,19 +394,22 @@ static int uctx_handler(struct kvm_uctx *uctx, struct kvm_cpu_trap *trap)
 /* The hart that is told: where the thread is, unless user space has said it. */
 static void uctx_aim(struct kvm_uctx *uctx)
 {
-	unsigned int cpu = uctx->cpu < nr_cpu_ids && cpu_online(uctx->cpu) ?
-			   uctx->cpu : raw_smp_processor_id();
-	u64 where = FIELD_PREP(HAIOV_CONTEXT_CTL_HART, kvm_riscv_vei_hart(cpu));
-	s64 old = atomic64_read(&uctx->words->ctl), new;
+	s64 old, new;
+	u64 where;
 
+	/* Pairs with the grace period of kvm_riscv_uctx_lost() */
+	preempt_disable();
+	where = FIELD_PREP(HAIOV_CONTEXT_CTL_HART,
+			   kvm_riscv_vei_hart(kvm_riscv_vei_open_cpu(uctx->cpu)));
 	if (uctx->cpu == KVM_DEV_UCTX_CPU_OWN)
 		where |= HAIOV_CONTEXT_CTL_OWN;
+	old = atomic64_read(&uctx->words->ctl);
 	do {
 		new = (old & ~(HAIOV_CONTEXT_CTL_HART | HAIOV_CONTEXT_CTL_OWN)) |
 		      where;
-		if (new == old)
-			return;
-	} while (!atomic64_try_cmpxchg(&uctx->words->ctl, &old, new));
+	} while (new != old &&
+		 !atomic64_try_cmpxchg(&uctx->words->ctl, &old, new));
+	preempt_enable();
 }
 
 /* Handlers may begin from now on, on any CPU. */
@@ -468,6 +471,8 @@ void kvm_riscv_uctx_lost(void)
 	if (!kvm_riscv_uctx_available())
 		return;
 
+	/* Nobody names a CPU any more that he has seen before its queue was closed */
+	synchronize_rcu();
 	mutex_lock(&uctx_mutex);
 	for (id = 0; id < KVM_RISCV_UCTX_MAX; id++) {
 		uctx = kvm_riscv_uctx_get(id);

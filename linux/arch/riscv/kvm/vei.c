@@ -109,6 +109,23 @@ u64 kvm_riscv_vei_hart(unsigned int cpu)
 	return per_cpu(vei_cpus, cpu).hartid;
 }
 
+/*
+ * @cpu if its queue is open, else another one. Without preemption: a queue that is
+ * closed meanwhile is followed by kvm_riscv_uctx_lost().
+ */
+unsigned int kvm_riscv_vei_open_cpu(u64 cpu)
+{
+	if (cpu < nr_cpu_ids && READ_ONCE(per_cpu(vei_cpus, cpu).enabled))
+		return cpu;
+	if (this_cpu_read(vei_cpus.enabled))
+		return smp_processor_id();
+	for_each_online_cpu(cpu)
+		if (READ_ONCE(per_cpu(vei_cpus, cpu).enabled))
+			return cpu;
+
+	return smp_processor_id();
+}
+
 static void vei_post(struct kvm_vei_event *event)
 {
 	kvm_riscv_vei_generate(__pa(event->entry));
@@ -404,6 +421,8 @@ int kvm_riscv_vei_enable(void)
 	}
 	enable_percpu_irq(vei_irq, IRQ_TYPE_NONE);
 	this_cpu_write(vei_cpus.enabled, true);
+	/* What named this CPU while its queue was closed */
+	schedule_work(&vei_scan_work);
 
 	return 0;
 }
