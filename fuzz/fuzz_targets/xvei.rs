@@ -34,7 +34,7 @@ const QUEUES: u64 = RAM + 0x4000;
 const MOST_ACCESSES: u64 = 2 * limits::MAX_DOORBELLS + 16;
 
 const MODES: [Mode; 5] = [Mode::M, Mode::HS, Mode::U, Mode::VS, Mode::VU];
-const CSRS: [u16; 10] = [
+const CSRS: [u16; 11] = [
     csr::SGENVEI,
     csr::HVEITAB,
     csr::HVEIQ,
@@ -44,6 +44,7 @@ const CSRS: [u16; 10] = [
     csr::SUSCRATCH,
     csr::HUCSAVE,
     csr::HUCONTEXT,
+    csr::HUCSHARE,
     csr::HUEDELEG,
 ];
 

@@ -259,6 +259,52 @@ static void test_gap(struct vm *vm, struct backend *b, struct vm *other)
 	      "take from another guest what the budget says at a time");
 }
 
+/* How often a guest looks at the time in half a second */
+static uint64_t looks(volatile struct shared *victim)
+{
+	uint64_t before = victim->looks, start = now_us();
+
+	usleep(500000);
+	return (victim->looks - before) * 500000 / (now_us() - start);
+}
+
+/*
+ * What is left to a guest whose CPU a guest of somebody else floods with kicks, for
+ * handlers that nearly use up their budget?
+ */
+static void test_share(struct vm *vm, struct backend *b, struct vm *other)
+{
+	volatile struct shared *guest = vm->vcpus[0].shared;
+	volatile struct shared *victim = other->vcpus[0].shared;
+	uint64_t alone, flooded, begun;
+
+	victim->repeat = 1;
+	victim->command = GAPS;
+	usleep(100000);
+	alone = looks(victim);
+
+	backend_cpu = 0;
+	start_backend(b, guest, 1, (uintptr_t)handler);
+	b->state->order = BUSY;
+	guest->argument = DOORBELL;
+	guest->repeat = -1ULL >> 1;
+	guest->command = KICKS;
+	usleep(100000);
+	begun = b->state->begun;
+	flooded = looks(victim);
+	begun = b->state->begun - begun;
+	guest->repeat = 0;
+	victim->repeat = 0;
+	idle(guest);
+	idle(victim);
+	kill_backend(b);
+	backend_cpu = 1;
+	printf("     alone %lu, flooded %lu: %lu %%; %lu handlers\n", alone, flooded,
+	       100 * flooded / alone, begun);
+	CHECK(begun > 5000, "kicks without end, and handlers for them");
+	CHECK(100 * flooded > 40 * alone, "leave another guest its share of the CPU");
+}
+
 /* Registers of a guest that handlers interrupt, of which some end elsewhere */
 static void test_registers(struct vm *vm, struct backend *b, struct vm *other)
 {
@@ -510,6 +556,7 @@ void test_context_hostile(void)
 		test_children(&vm, &backend, where[i]);
 	}
 	test_gap(&vm, &backend, &other);
+	test_share(&vm, &backend, &other);
 	test_registers(&vm, &backend, &other);
 	CHECK(!other.vcpus[0].shared->exceptions, "the other guest notices nothing");
 	test_unplug(&vm, &backend, 1);

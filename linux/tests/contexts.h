@@ -61,6 +61,7 @@ struct state {
 #define LONG		5
 #define STACK		6
 #define SCRIBBLE	7
+#define BUSY		8
 
 _Static_assert(offsetof(struct state, order) == 272, "known to the handler");
 _Static_assert(offsetof(struct state, utinst) == 328, "known to the handler");

@@ -56,6 +56,8 @@ handler:
 	beq	t1, t2, 8f
 	li	t2, 7
 	beq	t1, t2, 10f
+	li	t2, 8
+	beq	t1, t2, 11f
 5:	ld	t1, 288(t0)		/* struct shared of the guest */
 	ld	t2, 208(t1)
 	fence	rw, rw
@@ -91,6 +93,10 @@ handler:
 	csrw	USCRATCH, t1
 	li	t1, 0x1000
 	csrw	UTVEC, t1
+	j	5b
+11:	li	t2, 9000		/* nearly as long as its budget */
+12:	addi	t2, t2, -1
+	bnez	t2, 12b
 	j	5b
 handler_end:
 

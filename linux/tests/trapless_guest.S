@@ -69,7 +69,9 @@ guest_begin:
 	li	t2, 7
 	beq	t0, t2, 27f
 21:	sw	zero, 0(t1)		/* kicks without a request */
+	ld	t3, 200(s1)
 	addi	t3, t3, -1
+	sd	t3, 200(s1)
 	bgtz	t3, 21b
 	j	4b
 22:	lui	t3, 1			/* all widths, everywhere in a page */
@@ -102,7 +104,10 @@ guest_begin:
 	ld	t5, 224(s1)
 	bgeu	t5, t4, 26f
 	sd	t4, 224(s1)
-26:	ld	t3, 200(s1)
+26:	ld	t3, 240(s1)
+	addi	t3, t3, 1
+	sd	t3, 240(s1)
+	ld	t3, 200(s1)
 	bnez	t3, 25b
 	j	4b
 27:	li	t0, 0x6000		/* registers that somebody else changes */

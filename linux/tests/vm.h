@@ -38,7 +38,8 @@ struct shared {
 	uint64_t answer;	/* 216 */
 	uint64_t gap;		/* 224: longest between two looks at the time, in ticks */
 	uint64_t changed;	/* 232: registers found changed */
-	uint64_t unused[2];
+	uint64_t looks;		/* 240: at the time */
+	uint64_t unused;
 	uint64_t x[32];		/* 256: those found; x[0] how often */
 };
 

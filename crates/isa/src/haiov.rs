@@ -48,6 +48,8 @@ pub mod csr {
     pub const HUCSAVE: u16 = 0x6d5;
     /// User context whose handler has interrupted the guest of this hart.
     pub const HUCONTEXT: u16 = 0x6d6;
+    /// Share of this hart's time that user contexts may take from guests.
+    pub const HUCSHARE: u16 = 0x6d7;
 }
 
 /// Fields of `ustatus`.
@@ -228,6 +230,20 @@ pub mod hucontext {
     pub const ADDRESS: u64 = 0xff_ffff_ffff_ff80;
     /// Lowest bit of `ADDRESS`.
     pub const ADDRESS_SHIFT: u32 = 7;
+}
+
+/// Fields of `hucshare`.
+pub mod hucshare {
+    /// Handlers have taken `LIMIT` cycles: none begins; read-only.
+    pub const FULL: u64 = 0x8000_0000_0000_0000;
+    /// What has been taken is forgotten at a rate of 1/2^SHIFT^ of the other cycles.
+    pub const SHIFT: u64 = 0x1f_0000_0000;
+    /// Lowest bit of `SHIFT`.
+    pub const SHIFT_SHIFT: u32 = 32;
+    /// Cycles; 0: the share has no bound.
+    pub const LIMIT: u64 = 0xffff_ffff;
+    /// Lowest bit of `LIMIT`.
+    pub const LIMIT_SHIFT: u32 = 0;
 }
 
 /// Exception codes that the extension adds.

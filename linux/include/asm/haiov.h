@@ -26,6 +26,7 @@
 #define CSR_SUATP			0x5d2
 #define CSR_HUCSAVE			0x6d5
 #define CSR_HUCONTEXT			0x6d6
+#define CSR_HUCSHARE			0x6d7
 
 /* Fields of ustatus */
 #define HAIOV_USTATUS_UC		BIT_ULL(11)
@@ -116,6 +117,13 @@
 /* Fields of hucontext */
 #define HAIOV_HUCONTEXT_ADDRESS		GENMASK_ULL(55, 7)
 #define HAIOV_HUCONTEXT_ADDRESS_SHIFT	7
+
+/* Fields of hucshare */
+#define HAIOV_HUCSHARE_FULL		BIT_ULL(63)
+#define HAIOV_HUCSHARE_SHIFT		GENMASK_ULL(36, 32)
+#define HAIOV_HUCSHARE_SHIFT_SHIFT	32
+#define HAIOV_HUCSHARE_LIMIT		GENMASK_ULL(31, 0)
+#define HAIOV_HUCSHARE_LIMIT_SHIFT	0
 
 /* Exception codes that the extension adds */
 #define HAIOV_CAUSE_LOAD_MMIO		24

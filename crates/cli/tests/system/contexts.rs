@@ -107,10 +107,13 @@ fn hostile_processes_harm_themselves() {
 }
 
 /// Promise: however long handlers run, they take their budget at a time from the guest that they
-/// interrupt, and neither that guest nor the thread of the process finds a register changed.
+/// interrupt, and half of its time in all, and neither that guest nor the thread of the process
+/// finds a register changed.
 #[test]
 fn a_guest_that_is_interrupted_loses_the_budget_and_nothing_else() {
     host().assert_passed(&[
+        "kicks without end, and handlers for them",
+        "leave another guest its share of the CPU",
         "handlers without end, again and again",
         "take from another guest what the budget says at a time",
         "a guest with numbers in all registers is interrupted",

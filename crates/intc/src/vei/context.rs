@@ -29,9 +29,10 @@ pub(super) fn named(word: u64) -> Option<u64> {
 
 impl Hart {
     /// The context that comes next and can interrupt a guest here.
-    pub fn next_context(&self) -> Option<u64> {
+    pub fn next_context(&self, now: u64) -> Option<u64> {
         let possible = self.save & hucsave::V != 0 && self.context == 0;
-        self.next.filter(|_| possible).and_then(named)
+        let named = self.next.filter(|_| possible).and_then(named);
+        named.filter(|_| !self.share.is_full(now))
     }
 }
 
@@ -91,7 +92,7 @@ impl Operation<'_> {
     /// Begins the handler of the context that comes next: saves the guest's registers and replaces
     /// them. `grant` is `hgrant` now.
     pub fn enter(&mut self, registers: &mut Exchanged, grant: u64) -> Option<Entered> {
-        let at = self.harts[self.by.hart].next_context()?;
+        let at = self.harts[self.by.hart].next_context(self.by.now)?;
         self.dequeue();
         let ctl = self.words.load(at, context::CTL)?;
         let runs = ctl & (context::CTL_V | context::CTL_M) == context::CTL_V;
@@ -108,6 +109,7 @@ impl Operation<'_> {
         let hart = &mut self.harts[self.by.hart];
         let word = |offset| self.words.load(at, offset);
         hart.context = at;
+        hart.share.begin(self.by.now);
         hart.suatp = registers.satp;
         hart.suscratch = registers.sscratch;
         hart.budget_ends = self.by.now.saturating_add(word(context::BUDGET)?);
@@ -152,6 +154,7 @@ impl Operation<'_> {
         if at == 0 {
             return None;
         }
+        hart.share.end(self.by.now);
         self.effects.change(self.by.hart);
         let area = hart.save & hucsave::ADDRESS;
         registers.satp = hart.suatp;

@@ -18,7 +18,13 @@ pub(super) const CSRS: &[u16] = &[
 ];
 
 /// Those that Xhcs adds.
-pub(super) const CONTEXT_CSRS: &[u16] = &[csr::SUSCRATCH, csr::SUATP, csr::HUCSAVE, csr::HUCONTEXT];
+pub(super) const CONTEXT_CSRS: &[u16] = &[
+    csr::SUSCRATCH,
+    csr::SUATP,
+    csr::HUCSAVE,
+    csr::HUCONTEXT,
+    csr::HUCSHARE,
+];
 
 /// The value written to a register that only takes writes; setting or clearing bits of it is
 /// illegal.
@@ -105,11 +111,13 @@ impl Operation<'_> {
     }
 
     fn access_register(&mut self, addr: u16, op: CsrOp) -> u64 {
+        let now = self.by.now;
         let hart = &mut self.harts[self.by.hart];
         let old = match addr {
             csr::HVEITAB => hart.table,
             csr::HUCSAVE => hart.save,
             csr::HUCONTEXT => hart.context,
+            csr::HUCSHARE => hart.share_register(now),
             csr::SUATP => hart.suatp,
             csr::SUSCRATCH => hart.suscratch,
             _ => hart.queue_register(),
@@ -118,7 +126,8 @@ impl Operation<'_> {
             match addr {
                 csr::HVEITAB => hart.set_table(value),
                 csr::HUCSAVE => hart.save = value & (hucsave::V | hucsave::ADDRESS),
-                csr::HUCONTEXT => hart.set_context(value),
+                csr::HUCONTEXT => hart.set_context(value, now),
+                csr::HUCSHARE => hart.share.write(value, now),
                 csr::SUATP => hart.suatp = value,
                 csr::SUSCRATCH => hart.suscratch = value,
                 _ => hart.set_queue(value),

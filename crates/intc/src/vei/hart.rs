@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use trapless_isa::haiov::{event, hucontext, hucsave, hveiq, hveitab};
 
+use super::share::Share;
 use crate::ring::Ring;
 use crate::words::field;
 
@@ -27,6 +28,7 @@ pub(super) struct Hart {
     pub suscratch: u64,
     /// Virtual time in cycles at which the budget of the context is used up.
     pub budget_ends: u64,
+    pub share: Share,
 }
 
 impl Hart {
@@ -51,10 +53,18 @@ impl Hart {
     }
 
     /// Writes `hucontext`: the context can only be taken from the hart.
-    pub fn set_context(&mut self, value: u64) {
-        if value & hucontext::ADDRESS == 0 {
+    pub fn set_context(&mut self, value: u64, now: u64) {
+        if value & hucontext::ADDRESS == 0 && self.context != 0 {
             self.context = 0;
+            self.share.end(now);
         }
+    }
+
+    /// `hucshare`.
+    pub fn share_register(&self, now: u64) -> u64 {
+        // What runs does not count before it has ended
+        let now = if self.context == 0 { now } else { 0 };
+        self.share.read(now)
     }
 
     /// Address of the entry of a request in the table; `None` if there is no such entry.
@@ -70,6 +80,9 @@ impl Hart {
         same.set_table(self.table);
         same.save &= hucsave::V | hucsave::ADDRESS;
         same.context &= hucontext::ADDRESS;
-        same == *self && self.queue.is_sound() && self.next.is_some() != self.queue.is_empty()
+        same == *self
+            && self.share.is_sound()
+            && self.queue.is_sound()
+            && self.next.is_some() != self.queue.is_empty()
     }
 }

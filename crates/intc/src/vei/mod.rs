@@ -19,6 +19,7 @@
 //! | `post` | posting an event |
 //! | `doorbell` | accesses to doorbell pages |
 //! | `context` | user contexts: who is told, and how their handlers begin and end |
+//! | `share` | how much of a hart's time they may take |
 //! | `operation` | an access while it is carried out |
 //! | `hart` | registers |
 //!
@@ -32,6 +33,7 @@ mod doorbell;
 mod hart;
 mod operation;
 mod post;
+mod share;
 #[cfg(test)]
 mod tests;
 
@@ -188,7 +190,7 @@ impl<A: InterruptArchitecture> InterruptArchitecture for Vei<A> {
             lines.level |= irq;
         }
         if own.context == 0 {
-            lines.context = own.next_context().is_some();
+            lines.context = own.next_context(now).is_some();
             lines.withheld |= u64::from(lines.context) * irq;
         } else if now >= own.budget_ends {
             lines.level |= irq;

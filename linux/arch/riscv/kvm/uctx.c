@@ -43,6 +43,12 @@
 /* Long enough for a request, and less than a guest waits for a host interrupt */
 #define UCTX_BUDGET		20000
 
+/*
+ * Of a CPU's guests, all handlers together may take this many cycles at once, and
+ * half of the time in the long run (HCS-14, SHIFT = 0)
+ */
+#define UCTX_SHARE		(10 * UCTX_BUDGET)
+
 static bool uctx = true;
 module_param(uctx, bool, 0444);
 MODULE_PARM_DESC(uctx, "Let user contexts interrupt guests if the harts can");
@@ -115,6 +121,12 @@ static void uctx_wake(struct kvm_uctx *uctx)
 	uctx_notify(uctx);
 }
 
+/* Have handlers taken their share of this CPU? Then they are for threads. */
+static bool uctx_share_is_full(void)
+{
+	return csr_read(CSR_HUCSHARE) & HAIOV_HUCSHARE_FULL;
+}
+
 /* Nobody has the token until this CPU enters a guest. Without preemption. */
 static void uctx_wait_for_guest(u32 id)
 {
@@ -131,8 +143,9 @@ void kvm_riscv_uctx_told(u32 id)
 	rcu_read_lock();
 	uctx = kvm_riscv_uctx_get(id);
 	/* There soon is one, or may be when the thread has gone to sleep */
-	if (kvm_in_run() || (uctx && READ_ONCE(uctx->thread) == current &&
-			     !single_task_running()))
+	if (!uctx_share_is_full() &&
+	    (kvm_in_run() || (uctx && READ_ONCE(uctx->thread) == current &&
+			      !single_task_running())))
 		uctx_wait_for_guest(id);
 	else if (uctx)
 		uctx_wake(uctx);
@@ -208,6 +221,10 @@ void kvm_riscv_vcpu_uctx_enter(struct kvm_vcpu *vcpu)
 
 	if (likely(!this_cpu_read(uctx_later)))
 		return;
+	if (uctx_share_is_full()) {
+		kvm_riscv_uctx_flush();
+		return;
+	}
 
 	later = this_cpu_xchg(uctx_later, 0);
 	hrtimer_try_to_cancel(this_cpu_ptr(&uctx_timer));
@@ -756,6 +773,7 @@ void kvm_riscv_uctx_enable(void)
 		return;
 
 	csr_write(CSR_HUCONTEXT, 0);
+	csr_write(CSR_HUCSHARE, UCTX_SHARE);
 	csr_write(CSR_HUCSAVE, HAIOV_HUCSAVE_V |
 			       __pa((void *)this_cpu_read(uctx_save)));
 }

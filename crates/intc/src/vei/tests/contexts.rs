@@ -1,6 +1,6 @@
 //! What Xhcs promises.
 
-use trapless_isa::haiov::{context, hucsave, save};
+use trapless_isa::haiov::{context, hucsave, hucshare, save};
 
 use super::*;
 use crate::{ContextAccess, Exchanged};
@@ -9,6 +9,9 @@ use crate::{ContextAccess, Exchanged};
 const CONTEXT: u64 = RAM + 0x4000;
 const SAVE: u64 = RAM + 0x4200;
 const ID: u64 = 77;
+/// When handlers begin and end, in cycles.
+const ENTERED: u64 = 7;
+const LEFT: u64 = 500;
 
 fn guest() -> Exchanged {
     let mut x = [0; 32];
@@ -67,7 +70,7 @@ impl World {
 
     fn enter(&mut self) -> Option<(u64, Exchanged)> {
         let mut registers = guest();
-        let access = at(7, Mode::VS);
+        let access = at(ENTERED, Mode::VS);
         let pending = self
             .intc
             .enter_context(&access, &mut registers, &mut self.effects)?;
@@ -79,7 +82,7 @@ impl World {
             x: [0; 32],
             ..guest()
         };
-        let access = at(500, Mode::U);
+        let access = at(LEFT, Mode::U);
         self.intc
             .leave_context(&access, &mut registers, &mut self.effects);
         registers
@@ -236,6 +239,28 @@ fn the_budget_ends_in_an_interrupt() {
     );
 }
 
+/// What handlers take from guests of a hart in all is bounded, too: then HS-mode is interrupted,
+/// until as much time has passed.
+#[test]
+fn the_share_of_handlers_is_bounded() {
+    let mut w = World::with_context();
+    let limit = 2 * (LEFT - ENTERED);
+    w.host(1, csr::HUCSHARE, CsrOp::Write(hucshare::FULL | limit));
+    assert_eq!(w.host(1, csr::HUCSHARE, CsrOp::Read), limit);
+    for _ in 0..2 {
+        w.post(0).unwrap();
+        assert!(w.due(1), "what was taken is below the limit");
+        w.enter().unwrap();
+        w.leave();
+    }
+    w.post(0).unwrap();
+    let lines = w.intc.lines(1, LEFT);
+    assert_eq!((lines.context, lines.level & IRQ), (false, IRQ));
+    assert_eq!(lines.withheld & IRQ, 0, "HS-mode takes it");
+    let lines = w.intc.lines(1, LEFT + 1);
+    assert_eq!((lines.context, lines.withheld), (true, IRQ));
+}
+
 #[test]
 fn a_handler_of_the_state_that_was_saved_goes_on() {
     let mut w = World::with_context();
@@ -262,7 +287,7 @@ fn without_the_extension_there_are_no_contexts() {
     w.host(1, csr::HVEIQ, CsrOp::Write(hveiq::EN | QUEUE | QUEUE_SIZE));
     w.post(0).unwrap();
     assert!(!w.interrupted(1), "the kind is reserved");
-    for register in [csr::SUATP, csr::SUSCRATCH, csr::HUCSAVE, csr::HUCONTEXT] {
+    for register in super::super::csr::CONTEXT_CSRS.iter().copied() {
         let found = w.access(0, Mode::HS, register, CsrOp::Read);
         assert_eq!(found, Err(CsrFault::Illegal));
     }
