@@ -18,6 +18,9 @@ void on_sigill(int signal);
 /* flood.c */
 void test_flood(void);
 
+/* events.c */
+void test_events(void);
+
 /* contexts.c */
 void test_contexts(void);
 

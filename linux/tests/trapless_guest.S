@@ -68,6 +68,8 @@ guest_begin:
 	beq	t0, t2, 24f
 	li	t2, 7
 	beq	t0, t2, 27f
+	li	t2, 8
+	beq	t0, t2, 29f
 21:	sw	zero, 0(t1)		/* kicks without a request */
 	ld	t3, 200(s1)
 	addi	t3, t3, -1
@@ -149,6 +151,12 @@ guest_begin:
 	sd	t1, 256(s1)
 	ld	t3, 200(s1)
 	bnez	t3, 28b
+	j	4b
+29:	csrw	0x5d0, t1		/* sgenvei */
+	ld	t3, 200(s1)
+	addi	t3, t3, -1
+	sd	t3, 200(s1)
+	bgtz	t3, 29b
 	j	4b
 	.balign	4
 guest_trap:

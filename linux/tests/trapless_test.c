@@ -362,6 +362,7 @@ static const struct {
 	{ "no-device", test_no_device },
 	{ "flood", test_flood },
 	{ "limit", test_limit },
+	{ "events", test_events },
 	{ "contexts", test_contexts },
 	{ "context-hostile", test_context_hostile },
 	{ "context-stress", test_context_stress },

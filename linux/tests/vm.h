@@ -47,6 +47,7 @@ struct shared {
 #define REQUESTS	3
 #define KICKS		4
 #define ACCESSES	5
+#define EVENTS		8	/* ... writes the argument to sgenvei ... */
 /* ... until it is 0 */
 #define GAPS		6
 #define REGISTERS	7

@@ -80,6 +80,7 @@ void kvm_arch_remove_ioeventfd(void *arch);
 int kvm_riscv_vei_set_shadow(struct kvm *kvm, u64 addr,
 			     struct kvm_vei_shadow *shadow);
 int kvm_riscv_vei_add_clear(struct kvm *kvm, u64 addr, u64 offset);
+int kvm_riscv_vei_find_request(struct kvm *kvm, u64 addr, u64 *request);
 void kvm_riscv_vei_free_pages(struct kvm *kvm);
 void kvm_riscv_vei_update_region(struct kvm *kvm, u64 base_gfn, u64 npages);
 

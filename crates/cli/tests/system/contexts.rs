@@ -13,6 +13,19 @@ fn host() -> &'static Host {
     run.as_ref().unwrap_or_else(|what| panic!("{what}"))
 }
 
+/// Promise: a guest that knows Xvei rings a doorbell by the number of its request, without an exit,
+/// and numbers that are nobody's harm nobody (`linux/tests/events.c`).
+#[test]
+fn guests_can_post_by_number() {
+    host().assert_passed(&[
+        "sgenvei rings a doorbell",
+        "which is not the first",
+        "a hundred thousand times",
+        "numbers that nobody has given",
+        "without an exit",
+    ]);
+}
+
 /// Promise: every request of a guest is answered, by a handler that interrupts this guest, or
 /// another one on another hart, and whose thread is not woken for it; and by the thread where no
 /// guest runs.

@@ -67,7 +67,7 @@ pub fn contexts() -> Result<Host, String> {
     boot(
         "full",
         "kvm",
-        " trapless.tests=contexts,context-hostile,context-stress",
+        " trapless.tests=events,contexts,context-hostile,context-stress",
         TIME_LIMIT,
     )
 }

@@ -317,6 +317,28 @@ int kvm_riscv_vei_add_clear(struct kvm *kvm, u64 addr, u64 offset)
 	return vei_update_leaf(kvm, page);
 }
 
+/* The request of the first doorbell at an address. With slots_lock held. */
+int kvm_riscv_vei_find_request(struct kvm *kvm, u64 addr, u64 *request)
+{
+	struct vei_page *page = vei_find_page(kvm, gpa_to_gfn(addr));
+	unsigned int slot;
+	u64 match;
+
+	if (!page)
+		return -ENOENT;
+
+	for_each_set_bit(slot, page->slots, HAIOV_MAX_DOORBELLS) {
+		match = READ_ONCE(*vei_match(page, slot));
+		if (!(match & HAIOV_BELL_MATCH_POST) ||
+		    FIELD_GET(HAIOV_BELL_MATCH_OFFSET, match) != offset_in_page(addr))
+			continue;
+		*request = FIELD_GET(HAIOV_BELL_MATCH_REQUEST, match);
+		return 0;
+	}
+
+	return -ENOENT;
+}
+
 /* The VM has no ioeventfds and no G-stage any more. */
 void kvm_riscv_vei_free_pages(struct kvm *kvm)
 {

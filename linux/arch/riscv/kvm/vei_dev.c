@@ -29,6 +29,7 @@ static int vei_has_attr(struct kvm_device *dev, struct kvm_device_attr *attr)
 	switch (attr->group) {
 	case KVM_DEV_VEI_GRP_SHADOW:
 	case KVM_DEV_VEI_GRP_CLEAR:
+	case KVM_DEV_VEI_GRP_REQUEST:
 		return 0;
 	default:
 		return -ENXIO;
@@ -64,10 +65,29 @@ static int vei_set_attr(struct kvm_device *dev, struct kvm_device_attr *attr)
 	return ret;
 }
 
+static int vei_get_attr(struct kvm_device *dev, struct kvm_device_attr *attr)
+{
+	u64 request;
+	int ret;
+
+	if (attr->group != KVM_DEV_VEI_GRP_REQUEST)
+		return -ENXIO;
+
+	mutex_lock(&dev->kvm->slots_lock);
+	ret = kvm_riscv_vei_find_request(dev->kvm, attr->attr, &request);
+	mutex_unlock(&dev->kvm->slots_lock);
+	if (!ret && copy_to_user(u64_to_user_ptr(attr->addr), &request,
+				 sizeof(request)))
+		ret = -EFAULT;
+
+	return ret;
+}
+
 struct kvm_device_ops kvm_riscv_vei_device_ops = {
 	.name = "kvm-riscv-vei",
 	.create = vei_create,
 	.destroy = vei_destroy,
 	.set_attr = vei_set_attr,
+	.get_attr = vei_get_attr,
 	.has_attr = vei_has_attr,
 };

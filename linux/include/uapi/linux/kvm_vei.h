@@ -42,4 +42,11 @@ struct kvm_vei_shadow {
  */
 #define KVM_DEV_VEI_GRP_CLEAR		1
 
+/*
+ * For drivers of guests that know Xvei (attribute: the guest physical address of a
+ * doorbell, value, only read: u64). The number that the guest writes to sgenvei
+ * instead of storing to the doorbell.
+ */
+#define KVM_DEV_VEI_GRP_REQUEST		2
+
 #endif /* _UAPI_LINUX_KVM_VEI_H */
