@@ -11,7 +11,7 @@ use trapless_vmm::backend::blk;
 use trapless_vmm::backend::cli::{Blk, Cpu, Loop, Waiting};
 use trapless_vmm::backend::disk::Disk;
 use trapless_vmm::backend::requests::Requests;
-use trapless_vmm::backend::service::{Broken, Calls, Service};
+use trapless_vmm::backend::service::{Broken, Calls, Service, TURN};
 use trapless_vmm::devices::virtio::vhost::queues::ServedElsewhere;
 use trapless_vmm::devices::virtio::vhost::user::{self, Connection, VhostUser};
 use trapless_vmm::guest::ram::{self, Kind};
@@ -280,4 +280,32 @@ fn an_index_out_of_reach_is_a_broken_queue() {
     let mut requests = Requests::new(Arc::new(memory.clone()), queue, disk);
     assert_eq!(requests.serve(true), Err(Broken));
     assert_eq!(requests.serve(false), Ok(Calls::NONE));
+}
+
+/// A driver can add requests as fast as they are served: others have their turn, and it is
+/// interrupted, before all of them are.
+#[test]
+fn a_turn_ends() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.as_path().join("disk");
+    std::fs::write(&path, [0; 512]).unwrap();
+    let memory = ram::allocate(1 << 20, Kind::Shared).unwrap();
+    let many = 2 * TURN as u16;
+    let ring = MockSplitQueue::create(&memory, GuestAddress(map::RAM_BASE), many);
+    let queue: Queue = ring.create_queue().unwrap();
+    let used = GuestAddress(queue.used_ring() + 2);
+    let parts = [Descriptor::new(STATUS, 1, WRITABLE, 0)];
+    ring.build_desc_chain(&parts.map(RawDescriptor::from))
+        .unwrap();
+    for place in 0..many {
+        let entry = ring.avail().ring().ref_at(place.into()).unwrap();
+        entry.store(u16::to_le(0));
+    }
+    ring.avail().idx().store(u16::to_le(many - 1));
+    let disk = Disk::open(&path, false).unwrap();
+    let mut requests = Requests::new(Arc::new(memory.clone()), queue, disk);
+    assert_eq!(requests.serve(true), Ok(Calls::FIRST | Calls::MORE));
+    assert_eq!(memory.read_obj::<u16>(used).unwrap(), TURN as u16);
+    assert_eq!(requests.serve(true), Ok(Calls::FIRST));
+    assert_eq!(memory.read_obj::<u16>(used).unwrap(), many - 1);
 }

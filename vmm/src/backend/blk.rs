@@ -158,8 +158,11 @@ impl VhostUserBackend for Backend {
         if worker.is_none() {
             *worker = Some((self.start(vring)?, vring.clone()));
         }
-        if let Some((worker, _)) = worker.as_mut() {
-            worker.kicked();
+        while worker.as_mut().is_some_and(|(worker, _)| worker.kicked()) {
+            // Who wants to stop it has to come between.
+            drop(worker);
+            std::thread::yield_now();
+            worker = self.worker();
         }
         Ok(())
     }

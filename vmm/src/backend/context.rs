@@ -108,17 +108,26 @@ unsafe extern "C" {
     safe fn trapless_context_entry();
 }
 
+/// Turns of a handler; after that its thread looks whether it is to stop.
+const TURNS: u32 = 16;
+
 /// The handler. Returns whether the rest is its thread's.
 extern "C" fn handle(frame: &Frame) -> bool {
-    // SAFETY: KVM lets the handler run in one place at a time, and only while its thread, which has
-    // made the frame and is the only other user of the service, waits in `KVM_UCTX_RUN`.
-    let calls = unsafe { (frame.serve)(frame.service) };
-    let mut left = calls;
-    if calls.includes(Calls::FIRST) && frame.source != 0 {
-        // SAFETY: writes no memory of this program; KVM has granted the source. No `nomem`: what
-        // was served has to be in memory before.
-        unsafe { std::arch::asm!("csrw 0x800, {}", in(reg) frame.source, options(nostack)) };
-        left = calls.without(Calls::FIRST);
+    let mut left = Calls::NONE;
+    for _ in 0..TURNS {
+        // SAFETY: KVM lets the handler run in one place at a time, and only while its thread, which
+        // has made the frame and is the only other user of the service, waits in `KVM_UCTX_RUN`.
+        let calls = unsafe { (frame.serve)(frame.service) };
+        left = calls;
+        if calls.includes(Calls::FIRST) && frame.source != 0 {
+            // SAFETY: writes no memory of this program; KVM has granted the source. No `nomem`:
+            // what was served has to be in memory before.
+            unsafe { std::arch::asm!("csrw 0x800, {}", in(reg) frame.source, options(nostack)) };
+            left = calls.without(Calls::FIRST);
+        }
+        if left != Calls::MORE {
+            break;
+        }
     }
     frame.left.set(left);
     left != Calls::NONE
@@ -151,7 +160,9 @@ impl<S: Service> Context<S> {
 
 impl<S: Service> Worker<S> for Context<S> {
     /// KVM has heard of it, too.
-    fn kicked(&mut self) {}
+    fn kicked(&mut self) -> bool {
+        false
+    }
 
     fn stop(self: Box<Self>) -> Option<S> {
         self.stop.store(true, Ordering::SeqCst);
@@ -246,7 +257,11 @@ fn serve_by_handler<S: Service>(
         if !begun {
             // What came before, and what the handler has left.
             // SAFETY: no handler is under way.
-            wires.finish(unsafe { serve_once::<S>(frame.service) });
+            let calls = unsafe { serve_once::<S>(frame.service) };
+            wires.finish(calls);
+            if calls.includes(Calls::MORE) {
+                continue;
+            }
         }
         begun = false;
         let mut run = Run::default();

@@ -1,7 +1,7 @@
 //! One direction of a cable between two guests: frames that one sends go into buffers of the other.
 //! Served without allocation and system calls, as a handler in user mode has neither.
 
-use crate::backend::service::{Broken, Calls, Service};
+use crate::backend::service::{Broken, Calls, Service, TURN};
 use std::sync::Arc;
 use virtio_queue::desc::split::Descriptor;
 use virtio_queue::{Queue, QueueOwnedT, QueueT};
@@ -87,6 +87,8 @@ enum Kept {
     Nothing,
     /// The receiver has no buffer.
     NoBuffer,
+    /// It has had its turn.
+    Turn,
 }
 
 /// The direction. Of [`Calls`], the first is the receiver, the second the sender.
@@ -108,9 +110,12 @@ impl Direction {
         }
     }
 
-    /// Moves frames until it cannot.
-    fn move_frames(&mut self) -> Result<Kept, Broken> {
+    /// Moves frames until it cannot, at most `turn` of them.
+    fn move_frames(&mut self, turn: &mut usize) -> Result<Kept, Broken> {
         loop {
+            if *turn == 0 {
+                return Ok(Kept::Turn);
+            }
             let Some(buffer) = self.to.pop() else {
                 return Ok(Kept::NoBuffer);
             };
@@ -128,6 +133,7 @@ impl Direction {
             }
             self.from.used(frame, 0)?;
             self.moved.1 = true;
+            *turn -= 1;
         }
     }
 }
@@ -135,12 +141,12 @@ impl Direction {
 impl Service for Direction {
     fn serve(&mut self, rearm: bool) -> Result<Calls, Broken> {
         self.moved = (false, false);
-        let mut empty = 0;
-        loop {
+        let (mut empty, mut turn) = (0, TURN);
+        let more = loop {
             self.from.notify_me(false)?;
             self.to.notify_me(false)?;
             let before = self.from.queue.next_avail();
-            let kept = self.move_frames()?;
+            let kept = self.move_frames(&mut turn)?;
             empty = if self.from.queue.next_avail() == before {
                 empty + 1
             } else {
@@ -151,18 +157,19 @@ impl Service for Direction {
                 return Err(Broken);
             }
             // Who waits for buffers hears of them, and then of frames.
-            let more = rearm
-                && match kept {
-                    Kept::Nothing => self.from.notify_me(true)?,
-                    Kept::NoBuffer => self.to.notify_me(true)?,
-                };
-            if !more {
-                break;
+            let again = match kept {
+                Kept::Turn => break true,
+                _ if !rearm => false,
+                Kept::Nothing => self.from.notify_me(true)?,
+                Kept::NoBuffer => self.to.notify_me(true)?,
+            };
+            if !again {
+                break false;
             }
-        }
+        };
         let receiver = self.moved.0 && self.to.wants_call()?;
         let sender = self.moved.1 && self.from.wants_call()?;
-        Ok(Calls::FIRST.when(receiver) | Calls::SECOND.when(sender))
+        Ok(Calls::FIRST.when(receiver) | Calls::SECOND.when(sender) | Calls::MORE.when(more))
     }
 }
 

@@ -115,12 +115,23 @@ impl Cable {
                 kicks: vec![sender.clone(), receiver.clone()],
                 calls: vec![receiver.clone(), sender.clone()],
             };
-            let mut worker = worker::start(self.waiting, direction, wires)?;
-            // What was sent before.
-            worker.kicked();
-            state.workers[place] = Some(worker);
+            state.workers[place] = Some(worker::start(self.waiting, direction, wires)?);
         }
         Ok(())
+    }
+
+    /// Lets frames move that come from an end.
+    fn kick(&self, from: usize) {
+        let mut state = self.lock();
+        while state.workers[from]
+            .as_mut()
+            .is_some_and(|worker| worker.kicked())
+        {
+            // The other end's turn.
+            drop(state);
+            std::thread::yield_now();
+            state = self.lock();
+        }
     }
 
     /// Stops both directions; nobody is at `end` any more.
@@ -228,17 +239,21 @@ impl VhostUserBackend for Card {
                 memory: self.memory.memory().into_inner(),
                 vrings: [receive.clone(), transmit.clone()],
             });
-            return self.cable.start(&mut state);
+            self.cable.start(&mut state)?;
+            drop(state);
+            // What was sent before.
+            self.cable.kick(0);
+            self.cable.kick(1);
+            return Ok(());
         }
+        drop(state);
         // Frames of this guest, or buffers for those of the other.
         let from = if usize::from(queue) == TRANSMIT {
             self.end
         } else {
             1 - self.end
         };
-        if let Some(worker) = &mut state.workers[from] {
-            worker.kicked();
-        }
+        self.cable.kick(from);
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 //! system calls: a handler in user mode has neither.
 
 use crate::backend::disk::{Disk, SECTOR};
-use crate::backend::service::{Broken, Calls, Service};
+use crate::backend::service::{Broken, Calls, Service, TURN};
 use std::ops::Deref;
 use virtio_queue::desc::split::Descriptor;
 use virtio_queue::{Queue, QueueT};
@@ -68,30 +68,36 @@ impl<M: Deref<Target = GuestMemoryMmap>> Requests<M> {
 impl<M: Deref<Target = GuestMemoryMmap> + Send + 'static> Service for Requests<M> {
     fn serve(&mut self, rearm: bool) -> Result<Calls, Broken> {
         let memory = &*self.memory;
-        let (mut used, mut promised) = (false, false);
-        loop {
+        let (mut served, mut promised) = (0, false);
+        let more = loop {
             let _ = self.queue.disable_notification(memory);
             let before = self.queue.next_avail();
-            while let Some(chain) = self.queue.pop_descriptor_chain(memory) {
+            while served < TURN {
+                let Some(chain) = self.queue.pop_descriptor_chain(memory) else {
+                    break;
+                };
                 let head = chain.head_index();
                 self.parts.clear();
                 // Never more than there is room for: nothing is allocated.
                 self.parts.extend(chain.take(PARTS));
                 let len = serve_one(memory, &self.parts, &self.disk);
                 self.queue.add_used(memory, head, len).map_err(|_| Broken)?;
-                used = true;
+                served += 1;
+            }
+            if served == TURN {
+                break true;
             }
             // An index that is out of reach: there are requests, but none can be taken.
             if promised && self.queue.next_avail() == before {
                 return Err(Broken);
             }
             if !rearm || !self.queue.enable_notification(memory).map_err(|_| Broken)? {
-                break;
+                break false;
             }
             promised = true;
-        }
-        let wanted = used && self.queue.needs_notification(memory).map_err(|_| Broken)?;
-        Ok(Calls::FIRST.when(wanted))
+        };
+        let wanted = served > 0 && self.queue.needs_notification(memory).map_err(|_| Broken)?;
+        Ok(Calls::FIRST.when(wanted) | Calls::MORE.when(more))
     }
 }
 

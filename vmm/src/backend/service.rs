@@ -20,6 +20,8 @@ impl Calls {
     pub const SECOND: Self = Self(2);
     /// None, as a driver has broken its queue.
     pub const BROKEN: Self = Self(4);
+    /// Serve again: there may be more, of which nobody is notified.
+    pub const MORE: Self = Self(8);
 
     /// These if `wanted`.
     pub fn when(self, wanted: bool) -> Self {
@@ -45,10 +47,15 @@ impl BitOr for Calls {
     }
 }
 
+/// Most requests or frames that are served before drivers are interrupted and others have their
+/// turn: a driver can add some as fast as they are served.
+pub const TURN: usize = 64;
+
 /// Queues with those who use them. A handler in user mode calls it, which has neither allocations
 /// nor system calls.
 pub trait Service: Send + 'static {
-    /// Serves what drivers have made available. With `rearm` they are asked to notify of more.
+    /// Serves what drivers have made available, at most [`TURN`] of it. With `rearm` they are asked
+    /// to notify of more, unless there is more already ([`Calls::MORE`]).
     ///
     /// # Errors
     /// [`Broken`] if a driver has set up a queue that does not work.

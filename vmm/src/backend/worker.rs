@@ -9,8 +9,9 @@ use std::thread::JoinHandle;
 
 /// Runs a service until it is stopped.
 pub trait Worker<S>: Send {
-    /// An eventfd of its queues was signalled.
-    fn kicked(&mut self);
+    /// An eventfd of its queues was signalled. Returns whether to call it again, when others have
+    /// had their turn.
+    fn kicked(&mut self) -> bool;
     /// Stops, and returns the service, if it can.
     fn stop(self: Box<Self>) -> Option<S>;
 }
@@ -39,9 +40,10 @@ struct Epoll<S> {
 }
 
 impl<S: Service> Worker<S> for Epoll<S> {
-    fn kicked(&mut self) {
-        let served = self.service.serve(true);
-        self.wires.finish(served.unwrap_or(Calls::BROKEN));
+    fn kicked(&mut self) -> bool {
+        let calls = self.service.serve(true).unwrap_or(Calls::BROKEN);
+        self.wires.finish(calls);
+        calls.includes(Calls::MORE)
     }
 
     fn stop(self: Box<Self>) -> Option<S> {
@@ -79,7 +81,9 @@ impl<S: Service> Poll<S> {
 }
 
 impl<S: Service> Worker<S> for Poll<S> {
-    fn kicked(&mut self) {}
+    fn kicked(&mut self) -> bool {
+        false
+    }
 
     fn stop(self: Box<Self>) -> Option<S> {
         self.stop.store(true, Ordering::Relaxed);
