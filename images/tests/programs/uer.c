@@ -35,6 +35,9 @@
 #define FLOAT		0x48	/* executes a floating-point instruction */
 #define WILD		0x50	/* stores to an address where nothing is */
 
+/* Where the kernel is */
+#define KERNEL		0xffffffff80000000UL
+
 /* What uer_stub.S finds in uscratch */
 struct frame {
 	uint64_t x[32];
@@ -286,6 +289,28 @@ static void test_finished(void)
 	destroy_vm(&vm);
 }
 
+/*
+ * The kernel's registers are not to be had by the handler's: with SPP = 1 it would
+ * go on in HS-mode, wherever its VMM says.
+ */
+static void test_registers(void)
+{
+	struct vm vm;
+	struct vcpu *v = &vm.vcpus[0];
+	int refused;
+
+	CHECK(interrupt(&vm) && in_handler(), "a vCPU in its handler");
+	refused = set_reg(v, CORE(mode), 1) && errno == EBUSY;
+	refused += set_reg(v, CORE(regs.pc), KERNEL) && errno == EBUSY;
+	refused += set_reg(v, CORE(regs.a0), 1) && errno == EBUSY;
+	released = 1;
+	CHECK(ends_with_round(&vm, 1), "goes on in user mode");
+	CHECK(refused == 3, "and keeps its registers");
+	CHECK(!set_reg(v, CORE(regs.a0), DEVICE) && !set_reg(v, CORE(mode), 1),
+	      "those of the guest can be written again");
+	destroy_vm(&vm);
+}
+
 static void test_faults(void)
 {
 	struct vm vm;
@@ -379,6 +404,7 @@ int main(void)
 	test_returns();
 	test_interrupted();
 	test_finished();
+	test_registers();
 	test_faults();
 	wrong(ECALL, 8, "an ECALL anywhere else");
 	wrong(FLOAT, 2, "floating point");

@@ -79,7 +79,12 @@ void kvm_riscv_vcpu_uer_put(struct kvm_vcpu *vcpu)
  */
 void kvm_riscv_vcpu_uer_enter(struct kvm_vcpu *vcpu)
 {
-	if (likely(vcpu->wants_to_run) || !kvm_riscv_vcpu_in_uer(vcpu))
+	if (likely(!kvm_riscv_vcpu_in_uer(vcpu)))
+		return;
+
+	/* Never to HS-mode, whoever has changed what */
+	vcpu->arch.guest_context.sstatus &= ~SR_SPP;
+	if (likely(vcpu->wants_to_run))
 		return;
 
 	/* VMID 0 is nobody's, unless there are no VMIDs */
