@@ -113,3 +113,44 @@ fn run(config: Config, threads: usize, until: HasDiscoveries, limit: Option<usiz
         unreachable,
     }
 }
+
+/// What [`visit`] found.
+#[derive(Debug)]
+pub struct Verdict {
+    /// Different states visited.
+    pub states: usize,
+    /// Properties that failed, each with the actions of a path.
+    pub violated: Vec<(&'static str, String)>,
+    /// What ought to be reachable and is not.
+    pub missing: Vec<&'static str>,
+}
+
+/// Visits every state of a small model; with the name of a property, only until that fails.
+pub fn visit<M>(model: M, until: Option<&'static str>) -> Verdict
+where
+    M: Model + Send + Sync + 'static,
+    M::State: Clone + std::fmt::Debug + std::hash::Hash + PartialEq + Send + Sync,
+    M::Action: Clone + std::fmt::Debug + PartialEq + Send + Sync,
+{
+    let expected = model.properties();
+    let until = until.map_or(HasDiscoveries::All, |name| {
+        HasDiscoveries::AllOf(BTreeSet::from([name]))
+    });
+    let checker = model.checker().finish_when(until).spawn_bfs().join();
+    let mut found = checker.discoveries();
+    let (mut violated, mut missing) = (Vec::new(), Vec::new());
+    for property in expected {
+        match (property.expectation, found.remove(property.name)) {
+            (Expectation::Sometimes, None) => missing.push(property.name),
+            (Expectation::Sometimes, Some(_)) | (_, None) => {}
+            (_, Some(path)) => {
+                violated.push((property.name, format!("{:?}", path.into_actions())));
+            }
+        }
+    }
+    Verdict {
+        states: checker.unique_state_count(),
+        violated,
+        missing,
+    }
+}

@@ -11,7 +11,7 @@
 //! Each function of an [`Action`] is one atomic step of the specification (chapter "User contexts")
 //! or of `linux/arch/riscv/kvm/uctx.c`.
 
-use stateright::{Checker, Model, Property};
+use stateright::{Model, Property};
 
 /// Harts.
 const HARTS: usize = 2;
@@ -518,27 +518,4 @@ impl Model for Contexts {
             }),
         ]
     }
-}
-
-/// Visits every state. Returns their number, what was violated with a shortest path to it, and what
-/// was never reached.
-#[must_use]
-pub fn check_contexts(model: Contexts) -> (usize, Vec<String>, Vec<&'static str>) {
-    let expected = model.properties();
-    let checker = model.checker().spawn_bfs().join();
-    let found = checker.discoveries();
-    let (mut violated, mut missing) = (Vec::new(), Vec::new());
-    for property in expected {
-        let path = found.get(property.name);
-        let always = property.expectation == stateright::Expectation::Always;
-        match (always, path) {
-            (true, Some(path)) => {
-                let steps = path.clone().into_actions();
-                violated.push(format!("{}: {steps:?}", property.name));
-            }
-            (false, None) => missing.push(property.name),
-            _ => {}
-        }
-    }
-    (checker.unique_state_count(), violated, missing)
 }

@@ -9,10 +9,13 @@
 //! host software (host.rs)  schedule, block, take notifications, wake
 //! hardware (hardware.rs)   post -> lookup -> poke | check -> update CTL -> queue; attach; detach
 //! ```
+//!
+//! User contexts and doorbells (HA-IOV) have models of their own: [`contexts`], [`doorbells`].
 
 mod check;
 mod config;
 pub mod contexts;
+pub mod doorbells;
 mod hardware;
 mod host;
 mod liveness;
@@ -24,7 +27,7 @@ mod state;
 mod symmetry;
 mod trace;
 
-pub use check::{Outcome, check, check_some, find};
+pub use check::{Outcome, Verdict, check, check_some, find, visit};
 pub use config::{Config, Features, Mutation, Mutations, OnRules};
 pub use liveness::{Rest, comes_to_rest};
 pub use model::{Action, Protocol};

@@ -2,19 +2,21 @@
 //! needed for one.
 
 use trapless_protocol::contexts::{
-    Broken, Contexts, FORGOTTEN, ONE_RUNNER, ONE_TOKEN, QUIET, TOLD, check_contexts,
+    Broken, Contexts, FORGOTTEN, ONE_RUNNER, ONE_TOKEN, QUIET, TOLD,
 };
+use trapless_protocol::visit;
 
 #[test]
 fn contexts_hold() {
-    let (states, violated, missing) = check_contexts(Contexts {
+    let model = Contexts {
         broken: None,
         posts: 4,
-    });
-    println!("{states} states");
-    assert!(violated.is_empty(), "{violated:#?}");
-    assert!(missing.is_empty(), "never: {missing:?}");
-    assert!(states > 10_000);
+    };
+    let found = visit(model, None);
+    println!("{} states", found.states);
+    assert!(found.violated.is_empty(), "{:#?}", found.violated);
+    assert!(found.missing.is_empty(), "never: {:?}", found.missing);
+    assert!(found.states > 10_000);
 }
 
 #[test]
@@ -28,11 +30,12 @@ fn each_rule_is_needed() {
         (Broken::CloseWithoutInterrupt, QUIET),
         (Broken::FreeWithoutDrain, FORGOTTEN),
     ] {
-        let (_, violated, _) = check_contexts(Contexts {
+        let model = Contexts {
             broken: Some(broken),
             posts: 3,
-        });
-        let found = violated.iter().any(|path| path.starts_with(property));
+        };
+        let violated = visit(model, None).violated;
+        let found = violated.iter().any(|(name, _)| *name == property);
         assert!(found, "{broken:?} violates {violated:#?}, not: {property}");
     }
 }

@@ -1,0 +1,46 @@
+//! Rules of doorbells that are broken on purpose.
+
+/// A rule that is broken on purpose.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Broken {
+    /// A post looks at `P`, `M` and `HART` before it sets `P` (VEI-8: one operation).
+    LookFirst,
+    /// A doorbell answers though its entry is not valid (VEI-6).
+    InvalidAnswers,
+    /// The handler clears `P` after it has signalled.
+    AckLate,
+    /// An interrupt is enabled without a look at `P`.
+    UnmaskWithoutRepost,
+    /// Another hart is named without a look at `P`.
+    MoveWithoutRepost,
+    /// Another hart is named by a load and a store (VEI-4).
+    MoveByStore,
+    /// A hart takes an event that is told to another one by now, and leaves it.
+    OthersIgnored,
+    /// A queue is opened without a look at all events.
+    OpenWithoutScan,
+    /// While the user context changes, `M` is set, and cleared if it was 0 before.
+    AimMasks,
+    /// A hart enters the guest without the fence that it was asked for.
+    EnterWithoutFence,
+    /// Exits under way are not waited for before the eventfd goes.
+    NoGracePeriod,
+    /// The fence comes before what it is for.
+    FenceFirst,
+    /// There is no fence.
+    NoFence,
+    /// The doorbell page is freed before the fence.
+    FreeFirst,
+    /// Posts under way are not waited for (VEI-13).
+    NoSync,
+    /// A look at all events may still find this one.
+    StaysRegistered,
+    /// The next event gets the number of one that may still be in a queue.
+    NumberReused,
+    /// The eventfd goes before handlers have ended.
+    EventfdFirst,
+    /// What is posted when the interrupt goes away is not signalled.
+    NoLastSignal,
+    /// It is signalled only if `P` is 1 then.
+    LastSignalIfPosted,
+}

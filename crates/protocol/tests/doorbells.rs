@@ -1,0 +1,84 @@
+//! A doorbell can go away, and its interrupt can move, in every state of a small system: nothing is
+//! lost, and nothing that is freed is used. Each of the rules is needed for one of these.
+
+use trapless_protocol::doorbells::{
+    Broken::{self, *},
+    Doorbells, EXITS, FORGOTTEN, QUIET, SIGNALLED, SIGNALLED_BEFORE,
+    Way::{self, *},
+};
+use trapless_protocol::visit;
+
+const WAYS: [Way; 4] = [Last, Others, Memory, Vm];
+
+fn holds(stores: u8, moves: u8, broken: Option<Broken>) {
+    for way in WAYS {
+        let start = std::time::Instant::now();
+        let mut model = Doorbells::new(way, broken);
+        (model.stores, model.moves) = (stores, moves);
+        let found = visit(model, None);
+        println!("{way:?}: {} states, {:.1?}", found.states, start.elapsed());
+        assert!(found.violated.is_empty(), "{way:?}: {:#?}", found.violated);
+        assert!(
+            found.missing.is_empty(),
+            "{way:?}: never {:?}",
+            found.missing
+        );
+        assert!(found.states > 100_000);
+    }
+}
+
+#[test]
+fn doorbells_hold() {
+    holds(2, 1, None);
+}
+
+/// Two moves, or a move and a throttle, of one interrupt.
+#[test]
+#[ignore = "long"]
+fn doorbells_hold_with_two_moves() {
+    holds(2, 2, None);
+}
+
+/// After the fence, no doorbell answers whose entry could have become invalid.
+#[test]
+fn validity_of_the_entry_need_not_be_looked_at() {
+    holds(2, 1, Some(InvalidAnswers));
+}
+
+#[test]
+fn each_rule_is_needed() {
+    for (broken, way, moves, property) in [
+        (LookFirst, Memory, 1, SIGNALLED),
+        (AckLate, Memory, 0, SIGNALLED),
+        (UnmaskWithoutRepost, Memory, 1, SIGNALLED),
+        (MoveWithoutRepost, Memory, 1, SIGNALLED),
+        (MoveByStore, Memory, 2, SIGNALLED),
+        (OthersIgnored, Memory, 1, SIGNALLED),
+        (OpenWithoutScan, Memory, 1, SIGNALLED),
+        (AimMasks, Memory, 2, QUIET),
+        (EnterWithoutFence, Last, 0, FORGOTTEN),
+        (EnterWithoutFence, Memory, 0, EXITS),
+        (NoGracePeriod, Last, 0, FORGOTTEN),
+        (FenceFirst, Last, 0, FORGOTTEN),
+        (FenceFirst, Memory, 0, EXITS),
+        (NoFence, Last, 0, FORGOTTEN),
+        (NoFence, Others, 0, FORGOTTEN),
+        (NoFence, Memory, 0, EXITS),
+        (FreeFirst, Last, 0, FORGOTTEN),
+        (NoSync, Last, 0, FORGOTTEN),
+        (NoSync, Vm, 0, FORGOTTEN),
+        (StaysRegistered, Last, 1, FORGOTTEN),
+        (NumberReused, Last, 0, FORGOTTEN),
+        (EventfdFirst, Last, 0, FORGOTTEN),
+        (NoLastSignal, Last, 0, SIGNALLED_BEFORE),
+        (NoLastSignal, Others, 0, SIGNALLED_BEFORE),
+        (LastSignalIfPosted, Last, 0, SIGNALLED_BEFORE),
+    ] {
+        let mut model = Doorbells::new(way, Some(broken));
+        model.moves = moves;
+        let found = visit(model, Some(property));
+        let path = found.violated.iter().find(|(name, _)| *name == property);
+        let (_, path) = path.unwrap_or_else(|| panic!("{broken:?}, {way:?}: {property} holds"));
+        println!("{broken:?}, {way:?}, {} states: {path}", found.states);
+    }
+}
