@@ -41,6 +41,51 @@ static int post(volatile struct shared *guest, struct backend *b, uint64_t reque
 	return read(b->eventfd, &heard, 8) == 8;
 }
 
+static void remove_doorbell(struct vm *vm, struct backend *b)
+{
+	struct kvm_ioeventfd bell = {
+		.addr = b->address,
+		.len = 4,
+		.fd = b->eventfd,
+		.flags = KVM_IOEVENTFD_FLAG_DEASSIGN,
+	};
+
+	if (ioctl(vm->fd, KVM_IOEVENTFD, &bell))
+		fatal("remove a doorbell");
+}
+
+/*
+ * A guest that has kicked too often is heard at the next tick. If the doorbell goes
+ * before that, what it has kicked is heard nevertheless.
+ */
+static void test_removed(struct vm *vm)
+{
+	volatile struct shared *guest = vm->vcpus[0].shared;
+	struct backend b;
+	uint64_t heard;
+	int i, found = 0;
+
+	for (i = 0; i < 20; i++) {
+		doorbell(vm, &b, DOORBELL + 16);
+		guest->argument = DOORBELL + 16;
+		guest->repeat = MANY / 10;
+		guest->command = KICKS;
+		while (guest->command)
+			;
+		if (read(b.eventfd, &heard, 8) == 8) {
+			guest->repeat = 1;
+			guest->command = KICKS;
+			while (guest->command)
+				;
+			remove_doorbell(vm, &b);
+			found += read(b.eventfd, &heard, 8) == 8;
+		}
+		close(b.eventfd);
+	}
+	CHECK(found == 20, "a kick is heard though its doorbell goes");
+	printf("     %d of 20\n", found);
+}
+
 void test_events(void)
 {
 	struct kvm_create_device cd = { .type = KVM_DEV_TYPE_RISCV_VEI };
@@ -76,6 +121,7 @@ void test_events(void)
 	CHECK(!post(guest, &first, 255, 1) && !post(guest, &first, 0xffff, MANY),
 	      "numbers that nobody has given");
 	CHECK(!guest->exceptions && !vm.vcpus[0].stores, "without an exit");
+	test_removed(&vm);
 	stop(&vm.vcpus[0]);
 	destroy_vm(&vm);
 	close(first.eventfd);

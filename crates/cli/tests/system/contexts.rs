@@ -26,6 +26,12 @@ fn guests_can_post_by_number() {
     ]);
 }
 
+/// Promise: what a guest has kicked is heard, though the doorbell is removed before it was.
+#[test]
+fn a_kick_outlives_its_doorbell() {
+    host().assert_passed(&["a kick is heard though its doorbell goes"]);
+}
+
 /// Promise: every request of a guest is answered, by a handler that interrupts this guest, or
 /// another one on another hart, and whose thread is not woken for it; and by the thread where no
 /// guest runs.

@@ -370,9 +370,7 @@ static void vei_aim(struct kvm_vei_event *event)
 	s64 old;
 
 	raw_spin_lock_irqsave(&event->lock, flags);
-	old = atomic64_read(event->entry);
-	/* Nobody reads the address of a context while this is said */
-	atomic64_or(HAIOV_EVENT_CTL_M, event->entry);
+	/* Nobody reads the address of a context while this says HART */
 	atomic64_andnot(HAIOV_EVENT_CTL_KIND | HAIOV_EVENT_CTL_VECTOR,
 			event->entry);
 	kvm_riscv_vei_sync();
@@ -380,8 +378,6 @@ static void vei_aim(struct kvm_vei_event *event)
 	/* The address before the kind */
 	smp_mb__before_atomic();
 	atomic64_or(kind, event->entry);
-	if (!(old & HAIOV_EVENT_CTL_M))
-		atomic64_andnot(HAIOV_EVENT_CTL_M, event->entry);
 	raw_spin_unlock_irqrestore(&event->lock, flags);
 	vei_repost(event);
 }
@@ -599,6 +595,8 @@ void kvm_riscv_vei_free(struct kvm *kvm, struct kvm_vei_event *event)
 	timer_shutdown_sync(&event->timer);
 	free_irq(event->irq, event);
 	irq_dispose_mapping(event->irq);
+	/* What was posted, and had no handler since. Nobody can tell whether it was */
+	eventfd_signal(event->eventfd);
 	atomic64_set(event->entry, 0);
 	clear_bit(event->request, kvm->arch.vei.requests);
 	kfree(event);
