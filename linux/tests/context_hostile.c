@@ -16,9 +16,11 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "../include/uapi/linux/kvm_uer.h"
 #include "../include/uapi/linux/kvm_vei.h"
 #include "contexts.h"
 #include "tests.h"
@@ -527,6 +529,36 @@ static void test_unplug(struct vm *vm, struct backend *b, uint64_t cpu)
 	check_guest(vm, b, "unplugged");
 }
 
+/* There is no descriptor for a device: it is as if nobody had asked for it. */
+static void test_no_descriptor(void)
+{
+	static const uint32_t types[] = {
+		KVM_DEV_TYPE_RISCV_UCTX, KVM_DEV_TYPE_RISCV_VEI, KVM_DEV_TYPE_RISCV_UER,
+	};
+	struct kvm_create_device cd = {};
+	struct rlimit limit, none;
+	unsigned int i, refused = 0, created = 0;
+	struct vm vm;
+
+	create_vm(&vm, 1);
+	getrlimit(RLIMIT_NOFILE, &limit);
+	none = limit;
+	none.rlim_cur = dup(0);
+	close(none.rlim_cur);
+	for (i = 0; i < 3; i++) {
+		cd.type = types[i];
+		setrlimit(RLIMIT_NOFILE, &none);
+		refused += ioctl(vm.fd, KVM_CREATE_DEVICE, &cd) && errno == EMFILE;
+		setrlimit(RLIMIT_NOFILE, &limit);
+		if (ioctl(vm.fd, KVM_CREATE_DEVICE, &cd))
+			continue;
+		created++;
+		close(cd.fd);
+	}
+	destroy_vm(&vm);
+	CHECK(refused == 3 && created == 3, "devices without a descriptor for them");
+}
+
 void test_context_hostile(void)
 {
 	static const uint64_t where[] = { 1, KVM_DEV_UCTX_CPU_OWN };
@@ -541,6 +573,7 @@ void test_context_hostile(void)
 	}
 	sched_getaffinity(0, sizeof(all), &all);
 	pin(0);
+	test_no_descriptor();
 	test_flood_of_kicks();
 	test_wild_accesses();
 	create_domain(&vm, 1);

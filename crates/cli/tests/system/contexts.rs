@@ -110,6 +110,7 @@ fn mistakes_of_handlers_are_their_own() {
 #[test]
 fn hostile_processes_harm_themselves() {
     host().assert_passed(&[
+        "devices without a descriptor for them",
         "a stack that is not mapped",
         "a stack of the kernel's",
         "a return address that another thread writes",

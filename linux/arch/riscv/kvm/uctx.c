@@ -432,9 +432,9 @@ static void uctx_aim(struct kvm_uctx *uctx)
 /* Handlers may begin from now on, on any CPU. */
 static void uctx_open(struct kvm_uctx *uctx)
 {
-	/* Who unmaps memory of this process tells them all */
+	/* Who unmaps memory of this process tells them all, also those that come */
 	cpumask_or(mm_cpumask(current->mm), mm_cpumask(current->mm),
-		   cpu_online_mask);
+		   cpu_possible_mask);
 
 	mutex_lock(&uctx->gate);
 	WRITE_ONCE(uctx->words->suatp, csr_read(CSR_SATP));
@@ -499,6 +499,22 @@ void kvm_riscv_uctx_lost(void)
 	mutex_unlock(&uctx_mutex);
 }
 
+/* The same while the gate is open, as a post does: who closes it looks for tokens. */
+static bool uctx_take_open_token(struct kvm_uctx *uctx)
+{
+	s64 old = atomic64_read(&uctx->words->ctl);
+
+	if (!atomic64_read(&uctx->words->pending))
+		return false;
+	do {
+		if (old & (HAIOV_CONTEXT_CTL_M | HAIOV_CONTEXT_CTL_N))
+			return false;
+	} while (!atomic64_try_cmpxchg(&uctx->words->ctl, &old,
+				       old | HAIOV_CONTEXT_CTL_N));
+
+	return true;
+}
+
 /*
  * What was posted while the handler ran could be the thread's next. But if others
  * wait for this CPU, one of them may be a vCPU that the handler can interrupt, so
@@ -511,7 +527,7 @@ static void uctx_make_room(struct kvm_uctx *uctx)
 	/* What waits is found by who looks for tokens */
 	local_irq_save(flags);
 	/* Not a token that the thread has been given, perhaps with a handler */
-	if (!single_task_running() && uctx_take_token(uctx))
+	if (!single_task_running() && uctx_take_open_token(uctx))
 		uctx_wait_for_guest(uctx->id);
 	local_irq_restore(flags);
 }

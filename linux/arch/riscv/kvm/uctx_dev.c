@@ -312,7 +312,7 @@ static int uctx_create(struct kvm_device *dev, u32 type)
 	return 0;
 }
 
-/* The file is closed: no thread is in an ioctl. */
+/* The file is closed, or there could be none: no thread is in an ioctl. */
 static void uctx_release(struct kvm_device *dev)
 {
 	struct kvm_uctx *uctx = dev->private;
@@ -328,7 +328,6 @@ static void uctx_release(struct kvm_device *dev)
 struct kvm_device_ops kvm_riscv_uctx_device_ops = {
 	.name = "kvm-riscv-uctx",
 	.create = uctx_create,
-	.destroy = uctx_release,
 	.release = uctx_release,
 	.set_attr = uctx_set_attr,
 	.get_attr = uctx_get_attr,

@@ -206,6 +206,7 @@ static int uer_create(struct kvm_device *dev, u32 type)
 
 static void uer_destroy(struct kvm_device *dev)
 {
+	dev->kvm->arch.uer.created = false;
 	kfree(dev);
 }
 

@@ -587,11 +587,12 @@ free_event:
 void kvm_riscv_vei_free(struct kvm *kvm, struct kvm_vei_event *event)
 {
 	mutex_lock(&vei_mutex);
+	/* While it is found, its user context cannot go without its being told */
+	atomic64_andnot(HAIOV_EVENT_CTL_V, event->entry);
+	kvm_riscv_vei_sync();
 	idr_remove(&vei_events, event->id);
 	mutex_unlock(&vei_mutex);
 
-	atomic64_andnot(HAIOV_EVENT_CTL_V, event->entry);
-	kvm_riscv_vei_sync();
 	timer_shutdown_sync(&event->timer);
 	free_irq(event->irq, event);
 	irq_dispose_mapping(event->irq);

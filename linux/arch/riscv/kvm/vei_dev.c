@@ -21,6 +21,7 @@ static int vei_create(struct kvm_device *dev, u32 type)
 
 static void vei_destroy(struct kvm_device *dev)
 {
+	dev->kvm->arch.vei.created = false;
 	kfree(dev);
 }
 
