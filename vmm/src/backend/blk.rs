@@ -4,8 +4,8 @@ use crate::backend::cli::{Blk, Waiting};
 use crate::backend::daemon::{self, Device, Memory};
 use crate::backend::disk::Disk;
 use crate::backend::requests::{Requests, SEGMENTS};
-use crate::backend::service::Wires;
-use crate::backend::worker::{self, Worker};
+use crate::backend::service::{Wires, Worker};
+use crate::backend::worker;
 use crate::error::Result;
 use std::io;
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ const CONFIG: usize = 60;
 /// refused.
 pub fn serve(options: &Blk) -> Result<()> {
     Disk::open(&options.disk, options.read_only)?;
-    options.waiting.check()?;
+    worker::check(options.waiting)?;
     daemon::serve(&options.socket, "vhost-user-blk", |memory| {
         Backend::new(options, memory)
     })

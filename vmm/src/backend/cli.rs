@@ -98,21 +98,6 @@ impl Waiting {
             };
         }
     }
-
-    /// Whether this host can do that: better said before a guest waits.
-    ///
-    /// # Errors
-    /// [`Error::User`] with what is missing.
-    pub fn check(&self) -> Result<()> {
-        if self.event_loop != Loop::Handler {
-            return Ok(());
-        }
-        #[cfg(target_arch = "riscv64")]
-        let result = crate::backend::context::device(self.cpu).map(|_| ());
-        #[cfg(not(target_arch = "riscv64"))]
-        let result = Err("there are no handlers on this machine");
-        result.map_err(|e| Error::user(e.to_string()))
-    }
 }
 
 impl Net {

@@ -6,8 +6,7 @@
 //! the thread pointer of its thread, which waits in KVM meanwhile.
 
 use crate::backend::cli::Cpu;
-use crate::backend::service::{Calls, Service, Wires};
-use crate::backend::worker::Worker;
+use crate::backend::service::{Calls, Service, Wires, Worker};
 use crate::kvm::device::{KvmDevice, os_error};
 use kvm_ioctls::Kvm;
 use std::arch::global_asm;

@@ -6,8 +6,8 @@
 use crate::backend::cli::{Net, Waiting};
 use crate::backend::daemon::{self, Device, Memory};
 use crate::backend::direction::{Direction, End};
-use crate::backend::service::Wires;
-use crate::backend::worker::{self, Worker};
+use crate::backend::service::{Wires, Worker};
+use crate::backend::worker;
 use crate::error::Result;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
@@ -33,7 +33,7 @@ const F_VERSION_1: u64 = 1 << 32;
 /// host cannot have, [`Error::Failed`](crate::error::Error::Failed) for what the system refused.
 pub fn serve(options: &Net) -> Result<()> {
     let [a, b] = options.ends()?;
-    options.waiting.check()?;
+    worker::check(options.waiting)?;
     let cable = Arc::new(Cable {
         waiting: options.waiting,
         state: Mutex::default(),

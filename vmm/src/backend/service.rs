@@ -62,6 +62,15 @@ pub trait Service: Send + 'static {
     fn serve(&mut self, rearm: bool) -> Result<Calls, Broken>;
 }
 
+/// Runs a service until it is stopped.
+pub trait Worker<S>: Send {
+    /// An eventfd of its queues was signalled. Returns whether to call it again, when others have
+    /// had their turn.
+    fn kicked(&mut self) -> bool;
+    /// Stops, and returns the service, if it can.
+    fn stop(self: Box<Self>) -> Option<S>;
+}
+
 /// The queues of a service, for their eventfds.
 #[derive(Clone)]
 pub struct Wires {

@@ -1,19 +1,26 @@
 //! Ways of waiting for notifications.
 
 use crate::backend::cli::{Loop, Waiting};
-use crate::backend::service::{Calls, Service, Wires};
+use crate::backend::service::{Calls, Service, Wires, Worker};
+use crate::error::{Error, Result};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-/// Runs a service until it is stopped.
-pub trait Worker<S>: Send {
-    /// An eventfd of its queues was signalled. Returns whether to call it again, when others have
-    /// had their turn.
-    fn kicked(&mut self) -> bool;
-    /// Stops, and returns the service, if it can.
-    fn stop(self: Box<Self>) -> Option<S>;
+/// Whether this host can wait so: better said before a guest waits.
+///
+/// # Errors
+/// [`Error::User`] with what is missing.
+pub fn check(how: Waiting) -> Result<()> {
+    if how.event_loop != Loop::Handler {
+        return Ok(());
+    }
+    #[cfg(target_arch = "riscv64")]
+    let result = crate::backend::context::device(how.cpu).map(|_| ());
+    #[cfg(not(target_arch = "riscv64"))]
+    let result = Err("there are no handlers on this machine");
+    result.map_err(|e| Error::user(e.to_string()))
 }
 
 /// Begins to run `service`, waiting as `how` says.
