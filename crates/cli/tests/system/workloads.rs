@@ -5,7 +5,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;
 
-use crate::runs::{Watched, logged, run, runs, trapless};
+use crate::runs::{Run, Watched, logged, run, runs, trapless};
 
 /// Promise: under `trapless run` every workload succeeds on all presets, in host and guest; also
 /// with guests and hosts that do not know Xtrapless.
@@ -66,18 +66,28 @@ fn requests_of_back_ends_are_answered_rightly() {
     assert_eq!(runs.len(), 5);
     for run in runs {
         let name = run.name();
-        let result = |key: &str| {
-            let found = run.ledger.run.measurements.iter().find(|m| m.name == key);
-            found.unwrap_or_else(|| panic!("{name}: {key}")).value
-        };
-        let asked = run.job.set.iter().find_map(|s| s.strip_prefix("requests="));
-        let asked: f64 = asked.expect("it is set").parse().expect("a number");
+        let result = |key: &str| result(run, key);
+        let asked = asked(run);
         assert_eq!(
             (result("requests"), result("errors")),
             (asked, 0.0),
             "{name}"
         );
     }
+}
+
+fn result(run: &Run, key: &str) -> f64 {
+    let found = run.ledger.run.measurements.iter().find(|m| m.name == key);
+    found
+        .unwrap_or_else(|| panic!("{}: {key}", run.name()))
+        .value
+}
+
+/// Requests that the run was told to make.
+fn asked(run: &Run) -> f64 {
+    let set = run.job.set.iter();
+    let number = set.filter_map(|s| s.strip_prefix("requests=")).next();
+    number.expect("it is set").parse().expect("a number")
 }
 
 /// Promise: `fio` makes as many requests as it is told to, whoever serves the disk, and its times
@@ -88,12 +98,8 @@ fn fio_makes_the_requests_it_is_asked_for() {
     assert_eq!(fio.len(), 2);
     for run in fio {
         let name = run.name();
-        let result = |key: &str| {
-            let found = run.ledger.run.measurements.iter().find(|m| m.name == key);
-            found.unwrap_or_else(|| panic!("{name}: {key}")).value
-        };
-        let asked = run.job.set.iter().find_map(|s| s.strip_prefix("requests="));
-        let asked: f64 = asked.expect("it is set").parse().expect("a number");
+        let result = |key: &str| result(run, key);
+        let asked = asked(run);
         assert_eq!(result("requests"), asked, "{name}");
         let [p50, p99, max] = ["p50", "p99", "max"].map(|of| result(&format!("latency_{of}_ns")));
         // As fio sorts latencies into steps, a percentile may be a step more than the longest.
