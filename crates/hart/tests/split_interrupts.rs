@@ -77,6 +77,7 @@ impl Bench {
                 ..CostModel::default()
             },
             supervisor_interrupts: 1 << 24,
+            cycles_per_tick: 1,
             ..HartConfig::default()
         };
         let code = CodeCache::new(&ram, config.extensions, config.cost);
@@ -235,4 +236,24 @@ fn notification_interrupt_needs_no_delegation() {
     bench.run(20);
     assert_eq!((bench.hart.mode(), bench.hart.pc()), (Mode::HS, STVEC));
     assert_eq!(bench.peek(csr::SCAUSE), 1 << 63 | 24);
+}
+
+/// Also if it comes within the cycles that the first one's trap costs.
+#[test]
+fn the_hosts_timer_is_not_late_behind_the_guests() {
+    const STIP: u64 = 1 << 5;
+    for later in 0..4 {
+        let mut bench = Bench::new(Mode::VS, false);
+        bench.poke(csr::MIDELEG, STIP);
+        bench.poke(csr::SIE, STIP);
+        let due = bench.hart.now() + 20;
+        bench.poke(csr::VSTIMECMP, due);
+        bench.poke(csr::STIMECMP, due + later);
+        bench.run(100);
+        assert_eq!((bench.hart.mode(), bench.hart.pc()), (Mode::HS, STVEC));
+        assert_eq!(bench.peek(csr::SCAUSE), 1 << 63 | 5);
+        // At once, the guest's is still to be taken.
+        let guests = if later == 0 { 0 } else { 1 << 63 | 5 };
+        assert_eq!(bench.peek(csr::VSCAUSE), guests, "{later}");
+    }
 }

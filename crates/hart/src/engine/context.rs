@@ -34,12 +34,17 @@ impl Hart {
             && (interrupts.mip & interrupts.mie) >> VEI_IRQ & 1 != 0
     }
 
-    /// Begins the handler of a user context, unless there is nothing for it to do.
+    /// Begins the handler of a user context, unless there is nothing for it to do. Either takes
+    /// time.
     pub(super) fn enter_context(&mut self, plat: &mut dyn Platform) {
         let mut registers = self.exchanged();
         let entered = plat.enter_context(&self.exchange(), &mut registers);
         self.lines_changed();
-        let Some(pending) = entered else { return };
+        let reads = READ * self.config.cost.load;
+        let Some(pending) = entered else {
+            self.state.cycles += u64::from(reads);
+            return;
+        };
         let (from, epc) = (self.mode, self.state.pc);
         plat.record(&Event::Trap(Trap {
             time: self.state.cycles,
@@ -58,7 +63,7 @@ impl Hart {
         self.take_over(&registers);
         self.state.pc = self.csr.user.enter_context(from, pending);
         let cost = &self.config.cost;
-        self.state.cycles += u64::from(cost.trap + KEPT * cost.store + READ * cost.load);
+        self.state.cycles += u64::from(cost.trap + KEPT * cost.store + reads);
         self.set_mode(Mode::U);
     }
 

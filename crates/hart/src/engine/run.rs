@@ -87,8 +87,8 @@ impl Hart {
         }
     }
 
-    /// Attends between blocks to fences, inputs, waits and interrupts, and sets the next limit,
-    /// which is later than now unless the hart stops.
+    /// Attends between blocks to fences, inputs, waits and interrupts, until none is left to be
+    /// taken, and sets the next limit, which is later than now unless the hart stops.
     #[cold]
     pub(crate) fn attend(
         &mut self,
@@ -143,11 +143,13 @@ impl Hart {
                 irq
             };
             self.take_interrupt(irq, to, plat);
-            // The new mode may unmask another interrupt.
-            self.refresh(plat);
-        } else if self.context_due() {
+            // The new mode may unmask another interrupt, and one may have come meanwhile.
+            self.attention();
+            return None;
+        }
+        if self.context_due() {
             self.enter_context(plat);
-            self.refresh(plat);
+            return None;
         }
         self.turn.end = until;
         self.state.limit = self.next_look();
