@@ -388,6 +388,7 @@ impl Sink for Ledger {
             Event::Raise(r) => self.raised(r),
             Event::TimerSet(t) => self.timer_set(t),
             Event::DeviceAccess(d) => self.device_access(d),
+            Event::Switch(s) => self.switched(s),
             Event::Virtual(s) => self.virtual_step(s),
             Event::Wait {
                 time,

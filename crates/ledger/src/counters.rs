@@ -24,6 +24,8 @@ pub enum Unit {
     Notifications,
     /// Traps.
     Traps,
+    /// Times that a hart goes on with another thread.
+    Switches,
     /// Changes of where a vCPU is.
     Moves,
     /// Words of memory, eight bytes each.
@@ -44,6 +46,7 @@ impl Unit {
             Self::Messages => "messages",
             Self::Notifications => "notifications",
             Self::Traps => "traps",
+            Self::Switches => "context switches",
             Self::Moves => "moves",
             Self::Words => "words",
         }

@@ -121,6 +121,24 @@ pub struct DeviceAccess {
     pub write: bool,
 }
 
+/// A hart goes on with another thread of the host's kernel.
+///
+/// A thread is told by the address of its `task_struct`, which Linux keeps in `tp` in HS-mode and
+/// in `sscratch` while a program runs. Guests have threads of their own, which no event tells of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Switch {
+    /// Time of the switch.
+    pub time: u64,
+    /// Hart.
+    pub hart: usize,
+    /// Virtual address of the thread that ran until now; 0 for the first that is seen.
+    pub from: u64,
+    /// Virtual address of the thread that runs from now on.
+    pub to: u64,
+    /// `satp` of HS-mode, which translates both.
+    pub satp: u64,
+}
+
 /// Everything a run can report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
@@ -134,6 +152,8 @@ pub enum Event {
     TimerSet(TimerSet),
     /// See [`DeviceAccess`].
     DeviceAccess(DeviceAccess),
+    /// See [`Switch`].
+    Switch(Switch),
     /// A step of an architecture that delivers virtual interrupts by itself.
     Virtual(VirtualStep),
     /// A hart starts (`true`) or ends waiting in WFI.
@@ -158,6 +178,7 @@ impl Event {
             Self::Raise(r) => r.time,
             Self::TimerSet(t) => t.time,
             Self::DeviceAccess(d) => d.time,
+            Self::Switch(s) => s.time,
             Self::Virtual(s) => s.time,
             Self::Wait { time, .. } => *time,
         }
@@ -171,6 +192,7 @@ impl Event {
             Self::Raise(r) => r.hart,
             Self::TimerSet(t) => t.hart,
             Self::DeviceAccess(d) => d.hart,
+            Self::Switch(s) => s.hart,
             Self::Virtual(s) => s.hart,
             Self::Wait { hart, .. } => *hart,
         }

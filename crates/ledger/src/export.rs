@@ -10,14 +10,14 @@ use crate::document::{
     DeviceCount, EventCounts, Events, Exit, Firmware, FirmwareCounts, GuestFileCounts,
     GuestInterrupts, HartInfo, HostInfo, InterruptClass, LedgerFile, LeftArrivals,
     NotificationCounts, NotificationQueue, Notifications, Phase, Redirected, ReturnCount, RunInfo,
-    SCHEMA, Section, SectionCounts, Slots, TrapCount, VcpuInfo,
+    SCHEMA, Section, SectionCounts, Slots, Thread, ThreadCounts, TrapCount, VcpuInfo,
 };
 use crate::histogram::{Histogram, Latency};
 
 use crate::ledger::Ledger;
 use crate::reason::{Reason, cause_index, cause_name, cause_of, short_cause};
 use crate::reason_key::ReasonKey;
-use crate::totals::{ClassTotals, HartTotals, IDLE, Totals};
+use crate::totals::{ClassTotals, HartTotals, IDLE, ThreadTotals, Totals};
 
 /// Names of the time slots: [`Mode`]s, then idle.
 fn slot_name(slot: usize) -> &'static str {
@@ -91,6 +91,7 @@ impl Ledger {
             traps: traps(totals),
             returns: returns(totals),
             harts: harts(totals),
+            threads: self.threads_of(totals),
             devices: self.device_counts(totals),
             ..counts.into()
         }
@@ -135,6 +136,30 @@ impl Ledger {
                 .or_default() += n;
         }
         counts
+    }
+
+    fn threads_of(&self, totals: &Totals) -> Vec<Thread> {
+        let all = totals.threads.iter().enumerate();
+        let some = all.filter(|(_, t)| **t != ThreadTotals::default());
+        let thread = some.map(|(index, t)| {
+            let known = self.threads.get(index).cloned();
+            let known = known.unwrap_or_else(|| crate::thread::Thread::named("(others)"));
+            let cycles = t.cycles.iter().enumerate().filter(|(_, n)| **n != 0);
+            Thread {
+                number: index as u64,
+                name: known.name,
+                pid: known.pid,
+                process: known.process,
+                cycles: cycles
+                    .map(|(slot, n)| (slot_name(slot).to_string(), *n))
+                    .collect(),
+                ..ThreadCounts {
+                    switches: t.switches,
+                }
+                .into()
+            }
+        });
+        thread.collect()
     }
 
     fn device_counts(&self, totals: &Totals) -> BTreeMap<String, Vec<DeviceCount>> {

@@ -5,6 +5,7 @@ use crate::chain::Steps;
 use crate::class::{Class, Place};
 use crate::event::{Guest, Trap};
 use crate::redirect::Handler;
+use crate::thread;
 use crate::totals::IRQS;
 use crate::vcpu::{NEVER, Vcpu};
 use crate::vhart::{Vhart, Vharts};
@@ -58,6 +59,8 @@ pub(crate) struct Hart {
     pub since: u64,
     pub guest: Guest,
     pub vcpu: Option<usize>,
+    /// Index of the host's thread that runs here; while a guest runs, of the one that entered it.
+    pub thread: usize,
     pub exit: Option<OpenExit>,
     pub direct: Option<Direct>,
     /// Handler in user mode that interrupts the guest.
@@ -88,6 +91,7 @@ impl Hart {
             since,
             guest: Guest::default(),
             vcpu: None,
+            thread: thread::NONE,
             exit: None,
             direct: None,
             handler: None,

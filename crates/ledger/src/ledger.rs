@@ -15,6 +15,7 @@ use crate::document::InterruptCounts;
 use crate::event::Guest;
 use crate::hart::{Direct, Hart};
 use crate::reason::{Reason, cause_index};
+use crate::thread::Threads;
 use crate::totals::{HartTotals, IDLE, Totals};
 use crate::vcpu::Vcpus;
 use crate::vei::QueuedEvents;
@@ -77,6 +78,7 @@ pub struct Ledger {
     pub(crate) chains: Chains,
     pub(crate) vcpus: Vcpus,
     pub(crate) vharts: Vharts,
+    pub(crate) threads: Threads,
     pub(crate) queued_events: QueuedEvents,
     pub(crate) phases: Vec<Phase>,
     /// Phase being counted.
@@ -104,6 +106,7 @@ impl Ledger {
             chains: Chains::default(),
             vcpus: Vcpus::default(),
             vharts: Vharts::default(),
+            threads: Threads::default(),
             queued_events: QueuedEvents::default(),
             phases: Vec::new(),
             current: 0,
@@ -191,6 +194,7 @@ impl Ledger {
         };
         let totals = &mut self.phases[self.current].totals;
         totals.harts[hart].cycles[slot] += elapsed;
+        totals.thread(state.charged_thread()).cycles[slot] += elapsed;
         if let Some(handler) = state.handler.filter(|_| slot == Mode::U as usize) {
             totals.redirected[handler.reason].cycles += elapsed;
         }

@@ -17,6 +17,7 @@
 //! | `attribution` | rules: which trap is an exit, why, and what is charged to it |
 //! | `delivery`, `controller`, `cost` | rules: interrupts by class, from sent to taken, and their cost |
 //! | `interrupt_files` | the same for interrupt files (AIA) |
+//! | `thread` | rules: which thread of the host a hart's time belongs to |
 //! | `redirect`, `vei` | rules: accesses that user mode answers, events of guests (HA-IOV) |
 //! | `hart`, `vcpu`, `vhart`, `chain` | what the rules remember |
 //! | `live` | what it tells of vCPUs while the run goes on |
@@ -51,6 +52,7 @@ pub mod replay;
 mod sink;
 pub mod step;
 pub mod stream;
+mod thread;
 mod totals;
 mod vcpu;
 mod vei;
@@ -65,3 +67,4 @@ pub use live::VcpuNow;
 pub use reason::Reason;
 pub use reason_key::{ExitReason, ReasonKey};
 pub use stream::EventStream;
+pub use thread::ThreadName;

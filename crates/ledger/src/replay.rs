@@ -5,7 +5,8 @@ use trapless_isa::Mode;
 
 use crate::class::{Left, NotificationKind};
 use crate::event::{
-    DeviceAccess, Event, EventOrigin, Guest, Raise, Return, StepKind, TimerSet, Trap, VirtualStep,
+    DeviceAccess, Event, EventOrigin, Guest, Raise, Return, StepKind, Switch, TimerSet, Trap,
+    VirtualStep,
 };
 use crate::step::origin_name;
 use crate::stream::STREAM_SCHEMA;
@@ -146,6 +147,13 @@ fn event(kind: &str, f: &Fields) -> Found<Event> {
             mode: f.mode("mode")?,
             addr: f.number("addr")?,
             write: f.flag("write")?,
+        }),
+        "switch" => Event::Switch(Switch {
+            time,
+            hart,
+            from: f.number("from")?,
+            to: f.number("to")?,
+            satp: f.number("satp")?,
         }),
         "wait" => Event::Wait {
             time,
@@ -295,6 +303,13 @@ mod tests {
                 mode,
                 addr: big,
                 write: true,
+            }),
+            Event::Switch(Switch {
+                time,
+                hart,
+                from: 0,
+                to: big,
+                satp: big - 1,
             }),
             Event::Wait {
                 time,

@@ -102,6 +102,10 @@ fn describe(event: &Event) -> Value {
             "event": "device", "time": d.time, "hart": d.hart, "mode": d.mode.name(),
             "addr": hex(d.addr), "write": d.write,
         }),
+        Event::Switch(s) => json!({
+            "event": "switch", "time": s.time, "hart": s.hart,
+            "from": hex(s.from), "to": hex(s.to), "satp": hex(s.satp),
+        }),
         Event::Virtual(s) => virtual_step(s),
         Event::Wait {
             time,

@@ -64,6 +64,17 @@ impl HartTotals {
 }
 
 merged! {
+    /// Counters of one thread of the host.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct ThreadTotals {
+        /// Times that a hart went on with it.
+        pub switches: u64,
+        /// Cycles by mode, then idle.
+        pub cycles: [u64; 6],
+    }
+}
+
+merged! {
     /// Counters of one exit reason.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct ExitTotals {
@@ -106,6 +117,8 @@ merged! {
         pub counts: SectionCounts,
         /// Per hart.
         pub harts: Vec<HartTotals>,
+        /// By index of the thread; as long as needed.
+        pub threads: Vec<ThreadTotals>,
         /// By [`Reason::index`](crate::Reason::index).
         pub exits: Vec<ExitTotals>,
         /// Accesses that user mode handles, by [`Reason::index`](crate::Reason::index).
@@ -167,6 +180,15 @@ impl Totals {
             self.chains.resize(number + 1, 0);
         }
         self.chains[number] += 1;
+    }
+
+    /// Counters of the thread of this index.
+    #[inline]
+    pub fn thread(&mut self, index: usize) -> &mut ThreadTotals {
+        if self.threads.len() <= index {
+            self.threads.resize(index + 1, ThreadTotals::default());
+        }
+        &mut self.threads[index]
     }
 
     /// Counters of notifications of one `hnotify.KIND`.

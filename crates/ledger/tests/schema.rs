@@ -9,7 +9,7 @@ use trapless_isa::Mode::{self, HS, M, U, VS, VU};
 use trapless_isa::cause::INTERRUPT;
 use trapless_ledger::document::{Cost, HostInfo, Measurement, Work};
 use trapless_ledger::event::{
-    DeviceAccess, Event, Guest, Raise, Return, Sink, StepKind, TimerSet, Trap, VirtualStep,
+    DeviceAccess, Event, Guest, Raise, Return, Sink, StepKind, Switch, TimerSet, Trap, VirtualStep,
 };
 use trapless_ledger::{Class, Config, Ledger, LedgerFile, RunInfo};
 
@@ -151,6 +151,13 @@ fn random_ledger() -> LedgerFile {
                     memory: draw(4) as u16,
                 })
             }
+            _ if step % 3 == 0 => Event::Switch(Switch {
+                time,
+                hart,
+                from: 0,
+                to: 1 << 63 | draw(5) << 12,
+                satp: 0,
+            }),
             _ if step % 2 == 0 => Event::Wait {
                 time,
                 hart,
@@ -228,6 +235,10 @@ fn random_events_keep_the_sums() {
         total.guest_exits
     );
     assert_eq!(total.chains.values().sum::<u64>(), total.guest_exits);
+    let of_threads = total.threads.iter().flat_map(|t| t.cycles.values());
+    let of_harts = total.harts.iter().flat_map(|h| h.cycles.values());
+    assert_eq!(of_threads.sum::<u64>(), of_harts.sum::<u64>());
+    assert!(total.context_switches > 1000 && total.threads.len() == 6);
     for (name, class) in &total.interrupts {
         let arrived: u64 = class.arrived.values().sum();
         assert!(arrived > 0 && class.exits > 0, "{name}");
@@ -246,7 +257,9 @@ fn ledgers_of_version_1_are_read() {
     let mut value: Value = serde_json::from_str(&random_ledger().to_json()).unwrap();
     value["schema"] = "trapless-ledger/1".into();
     let drop = |section: &mut Value| {
-        for name in ["interrupts", "notifications", "slots", "host_ipis"] {
+        let later = ["context_switches", "threads"];
+        let names = ["interrupts", "notifications", "slots", "host_ipis"];
+        for name in names.into_iter().chain(later) {
             section.as_object_mut().unwrap().remove(name).unwrap();
         }
     };

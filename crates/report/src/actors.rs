@@ -194,7 +194,7 @@ impl Actors {
                 };
                 (self.on(t.hart, t.mode), Actor::Hart(t.hart), text)
             }
-            Event::DeviceAccess(_) => return None,
+            Event::DeviceAccess(_) | Event::Switch(_) => return None,
             Event::Virtual(s) => self.step(s),
             Event::Wait {
                 hart, mode, begin, ..

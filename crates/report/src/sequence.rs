@@ -127,6 +127,10 @@ impl Sink for Finder {
             return;
         }
         self.ledger.record(event);
+        if matches!(event, Event::Switch(_)) {
+            // No part of an interrupt's way.
+            return;
+        }
         self.kept.push_back(*event);
         if let Some(found) = self.found {
             self.after -= 1;
@@ -252,7 +256,7 @@ impl Relevance {
             // Of the host's own only the trap is of interest.
             Event::Raise(r) => self.shows(r.hart) && matches!(r.irq, 2 | 6 | 10 | 24),
             Event::TimerSet(t) => self.shows(t.hart),
-            Event::DeviceAccess(_) => false,
+            Event::DeviceAccess(_) | Event::Switch(_) => false,
             Event::Virtual(s) => {
                 let same_access = Some(s.hart) == self.sender && s.time == self.found.sent;
                 match s.kind {

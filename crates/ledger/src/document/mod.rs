@@ -28,10 +28,11 @@ pub use run::{Clock, Cost, Measurement, RunInfo, Work};
 pub use schema::schema_json;
 pub use section::{
     DeviceCount, DirectFirmware, Exit, Firmware, HartInfo, Redirected, ReturnCount, Section,
-    TrapCount,
+    Thread, TrapCount,
 };
 pub(crate) use section::{
     DirectCounts, ExitCounts, FirmwareCounts, HartCounts, RedirectedCounts, SectionCounts,
+    ThreadCounts,
 };
 
 /// Name and version of the format. The number grows when a reader of the old one would be misled.

@@ -62,6 +62,13 @@ counters! {
         returns: Vec<ReturnCount>,
         /// Time and entries by hart.
         harts: Vec<HartInfo>,
+        /// Times that a hart went on with another thread of the host.
+        #[serde(default)]
+        context_switches: u64 as Switches,
+        /// Threads of the host that ran, in order of appearance; none in ledgers of older versions.
+        /// Their cycles add up to those of the harts.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        threads: Vec<Thread>,
         /// Accesses to the machine's own devices, by device.
         devices: BTreeMap<String, Vec<DeviceCount>>,
     }
@@ -207,6 +214,30 @@ counters! {
         /// Traps from V=1 handled by HS-mode.
         guest_exits: u64 as Exits,
         /// Cycles by mode (`VU`, `VS`, `U`, `HS`, `M`) and `idle` (waiting in WFI).
+        #[schemars(extend("propertyNames" = { "enum": SLOTS }))]
+        cycles: BTreeMap<String, u64>,
+    }
+}
+
+counters! {
+    /// A thread of the host: of the machine's own kernel, not of a guest's.
+    pub struct Thread, counted as ThreadCounts {
+        /// Number in this ledger, in order of appearance. 0 is what ran before there was a thread,
+        /// 1 are handlers of user contexts that interrupted a guest.
+        number: u64,
+        /// What the kernel called it last, if that could be read.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+        /// Its number in the kernel, if that could be read.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pid: Option<u32>,
+        /// Number of its process.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        process: Option<u32>,
+        /// Times that a hart went on with it.
+        switches: u64 as Switches,
+        /// Cycles by mode, and `idle`, of modes in which there are any. In `VU` and `VS` it ran a
+        /// guest.
         #[schemars(extend("propertyNames" = { "enum": SLOTS }))]
         cycles: BTreeMap<String, u64>,
     }

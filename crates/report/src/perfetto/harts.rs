@@ -62,6 +62,7 @@ impl Harts {
                 self.instant(out, t.hart, t.time, t.mode, shown);
             }
             event::Event::Virtual(s) => self.virtual_step(out, s),
+            event::Event::Switch(_) => {}
             event::Event::DeviceAccess(d) => {
                 let what = if d.write { "write" } else { "read" };
                 let shown = Event::named(&format!("device {what}"), "device")
