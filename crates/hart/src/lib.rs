@@ -9,7 +9,7 @@
 //! memory/              TLB, page walks, PMP, RAM
 //! code/                decoded and compiled blocks
 //! fpu/                 arithmetic of F and D
-//! observe/             profiles, statistics, comparisons
+//! observe/             profiles, statistics, comparisons, threads of kernels
 //! hart, config         the parts of a hart; its extensions, options and cost model
 //! platform, inputs     what a hart needs from the machine; its interrupt inputs
 //! syndrome             what an exception reports to its handler

@@ -37,6 +37,23 @@ pub struct Inst {
 
 const _: () = assert!(size_of::<Inst>() == 16);
 
+/// Number of `tp`, the thread pointer.
+pub const TP: u8 = 4;
+
+impl Inst {
+    /// Whether it is `mv tp, REG`: with this, and nothing else, Linux goes on with another thread
+    /// (`__switch_to` in `arch/riscv/kernel/entry.S`).
+    #[inline(always)]
+    pub const fn moves_to_tp(&self) -> bool {
+        self.rd == TP
+            && match self.op {
+                Op::Add => self.rs1 == 0,
+                Op::Addi => self.imm == 0,
+                _ => false,
+            }
+    }
+}
+
 /// Number of an integer register that does not exist: engines put it in the place of a destination
 /// `x0`, and keep a slot for it that nobody reads.
 pub const NO_REG: u8 = 32;

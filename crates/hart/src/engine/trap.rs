@@ -101,6 +101,9 @@ impl Hart {
             s.cause,
             exception::ECALL_U | exception::ECALL_S | exception::ECALL_VS | exception::ECALL_M
         );
+        if to == Mode::HS {
+            self.note_thread(from, plat);
+        }
         plat.record(&Event::Trap(Trap {
             time: self.state.cycles,
             hart: self.id,
@@ -272,6 +275,9 @@ impl Hart {
         }
         if to.v() && !self.mode.v() && self.has_aia() {
             self.note_file(plat);
+        }
+        if self.mode == Mode::HS {
+            self.note_thread(to, plat);
         }
         plat.record(&Event::Return(Return {
             time: self.state.cycles,

@@ -7,6 +7,7 @@
 //!       ├── pmp     physical memory protection
 //!       └── tlb     by context; which slots let stores hit a page
 //! ram ── one mapping of the host
+//!  ├── outside      virtual memory, read from outside
 //!  ├── code_pages   pages with code, and which of them were written
 //!  └── prefault     asks the host for memory ahead
 //! ```
@@ -15,6 +16,7 @@ pub(crate) mod access;
 pub(crate) mod address;
 pub(crate) mod code_pages;
 pub(crate) mod huge;
+mod outside;
 pub(crate) mod pmp;
 mod prefault;
 pub(crate) mod ram;

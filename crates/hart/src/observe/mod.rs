@@ -4,6 +4,7 @@ pub(crate) mod activity;
 mod memory_access;
 mod snapshot;
 pub(crate) mod statistics;
+mod thread;
 pub(crate) mod watch;
 
 pub use activity::{Activity, Meter};

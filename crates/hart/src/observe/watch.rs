@@ -12,6 +12,8 @@ pub(crate) struct Watch {
     pub counts: HartStatistics,
     /// See [`Hart::hfences`](crate::Hart::hfences).
     pub hfences: u64,
+    /// Thread of the host's kernel that was last told of; 0 before the first.
+    pub thread: u64,
     /// Price of the rest of the current block, behind the current instruction; kept for observers
     /// only.
     pub ahead: u64,

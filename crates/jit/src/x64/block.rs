@@ -122,6 +122,9 @@ impl BlockCompiler<'_> {
             onward = Some(self.at + i32::from(inst.len));
             if inst.op.ends_block() {
                 onward = self.last(inst, at);
+            } else if inst.moves_to_tp() {
+                // Rare, and the interpreter tells observers.
+                self.execute(at);
             } else if !(self.integer(inst)
                 || self.memory(inst, at)
                 || self.zero_block(inst, at)

@@ -165,8 +165,15 @@ impl Hart {
             };
         }
         match inst.op {
-            Op::Addi => rd!(rs1!().wrapping_add(imm)),
-            Op::Add => rd!(rs1!().wrapping_add(rs2!())),
+            Op::Addi | Op::Add => {
+                let second = if inst.op == Op::Add { rs2!() } else { imm };
+                let sum = rs1!().wrapping_add(second);
+                if inst.moves_to_tp() {
+                    self.move_to_tp(sum, plat);
+                } else {
+                    rd!(sum);
+                }
+            }
             Op::Ld => load!(8, |v| v),
             Op::Sd => store!(8),
             Op::Lw => load!(4, sext32),
