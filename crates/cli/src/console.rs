@@ -7,8 +7,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use trapless_hart::Ram;
 use trapless_ledger::Ledger;
 use trapless_ledger::event::{Event, Sink, TimerSets};
+
+use crate::threads::ThreadNames;
 
 /// Longest line that is kept; the guest decides how long lines are.
 const MAX_LINE: usize = 4096;
@@ -67,6 +70,7 @@ pub struct Recorder {
     /// Markers around the measured part.
     measured: String,
     follower: Option<Follower>,
+    threads: Option<ThreadNames>,
     begun: bool,
     now: u64,
     /// When the last line came, if it was the last of a kernel panic.
@@ -83,6 +87,7 @@ impl Recorder {
             transcript: Transcript::default(),
             measured,
             follower: None,
+            threads: None,
             begun: false,
             now: 0,
             died: None,
@@ -93,6 +98,11 @@ impl Recorder {
     /// Tells `follower` of phases, too.
     pub fn follow(&mut self, follower: Follower) {
         self.follower = Some(follower);
+    }
+
+    /// Names the threads of the kernel that is in `ram`, from now on.
+    pub fn name_threads(&mut self, ram: &Ram) {
+        self.threads = ThreadNames::of_kernel(ram);
     }
 
     fn mark(&mut self, phase: &str) {
@@ -196,8 +206,14 @@ impl Recorder {
 
 impl Sink for Recorder {
     fn record(&mut self, event: &Event) {
-        if let Event::DeviceAccess(access) = event {
-            self.now = access.time;
+        match event {
+            Event::DeviceAccess(access) => self.now = access.time,
+            Event::Switch(switch) => {
+                if let Some(threads) = &self.threads {
+                    threads.tell(&mut self.ledger, switch);
+                }
+            }
+            _ => {}
         }
         self.ledger.record(event);
     }

@@ -43,6 +43,7 @@ mod qemu;
 mod series;
 mod single;
 mod terminal;
+mod threads;
 mod workload;
 
 use std::process::ExitCode;

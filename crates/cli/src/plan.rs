@@ -156,6 +156,7 @@ impl<'a> Plan<'a> {
         let peripherals = Peripherals::new(Box::new(tap));
         let mut machine = observation.boot(config.clone(), &payload, peripherals)?;
         observation.follow(&recorder);
+        recorder.lock().name_threads(machine.ram());
         machine.add_sink(Box::new(recorder.clone()));
         machine::accompany(
             &mut machine,

@@ -169,6 +169,7 @@ impl PowerOn<'_> {
         let devices = self.devices.clone();
         let peripherals = devices.plug(console(), Some(console()))?;
         let mut machine = observation.boot(config.clone(), self.payload, peripherals)?;
+        recorder.lock().name_threads(machine.ram());
         machine.add_sink(Box::new(recorder.clone()));
         let payload = self.payload.clone();
         machine::accompany(&mut machine, &args.harts_options, config, move |config| {

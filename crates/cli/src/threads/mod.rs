@@ -1,0 +1,206 @@
+//! Names of the threads of the machine's own kernel, out of its memory, for the ledger.
+//!
+//! The ledger sees the address of a thread's `task_struct`. Where in it number and name are, the
+//! kernel's type information says, which Linux has in its image (`CONFIG_DEBUG_INFO_BTF`). Without
+//! it threads have no names.
+
+mod btf;
+
+use trapless_hart::Ram;
+use trapless_ledger::event::Switch;
+use trapless_ledger::{Ledger, ThreadName};
+use vm_memory::{Bytes, GuestAddress};
+
+use btf::Btf;
+
+/// Bytes from the start of RAM in which the kernel's image is looked for.
+const IMAGE: u64 = 128 << 20;
+/// Bytes that are searched at once.
+const CHUNK: usize = 1 << 20;
+/// Alignment of type information in an image.
+const ALIGNMENT: usize = 4;
+/// More type information than a kernel has.
+const MOST_TYPES: usize = 64 << 20;
+/// Length of `comm` (`TASK_COMM_LEN`).
+const COMM: usize = 16;
+
+/// Longest part of a `task_struct` that is read at once, in bytes.
+const PART: u64 = 2048;
+
+/// Where the kernel keeps what a thread is called. All of it is in one part of `task_struct`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Layout {
+    /// Offset of that part in bytes, and its length.
+    part: (u64, usize),
+    /// Offsets in it.
+    comm: usize,
+    pid: usize,
+    tgid: usize,
+}
+
+impl Layout {
+    fn new([comm, pid, tgid]: [u64; 3]) -> Option<Self> {
+        let begin = comm.min(pid).min(tgid);
+        let len = (comm + COMM as u64).max(pid + 4).max(tgid + 4) - begin;
+        let at = |offset| (offset - begin) as usize;
+        (len <= PART).then(|| Self {
+            part: (begin, len as usize),
+            comm: at(comm),
+            pid: at(pid),
+            tgid: at(tgid),
+        })
+    }
+
+    /// What the part says; `None` if it is no thread's.
+    fn read<'a>(&self, part: &'a [u8]) -> Option<ThreadName<'a>> {
+        let number = |at| Some(u32::from_le_bytes(part.get(at..at + 4)?.try_into().ok()?));
+        let comm = part.get(self.comm..self.comm + COMM)?;
+        let len = comm.iter().position(|byte| *byte == 0)?;
+        let name = std::str::from_utf8(&comm[..len]).ok()?;
+        let plain = !name.is_empty() && !name.contains(char::is_control);
+        let (pid, process) = (number(self.pid)?, number(self.tgid)?);
+        plain.then_some(ThreadName { pid, process, name })
+    }
+}
+
+/// What the kernel's type information says; `None` if there is none, or it says something else.
+fn layout(ram: &Ram) -> Option<Layout> {
+    let memory = ram.guest_memory();
+    let mut chunk = vec![0; CHUNK];
+    let end = ram.base() + ram.size().min(IMAGE);
+    for start in (ram.base()..end).step_by(CHUNK) {
+        memory.read_slice(&mut chunk, GuestAddress(start)).ok()?;
+        let places = chunk
+            .chunks_exact(ALIGNMENT)
+            .zip((start..).step_by(ALIGNMENT));
+        let found = places.filter(|(bytes, _)| **bytes == btf::START[..ALIGNMENT]);
+        let mut layouts = found.filter_map(|(_, at)| layout_at(ram, at));
+        if let Some(layout) = layouts.next() {
+            return Some(layout);
+        }
+    }
+    None
+}
+
+fn layout_at(ram: &Ram, at: u64) -> Option<Layout> {
+    let memory = ram.guest_memory();
+    let mut header = [0; 24];
+    memory.read_slice(&mut header, GuestAddress(at)).ok()?;
+    let size = Btf::size(&header).filter(|size| *size <= MOST_TYPES)?;
+    let mut blob = vec![0; size];
+    memory.read_slice(&mut blob, GuestAddress(at)).ok()?;
+    let btf = Btf::new(&blob)?;
+    Layout::new(btf.offsets("task_struct", ["comm", "pid", "tgid"])?)
+}
+
+/// Reads names while the machine runs.
+pub struct ThreadNames {
+    ram: Ram,
+    layout: Layout,
+}
+
+impl ThreadNames {
+    /// Looks for the type information of the kernel that `ram` holds; `None` if there is none.
+    pub fn of_kernel(ram: &Ram) -> Option<Self> {
+        let layout = layout(ram)?;
+        let ram = ram.clone();
+        Some(Self { ram, layout })
+    }
+
+    /// Tells `ledger` the names of both threads of a switch that it is about to be told of: of the
+    /// one that ran its last, since a program may have been replaced by another meanwhile.
+    pub fn tell(&self, ledger: &mut Ledger, switch: &Switch) {
+        for task in [switch.from, switch.to] {
+            self.tell_one(ledger, switch.satp, task);
+        }
+    }
+
+    fn tell_one(&self, ledger: &mut Ledger, satp: u64, task: u64) {
+        let (offset, len) = self.layout.part;
+        let mut part = [0; PART as usize];
+        let part = &mut part[..len];
+        if task == 0 || !self.ram.read_virtual(satp, task.wrapping_add(offset), part) {
+            return;
+        }
+        if let Some(said) = self.layout.read(part) {
+            ledger.name_thread(task, &said);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trapless_ledger::event::{Event, Sink};
+    use trapless_ledger::{Config, RunInfo};
+
+    const BASE: u64 = 0x8000_0000;
+
+    fn ram() -> Ram {
+        let ram = Ram::new(BASE, 8 << 20).unwrap();
+        let memory = ram.guest_memory();
+        let at = GuestAddress(BASE + 0x2_0004);
+        memory.write_slice(&btf::tests::blob(), at).unwrap();
+        ram
+    }
+
+    /// A thread at `task` of RAM.
+    fn thread(ram: &Ram, task: u64, pid: u32, comm: &str) {
+        let memory = ram.guest_memory();
+        let mut name = [0; COMM];
+        name[..comm.len()].copy_from_slice(comm.as_bytes());
+        for at in [8, 12] {
+            memory.write_obj(pid, GuestAddress(task + at)).unwrap();
+        }
+        memory.write_slice(&name, GuestAddress(task + 20)).unwrap();
+    }
+
+    #[test]
+    fn names_are_those_of_the_last_switch() {
+        let ram = ram();
+        let names = ThreadNames::of_kernel(&ram).unwrap();
+        let mut ledger = Ledger::new(Config::new(1));
+        // Across a page, and beside it.
+        let (a, b) = (BASE + 0x10_0000 - 24, BASE + 0x20_0000);
+        thread(&ram, a, 7, "sh");
+        thread(&ram, b, 0, "swapper/0");
+        let mut go = |time, from, to| {
+            let (hart, satp) = (0, 0);
+            let switch = Switch {
+                time,
+                hart,
+                from,
+                to,
+                satp,
+            };
+            names.tell(&mut ledger, &switch);
+            ledger.record(&Event::Switch(switch));
+        };
+        go(10, 0, a);
+        thread(&ram, a, 7, "cat");
+        go(30, a, b);
+        // Another thread where the first one was.
+        thread(&ram, a, 8, "ls");
+        go(50, b, a);
+        ledger.finish(100);
+        let file = ledger.to_file(RunInfo::default(), None);
+        let threads = file.total.threads.iter();
+        let seen: Vec<_> = threads
+            .map(|t| (t.name.as_deref(), t.pid, t.switches, t.cycles["M"]))
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                (Some("(none)"), None, 0, 10),
+                (Some("cat"), Some(7), 0, 20),
+                (Some("swapper/0"), Some(0), 1, 20),
+                (Some("ls"), Some(8), 1, 50),
+            ]
+        );
+    }
+
+    #[test]
+    fn memory_without_type_information_has_no_names() {
+        assert!(ThreadNames::of_kernel(&Ram::new(BASE, 8 << 20).unwrap()).is_none());
+    }
+}
