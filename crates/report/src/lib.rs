@@ -11,6 +11,7 @@
 //! | `statistics`, `latency` | what may be said of several runs, and of few values |
 //! | `exits`, `figures` | what a report says: rows of figures |
 //! | `findings` | the same in sentences |
+//! | `threads` | the same for threads of the host |
 //! | `classes` | the same for interrupts by class |
 //! | `text` | the report for a terminal |
 //! | `html` | the report as a page |
@@ -45,6 +46,7 @@ mod statistics;
 mod summary;
 mod table;
 mod text;
+mod threads;
 mod titles;
 
 pub use html::page;

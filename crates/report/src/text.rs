@@ -35,6 +35,11 @@ pub fn report(ledgers: &[LedgerFile], style: Style) -> String {
         out.push_str(&latencies(&comparison).render(style));
     }
     out.push_str(&time(&comparison).render(style));
+    let threads = comparison.thread_rows(Space::Plain);
+    if !threads.is_empty() {
+        let title = comparison.thread_title(Space::Plain);
+        out.push_str(&figures(&comparison, &title, &threads).render(style));
+    }
     let measurements = measurements(&comparison);
     if measurements.rows() != 0 {
         out.push_str(&measurements.render(style));

@@ -161,8 +161,12 @@ pub fn latency(comparison: &Comparison, key: &str) -> Markup {
 pub fn time(comparison: &Comparison) -> Markup {
     let caption = "Share of all harts' time in the workload's part of the run";
     let measured = comparison.measurement_rows(Space::NoBreak);
+    let threads = comparison.thread_rows(Space::NoBreak);
     html! {
         (plain(comparison, caption, comparison.time_rows(Space::NoBreak)))
+        @if !threads.is_empty() {
+            (plain(comparison, &comparison.thread_title(Space::NoBreak), threads))
+        }
         @if !measured.is_empty() {
             (plain(comparison, "Measured by the workload itself", measured))
         }
