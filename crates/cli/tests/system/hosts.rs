@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use trapless_ledger::document::LedgerFile;
+
 use crate::log::{Event, Kind, Log};
 use crate::runs::trapless;
 
@@ -26,6 +28,8 @@ pub struct Host {
     results: BTreeMap<String, String>,
     /// The steps of the interrupt controller.
     pub log: Log,
+    /// Of the whole run.
+    pub ledger: LedgerFile,
 }
 
 impl Host {
@@ -41,6 +45,11 @@ impl Host {
     pub fn assert_result(&self, key: &str, value: &str) {
         let result = self.results.get(key).map(String::as_str);
         assert_eq!(result, Some(value), "{key} in\n{}", self.console);
+    }
+
+    /// All results.
+    pub fn results(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.results.iter().map(|(k, v)| (k.as_str(), v.as_str()))
     }
 
     /// A result that is a number.
@@ -96,6 +105,11 @@ pub fn uer(machine: &'static str) -> Result<Host, String> {
     boot(&machine, "uer", " trapless.kvm=fixed", TIME_LIMIT)
 }
 
+/// A host that says how often it has switched, and ends at once.
+pub fn switches(machine: &str) -> Result<Host, String> {
+    boot(machine, "switches", " trapless.irqchip=plic", TIME_LIMIT)
+}
+
 /// A CPU that injects interrupts while it goes off line.
 pub fn unplug() -> &'static Host {
     static RUN: OnceLock<Result<Host, String>> = OnceLock::new();
@@ -144,6 +158,7 @@ fn boot(machine: &str, script: &str, more: &str, limit: u64) -> Result<Host, Str
     let name = format!("{machine}-{script}{more}").replace(' ', "-");
     let scratch = |kind| Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.{kind}"));
     let (printed, log_file) = (scratch("out"), scratch("log"));
+    let ledger_file = scratch("json");
     let words = format!("console=ttyS0 quiet cryptomgr.notests trapless.run={script}{more}");
     let stdout = std::fs::File::create(&printed).map_err(|e| e.to_string())?;
     let mut child = trapless()
@@ -154,6 +169,8 @@ fn boot(machine: &str, script: &str, more: &str, limit: u64) -> Result<Host, Str
         .arg(image()?)
         .arg("--log")
         .arg(format!("trap:{}", log_file.display()))
+        .arg("--ledger")
+        .arg(&ledger_file)
         .stderr(stdout.try_clone().map_err(|e| e.to_string())?)
         .stdout(stdout)
         .spawn()
@@ -184,10 +201,12 @@ fn boot(machine: &str, script: &str, more: &str, limit: u64) -> Result<Host, Str
         .collect();
     let log = steps(&log_file).map_err(|e| e.to_string())?;
     std::fs::remove_file(&log_file).map_err(|e| e.to_string())?;
+    let ledger = LedgerFile::read(&ledger_file).map_err(|e| e.to_string())?;
     Ok(Host {
         console,
         results,
         log,
+        ledger,
     })
 }
 

@@ -7,6 +7,7 @@
 //! | [`determinism`] | a repeated run writes the same ledger |
 //! | [`seeds`] | a seed changes when things happen, and nothing else changes a run |
 //! | [`kvm`] | the ledger agrees with KVM's statistics in the host |
+//! | [`threads`] | the ledger agrees with the host's scheduler |
 //! | [`interrupts`] | the ledger agrees with `/proc/interrupts` of host and guest |
 //! | [`trace`] | the trace tells what the ledger counts |
 //! | [`timer`] | what the timer comparison claims |
@@ -42,6 +43,7 @@ mod restore;
 mod runs;
 mod seeds;
 mod terminal;
+mod threads;
 mod timer;
 mod trace;
 mod trapless;
