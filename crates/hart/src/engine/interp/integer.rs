@@ -145,6 +145,16 @@ impl Hart {
                 self.state.x[usize::from(inst.rd & 63)] = value;
             }};
         }
+        macro_rules! add {
+            ($second:expr) => {{
+                let sum = rs1!().wrapping_add($second);
+                if inst.moves_to_tp() {
+                    self.move_to_tp(sum, plat);
+                } else {
+                    rd!(sum)
+                }
+            }};
+        }
         macro_rules! load {
             ($size:literal, $extend:expr) => {{
                 let value = self.load_fast(rs1!().wrapping_add(imm), $size, plat)?;
@@ -165,15 +175,8 @@ impl Hart {
             };
         }
         match inst.op {
-            Op::Addi | Op::Add => {
-                let second = if inst.op == Op::Add { rs2!() } else { imm };
-                let sum = rs1!().wrapping_add(second);
-                if inst.moves_to_tp() {
-                    self.move_to_tp(sum, plat);
-                } else {
-                    rd!(sum);
-                }
-            }
+            Op::Addi => add!(imm),
+            Op::Add => add!(rs2!()),
             Op::Ld => load!(8, |v| v),
             Op::Sd => store!(8),
             Op::Lw => load!(4, sext32),
