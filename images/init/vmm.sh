@@ -103,13 +103,14 @@ vmm_start() {
         vmm_others="$vmm_others $!"
         number=$((number + 1))
     done
-    # An open file of a virtual machine's statistics keeps them readable after its end.
+    # An open file of a virtual machine's statistics keeps them readable after its end. QEMU tries
+    # out KVM on another one first, which never runs, and may be gone before it has been looked at.
     kvm_statistics=
     while kill -0 "$vmm_pid" 2>/dev/null; do
         for folder in "/sys/kernel/debug/kvm/$vmm_pid-"*; do
-            if [ -e "$folder/exits" ]; then
+            if [ "$(cat "$folder/exits" 2>/dev/null || echo 0)" -gt 0 ] &&
+                command exec 9<"$folder/exits"; then
                 kvm_statistics=$folder
-                exec 9<"$folder/exits"
                 return 0
             fi
         done
