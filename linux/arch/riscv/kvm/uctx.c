@@ -101,7 +101,7 @@ static void uctx_notify(struct kvm_uctx *uctx)
 	/* It looks again before it sleeps */
 	if (READ_ONCE(uctx->dozing) && READ_ONCE(uctx->thread) == current)
 		return;
-	wake_up(&uctx->wait);
+	rcuwait_wake_up(&uctx->wait);
 	/* Pairs with that of uctx_doze(): it sees what there is to do, or this it */
 	smp_mb();
 	if (!READ_ONCE(uctx->dozing))
@@ -573,7 +573,8 @@ static int uctx_loop(struct kvm_uctx *uctx, struct kvm_cpu_trap *trap)
 	for (;;) {
 		uctx_doze(uctx);
 		uctx_make_room(uctx);
-		ret = wait_event_interruptible(uctx->wait, uctx_take(uctx));
+		ret = rcuwait_wait_event(&uctx->wait, uctx_take(uctx),
+					 TASK_INTERRUPTIBLE);
 		if (ret)
 			return -EINTR;
 		if (uctx->started || uctx_begin(uctx)) {
@@ -720,7 +721,7 @@ struct kvm_uctx *kvm_riscv_uctx_create(struct kvm *kvm)
 	mutex_init(&uctx->lock);
 	mutex_init(&uctx->gate);
 	raw_spin_lock_init(&uctx->token);
-	init_waitqueue_head(&uctx->wait);
+	rcuwait_init(&uctx->wait);
 	uctx->kvm = kvm;
 	uctx->cpu = KVM_DEV_UCTX_CPU_THREAD;
 

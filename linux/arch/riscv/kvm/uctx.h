@@ -11,6 +11,7 @@
 #include <linux/kvm_uctx.h>
 #include <linux/mutex.h>
 #include <linux/poll.h>
+#include <linux/rcuwait.h>
 #include <linux/wait.h>
 #include <asm/haiov.h>
 
@@ -52,7 +53,7 @@ struct kvm_uctx {
 	/* The thread in KVM_UCTX_RUN */
 	struct mutex		run;
 	struct task_struct	*thread;
-	wait_queue_head_t	wait;
+	struct rcuwait		wait;
 	/* It waits by WFI */
 	bool			dozing;
 	/* N of the control word is the thread's. Both become 0 under the lock */
