@@ -389,6 +389,7 @@ static int uctx_handle(struct kvm_uctx *uctx, struct kvm_cpu_trap *trap)
 /* Run the handler in this thread: 0 when it is over, -EINTR or -EIO. */
 static int uctx_handler(struct kvm_uctx *uctx, struct kvm_cpu_trap *trap)
 {
+	bool enters;
 	int ret;
 
 	do {
@@ -396,13 +397,16 @@ static int uctx_handler(struct kvm_uctx *uctx, struct kvm_cpu_trap *trap)
 		if (signal_pending(current))
 			return -EINTR;
 
+		/* What comes from here on interrupts the handler */
 		preempt_disable();
 		local_irq_disable();
-		uctx_enter(uctx, trap);
+		enters = !signal_pending(current) && !need_resched();
+		if (enters)
+			uctx_enter(uctx, trap);
 		local_irq_enable();
 		preempt_enable();
 
-		ret = uctx_handle(uctx, trap);
+		ret = enters ? uctx_handle(uctx, trap) : 1;
 	} while (ret > 0);
 
 	return ret;
