@@ -12,19 +12,39 @@
  */
 
 #include <linux/cpu_pm.h>
+#include <linux/delay.h>
 #include <linux/module.h>
+#include <linux/timex.h>
 #include <linux/workqueue.h>
 
 #include <asm/csr.h>
+#include <asm/haiov.h>
 #include <asm/xtrapless.h>
 
 static unsigned int cpu = 1;
 module_param(cpu, uint, 0444);
 MODULE_PARM_DESC(cpu, "CPU that is suspended (default 1)");
 
+static unsigned int ms;
+module_param(ms, uint, 0444);
+MODULE_PARM_DESC(ms, "For how long (default 0); an interrupt other than the timer's ends it");
+
+static bool haiov;
+module_param(haiov, bool, 0444);
+MODULE_PARM_DESC(haiov, "It loses its registers of HA-IOV, too");
+
+static void sleep(unsigned long enabled)
+{
+	u64 until = get_cycles64() + (u64)ms * riscv_timebase / MSEC_PER_SEC;
+
+	enabled &= ~BIT(RV_IRQ_TIMER);
+	while (!(csr_read(CSR_SIP) & enabled) && get_cycles64() < until)
+		cpu_relax();
+}
+
 static long suspend(void *unused)
 {
-	unsigned long flags;
+	unsigned long flags, enabled = csr_read(CSR_SIE);
 	int ret;
 
 	local_irq_save(flags);
@@ -36,6 +56,13 @@ static long suspend(void *unused)
 		csr_write(CSR_HNQBASE, 0);
 		csr_write(CSR_HGRANT, 0);
 		csr_write(CSR_HIE, 0);
+		if (haiov) {
+			csr_write(CSR_HVEITAB, 0);
+			csr_write(CSR_HVEIQ, 0);
+			csr_write(CSR_HUCSAVE, 0);
+			csr_write(CSR_HUCSHARE, 0);
+		}
+		sleep(enabled);
 		ret = cpu_pm_exit();
 	}
 	local_irq_restore(flags);

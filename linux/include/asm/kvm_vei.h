@@ -65,6 +65,8 @@ void kvm_riscv_vei_drain(void);
 bool kvm_riscv_vei_take(void);
 void kvm_riscv_vei_aim(struct eventfd_ctx *eventfd);
 u64 kvm_riscv_vei_hart(unsigned int cpu);
+void kvm_riscv_vei_name(unsigned int cpu);
+void kvm_riscv_vei_unname(unsigned int cpu);
 unsigned int kvm_riscv_vei_open_cpu(u64 cpu);
 unsigned int kvm_riscv_vei_request(struct kvm_vei_event *event);
 

@@ -62,6 +62,8 @@ DEFINE_STATIC_KEY_FALSE(kvm_riscv_uctx_available);
 /* How long a token waits for a guest; far more than a switch to its thread takes */
 #define UCTX_ROOM		ns_to_ktime(50 * NSEC_PER_USEC)
 
+#define UCTX_NO_CPU		UINT_MAX
+
 /*
  * After that long without anything to do, the thread sleeps. No timer is set: the
  * tick of a hart that is not idle ends the wait.
@@ -415,22 +417,35 @@ static int uctx_handler(struct kvm_uctx *uctx, struct kvm_cpu_trap *trap)
 /* The hart that is told: where the thread is, unless user space has said it. */
 static void uctx_aim(struct kvm_uctx *uctx)
 {
+	unsigned int cpu, before;
+	unsigned long flags;
 	s64 old, new;
 	u64 where;
 
-	/* Pairs with the grace period of kvm_riscv_uctx_lost() */
-	preempt_disable();
-	where = FIELD_PREP(HAIOV_CONTEXT_CTL_HART,
-			   kvm_riscv_vei_hart(kvm_riscv_vei_open_cpu(uctx->cpu)));
+	/* Without preemption: pairs with the grace period of kvm_riscv_uctx_lost() */
+	raw_spin_lock_irqsave(&uctx->token, flags);
+	cpu = kvm_riscv_vei_open_cpu(uctx->cpu);
+	where = FIELD_PREP(HAIOV_CONTEXT_CTL_HART, kvm_riscv_vei_hart(cpu));
 	if (uctx->cpu == KVM_DEV_UCTX_CPU_OWN)
 		where |= HAIOV_CONTEXT_CTL_OWN;
+	/* Who posts is awake, and nobody is told while handlers may not begin */
+	if (uctx->cpu == KVM_DEV_UCTX_CPU_OWN || !uctx->open)
+		cpu = UCTX_NO_CPU;
+	before = uctx->named;
+	if (cpu != before && cpu != UCTX_NO_CPU)
+		kvm_riscv_vei_name(cpu);
+
 	old = atomic64_read(&uctx->words->ctl);
 	do {
 		new = (old & ~(HAIOV_CONTEXT_CTL_HART | HAIOV_CONTEXT_CTL_OWN)) |
 		      where;
 	} while (new != old &&
 		 !atomic64_try_cmpxchg(&uctx->words->ctl, &old, new));
-	preempt_enable();
+
+	if (cpu != before && before != UCTX_NO_CPU)
+		kvm_riscv_vei_unname(before);
+	uctx->named = cpu;
+	raw_spin_unlock_irqrestore(&uctx->token, flags);
 }
 
 /* Handlers may begin from now on, on any CPU. */
@@ -442,8 +457,8 @@ static void uctx_open(struct kvm_uctx *uctx)
 
 	mutex_lock(&uctx->gate);
 	WRITE_ONCE(uctx->words->suatp, csr_read(CSR_SATP));
-	uctx_aim(uctx);
 	uctx->open = true;
+	uctx_aim(uctx);
 	atomic64_fetch_andnot(HAIOV_CONTEXT_CTL_M, &uctx->words->ctl);
 	mutex_unlock(&uctx->gate);
 }
@@ -454,6 +469,7 @@ static void uctx_close(struct kvm_uctx *uctx)
 	mutex_lock(&uctx->gate);
 	uctx->open = false;
 	atomic64_fetch_or(HAIOV_CONTEXT_CTL_M, &uctx->words->ctl);
+	uctx_aim(uctx);
 	mutex_unlock(&uctx->gate);
 
 	if (atomic64_read(&uctx->words->ctl) & HAIOV_CONTEXT_CTL_N &&
@@ -728,6 +744,7 @@ struct kvm_uctx *kvm_riscv_uctx_create(struct kvm *kvm)
 	rcuwait_init(&uctx->wait);
 	uctx->kvm = kvm;
 	uctx->cpu = KVM_DEV_UCTX_CPU_THREAD;
+	uctx->named = UCTX_NO_CPU;
 
 	uctx->arch = kzalloc(sizeof(*uctx->arch), GFP_KERNEL_ACCOUNT);
 	uctx->words = (void *)get_zeroed_page(GFP_KERNEL_ACCOUNT);

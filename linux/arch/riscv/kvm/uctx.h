@@ -59,6 +59,8 @@ struct kvm_uctx {
 	/* N of the control word is the thread's. Both become 0 under the lock */
 	bool			owned;
 	raw_spinlock_t		token;
+	/* CPU that is kept awake, because it is told; under the lock */
+	unsigned int		named;
 	/* The handler has begun; its registers follow */
 	bool			started;
 	u64			pending;

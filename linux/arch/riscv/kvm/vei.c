@@ -26,6 +26,7 @@
 #include <linux/of_address.h>
 #include <linux/percpu.h>
 #include <linux/slab.h>
+#include <linux/smp.h>
 #include <linux/timer.h>
 #include <linux/workqueue.h>
 #include <asm/csr.h>
@@ -55,6 +56,10 @@ struct vei_cpu {
 	unsigned long hartid;
 	/* Virtualization is enabled on this CPU */
 	bool enabled;
+	/* Events and user contexts that name it, and whether it could not hear them */
+	atomic_t named;
+	bool asleep;
+	call_single_data_t wake;
 };
 
 struct kvm_vei_event {
@@ -126,6 +131,31 @@ unsigned int kvm_riscv_vei_open_cpu(u64 cpu)
 	return smp_processor_id();
 }
 
+/*
+ * What names a CPU says so before it does, and takes that back after it has named
+ * another one.
+ */
+void kvm_riscv_vei_name(unsigned int cpu)
+{
+	struct vei_cpu *vc = per_cpu_ptr(&vei_cpus, cpu);
+
+	atomic_inc(&vc->named);
+	/* Pairs with that of vei_sleep(): it stays awake, or is woken up */
+	smp_mb__after_atomic();
+	if (unlikely(READ_ONCE(vc->asleep)))
+		/* Busy: it is on its way */
+		smp_call_function_single_async(cpu, &vc->wake);
+}
+
+void kvm_riscv_vei_unname(unsigned int cpu)
+{
+	atomic_dec(&per_cpu(vei_cpus, cpu).named);
+}
+
+static void vei_nothing(void *unused)
+{
+}
+
 static void vei_post(struct kvm_vei_event *event)
 {
 	kvm_riscv_vei_generate(__pa(event->entry));
@@ -139,12 +169,14 @@ static void vei_set_cpu(struct irq_data *d, unsigned int cpu)
 	s64 old, new;
 
 	raw_spin_lock_irqsave(&event->lock, flags);
+	kvm_riscv_vei_name(cpu);
 	old = atomic64_read(event->entry);
 	do {
 		new = (old & ~HAIOV_EVENT_CTL_HART) |
 		      FIELD_PREP(HAIOV_EVENT_CTL_HART,
 				 per_cpu(vei_cpus, cpu).hartid);
 	} while (!atomic64_try_cmpxchg(event->entry, &old, new));
+	kvm_riscv_vei_unname(event->cpu);
 	event->cpu = cpu;
 	irq_data_update_effective_affinity(d, cpumask_of(cpu));
 	raw_spin_unlock_irqrestore(&event->lock, flags);
@@ -367,7 +399,6 @@ static void vei_aim(struct kvm_vei_event *event)
 			     FIELD_PREP(HAIOV_EVENT_CTL_KIND, HAIOV_TARGET_HART);
 	u64 *address = (u64 *)event->entry + 1;
 	unsigned long flags;
-	s64 old;
 
 	raw_spin_lock_irqsave(&event->lock, flags);
 	/* Nobody reads the address of a context while this says HART */
@@ -439,31 +470,59 @@ void kvm_riscv_vei_disable(void)
 	schedule_work(&vei_scan_work);
 }
 
-/* As for Xtrapless: this CPU may lose its registers, or has. */
+/*
+ * This CPU may lose its registers, and hears nothing then. Refused if something
+ * names it, which is to be heard in time.
+ */
+static bool vei_sleep(struct vei_cpu *vc)
+{
+	if (atomic_read(&vc->named))
+		return false;
+	/* What has named it just now */
+	kvm_riscv_vei_sync();
+	if (csr_read(CSR_SIP) & BIT(HAIOV_VEI_IRQ))
+		return false;
+
+	csr_write(CSR_HVEIQ, 0);
+	WRITE_ONCE(vc->asleep, true);
+	/* Pairs with that of kvm_riscv_vei_name() */
+	smp_mb();
+
+	return !atomic_read(&vc->named);
+}
+
+static void vei_awake(struct vei_cpu *vc)
+{
+	if (!vc->asleep)
+		return;
+
+	vei_start();
+	WRITE_ONCE(vc->asleep, false);
+	/* What was posted to a closed queue is posted again */
+	if (atomic_read(&vc->named))
+		schedule_work(&vei_scan_work);
+}
+
+/* As for Xtrapless */
 static int vei_cpu_pm(struct notifier_block *nb, unsigned long action,
 		      void *unused)
 {
-	if (!this_cpu_read(vei_cpus.enabled))
+	struct vei_cpu *vc = this_cpu_ptr(&vei_cpus);
+
+	if (!vc->enabled)
 		return NOTIFY_OK;
 
 	switch (action) {
 	case CPU_PM_ENTER:
-		csr_write(CSR_HVEIQ, 0);
-		if (!(csr_read(CSR_SIP) & BIT(HAIOV_VEI_IRQ)))
-			return NOTIFY_OK;
-		/* There is something to do: it is posted again */
-		break;
+		if (vei_sleep(vc))
+			break;
+		vei_awake(vc);
+		return NOTIFY_BAD;
 	case CPU_PM_ENTER_FAILED:
 	case CPU_PM_EXIT:
+		vei_awake(vc);
 		break;
-	default:
-		return NOTIFY_OK;
 	}
-
-	vei_start();
-	schedule_work(&vei_scan_work);
-	if (action == CPU_PM_ENTER)
-		return NOTIFY_BAD;
 
 	return NOTIFY_OK;
 }
@@ -558,6 +617,7 @@ struct kvm_vei_event *kvm_riscv_vei_create(struct kvm *kvm,
 
 	cpus_read_lock();
 	event->cpu = vei_first_cpu();
+	kvm_riscv_vei_name(event->cpu);
 	atomic64_set(event->entry, HAIOV_EVENT_CTL_V | HAIOV_EVENT_CTL_M |
 		     FIELD_PREP(HAIOV_EVENT_CTL_KIND, HAIOV_TARGET_HART) |
 		     FIELD_PREP(HAIOV_EVENT_CTL_HART,
@@ -575,6 +635,7 @@ struct kvm_vei_event *kvm_riscv_vei_create(struct kvm *kvm,
 
 clear_entry:
 	atomic64_set(event->entry, 0);
+	kvm_riscv_vei_unname(event->cpu);
 	idr_remove(&vei_events, event->id);
 unlock:
 	mutex_unlock(&vei_mutex);
@@ -599,6 +660,7 @@ void kvm_riscv_vei_free(struct kvm *kvm, struct kvm_vei_event *event)
 	/* What was posted, and had no handler since. Nobody can tell whether it was */
 	eventfd_signal(event->eventfd);
 	atomic64_set(event->entry, 0);
+	kvm_riscv_vei_unname(event->cpu);
 	clear_bit(event->request, kvm->arch.vei.requests);
 	kfree(event);
 }
@@ -697,6 +759,7 @@ int __init kvm_riscv_vei_init(void)
 		per_cpu(vei_cpus, cpu).queue = get_zeroed_page(GFP_KERNEL);
 		if (!per_cpu(vei_cpus, cpu).queue)
 			goto free_queues;
+		INIT_CSD(per_cpu_ptr(&vei_cpus.wake, cpu), vei_nothing, NULL);
 	}
 
 	vei_fwnode = irq_domain_alloc_named_fwnode("kvm-events");
