@@ -489,7 +489,7 @@ static void test_wild_accesses(void)
 	munmap(page, 4096);
 }
 
-static void set_online(int cpu, const char *value)
+void set_online(int cpu, const char *value)
 {
 	char name[64];
 	int file;

@@ -24,7 +24,7 @@
 
 int backend_cpu = 1;
 
-static int uctx_set(int device, uint32_t group, uint64_t attr, uint64_t value)
+int uctx_set(int device, uint32_t group, uint64_t attr, uint64_t value)
 {
 	struct kvm_device_attr a = {
 		.group = group,
@@ -45,7 +45,7 @@ static void uctx_stats(int device, volatile struct kvm_uctx_stats *stats)
 	ioctl(device, KVM_GET_DEVICE_ATTR, &a);
 }
 
-static int uctx_create(void)
+int uctx_create(void)
 {
 	struct kvm_create_device cd = { .type = KVM_DEV_TYPE_RISCV_UCTX };
 	int vm, own = open("/dev/kvm", O_RDWR | O_CLOEXEC);

@@ -66,7 +66,7 @@ struct state {
 _Static_assert(offsetof(struct state, order) == 272, "known to the handler");
 _Static_assert(offsetof(struct state, utinst) == 328, "known to the handler");
 
-extern const char handler[], handler_end[];
+extern const char handler[], handler_end[], injector[];
 long ioctl_with_floats(int fd, unsigned long request, void *argument,
 		       volatile uint64_t *changed);
 
@@ -80,6 +80,10 @@ struct backend {
 	uint64_t address;
 	int eventfd;
 };
+
+/* A user context of this process, and its attributes: negative error numbers */
+int uctx_create(void);
+int uctx_set(int device, uint32_t group, uint64_t attr, uint64_t value);
 
 /* CPU that backends are bound to */
 extern int backend_cpu;
@@ -101,6 +105,8 @@ void kick(volatile struct shared *guest);
 /* After what @b did wrong, its guest runs and kicks signal the eventfd */
 void check_guest(struct vm *vm, struct backend *b, const char *what);
 void pin(int cpu);
+/* "0" or "1" */
+void set_online(int cpu, const char *value);
 /* A priority above all vCPUs, and what they start is not; 0: no more */
 void come_first(int priority);
 /* Kicks at @address signal an eventfd, until a backend has it */

@@ -13,12 +13,13 @@
 #define UCAUSE		0x042
 #define UTVAL		0x043
 #define UTINST		0x04a
+#define UGENVSEI	0x800
 #define URET		.word 0x00200073
 
 	.text
 	.option	norvc
 	.balign	4
-	.globl	handler, handler_end, ioctl_with_floats
+	.globl	handler, handler_end, injector, ioctl_with_floats
 handler:
 	csrrw	t0, USCRATCH, t0
 	.irp	n, 1,2,3,4,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31
@@ -99,6 +100,17 @@ handler:
 	bnez	t2, 12b
 	j	5b
 handler_end:
+
+/* Handler that injects. uscratch = struct injected of context_rights.c */
+	.balign	4
+injector:
+	csrr	t0, USCRATCH
+	ld	t2, 8(t0)
+	csrw	UGENVSEI, t2
+	ld	t1, 0(t0)
+	addi	t1, t1, 1
+	sd	t1, 0(t0)
+	URET
 
 /*
  * ioctl() with a pattern in all floating-point registers. Returns its result or

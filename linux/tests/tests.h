@@ -27,6 +27,9 @@ void test_contexts(void);
 /* context_hostile.c */
 void test_context_hostile(void);
 
+/* context_rights.c */
+void test_context_rights(void);
+
 /* context_stress.c */
 void test_context_stress(void);
 

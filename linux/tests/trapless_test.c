@@ -365,6 +365,7 @@ static const struct {
 	{ "events", test_events },
 	{ "contexts", test_contexts },
 	{ "context-hostile", test_context_hostile },
+	{ "context-rights", test_context_rights },
 	{ "context-stress", test_context_stress },
 	{ }
 };

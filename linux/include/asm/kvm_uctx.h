@@ -35,6 +35,7 @@ void kvm_riscv_uctx_lost(void);
 bool kvm_riscv_uctx_find(struct eventfd_ctx *eventfd,
 			 struct kvm_uctx_target *target);
 void kvm_riscv_uctx_release_vm(struct kvm *kvm);
+void kvm_arch_irqfds_changed(struct kvm *kvm);
 void kvm_riscv_vcpu_uctx_load(struct kvm_vcpu *vcpu);
 void kvm_riscv_vcpu_uctx_put(struct kvm_vcpu *vcpu);
 void kvm_riscv_vcpu_uctx_enter(struct kvm_vcpu *vcpu);
@@ -44,6 +45,7 @@ void kvm_riscv_vcpu_uctx_sync(struct kvm_vcpu *vcpu, struct kvm_cpu_trap *trap);
 bool kvm_in_run(void);
 
 /* virt/kvm/eventfd.c */
-int kvm_irqfd_find(struct eventfd_ctx *eventfd, struct kvm **found);
+struct kvm *kvm_irqfd_find(struct eventfd_ctx *eventfd);
+int kvm_irqfd_pin(struct kvm *kvm, struct eventfd_ctx *eventfd);
 
 #endif /* __KVM_RISCV_UCTX_H */

@@ -40,9 +40,6 @@
 /* ucause of a handler: user external interrupt */
 #define UCTX_CAUSE		(CAUSE_IRQ_FLAG | 8)
 
-/* Long enough for a request, and less than a guest waits for a host interrupt */
-#define UCTX_BUDGET		20000
-
 /*
  * Of a CPU's guests, all handlers together may take this many cycles at once, and
  * half of the time in the long run (HCS-14, SHIFT = 0)

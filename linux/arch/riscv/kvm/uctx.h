@@ -76,9 +76,10 @@ struct kvm_uctx {
 	struct mutex		lock;
 	u64			cpu;
 	struct uctx_kick	*kicks[KVM_DEV_UCTX_VECTORS];
-	/* VM that the handler injects into */
+	/* What the handler injects: that VM's irqfd with this eventfd, if any */
+	struct eventfd_ctx	*call;
 	struct kvm		*target;
-	u32			source;
+	int			source;
 	struct kvm_uctx_stats	stats;
 };
 
@@ -94,6 +95,9 @@ UCTX_OFFSET(uscratch, USCRATCH);
 UCTX_OFFSET(suatp, SUATP);
 UCTX_OFFSET(grant, GRANT);
 UCTX_OFFSET(budget, BUDGET);
+
+/* Long enough for a request, and less than a guest waits for a host interrupt */
+#define UCTX_BUDGET	20000
 
 /* uctx.c */
 struct kvm_uctx *kvm_riscv_uctx_create(struct kvm *kvm);

@@ -5,6 +5,8 @@
  */
 
 #include <linux/bitfield.h>
+#include <linux/capability.h>
+#include <linux/cpumask.h>
 #include <linux/eventfd.h>
 #include <linux/file.h>
 #include <linux/kvm_host.h>
@@ -21,6 +23,8 @@
 
 /* All kicks of all contexts: kicks[] of each changes under it, too */
 static DEFINE_MUTEX(uctx_kicks);
+/* What handlers inject: call, target, source and grant of all contexts */
+static DEFINE_MUTEX(uctx_calls);
 
 /* Which context hears of an eventfd? With the mutex of events held. */
 bool kvm_riscv_uctx_find(struct eventfd_ctx *eventfd,
@@ -143,23 +147,55 @@ static int uctx_set_kick(struct kvm_uctx *uctx, u64 vector, u64 fd)
 	return 0;
 }
 
+/* With the mutex of calls held. */
+static void uctx_revoke(struct kvm_uctx *uctx)
+{
+	WRITE_ONCE(uctx->words->grant, 0);
+	eventfd_ctx_put(uctx->call);
+	uctx->call = NULL;
+	uctx->target = NULL;
+}
+
 static void uctx_drop_call(struct kvm_uctx *uctx)
 {
-	if (!uctx->target)
-		return;
+	bool found;
 
-	WRITE_ONCE(uctx->words->grant, 0);
+	mutex_lock(&uctx_calls);
+	found = uctx->target;
+	if (found)
+		uctx_revoke(uctx);
+	mutex_unlock(&uctx_calls);
+
 	/* A handler that runs has loaded the grant */
-	kvm_riscv_uctx_interrupt();
-	kvm_put_kvm(uctx->target);
-	uctx->target = NULL;
+	if (found)
+		kvm_riscv_uctx_interrupt();
+}
+
+/* If the irqfd is still there: who removes it looks for contexts after that. */
+static int uctx_grant(struct kvm_uctx *uctx, struct kvm *target,
+		      struct eventfd_ctx *eventfd)
+{
+	int source;
+
+	mutex_lock(&uctx_calls);
+	source = kvm_irqfd_pin(target, eventfd);
+	if (source >= 0) {
+		uctx->call = eventfd;
+		uctx->target = target;
+		uctx->source = source;
+		WRITE_ONCE(uctx->words->grant,
+			   kvm_riscv_trapless_grant_value(target, source, 1));
+	}
+	mutex_unlock(&uctx_calls);
+
+	return min(source, 0);
 }
 
 static int uctx_set_call(struct kvm_uctx *uctx, u64 fd)
 {
 	struct eventfd_ctx *eventfd;
 	struct kvm *target;
-	int source;
+	int ret = -ENOENT;
 
 	uctx_drop_call(uctx);
 	if (fd == ~0ULL)
@@ -168,19 +204,68 @@ static int uctx_set_call(struct kvm_uctx *uctx, u64 fd)
 	eventfd = eventfd_ctx_fdget(fd);
 	if (IS_ERR(eventfd))
 		return PTR_ERR(eventfd);
-	source = kvm_irqfd_find(eventfd, &target);
-	eventfd_ctx_put(eventfd);
-	if (source < 0)
-		return source;
-	if (!kvm_riscv_trapless_initialized(target)) {
+	target = kvm_irqfd_find(eventfd);
+	if (target) {
+		ret = kvm_riscv_trapless_initialized(target) ?
+		      uctx_grant(uctx, target, eventfd) : -EOPNOTSUPP;
 		kvm_put_kvm(target);
-		return -EOPNOTSUPP;
 	}
+	if (ret)
+		eventfd_ctx_put(eventfd);
 
-	uctx->target = target;
-	uctx->source = source;
-	WRITE_ONCE(uctx->words->grant,
-		   kvm_riscv_trapless_grant_value(target, source, 1));
+	return ret;
+}
+
+/*
+ * An irqfd of the VM has gone, or injects something else: so do handlers in its
+ * place. Contexts hold no reference to the VM, whose irqfds go before it.
+ */
+void kvm_arch_irqfds_changed(struct kvm *kvm)
+{
+	struct kvm_uctx *uctx;
+	bool changed = false;
+	int source;
+	u32 id;
+
+	if (!kvm_riscv_uctx_available())
+		return;
+
+	mutex_lock(&uctx_calls);
+	rcu_read_lock();
+	for (id = 0; id < KVM_RISCV_UCTX_MAX; id++) {
+		uctx = kvm_riscv_uctx_get(id);
+		if (!uctx || uctx->target != kvm)
+			continue;
+		source = kvm_irqfd_pin(kvm, uctx->call);
+		if (source == uctx->source)
+			continue;
+		changed = true;
+		if (source < 0) {
+			uctx_revoke(uctx);
+			continue;
+		}
+		uctx->source = source;
+		WRITE_ONCE(uctx->words->grant,
+			   kvm_riscv_trapless_grant_value(kvm, source, 1));
+	}
+	rcu_read_unlock();
+	mutex_unlock(&uctx_calls);
+
+	if (changed)
+		kvm_riscv_uctx_interrupt();
+}
+
+/* Time of a CPU's guests is for who may have time of the CPU. */
+static int uctx_set_cpu(struct kvm_uctx *uctx, u64 cpu)
+{
+	if (cpu < KVM_DEV_UCTX_CPU_OWN) {
+		if (cpu >= nr_cpu_ids || !cpu_online(cpu))
+			return -EINVAL;
+		if (!cpumask_test_cpu(cpu, current->cpus_ptr) &&
+		    !capable(CAP_SYS_NICE))
+			return -EPERM;
+	}
+	WRITE_ONCE(uctx->cpu, cpu);
 
 	return 0;
 }
@@ -201,14 +286,12 @@ static int uctx_set_value(struct kvm_uctx *uctx, u64 attr, u64 value)
 	case KVM_DEV_UCTX_BUDGET:
 		if (!value || value > KVM_DEV_UCTX_MAX_BUDGET)
 			return -EINVAL;
+		if (value > UCTX_BUDGET && !capable(CAP_SYS_NICE))
+			return -EPERM;
 		WRITE_ONCE(words->budget, value);
 		return 0;
 	case KVM_DEV_UCTX_CPU:
-		if (value < KVM_DEV_UCTX_CPU_OWN &&
-		    (value >= nr_cpu_ids || !cpu_online(value)))
-			return -EINVAL;
-		WRITE_ONCE(uctx->cpu, value);
-		return 0;
+		return uctx_set_cpu(uctx, value);
 	default:
 		return -ENXIO;
 	}
@@ -269,10 +352,10 @@ static int uctx_get_attr(struct kvm_device *dev, struct kvm_device_attr *attr)
 
 	switch (attr->group) {
 	case KVM_DEV_UCTX_GRP_CALL:
-		mutex_lock(&uctx->lock);
+		mutex_lock(&uctx_calls);
 		found = uctx->target;
 		source = uctx->source;
-		mutex_unlock(&uctx->lock);
+		mutex_unlock(&uctx_calls);
 		if (!found)
 			return -ENOENT;
 		return put_user(source, (u64 __user *)to);

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What a process with a user context may do, and until when
+ */
+
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "contexts.h"
+#include "tests.h"
+#include "vm.h"
+
+#define SOURCE		5
+#define MODULE		"/tests/trapless_suspend.ko"
+#define TICK_US		4000
+
+/* CAP_SYS_NICE for this thread, or not */
+static void may_be_nice(int may)
+{
+	struct __user_cap_header_struct header = {
+		.version = _LINUX_CAPABILITY_VERSION_3,
+	};
+	struct __user_cap_data_struct caps[2];
+
+	if (syscall(SYS_capget, &header, caps))
+		fatal("capget");
+	caps[0].effective &= ~(1U << CAP_SYS_NICE);
+	if (may)
+		caps[0].effective |= 1U << CAP_SYS_NICE;
+	if (syscall(SYS_capset, &header, caps))
+		fatal("capset");
+}
+
+/* Time of guests that somebody else could not get either */
+static void test_time(void)
+{
+	int device = uctx_create();
+	int budget, cpu;
+
+	pin(0);
+	may_be_nice(0);
+	budget = uctx_set(device, KVM_DEV_UCTX_GRP_ATTR, KVM_DEV_UCTX_BUDGET, 20001);
+	cpu = uctx_set(device, KVM_DEV_UCTX_GRP_ATTR, KVM_DEV_UCTX_CPU, 1);
+	CHECK(budget == -EPERM && cpu == -EPERM,
+	      "a large budget or a CPU that a process may not use is refused");
+	CHECK(!uctx_set(device, KVM_DEV_UCTX_GRP_ATTR, KVM_DEV_UCTX_BUDGET, 20000) &&
+	      !uctx_set(device, KVM_DEV_UCTX_GRP_ATTR, KVM_DEV_UCTX_CPU, 0),
+	      "the usual one and a CPU of its own are not");
+	may_be_nice(1);
+	CHECK(!uctx_set(device, KVM_DEV_UCTX_GRP_ATTR, KVM_DEV_UCTX_BUDGET, 20001) &&
+	      !uctx_set(device, KVM_DEV_UCTX_GRP_ATTR, KVM_DEV_UCTX_CPU, 1),
+	      "nor anything with CAP_SYS_NICE");
+	close(device);
+}
+
+/* What injector in handler.S knows */
+struct injected {
+	uint64_t handlers;
+	uint64_t value;
+	uint64_t ready;
+};
+
+static int call_source(int device, uint64_t *source)
+{
+	struct kvm_device_attr a = {
+		.group = KVM_DEV_UCTX_GRP_CALL,
+		.addr = (uintptr_t)source,
+	};
+
+	return ioctl(device, KVM_GET_DEVICE_ATTR, &a) ? -errno : 0;
+}
+
+/* A process whose handler injects what @call does, each time that @kick is written to */
+static pid_t inject_by_handler(int kick, int call, volatile struct injected *state)
+{
+	struct kvm_uctx_run run;
+	uint64_t source;
+	int device;
+	pid_t child;
+
+	fflush(stdout);
+	child = fork();
+	if (child)
+		return child;
+
+	device = uctx_create();
+	if (uctx_set(device, KVM_DEV_UCTX_GRP_CALL, 0, call) ||
+	    uctx_set(device, KVM_DEV_UCTX_GRP_KICK, 0, kick) ||
+	    uctx_set(device, KVM_DEV_UCTX_GRP_ATTR, KVM_DEV_UCTX_UTVEC,
+		     (uintptr_t)injector) ||
+	    uctx_set(device, KVM_DEV_UCTX_GRP_ATTR, KVM_DEV_UCTX_USCRATCH,
+		     (uintptr_t)state) ||
+	    call_source(device, &source))
+		fatal("set up a user context");
+	state->value = source;
+	state->ready = 1;
+	for (;;)
+		ioctl(device, KVM_UCTX_RUN, &run);
+}
+
+static void route(struct vm *vm, uint32_t gsi, uint32_t pin)
+{
+	struct {
+		struct kvm_irq_routing head;
+		struct kvm_irq_routing_entry entry;
+	} routing = {
+		.head.nr = 1,
+		.entry = {
+			.gsi = gsi,
+			.type = KVM_IRQ_ROUTING_IRQCHIP,
+			.u.irqchip.pin = pin,
+		},
+	};
+
+	if (ioctl(vm->fd, KVM_SET_GSI_ROUTING, &routing))
+		fatal("route an interrupt");
+}
+
+/* Has a kick begun a handler that injected @source? */
+static int injects(volatile struct shared *guest, int kick,
+		   volatile struct injected *state, int source)
+{
+	uint64_t handlers = state->handlers, count = guest->count[source], one = 1;
+
+	if (write(kick, &one, 8) != 8)
+		fatal("kick");
+	if (!reaches(&state->handlers, handlers + 1))
+		return -1;
+	usleep(20000);
+
+	return guest->count[source] != count;
+}
+
+/*
+ * A handler injects in the place of an irqfd: not after that has gone, or says
+ * something else.
+ */
+static void test_revoked(void)
+{
+	struct kvm_irqfd irqfd = { .gsi = SOURCE };
+	volatile struct injected *state;
+	volatile struct shared *guest;
+	int kick = eventfd(0, EFD_NONBLOCK);
+	struct vm vm;
+	pid_t child;
+
+	state = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		     -1, 0);
+	create_domain(&vm, 1);
+	guest = vm.vcpus[0].shared;
+	start(&vm.vcpus[0]);
+	route(&vm, SOURCE, SOURCE);
+	irqfd.fd = eventfd(0, 0);
+	if (ioctl(vm.fd, KVM_IRQFD, &irqfd))
+		fatal("assign an irqfd");
+	child = inject_by_handler(kick, irqfd.fd, state);
+	reaches(&state->ready, 1);
+	CHECK(injects(guest, kick, state, SOURCE) == 1, "a handler injects what an irqfd does");
+	route(&vm, SOURCE, SOURCE + 1);
+	CHECK(injects(guest, kick, state, SOURCE) != 1, "not after that has another route");
+	route(&vm, SOURCE, SOURCE);
+	CHECK(injects(guest, kick, state, SOURCE) == 1, "again, when it has the old one");
+	irqfd.flags = KVM_IRQFD_FLAG_DEASSIGN;
+	if (ioctl(vm.fd, KVM_IRQFD, &irqfd))
+		fatal("take back an irqfd");
+	CHECK(injects(guest, kick, state, SOURCE) != 1, "and not after it has gone");
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	stop(&vm.vcpus[0]);
+	destroy_vm(&vm);
+	close(irqfd.fd);
+	close(kick);
+	munmap((void *)state, 4096);
+}
+
+/* A handler on a CPU that came on line after its thread began cannot keep a page. */
+static void test_late_cpu(void)
+{
+	volatile struct shared *guest;
+	struct backend b;
+	struct vm vm;
+	uint64_t left;
+	int i;
+
+	pin(0);
+	backend_cpu = 0;
+	set_online(1, "0");
+	create_domain(&vm, 1);
+	doorbell(&vm, &b, DOORBELL);
+	guest = vm.vcpus[0].shared;
+	start_backend(&b, guest, KVM_DEV_UCTX_CPU_OWN, (uintptr_t)handler);
+	set_online(1, "1");
+	spin(&vm, 0, 1);
+	b.state->order = TOUCH;
+	CHECK(requests(guest, 200), "a CPU that comes while a context is open");
+	left = b.state->left;
+	b.state->done = 0;
+	b.state->meanwhile = UNMAP;
+	reaches(&b.state->done, 1);
+	for (i = 0; i < 50 && b.state->left == left; i++) {
+		kick(guest);
+		usleep(TICK_US);
+		guest->answer = guest->request;
+		idle(guest);
+	}
+	CHECK(i == 1 && b.state->run.cause == 15,
+	      "is told of pages that are unmapped");
+	kill_backend(&b);
+	stop(&vm.vcpus[0]);
+	destroy_vm(&vm);
+	backend_cpu = 1;
+}
+
+/* Suspends CPU 1 in a process of its own. */
+static pid_t suspend(const char *options)
+{
+	pid_t child;
+	int file;
+
+	fflush(stdout);
+	child = fork();
+	if (child)
+		return child;
+	file = open(MODULE, O_RDONLY);
+	_exit(syscall(SYS_finit_module, file, options, 0) ? 1 : 0);
+}
+
+static int refused(pid_t child)
+{
+	int status;
+
+	waitpid(child, &status, 0);
+	if (WIFEXITED(status) && !WEXITSTATUS(status))
+		syscall(SYS_delete_module, "trapless_suspend", 0);
+
+	return WIFEXITED(status) && WEXITSTATUS(status);
+}
+
+/* Microseconds until a kick is heard */
+static uint64_t delay(volatile struct shared *guest, struct backend *b)
+{
+	struct pollfd p = { .fd = b->eventfd, .events = POLLIN };
+	uint64_t start = now_us(), heard;
+
+	guest->argument = DOORBELL;
+	guest->repeat = 1;
+	guest->command = KICKS;
+	poll(&p, 1, 1000);
+	start = now_us() - start;
+	if (read(b->eventfd, &heard, 8) != 8)
+		printf("     not heard\n");
+	idle(guest);
+
+	return start;
+}
+
+/* A CPU that is told of events is not suspended so deep that it does not hear them. */
+static void test_suspended(void)
+{
+	static const char options[] = "cpu=1 haiov=1 ms=200";
+	volatile struct shared *guest;
+	uint64_t before, during;
+	struct backend b;
+	struct vm vm;
+	pid_t child;
+
+	if (access(MODULE, R_OK)) {
+		printf("skip: there is no " MODULE "\n");
+		return;
+	}
+	pin(0);
+	create_domain(&vm, 1);
+	guest = vm.vcpus[0].shared;
+	spin(&vm, 0, 0);
+	CHECK(!refused(suspend(options)), "a CPU that nobody tells anything is suspended");
+
+	/* Whoever names it wakes it up */
+	child = suspend(options);
+	usleep(50000);
+	before = now_us();
+	doorbell(&vm, &b, DOORBELL);
+	during = delay(guest, &b) + now_us() - before;
+	CHECK(!refused(child) && during < 3 * TICK_US,
+	      "and wakes up for the first doorbell (%lu us)", during);
+	before = delay(guest, &b);
+
+	child = suspend(options);
+	usleep(50000);
+	during = delay(guest, &b);
+	CHECK(refused(child) && during < before + TICK_US,
+	      "one that is told is not: a kick is heard in %lu us, else in %lu",
+	      during, before);
+	stop(&vm.vcpus[0]);
+	destroy_vm(&vm);
+	close(b.eventfd);
+}
+
+void test_context_rights(void)
+{
+	cpu_set_t all;
+
+	if (ioctl(kvm, KVM_CHECK_EXTENSION, KVM_CAP_RISCV_UCTX) <= 0) {
+		printf("skip: KVM offers no user contexts\n");
+		return;
+	}
+	sched_getaffinity(0, sizeof(all), &all);
+	test_time();
+	sched_setaffinity(0, sizeof(all), &all);
+	test_revoked();
+	test_late_cpu();
+	test_suspended();
+	sched_setaffinity(0, sizeof(all), &all);
+}
