@@ -98,6 +98,45 @@ fn a_handler_runs_between_two_instructions_of_the_guest() {
     }
 }
 
+/// HCS-7 and HCS-10: neither the handler nor the guest after it has the guest's reservation.
+#[test]
+fn handlers_end_reservations() {
+    const WORD: u64 = NOTES + 0x100;
+    let amo = |funct5: u32, rd, rs1, rs2| asm::r(0x2F, 3, funct5 << 2, rd, rs1, rs2);
+    let handler = [
+        asm::auipc(5, 0),
+        asm::addi(5, 5, (WORD - HANDLER) as i32),
+        amo(3, 6, 5, 0),
+        asm::sd(6, 5, 8),
+        URET,
+    ];
+    for compiled in [false, true] {
+        for interrupts in [false, true] {
+            let mut bench = interrupted(&handler, compiled);
+            let guest = [amo(2, 5, 8, 0), asm::beq(14, 0, 0), amo(3, 7, 8, 5)];
+            program(&bench.ram, GUEST, &guest);
+            bench.platform.lines = Lines::default();
+            for (register, value) in [(7, 5), (8, WORD), (14, 0)] {
+                bench.hart.set_x(register, value);
+            }
+            bench.run(Priv::S);
+            if interrupts {
+                bench.platform.lines = due();
+            }
+            for x14 in [0, 1] {
+                bench.hart.set_x(14, x14);
+                let until = bench.hart.now() + 1000;
+                bench
+                    .hart
+                    .run(&mut bench.code, &mut bench.platform, until, None);
+            }
+            let failed = u64::from(interrupts);
+            assert_eq!(bench.ram.load(WORD + 8, 8), Some(failed), "the handler's");
+            assert_eq!(bench.hart.x(7), failed, "the guest's");
+        }
+    }
+}
+
 /// The same without `hstatus.HUR` or with the interrupt disabled: nobody is interrupted.
 #[test]
 fn contexts_need_hur_and_the_interrupt() {

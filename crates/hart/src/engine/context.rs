@@ -5,6 +5,7 @@ use trapless_isa::cause::INTERRUPT;
 use trapless_isa::csr::hstatus;
 use trapless_isa::haiov::limits::VEI_IRQ;
 use trapless_isa::port::{ContextAccess, Exchanged};
+use trapless_jit::Reservation;
 use trapless_ledger::event::{Event, Trap};
 
 use crate::hart::Hart;
@@ -107,5 +108,6 @@ impl Hart {
         self.csr.user.scratch = registers.uscratch;
         self.csr.s[0].atp = registers.satp;
         self.csr.s[0].scratch = registers.sscratch;
+        self.state.reservation = Reservation::NONE;
     }
 }
