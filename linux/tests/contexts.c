@@ -393,7 +393,7 @@ static void test_long(struct vm *vm, struct backend *b)
 	printf("     %lu us, by the thread %llu, handed over %llu\n", before,
 	       stats.begun, stats.handed);
 	/* Those that come while it has one are its own */
-	CHECK(stats.handed > 10 && stats.handed + stats.begun >= 90,
+	CHECK(stats.handed && stats.handed + stats.begun >= 90,
 	      "by the thread, which they are handed over to");
 	CHECK(before < 30000, "and nobody waits for its tick");
 	kill_backend(b);
@@ -414,7 +414,8 @@ static void test_mistakes(struct vm *vm, struct backend *b, uint64_t cpu)
 	reaches(&b->state->begun, 1);
 	usleep(50000);
 	stats = backend_stats(b);
-	CHECK(stats.handed == 1, "a handler without end is its thread's");
+	/* Unless it is the one to begin it, which it may be */
+	CHECK(stats.handed + stats.begun == 1, "a handler without end is its thread's");
 	b->state->order = 0;
 	CHECK(reaches(&guest->answer, guest->request) && b->state->begun == 1,
 	      "which goes on in the same place");
@@ -423,7 +424,7 @@ static void test_mistakes(struct vm *vm, struct backend *b, uint64_t cpu)
 	b->state->order = TOUCH;
 	CHECK(requests(guest, 10), "a page that is not there yet");
 	stats = backend_stats(b);
-	CHECK(stats.handed >= 2, "is the thread's to get");
+	CHECK(stats.handed + stats.begun >= 2, "is the thread's to get");
 	b->state->order = 0;
 	kill_backend(b);
 	check_guest(vm, b, "backend killed");
