@@ -158,6 +158,33 @@ fn hostile_guests_are_bounded() {
     ]);
 }
 
+/// Promise: a process gets no more of other guests' time by a context than by its threads, and what
+/// it may inject ends with the irqfd in whose place it does (`linux/tests/context_rights.c`).
+#[test]
+fn rights_of_a_context_end_with_what_they_come_from() {
+    host().assert_passed(&[
+        "a large budget or a CPU that a process may not use is refused",
+        "the usual one and a CPU of its own are not",
+        "nor anything with CAP_SYS_NICE",
+        "a handler injects what an irqfd does",
+        "not after that has another route",
+        "again, when it has the old one",
+        "and not after it has gone",
+    ]);
+}
+
+/// Promise: a kick is heard in time though the CPU that is told of it would sleep, and a CPU that
+/// comes later forgets pages that a process unmaps.
+#[test]
+fn cpus_that_sleep_or_come_miss_nothing() {
+    host().assert_passed(&[
+        "a CPU that nobody tells anything is suspended",
+        "and wakes up for the first doorbell",
+        "one that is told is not: a kick is heard",
+        "is told of pages that are unmapped",
+    ]);
+}
+
 /// Promise: the hart that a context names can be switched off and on while requests are made.
 #[test]
 fn requests_survive_harts_that_come_and_go() {

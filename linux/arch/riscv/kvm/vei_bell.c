@@ -112,20 +112,22 @@ static void vei_update_count(struct vei_page *page)
 			      last < HAIOV_MAX_DOORBELLS ? last + 1 : 0));
 }
 
-static void vei_free_page(struct vei_page *page)
+static void vei_free_page(struct kvm *kvm, struct vei_page *page)
 {
-	if (page->shadow)
+	if (page->shadow) {
 		unpin_user_pages_dirty_lock(&page->shadow, 1, true);
+		account_locked_vm(kvm->mm, 1, false);
+	}
 	list_del(&page->node);
 	free_page((unsigned long)page->bell);
 	kfree(page);
 }
 
 /* A page that is not used has no leaf, and nobody reads it. */
-static void vei_put_page(struct vei_page *page)
+static void vei_put_page(struct kvm *kvm, struct vei_page *page)
 {
 	if (!vei_page_used(page))
-		vei_free_page(page);
+		vei_free_page(kvm, page);
 }
 
 /* The page of an address, a new one if need be: vei_put_page() it in the end. */
@@ -206,7 +208,7 @@ void *kvm_arch_add_ioeventfd(struct kvm *kvm, u64 addr, int length,
 	return bell;
 
 put_page:
-	vei_put_page(page);
+	vei_put_page(kvm, page);
 free_bell:
 	kfree(bell);
 	return NULL;
@@ -228,7 +230,7 @@ void kvm_arch_remove_ioeventfd(void *arch)
 	/* Harts forget what they know of the page */
 	vei_update_leaf(bell->kvm, page);
 	kvm_riscv_vei_free(bell->kvm, bell->event);
-	vei_put_page(page);
+	vei_put_page(bell->kvm, page);
 	kfree(bell);
 }
 
@@ -251,10 +253,15 @@ static int vei_set_shadow(struct kvm *kvm, struct vei_page *page,
 	if (page->shadow)
 		return -EEXIST;
 
+	ret = account_locked_vm(kvm->mm, 1, true);
+	if (ret)
+		return ret;
 	ret = pin_user_pages_fast(shadow->page, 1, FOLL_WRITE | FOLL_LONGTERM,
 				  &page->shadow);
-	if (ret != 1)
+	if (ret != 1) {
+		account_locked_vm(kvm->mm, 1, false);
 		return -EFAULT;
+	}
 
 	for (i = 0; i < HAIOV_BELL_LOADS_COUNT; i++)
 		*vei_word(page, HAIOV_BELL_LOADS + i * HAIOV_BELL_LOADS_STRIDE) =
@@ -285,7 +292,7 @@ int kvm_riscv_vei_set_shadow(struct kvm *kvm, u64 addr,
 	ret = vei_set_shadow(kvm, page, shadow);
 	if (!ret)
 		ret = vei_update_leaf(kvm, page);
-	vei_put_page(page);
+	vei_put_page(kvm, page);
 
 	return ret;
 }
@@ -345,5 +352,5 @@ void kvm_riscv_vei_free_pages(struct kvm *kvm)
 	struct vei_page *page, *next;
 
 	list_for_each_entry_safe(page, next, &kvm->arch.vei.pages, node)
-		vei_free_page(page);
+		vei_free_page(kvm, page);
 }
