@@ -21,6 +21,14 @@ pub enum Broken {
     OpenWithoutScan,
     /// While the user context changes, `M` is set, and cleared if it was 0 before.
     AimMasks,
+    /// A hart falls asleep though it has been named since it looked.
+    NoSecondLook,
+    /// It does so while posts are under way, which may be for it.
+    SleepWithoutSync,
+    /// Whoever names a hart that sleeps does not wake it up.
+    NoWakeUp,
+    /// A hart wakes up without a look at all events.
+    WakeWithoutScan,
     /// A hart enters the guest without the fence that it was asked for.
     EnterWithoutFence,
     /// Exits under way are not waited for before the eventfd goes.

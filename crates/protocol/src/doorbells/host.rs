@@ -1,6 +1,6 @@
 //! The interrupt of an event in the host: `handle_edge_irq()` with the functions of `vei.c`.
 
-use super::{Broken, Doorbells, Entry, HARTS, Old, State, Store};
+use super::{Broken, Doorbells, Entry, HARTS, Naming, Old, State, Store};
 
 /// What a hart does.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -19,6 +19,8 @@ pub enum At {
     Signalled,
     /// The interrupt came again meanwhile and is unmasked: before the look at `P`.
     Unmasked,
+    /// It is about to sleep, or sleeps.
+    Asleep,
     /// It is off line.
     Off,
 }
@@ -55,6 +57,8 @@ pub enum Timer {
 pub enum Mover {
     /// There is none.
     Idle,
+    /// It names a hart.
+    Names(Naming),
     /// It has read the entry, to write it with this hart.
     Write(Entry, u8),
     /// Before the look at `P`.
@@ -89,7 +93,10 @@ pub enum Plug {
 
 impl State {
     fn handling(&self, h: usize) -> bool {
-        !matches!(self.harts[h].at, At::Guest | At::Host | At::Off)
+        !matches!(
+            self.harts[h].at,
+            At::Guest | At::Host | At::Asleep | At::Off
+        )
     }
 
     /// Somebody has the lock of the interrupt, over more than one step.
@@ -217,7 +224,7 @@ impl Doorbells {
                 }
                 At::Signal
             }
-            At::Guest | At::Host | At::Off => return None,
+            At::Guest | At::Host | At::Asleep | At::Off => return None,
         };
         Some(())
     }
@@ -245,14 +252,17 @@ impl Doorbells {
     }
 
     /// `vei_move_away()`. The other hart may be on its way off line.
-    pub(super) fn move_away(s: &mut State, h: usize) -> Option<()> {
+    pub(super) fn move_away(&self, s: &mut State, h: usize) -> Option<()> {
         let (to, named) = (HARTS - 1 - h, usize::from(s.entry.hart));
         let possible = to == 0 || matches!(s.plug, Plug::Up | Plug::Drain | Plug::Migrate);
-        if s.harts[h].at != At::Signalled || named != h || !possible {
+        if s.harts[h].at != At::Signalled
+            || named != h
+            || !possible
+            || s.locked() && self.sleeps > 0
+        {
             return None;
         }
-        s.use_entry();
-        s.entry.hart = to as u8;
+        self.name(s, to as u8, false);
         Some(())
     }
 
@@ -305,24 +315,18 @@ impl Doorbells {
         if self.is(Broken::MoveByStore) {
             s.mover = Mover::Write(s.entry, h as u8);
         } else {
-            self.name(s, h as u8);
+            self.name(s, h as u8, true);
         }
         Some(())
     }
 
-    fn name(&self, s: &mut State, hart: u8) {
-        s.use_entry();
-        s.entry.hart = hart;
-        s.mover = if self.is(Broken::MoveWithoutRepost) {
-            Mover::Idle
-        } else {
-            Mover::Named
-        };
-    }
-
-    pub(super) fn go_on_moving(s: &mut State) -> Option<()> {
+    pub(super) fn go_on_moving(&self, s: &mut State) -> Option<()> {
         s.mover = match s.mover {
             Mover::Idle => return None,
+            Mover::Names(naming) => {
+                self.go_on_naming(s, naming);
+                return Some(());
+            }
             Mover::Write(old, hart) => {
                 s.use_entry();
                 s.entry = Entry { hart, ..old };
@@ -406,7 +410,7 @@ impl Doorbells {
             Plug::Migrate if idle && !s.handling(0) && !s.locked() => {
                 s.harts[1].at = At::Off;
                 if s.entry.hart == 1 && !s.gone.handler {
-                    self.name(s, 0);
+                    self.name(s, 0, true);
                 }
                 Plug::Down
             }

@@ -5,7 +5,8 @@
 //! store:    leaf and doorbell page, perhaps as the hart remembers them --> post, or exit
 //! post:     P and what to do about it in one operation on the entry --> queue of the hart
 //! hart:     hveiclaim --> P = 0 --> eventfd --> what came meanwhile
-//! others:   affinity, move away from a guest, throttle, look at all events, CPU off and on
+//! others:   affinity, move away from a guest, throttle, look at all events, CPU off and on, or
+//!           asleep and awake
 //! removal:  bus, doorbell, HFENCE.GVMA, entry, SYNC, interrupt, eventfd; see `removal`
 //! ```
 //!
@@ -19,11 +20,13 @@
 //! | `hardware` | stores, posts, queues |
 //! | `host` | the interrupt, and who moves, masks and posts it again |
 //! | `removal` | how a doorbell goes away |
+//! | `sleep` | how a hart falls asleep that nothing names, and wakes up |
 
 mod broken;
 mod hardware;
 mod host;
 mod removal;
+mod sleep;
 
 use stateright::{Model, Property};
 
@@ -31,6 +34,7 @@ pub use broken::Broken;
 pub use hardware::{Entry, Old, Store, Uses};
 pub use host::{Aim, At, Interrupt, Mover, Plug, Timer};
 pub use removal::{Step, Way};
+pub use sleep::{Naming, Sleep};
 
 /// Harts.
 const HARTS: usize = 2;
@@ -79,6 +83,7 @@ pub struct State {
     stores: [Store; STORES],
     stores_left: u8,
     moves_left: u8,
+    sleeps_left: u8,
     /// A post by the host (`hgenvei`).
     repost: Store,
     harts: [Hart; HARTS],
@@ -92,6 +97,7 @@ pub struct State {
     mover: Mover,
     aim: Aim,
     plug: Plug,
+    sleep: Sleep,
     /// A look at all events has been asked for.
     scan: bool,
     /// It has found this event.
@@ -148,6 +154,12 @@ pub enum Action {
     Plug,
     /// Next step of either.
     PlugStep,
+    /// Hart 1 begins to fall asleep.
+    Sleep,
+    /// Something else than an event wakes it up.
+    Wake,
+    /// Next step of either.
+    SleepStep,
     /// The removal begins.
     Remove,
     /// Its next step.
@@ -164,6 +176,8 @@ pub struct Doorbells {
     pub stores: u8,
     /// Times in all that the interrupt is moved or throttled, or hart 1 goes off line.
     pub moves: u8,
+    /// Times in all that hart 1 falls asleep.
+    pub sleeps: u8,
     steps: Vec<Step>,
 }
 
@@ -188,6 +202,7 @@ impl Doorbells {
             broken,
             stores: 2,
             moves: 1,
+            sleeps: 0,
             steps: removal::steps(way, broken),
         }
     }
@@ -209,6 +224,7 @@ impl Doorbells {
             Action::Scan,
             Action::AimStep,
             Action::PlugStep,
+            Action::SleepStep,
             Action::Removal,
         ]);
     }
@@ -221,6 +237,7 @@ impl Doorbells {
             actions.extend([Action::MoveAway(h), Action::Throttle(h), Action::Move(h)]);
         }
         actions.extend([Action::Unplug, Action::Plug, Action::Aim, Action::Remove]);
+        actions.extend([Action::Sleep, Action::Wake]);
     }
 
     /// Counts what happens a few times only.
@@ -234,6 +251,7 @@ impl Doorbells {
             | Action::Aim => {
                 s.moves_left = s.moves_left.checked_sub(1)?;
             }
+            Action::Sleep => s.sleeps_left = s.sleeps_left.checked_sub(1)?,
             _ => {}
         }
         Some(())
@@ -279,6 +297,7 @@ impl Model for Doorbells {
             stores: [Store::Free; STORES],
             stores_left: self.stores,
             moves_left: self.moves,
+            sleeps_left: self.sleeps,
             repost: Store::Free,
             harts: [hart; HARTS],
             entry: Entry::new(),
@@ -289,6 +308,7 @@ impl Model for Doorbells {
             mover: Mover::Idle,
             aim: Aim::Idle,
             plug: Plug::Up,
+            sleep: Sleep::named(false),
             scan: false,
             scanning: false,
             removal: None,
@@ -299,6 +319,7 @@ impl Model for Doorbells {
         };
         let mut told_elsewhere = state;
         told_elsewhere.entry.hart = 1;
+        told_elsewhere.sleep = Sleep::named(true);
         let mut alone = state;
         (alone.plug, alone.harts[1].at, alone.harts[1].open) = (Plug::Down, At::Off, false);
         vec![state, told_elsewhere, alone]
@@ -321,17 +342,20 @@ impl Model for Doorbells {
             Action::Kick(h) => Self::exit(&mut s, h, true)?,
             Action::Take(h) => Self::take(&mut s, h)?,
             Action::Handle(h) => self.handle(&mut s, h)?,
-            Action::MoveAway(h) => Self::move_away(&mut s, h)?,
+            Action::MoveAway(h) => self.move_away(&mut s, h)?,
             Action::Throttle(h) => Self::throttle(&mut s, h)?,
             Action::Timer => self.tick(&mut s)?,
             Action::Move(h) => self.begin_move(&mut s, h)?,
-            Action::Mover => Self::go_on_moving(&mut s)?,
+            Action::Mover => self.go_on_moving(&mut s)?,
             Action::Scan => Self::scan(&mut s)?,
             Action::Aim => self.aim(&mut s)?,
             Action::AimStep => Self::go_on_aiming(&mut s)?,
             Action::Unplug => Self::unplug(&mut s)?,
             Action::Plug => Self::plug(&mut s)?,
             Action::PlugStep => self.go_on_plugging(&mut s)?,
+            Action::Sleep => Self::fall_asleep(&mut s)?,
+            Action::Wake => Self::wake(&mut s)?,
+            Action::SleepStep => self.go_on_sleeping(&mut s)?,
             Action::Remove if s.removal.is_none() => s.removal = Some(0),
             Action::Remove => return None,
             Action::Removal => self.go_on_removing(&mut s)?,
@@ -342,7 +366,7 @@ impl Model for Doorbells {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        vec![
+        let mut properties = vec![
             Property::always(SIGNALLED, |m: &Self, s: &State| !s.owed || !m.rests(s)),
             Property::always(SIGNALLED_BEFORE, |m: &Self, s: &State| {
                 // Memory hides the doorbell, but its event stays.
@@ -377,6 +401,15 @@ impl Model for Doorbells {
             Property::sometimes("an event waits", |_, s: &State| {
                 s.owed && !s.harts[usize::from(s.entry.hart)].open
             }),
-        ]
+        ];
+        if self.sleeps > 0 {
+            properties.extend([
+                Property::sometimes("a hart sleeps", |_, s: &State| s.sleep.is_deaf()),
+                Property::sometimes("a hart sleeps that is named", |_, s: &State| {
+                    s.sleep.is_deaf() && s.entry.hart == 1
+                }),
+            ]);
+        }
+        properties
     }
 }

@@ -149,7 +149,10 @@ impl Doorbells {
             Step::Interrupt => s.shut_interrupt(),
             Step::Mapping => s.gone.number = true,
             Step::Signal if s.entry.p || !self.is(Broken::LastSignalIfPosted) => s.signal(),
-            Step::Entry => s.gone.entry = true,
+            Step::Entry => {
+                s.gone.entry = true;
+                s.sleep.named -= s.entry.hart;
+            }
             Step::Page => s.gone.page = true,
             Step::Eventfd => s.gone.eventfd = true,
             Step::Srcu | Step::Fence | Step::Sync | Step::Handlers | Step::Signal => {}
