@@ -206,6 +206,10 @@ start_backend() {
         return 2
     fi
     cpu=${backend_cpu#hart}
+    if [ "$cpu" != "$backend_cpu" ] && [ "$cpu" -ge "$(nproc)" ]; then
+        echo "backend_cpu=$backend_cpu: the host has $(nproc) harts; see --host-harts"
+        return 2
+    fi
     bound=
     if [ "$backend" != handler ] && [ "$cpu" != "$backend_cpu" ]; then bound="taskset $((1 << cpu))"; fi
     if [ "${populate:-0}" = 1 ]; then set -- "$@" --populate; fi
