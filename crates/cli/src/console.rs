@@ -209,7 +209,7 @@ impl Sink for Recorder {
         match event {
             Event::DeviceAccess(access) => self.now = access.time,
             Event::Switch(switch) => {
-                if let Some(threads) = &self.threads {
+                if let Some(threads) = &mut self.threads {
                     threads.tell(&mut self.ledger, switch);
                 }
             }

@@ -6,6 +6,8 @@
 
 mod btf;
 
+use std::collections::HashMap;
+
 use trapless_hart::Ram;
 use trapless_ledger::event::Switch;
 use trapless_ledger::{Ledger, ThreadName};
@@ -93,38 +95,64 @@ fn layout_at(ram: &Ram, at: u64) -> Option<Layout> {
     Layout::new(btf.offsets("task_struct", ["comm", "pid", "tgid"])?)
 }
 
+/// Threads whose place in RAM is remembered; the host decides how many there are.
+const PLACES: usize = 8192;
+
 /// Reads names while the machine runs.
 pub struct ThreadNames {
     ram: Ram,
     layout: Layout,
+    /// Address in RAM of the part of each `task_struct`. Linux has them where it maps all memory,
+    /// once and for all.
+    places: HashMap<u64, u64>,
 }
 
 impl ThreadNames {
     /// Looks for the type information of the kernel that `ram` holds; `None` if there is none.
     pub fn of_kernel(ram: &Ram) -> Option<Self> {
         let layout = layout(ram)?;
-        let ram = ram.clone();
-        Some(Self { ram, layout })
+        Some(Self {
+            ram: ram.clone(),
+            layout,
+            places: HashMap::new(),
+        })
     }
 
     /// Tells `ledger` the names of both threads of a switch that it is about to be told of: of the
     /// one that ran its last, since a program may have been replaced by another meanwhile.
-    pub fn tell(&self, ledger: &mut Ledger, switch: &Switch) {
+    pub fn tell(&mut self, ledger: &mut Ledger, switch: &Switch) {
         for task in [switch.from, switch.to] {
             self.tell_one(ledger, switch.satp, task);
         }
     }
 
-    fn tell_one(&self, ledger: &mut Ledger, satp: u64, task: u64) {
-        let (offset, len) = self.layout.part;
+    fn tell_one(&mut self, ledger: &mut Ledger, satp: u64, task: u64) {
+        let Some(place) = self.place(satp, task) else {
+            return;
+        };
         let mut part = [0; PART as usize];
-        let part = &mut part[..len];
-        if task == 0 || !self.ram.read_virtual(satp, task.wrapping_add(offset), part) {
+        let part = &mut part[..self.layout.part.1];
+        let memory = self.ram.guest_memory();
+        if memory.read_slice(part, GuestAddress(place)).is_err() {
             return;
         }
         if let Some(said) = self.layout.read(part) {
             ledger.name_thread(task, &said);
         }
+    }
+
+    fn place(&mut self, satp: u64, task: u64) -> Option<u64> {
+        if let Some(place) = self.places.get(&task) {
+            return Some(*place);
+        }
+        let (offset, len) = self.layout.part;
+        let at = task.checked_add(offset).filter(|_| task != 0)?;
+        let place = self.ram.find_virtual(satp, at, len as u64)?;
+        if self.places.len() == PLACES {
+            self.places.clear();
+        }
+        self.places.insert(task, place);
+        Some(place)
     }
 }
 
@@ -158,7 +186,7 @@ mod tests {
     #[test]
     fn names_are_those_of_the_last_switch() {
         let ram = ram();
-        let names = ThreadNames::of_kernel(&ram).unwrap();
+        let mut names = ThreadNames::of_kernel(&ram).unwrap();
         let mut ledger = Ledger::new(Config::new(1));
         // Across a page, and beside it.
         let (a, b) = (BASE + 0x10_0000 - 24, BASE + 0x20_0000);

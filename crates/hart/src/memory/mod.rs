@@ -7,7 +7,7 @@
 //!       ├── pmp     physical memory protection
 //!       └── tlb     by context; which slots let stores hit a page
 //! ram ── one mapping of the host
-//!  ├── outside      virtual memory, read from outside
+//!  ├── outside      virtual memory, found from outside
 //!  ├── code_pages   pages with code, and which of them were written
 //!  └── prefault     asks the host for memory ahead
 //! ```

@@ -1,8 +1,8 @@
-//! Virtual memory of a kernel, read from outside the machine.
+//! Virtual memory of a kernel, found from outside the machine.
 
 use trapless_isa::Mode;
 use trapless_isa::csr::envcfg;
-use vm_memory::{Bytes, GuestAddress};
+use vm_memory::{GuestAddress, GuestMemoryBackend};
 
 use super::address::Access;
 use super::ram::Ram;
@@ -16,10 +16,10 @@ const ALL: u64 = 0x1f;
 const PAGE: u64 = 4096;
 
 impl Ram {
-    /// Reads what HS-mode sees at `va` with this `satp`. `false` if not all of it is RAM. Leaves no
-    /// trace: no accessed bit, no virtual time.
+    /// Where the `len` bytes that HS-mode sees at `va` with this `satp` are in RAM; `None` if they
+    /// are not, or not one behind the other. Leaves no trace: no accessed bit, no virtual time.
     #[must_use]
-    pub fn read_virtual(&self, satp: u64, va: u64, data: &mut [u8]) -> bool {
+    pub fn find_virtual(&self, satp: u64, va: u64, len: u64) -> Option<u64> {
         let mut csr = Csrs::new();
         csr.s[0].atp = satp;
         // Whoever looks from outside is bound by nothing that M-mode decides.
@@ -27,27 +27,26 @@ impl Ram {
         csr.pmp.set_addr(0, u64::MAX);
         csr.pmp.set_cfg(0, ALL);
         let mut walker = Walker::new(&csr, self, &Extensions::default(), true);
-        let mut at = va;
-        let mut rest = data;
-        while !rest.is_empty() {
-            let room = (PAGE - at % PAGE).min(rest.len() as u64) as usize;
+        let mut translate = |va| {
             let request = Request {
-                va: at,
+                va,
                 access: Access::Read,
                 mode: Mode::HS,
                 hlvx: false,
             };
-            let Ok(leaf) = walker.translate(&request) else {
-                return false;
-            };
-            let (part, next) = rest.split_at_mut(room);
-            let memory = self.guest_memory();
-            if memory.read_slice(part, GuestAddress(leaf.addr)).is_err() {
-                return false;
+            Some(walker.translate(&request).ok()?.addr)
+        };
+        let first = translate(va)?;
+        let mut done = PAGE - va % PAGE;
+        while done < len {
+            if translate(va.checked_add(done)?)? != first + done {
+                return None;
             }
-            at = at.wrapping_add(room as u64);
-            rest = next;
+            done += PAGE;
         }
-        true
+        let memory = self.guest_memory();
+        memory
+            .check_range(GuestAddress(first), len as usize)
+            .then_some(first)
     }
 }
