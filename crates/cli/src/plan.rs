@@ -244,6 +244,9 @@ impl<'a> Plan<'a> {
         for (key, about) in &self.experiment.results {
             let name = &self.experiment.name;
             let Some(value) = transcript.results.get(key) else {
+                if about.optional {
+                    continue;
+                }
                 fail!(
                     "workload {name} did not report {key} ({}); use --console to watch",
                     last_words(transcript)

@@ -88,6 +88,9 @@ pub struct Outcome {
     pub unit: String,
     /// What it means.
     pub explanation: String,
+    /// Whether a run that ended well may leave it out, because its machine lacks what it is about.
+    #[serde(default)]
+    pub optional: bool,
 }
 
 impl Experiment {

@@ -129,6 +129,9 @@ const BLK: &[&str] = &["requests=100", "operation=randwrite"];
 /// Requests of the disk whose back end is a user context.
 pub const REQUESTS: u64 = 300;
 pub const BLK_HANDLER: &[&str] = &["requests=300", "backend=handler", "backend_cpu=own"];
+/// Times that `micro` does each operation.
+pub const TIMES: u64 = 500;
+const MICRO: &[&str] = &["count=500"];
 const MIXED: &[&str] = &["pings=20", "wakeups=50", "loops=10"];
 
 /// Without a log, for what is looked at in the ledger alone.
@@ -148,7 +151,7 @@ const fn variant(variant: Variant, workload: &'static str, set: &'static [&'stat
 
 /// Every workload on every preset, guests and hosts that do not know Xtrapless, the other VMM, and
 /// repetitions.
-const JOBS: [Job; 41] = [
+const JOBS: [Job; 43] = [
     job("sbi", "timer", TIMER),
     job("sstc", "timer", TIMER),
     job("trapless", "timer", TIMER),
@@ -171,6 +174,8 @@ const JOBS: [Job; 41] = [
     plain("full", "stream", STREAM),
     plain("sstc", "fio", FIO),
     plain("full", "fio", FIO_HANDLER),
+    plain("aia", "micro", MICRO),
+    plain("trapless", "micro", MICRO),
     plain("sstc", "cable", CABLE),
     plain("full", "cable", CABLE_HANDLER),
     job("sstc", "blk", BLK),

@@ -5,7 +5,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;
 
-use crate::runs::{Run, Watched, logged, run, runs, trapless};
+use crate::runs::{Run, TIMES, Watched, logged, run, runs, trapless};
 
 /// Promise: under `trapless run` every workload succeeds on all presets, in host and guest; also
 /// with guests and hosts that do not know Xtrapless.
@@ -175,4 +175,28 @@ fn an_independent_vmm_runs_the_same_guest() {
         assert_eq!((sets(other), sets(ours)), (0, 0), "Sstc works in both");
         assert!(other.ledger.total.guest_exits > 10_000);
     }
+}
+
+/// Promise: `micro` does in each of its phases what the phase is named after, so that the phase's
+/// cycles are those of the operation: exits of that reason as often as it was done, and none where
+/// the machine needs none.
+#[test]
+fn operations_leave_the_guest_as_often_as_they_are_done() {
+    let few = TIMES / 10;
+    let exits = |machine, phase: &str, reason: &str| {
+        let run = run(machine, "micro", Watched::Plain);
+        let phase = run.ledger.phases.iter().find(|p| p.name == phase);
+        let exits = &phase.expect("a phase of `micro`").totals.exits;
+        exits.get(reason).map_or(0, |e| e.exits)
+    };
+    for machine in ["aia", "trapless"] {
+        let done = TIMES..TIMES + few;
+        assert!(done.contains(&exits(machine, "hypercall", "sbi_other.base")));
+        assert!(done.contains(&exits(machine, "io_user", "mmio.uart.read")));
+        assert!(exits(machine, "ipi", "ipi_send") < few);
+        assert!(exits(machine, "timer", "timer_set") < few);
+    }
+    let done = TIMES..TIMES + few;
+    assert!(done.contains(&exits("aia", "io_kernel", "mmio.aplic.read")));
+    assert_eq!(exits("trapless", "io_kernel", "mmio.aplic.read"), 0);
 }
