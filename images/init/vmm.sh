@@ -3,8 +3,8 @@
 # in experiments/common/parameters.toml.
 
 # Loads KVM: this project's (and the IPI driver) on a machine with Xtrapless, Xuer or Xvei, unless
-# told otherwise; else the kernel's own, or this project's with kvm=fixed. `trapless.kvm=stock` says
-# so on the command line where there is no experiment.
+# told otherwise; else the kernel's own, or this project's with kvm=fixed or another run loop.
+# `trapless.kvm=stock` says so on the command line where there is no experiment.
 load_kvm() {
     load_kvm_module
     if [ "${poll:-1}" = 0 ]; then echo 0 >/sys/module/kvm/parameters/halt_poll_ns; fi
@@ -17,13 +17,21 @@ has_extension() {
 
 load_kvm_module() {
     kvm_loaded=stock
-    if [ "${trapless_kvm:-${kvm:-patched}}" != stock ] && has_device trapless,virtual-interrupts; then
+    wanted=${trapless_kvm:-${kvm:-patched}}
+    loop=${run_loop:-stock}
+    if [ "$loop" != stock ]; then
+        if [ "$wanted" = stock ]; then
+            give_up "run_loop=$loop is for this project's KVM: leave out kvm=stock"
+        fi
+        wanted=fixed
+    fi
+    if [ "$wanted" != stock ] && has_device trapless,virtual-interrupts; then
         if [ "${hostipi:-trapless}" = trapless ] && has_device trapless,ipi; then
             insmod /lib/trapless/irq-riscv-trapless-ipi.ko || echo "IPIs stay with the firmware"
         fi
         any=0
         if [ "${notify:-state}" = any ]; then any=1; fi
-        if insmod /lib/trapless/kvm.ko notify_any="$any"; then
+        if insmod /lib/trapless/kvm.ko notify_any="$any" run_loop="$loop"; then
             kvm_loaded=patched
             return
         fi
@@ -31,9 +39,8 @@ load_kvm_module() {
         # A result of the kernel's KVM must not pass for one of ours.
         if [ -n "${trapless_run:-}" ]; then poweroff -f; fi
     fi
-    wanted=${trapless_kvm:-${kvm:-patched}}
     if [ "$wanted" = fixed ] || { [ "$wanted" != stock ] && { has_extension xuer || has_extension xvei; }; }; then
-        if insmod /lib/trapless/kvm.ko; then
+        if insmod /lib/trapless/kvm.ko run_loop="$loop"; then
             kvm_loaded=fixed
             return
         fi

@@ -131,7 +131,8 @@ pub const REQUESTS: u64 = 300;
 pub const BLK_HANDLER: &[&str] = &["requests=300", "backend=handler", "backend_cpu=own"];
 /// Times that `micro` does each operation.
 pub const TIMES: u64 = 500;
-const MICRO: &[&str] = &["count=500"];
+pub const MICRO: &[&str] = &["count=500"];
+pub const MICRO_FAST: &[&str] = &["count=500", "run_loop=fast"];
 const MIXED: &[&str] = &["pings=20", "wakeups=50", "loops=10"];
 
 /// Without a log, for what is looked at in the ledger alone.
@@ -151,7 +152,7 @@ const fn variant(variant: Variant, workload: &'static str, set: &'static [&'stat
 
 /// Every workload on every preset, guests and hosts that do not know Xtrapless, the other VMM, and
 /// repetitions.
-const JOBS: [Job; 43] = [
+const JOBS: [Job; 45] = [
     job("sbi", "timer", TIMER),
     job("sstc", "timer", TIMER),
     job("trapless", "timer", TIMER),
@@ -176,6 +177,8 @@ const JOBS: [Job; 43] = [
     plain("full", "fio", FIO_HANDLER),
     plain("aia", "micro", MICRO),
     plain("trapless", "micro", MICRO),
+    job("sstc", "micro", MICRO),
+    job("sstc", "micro", MICRO_FAST),
     plain("sstc", "cable", CABLE),
     plain("full", "cable", CABLE_HANDLER),
     job("sstc", "blk", BLK),
