@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Each function of an [`Action`] is one atomic step of the specification (chapter "User contexts")
-//! or of `linux/arch/riscv/kvm/uctx.c`.
+//! or of `arch/riscv/kvm/uctx.c`.
 
 use stateright::{Model, Property};
 

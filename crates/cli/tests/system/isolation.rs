@@ -34,7 +34,7 @@ fn grants_are_kept_to() {
 }
 
 /// Promise: the KVM device does what its documentation says
-/// (`linux/Documentation/virt/kvm/devices`).
+/// (`Documentation/virt/kvm/devices`).
 #[test]
 fn the_test_of_the_kvm_device_passes() {
     device().assert_result("kvm_test", "0");

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Each step is one atomic step of the specification (chapter "Virtual events") or of
-//! `linux/arch/riscv/kvm/vei.c` and `vei_bell.c`, of KVM's `ioeventfd` and G-stage, or of Linux'
+//! `arch/riscv/kvm/vei.c` and `vei_bell.c`, of KVM's `ioeventfd` and G-stage, or of Linux'
 //! `handle_edge_irq()`.
 //!
 //! | file | subject |
