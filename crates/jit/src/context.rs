@@ -82,6 +82,9 @@ pub struct CsrState {
     pub time_readable: u8,
     /// The mode may execute `cbo.zero`: 0 or 1.
     pub zero_block: u8,
+    /// Bits of the low half of `sstatus` that writes have changed, in HS- and VS-mode, since it was
+    /// set to 0.
+    pub status_changed: u32,
 }
 
 /// Floating-point state besides the registers.
@@ -188,6 +191,7 @@ impl Default for Context {
                 hs: 0,
                 time_readable: 0,
                 zero_block: 0,
+                status_changed: 0,
             },
             float: FloatState {
                 frm: 0,

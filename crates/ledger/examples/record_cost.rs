@@ -50,6 +50,7 @@ fn tick() -> Vec<Event> {
             insn: 0,
             args: [50, 0, 0, eid::TIME],
             htimedelta: 0,
+            instret: 0,
         })
     };
     let ret = |from, to| {
@@ -60,6 +61,8 @@ fn tick() -> Vec<Event> {
             to,
             guest,
             pc: 0,
+            instret: 0,
+            masked: false,
         })
     };
     vec![

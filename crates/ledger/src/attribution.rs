@@ -19,6 +19,7 @@ use crate::vcpu::NEVER;
 impl Ledger {
     fn trap(&mut self, t: &Trap) {
         self.at(t.hart, t.time);
+        self.retired(t.hart, t.instret);
         self.harts[t.hart].waiting = false;
         let cause = cause_index(t.cause);
         let totals = &mut self.phases[self.current].totals;
@@ -83,10 +84,12 @@ impl Ledger {
         if let Some(direct) = direct {
             entry.counts.firmware_traps += direct.traps;
             entry.cycles[Mode::M as usize] += direct.cycles;
+            entry.instructions[Mode::M as usize] += direct.instructions;
             steps.append(&direct.steps);
         }
         let opened = OpenExit {
             reason: reason.index(),
+            since: trap.time,
             steps,
             class,
             charged,
@@ -151,6 +154,7 @@ impl Ledger {
             first: *t,
             traps: 1,
             cycles: 0,
+            instructions: 0,
             steps,
             resumed: None,
         };
@@ -238,6 +242,7 @@ impl Ledger {
 
     fn returned(&mut self, r: &Return) {
         self.at(r.hart, r.time);
+        self.retired(r.hart, r.instret);
         let totals = &mut self.phases[self.current].totals;
         totals.harts[r.hart].returns[r.from as usize][r.to as usize] += 1;
         let state = &mut self.harts[r.hart];
@@ -286,6 +291,11 @@ impl Ledger {
         let totals = &mut self.phases[self.current].totals;
         totals.harts[r.hart].counts.guest_entries += 1;
         if let Some(open) = closed {
+            if r.masked {
+                let counts = &mut totals.exits[open.reason].counts;
+                counts.fast += 1;
+                counts.fast_cycles += r.time.saturating_sub(open.since);
+            }
             totals.count_chain(self.chains.number(open.reason, &open.steps));
         }
         let vcpu = self.vcpus.get_mut(index);

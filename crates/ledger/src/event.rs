@@ -45,6 +45,8 @@ pub struct Trap {
     pub args: [u64; 4],
     /// Guest-visible time minus host-visible time, in ticks of `time` (`htimedelta`).
     pub htimedelta: u64,
+    /// Instructions that the hart has retired; 0 if not known.
+    pub instret: u64,
 }
 
 /// A return from a trap: `mret` or `sret`.
@@ -62,6 +64,10 @@ pub struct Return {
     pub guest: Guest,
     /// Address where execution continues.
     pub pc: u64,
+    /// Instructions that the hart has retired, this return not; 0 if not known.
+    pub instret: u64,
+    /// From HS-mode to V=1: HS-mode has not enabled its interrupts since it left V=1.
+    pub masked: bool,
 }
 
 /// An interrupt became pending for a hart.

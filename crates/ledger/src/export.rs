@@ -109,6 +109,9 @@ impl Ledger {
                 cycles: modes
                     .map(|m| (slot_name(m).to_string(), e.cycles[m]))
                     .into(),
+                instructions: [Mode::HS, Mode::U, Mode::M]
+                    .map(|m| (m.name().to_string(), e.instructions[m as usize]))
+                    .into(),
                 ..e.counts.into()
             };
             let reason = Reason::from_index(index);

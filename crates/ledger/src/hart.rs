@@ -34,6 +34,8 @@ pub(crate) struct Charged {
 #[derive(Clone, Debug)]
 pub(crate) struct OpenExit {
     pub reason: usize,
+    /// When HS-mode began to handle it.
+    pub since: u64,
     pub steps: Steps,
     /// Interrupt class by the reason alone.
     pub class: Option<Class>,
@@ -47,6 +49,7 @@ pub(crate) struct Direct {
     pub first: Trap,
     pub traps: u64,
     pub cycles: u64,
+    pub instructions: u64,
     pub steps: Steps,
     /// Where the guest was resumed; `None` while M-mode runs.
     pub resumed: Option<u64>,
@@ -57,6 +60,8 @@ pub(crate) struct Hart {
     pub mode: Mode,
     pub waiting: bool,
     pub since: u64,
+    /// Instructions that the hart had retired at its last trap or return; 0 if not known.
+    pub instret: u64,
     pub guest: Guest,
     pub vcpu: Option<usize>,
     /// Index of the host's thread that runs here; while a guest runs, of the one that entered it.
@@ -89,6 +94,7 @@ impl Hart {
             mode: Mode::M,
             waiting: false,
             since,
+            instret: 0,
             guest: Guest::default(),
             vcpu: None,
             thread: thread::NONE,

@@ -205,6 +205,24 @@ impl Ledger {
         }
     }
 
+    /// Charges the instructions since the last trap or return of `hart` to its mode. Modes change
+    /// with these only.
+    pub(crate) fn retired(&mut self, hart: usize, instret: u64) {
+        let state = &mut self.harts[hart];
+        let before = std::mem::replace(&mut state.instret, instret);
+        let instructions = if before == 0 {
+            0
+        } else {
+            instret.saturating_sub(before)
+        };
+        if let Some(direct) = state.direct.as_mut().filter(|d| d.resumed.is_none()) {
+            direct.instructions += instructions;
+        } else if let Some(open) = &state.exit {
+            let totals = &mut self.phases[self.current].totals;
+            totals.exits[open.reason].instructions[state.mode as usize] += instructions;
+        }
+    }
+
     /// Makes sure that `hart` exists.
     pub(crate) fn grow(&mut self, hart: usize, now: u64) {
         while self.harts.len() <= hart {

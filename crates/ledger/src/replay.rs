@@ -115,6 +115,7 @@ fn event(kind: &str, f: &Fields) -> Found<Event> {
                 insn: f.small("insn")?,
                 args,
                 htimedelta: f.number("htimedelta")?,
+                instret: f.number("instret").unwrap_or(0),
             })
         }
         "return" => Event::Return(Return {
@@ -124,6 +125,8 @@ fn event(kind: &str, f: &Fields) -> Found<Event> {
             to: f.mode("to")?,
             guest: f.guest()?,
             pc: f.number("pc")?,
+            instret: f.number("instret").unwrap_or(0),
+            masked: f.0.get("masked").is_some_and(|m| *m == true),
         }),
         "raise" => Event::Raise(Raise {
             time,
@@ -282,6 +285,7 @@ mod tests {
                 insn: u32::MAX,
                 args: [big, 1, 2, 3],
                 htimedelta: big,
+                instret: big,
             }),
             Event::Return(Return {
                 time,
@@ -290,6 +294,8 @@ mod tests {
                 to: Mode::U,
                 guest,
                 pc: big,
+                instret: big,
+                masked: true,
             }),
             Event::Raise(Raise {
                 time,

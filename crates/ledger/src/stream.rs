@@ -84,10 +84,12 @@ fn describe(event: &Event) -> Value {
             "from": t.from.name(), "to": t.to.name(), "guest": guest(t.guest),
             "cause": hex(t.cause), "epc": hex(t.epc), "tval": hex(t.tval), "gpa": hex(t.gpa),
             "insn": hex(t.insn.into()), "args": t.args.map(hex), "htimedelta": hex(t.htimedelta),
+            "instret": hex(t.instret),
         }),
         Event::Return(r) => json!({
             "event": "return", "time": r.time, "hart": r.hart,
             "from": r.from.name(), "to": r.to.name(), "guest": guest(r.guest), "pc": hex(r.pc),
+            "instret": hex(r.instret), "masked": r.masked,
         }),
         Event::Raise(r) => json!({
             "event": "raise", "time": r.time, "hart": r.hart, "irq": r.irq,

@@ -82,6 +82,8 @@ merged! {
         pub counts: ExitCounts,
         /// Cycles until the guest was entered again, by mode, then idle.
         pub cycles: [u64; 6],
+        /// Instructions by mode.
+        pub instructions: [u64; 6],
     }
 }
 

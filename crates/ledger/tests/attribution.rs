@@ -40,6 +40,42 @@ fn one_set_timer_on_sbi_is_one_exit_and_one_firmware_trap() {
 }
 
 #[test]
+fn an_exit_is_fast_if_the_guest_goes_on_before_interrupts_are_enabled() {
+    let mut s = Script::new();
+    s.enter().ecall(VS, HS, eid::TIME, 50, 0).ret(HS, VS);
+    s.masked = true;
+    s.ecall(VS, HS, eid::TIME, 50, 0)
+        .ecall(HS, M, eid::TIME, 60, 0)
+        .ret(M, HS)
+        .ret(HS, VS);
+    let exit = &s.done().exits["timer_set"];
+    assert_eq!((exit.exits, exit.fast, exit.fast_cycles), (2, 1, 30));
+}
+
+#[test]
+fn instructions_are_charged_to_exits_by_mode() {
+    let mut s = Script::new();
+    s.instructions = 7;
+    s.enter()
+        .ecall(VS, HS, eid::TIME, 50, 0)
+        .ecall(HS, M, eid::TIME, 60, 0)
+        .ret(M, HS)
+        .ret(HS, VS)
+        .irq(VS, M, interrupt::MTI)
+        .ret(M, VS)
+        .irq(VS, HS, interrupt::STI)
+        .ret(HS, VS);
+    let section = s.done();
+    let set = &section.exits["timer_set"].instructions;
+    assert_eq!((set["HS"], set["M"], set["U"]), (14, 7, 0));
+    let fired: Vec<_> = (section.exits.iter())
+        .filter(|(_, exit)| exit.instructions["HS"] == 7)
+        .map(|(_, exit)| exit.instructions["M"])
+        .collect();
+    assert_eq!(fired, [7], "the timer's exit, with what firmware did");
+}
+
+#[test]
 fn sstc_programs_without_exit_and_measures_deadline_to_trap() {
     let mut s = Script::new();
     s.enter().timer(1_000).at(1_030).irq(VS, VS, interrupt::STI);

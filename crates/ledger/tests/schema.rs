@@ -82,6 +82,7 @@ fn random_ledger() -> LedgerFile {
                     extensions[draw(9) as usize],
                 ],
                 htimedelta: draw(u64::MAX),
+                instret: 0,
             }),
             3 | 4 => Event::Return(Return {
                 time,
@@ -90,6 +91,8 @@ fn random_ledger() -> LedgerFile {
                 to: mode(draw(5)),
                 guest,
                 pc: draw(4),
+                instret: 0,
+                masked: false,
             }),
             5 => Event::Raise(Raise {
                 time,

@@ -202,6 +202,7 @@ mod tests {
             insn: 0,
             args: [0; 4],
             htimedelta: 0,
+            instret: 0,
         }
     }
 

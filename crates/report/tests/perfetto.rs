@@ -186,6 +186,7 @@ impl Script {
             insn,
             args: [0; 4],
             htimedelta: 0,
+            instret: 0,
         }));
     }
 
@@ -198,6 +199,8 @@ impl Script {
             to,
             guest: GUEST,
             pc: 0x100,
+            instret: 0,
+            masked: false,
         }));
     }
 

@@ -38,6 +38,7 @@ impl<S: Sink> Play<S> {
             insn: 0x1050_0073,
             args: [0; 4],
             htimedelta: 0,
+            instret: 0,
         }));
     }
 
@@ -50,6 +51,8 @@ impl<S: Sink> Play<S> {
             to,
             guest: Self::guest(hart),
             pc: 0,
+            instret: 0,
+            masked: false,
         }));
     }
 

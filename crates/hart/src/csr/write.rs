@@ -69,7 +69,11 @@ impl Hart {
             csr::FRM => self.write_fcsr(value as u8, self.state.float.fflags),
             csr::FCSR => self.write_fcsr((value >> 5) as u8, value as u8),
 
-            csr::SSTATUS => self.write_mstatus(merge(self.csr.mstatus, value, SSTATUS)),
+            csr::SSTATUS => {
+                let old = self.csr.mstatus;
+                self.write_mstatus(merge(old, value, SSTATUS));
+                self.state.csr.status_changed |= (old ^ self.csr.mstatus) as u32;
+            }
             csr::SIE => {
                 self.write_mie(value, self.s_view());
                 self.write_sie_more(value);
@@ -281,6 +285,7 @@ impl Hart {
             }
             self.csr.mstatus ^= changed;
         }
+        self.state.csr.status_changed |= changed as u32;
         if changed & TRANSLATION != 0 {
             self.select_contexts();
         }

@@ -60,6 +60,7 @@ impl Hart {
             insn: 0,
             args: [0; 4],
             htimedelta: self.csr.htimedelta,
+            instret: self.state.instret,
         }));
         self.take_over(&registers);
         self.state.pc = self.csr.user.enter_context(from, pending);

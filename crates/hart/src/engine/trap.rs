@@ -126,6 +126,7 @@ impl Hart {
                 [0; 4]
             },
             htimedelta: self.csr.htimedelta,
+            instret: self.state.instret,
         }));
         let privilege = from.privilege() as u64;
         let c = &mut self.csr;
@@ -168,6 +169,9 @@ impl Hart {
                     HpmEvent::TrapHs
                 };
                 c.events[event as usize] += 1;
+                if from.v() {
+                    self.state.csr.status_changed = 0;
+                }
                 let b = &mut c.s[0];
                 b.epc = epc;
                 b.cause = s.cause;
@@ -286,6 +290,10 @@ impl Hart {
             to,
             guest: self.guest(),
             pc,
+            instret: self.state.instret,
+            masked: self.mode == Mode::HS
+                && to.v()
+                && u64::from(self.state.csr.status_changed) & status::SIE == 0,
         }));
         self.set_mode(to);
     }

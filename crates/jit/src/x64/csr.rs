@@ -215,7 +215,11 @@ impl BlockCompiler<'_> {
                     ; quiet:
                 );
             }
-            dynasm!(self.ops; .arch x64; xor [rcx], rax);
+            dynasm!(self.ops
+                ; .arch x64
+                ; xor [rcx], rax
+                ; or DWORD [rbx + at!(csr.status_changed)], eax
+            );
             if o.float_switchable {
                 self.float_switched();
             }

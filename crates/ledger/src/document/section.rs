@@ -104,9 +104,19 @@ counters! {
         host_traps: u64 as Traps,
         /// Those that are system calls.
         syscalls: u64 as Calls,
+        /// Those after which HS-mode entered a guest before it enabled its interrupts.
+        #[serde(default)]
+        fast: u64 as Exits,
+        /// Cycles from these exits to the entries.
+        #[serde(default)]
+        fast_cycles: u64 as Cycles,
         /// Cycles by mode (`HS`, `U`, `M`, `idle`).
         #[schemars(extend("propertyNames" = { "enum": SLOTS }))]
         cycles: BTreeMap<String, u64>,
+        /// Instructions by mode (`HS`, `U`, `M`).
+        #[serde(default)]
+        #[schemars(extend("propertyNames" = { "enum": SLOTS }))]
+        instructions: BTreeMap<String, u64>,
     }
 }
 
@@ -117,6 +127,11 @@ impl Exit {
         self.firmware_traps += other.firmware_traps;
         self.host_traps += other.host_traps;
         self.syscalls += other.syscalls;
+        self.fast += other.fast;
+        self.fast_cycles += other.fast_cycles;
+        for (mode, instructions) in &other.instructions {
+            *self.instructions.entry(mode.clone()).or_default() += instructions;
+        }
         for (mode, cycles) in &other.cycles {
             *self.cycles.entry(mode.clone()).or_default() += cycles;
         }

@@ -24,6 +24,11 @@ pub struct Script {
     pub time: u64,
     hart: usize,
     guest: Guest,
+    /// Instructions retired so far, and before each trap and return.
+    instret: u64,
+    pub instructions: u64,
+    /// HS-mode enters guests without having enabled its interrupts.
+    pub masked: bool,
 }
 
 impl Script {
@@ -33,11 +38,15 @@ impl Script {
             time: 0,
             hart: 0,
             guest: V0,
+            instret: 0,
+            instructions: 0,
+            masked: false,
         }
     }
 
     pub fn base(&mut self, from: Mode, to: Mode, cause: u64) -> Trap {
         self.time += 10;
+        self.instret += self.instructions;
         Trap {
             time: self.time,
             hart: self.hart,
@@ -51,6 +60,7 @@ impl Script {
             insn: 0,
             args: [0; 4],
             htimedelta: 0,
+            instret: self.instret,
         }
     }
 
@@ -97,6 +107,7 @@ impl Script {
 
     pub fn ret_to(&mut self, from: Mode, to: Mode, pc: u64) -> &mut Self {
         self.time += 10;
+        self.instret += self.instructions;
         let event = Return {
             time: self.time,
             hart: self.hart,
@@ -104,6 +115,8 @@ impl Script {
             to,
             guest: self.guest,
             pc,
+            instret: self.instret,
+            masked: self.masked,
         };
         self.ledger.record(&Event::Return(event));
         self

@@ -67,6 +67,7 @@ impl<S: Sink> Player<S> {
             insn: 0,
             args: [0; 4],
             htimedelta: 0,
+            instret: 0,
         }
     }
 
@@ -102,6 +103,8 @@ impl<S: Sink> Player<S> {
             to,
             guest,
             pc,
+            instret: 0,
+            masked: false,
         }));
     }
 
