@@ -142,7 +142,7 @@ impl Protocol {
             _ if old => None,
             RunState::Stopped | RunState::Loaded => None,
             RunState::Halted => Some(Decision::Wake(vcpu.hart)),
-            RunState::Preempted => Some(Decision::Yield),
+            RunState::Preempted => Some(Decision::Yield(vcpu.hart)),
         };
         if decision.is_some() {
             let twice = std::mem::replace(&mut vcpu.told, self.config.promises_told_once());
@@ -157,9 +157,13 @@ impl Protocol {
     pub(crate) fn queues_for(&self, s: &State, decision: Decision) -> Vec<u8> {
         let enabled = |&h: &u8| self.queue_enabled(s, h);
         match decision {
-            Decision::Wake(hart) if enabled(&hart) && !self.config.features.any => vec![hart],
-            // Specified: the sender's hart, the lowest-numbered one, or round robin. Any one covers
-            // all three, and keeps harts alike.
+            Decision::Wake(hart) | Decision::Yield(hart)
+                if enabled(&hart) && !self.config.features.any =>
+            {
+                vec![hart]
+            }
+            // Specified: the lowest-numbered one, or round robin. Any one covers both, and keeps
+            // harts alike.
             _ => (0..self.config.harts).filter(enabled).collect(),
         }
     }
@@ -178,7 +182,7 @@ impl Protocol {
             return None;
         };
         let note = Note {
-            wake: decision != Decision::Yield,
+            wake: matches!(decision, Decision::Wake(_)),
             vcpu: access.target,
         };
         let hart = &mut s.harts[usize::from(hart)];
@@ -263,7 +267,10 @@ impl Protocol {
     fn leave_loaded(&self, s: &mut State, v: u8, hart: u8, state: RunState) {
         let vcpu = &mut s.vcpus[usize::from(v)];
         vcpu.state = state;
-        vcpu.hart = if state == RunState::Halted { hart } else { 0 };
+        vcpu.hart = match state {
+            RunState::Halted | RunState::Preempted => hart,
+            RunState::Stopped | RunState::Loaded => 0,
+        };
         vcpu.told = false;
         vcpu.on &= self.on_kept_while_loaded();
     }

@@ -254,8 +254,8 @@ pub enum Stage {
 pub enum Decision {
     /// WAKE at this hart, or at another if its queue is disabled.
     Wake(u8),
-    /// YIELD at the sender's hart, which may be any.
-    Yield,
+    /// YIELD, likewise.
+    Yield(u8),
 }
 
 /// Access in flight: a post, or step 3 of a detach.

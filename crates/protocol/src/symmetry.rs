@@ -45,7 +45,7 @@ fn renumber(s: &State, harts: &Permutation, vcpus: &Permutation) -> State {
     let vcpu = |v: u8| vcpus[usize::from(v)];
     let decision = |d: Decision| match d {
         Decision::Wake(h) => Decision::Wake(hart(h)),
-        Decision::Yield => d,
+        Decision::Yield(h) => Decision::Yield(hart(h)),
     };
     let access = |a: &Access| {
         let stage = match a.stage {

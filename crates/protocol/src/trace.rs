@@ -118,7 +118,7 @@ fn access(access: &Access, who: &str) -> String {
         Stage::Check => format!("{who} for vCPU {v}: is anything deliverable?"),
         Stage::Amo => format!("{who} for vCPU {v}: atomic update of CTL"),
         Stage::Queue(Decision::Wake(_)) => format!("{who} queues WAKE of vCPU {v}"),
-        Stage::Queue(Decision::Yield) => format!("{who} queues YIELD of vCPU {v}"),
+        Stage::Queue(Decision::Yield(_)) => format!("{who} queues YIELD of vCPU {v}"),
     }
 }
 

@@ -139,13 +139,13 @@ impl Operation<'_> {
         let Some(old) = old.filter(|ctl| !ctl.on() && wanted(ctl.state())) else {
             return false;
         };
-        let (kind, preferred) = if old.state() == state::HALTED {
-            (kind::WAKE, old.hart())
+        let kind = if old.state() == state::HALTED {
+            kind::WAKE
         } else {
-            (kind::YIELD, self.by.hart)
+            kind::YIELD
         };
         let to = if self.state.harts[self.by.hart].config & htlcfg::ANY == 0 {
-            self.queue_near(preferred)
+            self.queue_near(old.hart())
         } else {
             self.next_queue()
         };

@@ -69,11 +69,8 @@ impl Walk {
     }
 
     /// Queue the controller chooses: the wanted one, or the lowest-numbered open one.
-    fn queue_for(&mut self, decision: Decision, from: u8) -> u8 {
-        let wanted = match decision {
-            Decision::Wake(hart) => hart,
-            Decision::Yield => from,
-        };
+    fn queue_for(&mut self, decision: Decision) -> u8 {
+        let (Decision::Wake(wanted) | Decision::Yield(wanted)) = decision;
         let open = |hart: &u8| self.state.harts[usize::from(*hart)].queue_enabled();
         let chosen = std::iter::once(wanted)
             .chain(0..self.model.config.harts)
@@ -82,18 +79,18 @@ impl Walk {
         self.seen.elsewhere += usize::from(chosen != wanted);
         match decision {
             Decision::Wake(_) => self.seen.wakes += 1,
-            Decision::Yield => self.seen.yields += 1,
+            Decision::Yield(_) => self.seen.yields += 1,
         }
         chosen
     }
 
     /// Runs the only post to its end.
-    fn finish_post(&mut self, from: u8) {
+    fn finish_post(&mut self) {
         loop {
             match self.state.posts[0].stage {
                 Stage::Free => return,
                 Stage::Queue(decision) => {
-                    let to = self.queue_for(decision, from);
+                    let to = self.queue_for(decision);
                     self.apply(Action::Queue(0, to));
                 }
                 stage => {
@@ -147,7 +144,7 @@ impl Walk {
             match self.state.rechecks[index].stage {
                 Stage::Free => return,
                 Stage::Queue(decision) => {
-                    let to = self.queue_for(decision, hart);
+                    let to = self.queue_for(decision);
                     self.apply(Action::QueueRecheck(index, to));
                     self.seen.rechecks += 1;
                 }
@@ -164,7 +161,7 @@ impl Walk {
                 let guest = self.pc(from) == Pc::Guest;
                 self.apply(action);
                 self.controller.post(from, guest, to, kind);
-                self.finish_post(from);
+                self.finish_post();
             }
             Action::ScheduleIn(hart, v) => {
                 self.apply(action);

@@ -56,12 +56,11 @@ fn guest_ipi_reaches_each_vhart_of_its_mask() {
 /// What a miss does to a vhart last run on hart 2, if hart 0 posts.
 #[test]
 fn miss_notifies_as_the_state_says() {
-    let wake = Some((2, kind::WAKE));
     let cases = [
         (state::STOPPED, None),
         (state::LOADED, None),
-        (state::HALTED, wake),
-        (state::PREEMPTED, Some((0, kind::YIELD))),
+        (state::HALTED, Some(kind::WAKE)),
+        (state::PREEMPTED, Some(kind::YIELD)),
     ];
     for (state, want) in cases {
         let mut w = World::new();
@@ -77,11 +76,11 @@ fn miss_notifies_as_the_state_says() {
                 );
                 assert_eq!(w.steps()[1..], [StepKind::Silent { vhart: 1 }]);
             }
-            Some((to, kind)) => {
+            Some(kind) => {
                 assert_eq!(w.ctl(1, 1), ctl(state, 2, soft | file::CTL_ON));
-                assert_eq!(w.level(to), NOTIFY);
-                assert_eq!(w.fetch(to), notification(kind, 1, 1));
-                assert_eq!(w.level(to), 0);
+                assert_eq!(w.level(2), NOTIFY);
+                assert_eq!(w.fetch(2), notification(kind, 1, 1));
+                assert_eq!(w.level(2), 0);
             }
         }
         for hart in 0..HARTS {
@@ -113,7 +112,7 @@ fn one_notification_is_outstanding_until_on_is_cleared() {
     assert_eq!(w.fetch(1), 0);
     w.set_ctl(1, 1, w.ctl(1, 1) & !file::CTL_ON);
     w.generate(1, op::SOFT, 1, 1);
-    assert_eq!(w.fetch(1), notification(kind::YIELD, 1, 1));
+    assert_eq!(w.fetch(0), notification(kind::YIELD, 1, 1));
 }
 
 #[test]
@@ -270,10 +269,7 @@ fn edge_leaves_the_line_alone() {
 
 #[test]
 fn eval_notifies_only_if_something_can_be_delivered() {
-    for (state, kind, to) in [
-        (state::HALTED, kind::WAKE, 2),
-        (state::PREEMPTED, kind::YIELD, 0),
-    ] {
+    for (state, kind) in [(state::HALTED, kind::WAKE), (state::PREEMPTED, kind::YIELD)] {
         let mut w = World::new();
         w.route(1, 8, EDGE);
         w.set_ctl(1, 0, ctl(state, 2, 0));
@@ -282,11 +278,11 @@ fn eval_notifies_only_if_something_can_be_delivered() {
         // The host puts it there without a post, as it does on a change of affinity.
         w.ram.set(word(1, 0, file::PENDING, 8), 1 << 8);
         w.generate(0, op::EVAL, 1, 0);
-        assert_eq!(w.fetch(to), notification(kind, 1, 0));
+        assert_eq!(w.fetch(2), notification(kind, 1, 0));
         w.set_ctl(1, 0, ctl(state, 2, file::CTL_SOFT));
         w.ram.set(word(1, 0, file::PENDING, 8), 0);
         w.generate(0, op::EVAL, 1, 0);
-        assert_eq!(w.fetch(to), notification(kind, 1, 0));
+        assert_eq!(w.fetch(2), notification(kind, 1, 0));
     }
 }
 
