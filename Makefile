@@ -49,14 +49,15 @@ test: test-setup lint build
 
 # What takes too long for every change: the peers' side of comparisons (tests marked `ignored`),
 # thousands of mutated inputs and of programs, a million numbered interrupts of each class and three
-# million numbered requests to user contexts, KVM on a kernel with lockdep, and an hour of random
-# programs on both engines.
+# million numbered requests to user contexts, KVM on a kernel with lockdep, each kernel patch by
+# itself, and an hour of random programs on both engines.
 test-long: test
 	@scripts/install packages-long
 	$(CARGO) test --release --locked --workspace -- --ignored
 	TRAPLESS_MUTATIONS=10000 $(CARGO) test --release --locked -p trapless-cli --test mutated
 	tests/results sequence contexts
 	tests/lockdep
+	tests/series --boot
 	tree=$$($(TOOLS) tree) && target/release/trapless-difftest run --seeds 400..5000 \
 	    --subject trapless:$(TRAPLESS) --against qemu:$$tree/usr/bin/qemu-system-riscv64
 	spike=$$(scripts/tools spike) && target/release/trapless-difftest run --seeds 400..5000 \

@@ -150,7 +150,7 @@ static void test_execve(void)
 	    close(file))
 		fatal("write a file");
 	execl(name, "nothing", NULL);
-	CHECK(!inject(2), "but not one that fails to start what it found");
+	CHECK(inject(2), "and one that fails to start what it found");
 	unlink(name);
 	destroy_vm(&vm);
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Test of the KVM device of Xtrapless, without a VMM: a bare-metal guest of one
- * page counts what it is interrupted with.
+ * page counts what it is interrupted with. What needs neither that guest nor
+ * several tests' helpers is in the kernel's own selftests, which the series adds
+ * to (tools/testing/selftests/kvm/riscv/trapless*_test.c).
  *
  * trapless_test [NAME...] runs all tests or those named. Prints one line per
  * check and exits with 1 if one fails, 4 if the host has no Xtrapless (as KVM's
@@ -21,102 +23,6 @@
 #include "vm.h"
 
 #define VCPUS	2
-
-static void test_device(void)
-{
-	struct {
-		struct kvm_irq_routing table;
-		struct kvm_irq_routing_entry entry;
-	} msi = {
-		.table = { .nr = 1 },
-		.entry = { .gsi = 1, .type = KVM_IRQ_ROUTING_MSI },
-	};
-	struct vm vm;
-	uint32_t nr;
-
-	create_vm(&vm, VCPUS);
-	CHECK(ioctl(kvm, KVM_CHECK_EXTENSION, KVM_CAP_RISCV_TRAPLESS) > 0,
-	      "capability");
-	CHECK(create_device(&vm) == 0, "create the device");
-	CHECK(irq_line(&vm, 1, 1) == -EBUSY, "no injection before INIT");
-	CHECK(set64(&vm, KVM_DEV_TRAPLESS_GRP_SOURCE, 1, PRIO(1)) == -EBUSY,
-	      "no sources before INIT");
-	CHECK(grant(&vm, 1, 1) == -EBUSY, "no grant before INIT");
-	CHECK(set32(&vm, KVM_DEV_TRAPLESS_GRP_CONFIG, 0, 0) == -EINVAL &&
-	      set32(&vm, KVM_DEV_TRAPLESS_GRP_CONFIG, 0, 1024) == -EINVAL &&
-	      set32(&vm, KVM_DEV_TRAPLESS_GRP_CONFIG, 1, 2) == -EINVAL &&
-	      set32(&vm, KVM_DEV_TRAPLESS_GRP_CONFIG, 2, 0) == -ENXIO,
-	      "configuration is checked");
-	CHECK(set32(&vm, KVM_DEV_TRAPLESS_GRP_CONFIG, 0, SOURCES) == 0 &&
-	      attr(&vm, KVM_GET_DEVICE_ATTR, KVM_DEV_TRAPLESS_GRP_CONFIG, 0,
-		   &nr) == 0 && nr == SOURCES, "number of sources");
-	CHECK(attr(&vm, KVM_SET_DEVICE_ATTR, KVM_DEV_TRAPLESS_GRP_CTRL, 0,
-		   NULL) == 0, "INIT");
-	CHECK(attr(&vm, KVM_SET_DEVICE_ATTR, KVM_DEV_TRAPLESS_GRP_CTRL, 0,
-		   NULL) == -EBUSY, "INIT once");
-	CHECK(set32(&vm, KVM_DEV_TRAPLESS_GRP_CONFIG, 0, 8) == -EBUSY,
-	      "the number of sources is final");
-	CHECK(ioctl(vm.fd, KVM_CREATE_VCPU, VCPUS) < 0 && errno == EBUSY,
-	      "no vCPUs after INIT");
-	CHECK(set64(&vm, KVM_DEV_TRAPLESS_GRP_SOURCE, 0, PRIO(1)) == -ENXIO &&
-	      set64(&vm, KVM_DEV_TRAPLESS_GRP_SOURCE, SOURCES + 1,
-		    PRIO(1)) == -ENXIO &&
-	      set64(&vm, KVM_DEV_TRAPLESS_GRP_SOURCE, 1,
-		    PRIO(1) | VCPUS) == -EINVAL &&
-	      set64(&vm, KVM_DEV_TRAPLESS_GRP_SOURCE, 1,
-		    PRIO(1) | 1ULL << 63) == -EINVAL, "sources are checked");
-	CHECK(vcpu_word(&vm, VCPUS, 0) == (uint64_t)-ENXIO &&
-	      vcpu_word(&vm, 0, 32) == (uint64_t)-ENXIO &&
-	      vcpu_word(&vm, 0, 66) == (uint64_t)-ENXIO &&
-	      set64(&vm, KVM_DEV_TRAPLESS_GRP_VCPU, 0, 1) == -EINVAL &&
-	      set64(&vm, KVM_DEV_TRAPLESS_GRP_VCPU, 0,
-		    2ULL << SOURCES) == -EINVAL &&
-	      set64(&vm, KVM_DEV_TRAPLESS_GRP_VCPU, 2, 1) == -EINVAL &&
-	      set64(&vm, KVM_DEV_TRAPLESS_GRP_VCPU, 65, 8) == -EINVAL,
-	      "words of vCPUs are checked");
-	CHECK(set64(&vm, KVM_DEV_TRAPLESS_GRP_GRANT, 0, 1) == -EINVAL &&
-	      grant(&vm, 0, 1) == -EINVAL &&
-	      grant(&vm, SOURCES, 2) == -EINVAL &&
-	      grant(&vm, 1, 0xffff) == -EINVAL, "grants are checked");
-	CHECK(ioctl(vm.fd, KVM_SET_GSI_ROUTING, &msi) < 0 && errno == EINVAL,
-	      "no routes to MSIs");
-	CHECK(irq_line(&vm, SOURCES + 1, 1) < 0 && irq_line(&vm, 5000, 1) < 0,
-	      "lines are checked");
-	destroy_vm(&vm);
-}
-
-static void test_route(void)
-{
-	struct vm vm;
-
-	create_domain(&vm, VCPUS);
-	/* Enable bits of vCPU 0 */
-	set64(&vm, KVM_DEV_TRAPLESS_GRP_VCPU, 1, 0x6);
-	irq_line(&vm, 1, 1);
-	CHECK(vcpu_word(&vm, 0, 0) == 2, "an edge is pending");
-	CHECK(set64(&vm, KVM_DEV_TRAPLESS_GRP_SOURCE, 1, PRIO(1) | 1) == 0 &&
-	      vcpu_word(&vm, 0, 0) == 0 && vcpu_word(&vm, 0, 1) == 4 &&
-	      vcpu_word(&vm, 1, 0) == 2 && vcpu_word(&vm, 1, 1) == 2,
-	      "it moves with its source");
-	set64(&vm, KVM_DEV_TRAPLESS_GRP_SOURCE, 2, PRIO(1) | LEVEL);
-	irq_line(&vm, 2, 1);
-	CHECK(set64(&vm, KVM_DEV_TRAPLESS_GRP_SOURCE, 2,
-		    PRIO(1) | LEVEL | 1) == 0 && vcpu_word(&vm, 1, 0) == 6,
-	      "so does a level");
-	irq_line(&vm, 2, 0);
-	CHECK(vcpu_word(&vm, 1, 0) == 2, "a lowered line is pending no more");
-	CHECK(set64(&vm, KVM_DEV_TRAPLESS_GRP_SOURCE, 1, 0) == 0 &&
-	      vcpu_word(&vm, 1, 0) == 0, "a removed source is not pending");
-	irq_line(&vm, 1, 1);
-	CHECK(vcpu_word(&vm, 0, 0) == 0 && vcpu_word(&vm, 1, 0) == 0,
-	      "and does not become so");
-	set_reg(&vm.vcpus[0], SIP, SSIE);
-	CHECK(vcpu_word(&vm, 0, 64) == 1 && get_reg(&vm.vcpus[0], SIP) == SSIE,
-	      "sip and the file agree");
-	set64(&vm, KVM_DEV_TRAPLESS_GRP_VCPU, 64, 0);
-	CHECK(get_reg(&vm.vcpus[0], SIP) == 0, "both ways");
-	destroy_vm(&vm);
-}
 
 static void test_guest(void)
 {
@@ -281,21 +187,6 @@ static void test_guest(void)
 	destroy_vm(&vm);
 }
 
-/* The guest of a VM without the device cannot use the instructions */
-static void test_no_device(void)
-{
-	volatile struct shared *a;
-	struct vm vm;
-
-	create_vm(&vm, VCPUS);
-	a = vm.vcpus[0].shared;
-	start(&vm.vcpus[0]);
-	CHECK(reaches(&a->rounds, 1) && a->exceptions == SOURCES && a->cause == 2,
-	      "no device: vsenable is illegal");
-	stop(&vm.vcpus[0]);
-	destroy_vm(&vm);
-}
-
 /* How many of @number domains KVM grants; the error of the next in @error */
 static int take_domains(int number, int *error)
 {
@@ -355,11 +246,8 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } tests[] = {
-	{ "device", test_device },
 	{ "grant", test_grant },
-	{ "route", test_route },
 	{ "guest", test_guest },
-	{ "no-device", test_no_device },
 	{ "flood", test_flood },
 	{ "limit", test_limit },
 	{ "events", test_events },

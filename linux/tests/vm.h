@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <linux/kvm.h>
+#include "../include/kvm-numbers.h"
 #include "../include/uapi/linux/kvm_trapless.h"
 
 #define SOURCES		16

@@ -1,6 +1,7 @@
 //! `tools vmm`: builds the VMM and prints its path. `tools tree`: prints the tool tree's path.
 //! `tools image NAME`: makes an image and prints its path.
 //! `tools source PART...`: unpacks parts of the kernel's source and prints their folder.
+//! `tools headers`: unpacks what modules of the kernel are built with, and prints the folder.
 //! `tools chroot CMD...`: runs a command inside the tree, with the project and the cache visible at
 //! their own paths.
 
@@ -49,13 +50,20 @@ fn work() -> Result<i32> {
             let mut images = Images::open(&project, progress)?;
             println!("{}", images.kernel_source(&args[1..])?.display());
         }
+        Some("headers") if args.len() == 1 => {
+            let mut images = Images::open(&project, progress)?;
+            println!("{}", images.kernel_headers()?.display());
+        }
         Some("chroot") if args.len() > 1 => {
             let tools = Tools::prepare(&cache, &apt, progress)?;
             let mut command = tools.command(&args[1], &[&project, cache.root()])?;
             return Tools::status(command.args(&args[2..]));
         }
         _ => {
-            eprintln!("usage: tools vmm | tree | image NAME | source PART... | chroot COMMAND...");
+            eprintln!(
+                "usage: tools vmm | tree | image NAME | source PART... | headers | \
+                 chroot COMMAND..."
+            );
             return Ok(2);
         }
     }

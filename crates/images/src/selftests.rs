@@ -1,27 +1,40 @@
-//! Linux's own KVM selftests, built for riscv64 from Debian's kernel source.
+//! Linux's own KVM selftests and those of our series, built for riscv64 from Debian's kernel source
+//! with `linux/patches`.
 
 use crate::apt::{Apt, Package, Request};
 use crate::cache::{Cache, sha256_parts};
 use crate::command::run;
 use crate::error::{Error, Result, io};
 use crate::files::PackageFiles;
+use crate::inputs::add_input;
 use crate::progress::Progress;
 use crate::tools::Tools;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The part of the kernel source that the selftests are built from.
+/// The part of the kernel source that the selftests are built from, and what the patches touch
+/// besides.
 const PARTS: &[&str] = &[
+    "Documentation/devicetree/bindings/riscv/*",
+    "Documentation/devicetree/bindings/vendor-prefixes.yaml",
+    "Documentation/virt/kvm/*",
     "Kbuild",
     "Makefile",
     "arch/riscv/*",
     "arch/x86/include/*",
+    "drivers/irqchip/*",
     "include/*",
+    "init/Kconfig",
+    "kernel/sched/*",
     "scripts/*",
     "tools/*",
     "usr/*",
+    "virt/kvm/*",
 ];
+
+/// Files of the project that the programs depend on.
+const SERIES: [&str; 3] = ["linux/include", "linux/patches", "linux/series"];
 
 /// Generic tests that the kernel's makefile does not list for riscv but that compile for it.
 const GENERIC: &str = "dirty_log_perf_test hardware_disable_test rseq_test";
@@ -48,6 +61,7 @@ const AMOUNTS: &[(&str, &str, &str)] = &[
 /// # Errors
 /// If the source or the tools cannot be had, or the tests do not compile.
 pub fn build(
+    project: &Path,
     cache: &Cache,
     apt: &Apt,
     kernel: &Package,
@@ -71,7 +85,11 @@ pub fn build(
         reason: "no such package".into(),
     })?;
     let choices = format!("{GENERIC} {AMOUNTS:?}");
-    let key = sha256_parts([source.sha256.as_bytes(), choices.as_bytes()]);
+    let mut parts = vec![source.sha256.clone(), choices];
+    for input in SERIES {
+        add_input(&project.join(input), input, &mut parts)?;
+    }
+    let key = sha256_parts(parts.iter().map(String::as_bytes));
     let folder = cache.folder("selftests")?.join(&key[..24]);
     let _lock = cache.lock("selftests")?;
     let programs = folder.join("programs");
@@ -97,6 +115,12 @@ pub fn build(
     let _task = progress.task("Building the KVM selftests for riscv64", 0);
     let tree = folder.join(&name);
     let objects = folder.join("objects");
+    let mut apply = tools.command(
+        &project.join("linux/series").to_string_lossy(),
+        &[project, cache.root()],
+    )?;
+    apply.arg("apply").arg(&tree).arg(&tree);
+    run(&mut apply, "patching the kernel source", "util-linux")?;
     for (file, from, to) in AMOUNTS {
         let path = tree.join("tools/testing/selftests/kvm").join(file);
         let text = fs::read_to_string(&path).map_err(io("read", &path))?;

@@ -20,6 +20,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 #include "../../../linux/tests/vm.h"
+#include "../../../linux/include/kvm-numbers.h"
 #include "../../../linux/include/uapi/linux/kvm_uer.h"
 
 #define DEVICE		0x10000000UL

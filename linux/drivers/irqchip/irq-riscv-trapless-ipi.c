@@ -8,6 +8,10 @@
  * harts, without firmware and without a trap.  Which IPIs a CPU owes is kept
  * in a word of its own; the receiver handles it after those that came the old
  * way, so none is lost at the change, and unloading gives everything back.
+ *
+ * Only for kernels without our patches: ipi_mux_create() and
+ * riscv_ipi_set_virq_range() can be called by built-in code alone, and once.
+ * The driver of the same name in linux/patches uses them.
  */
 
 #define pr_fmt(fmt) "riscv-trapless-ipi: " fmt

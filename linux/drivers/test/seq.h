@@ -36,6 +36,7 @@ extern unsigned long seq_devices;
 extern unsigned int seq_timer_ns;
 extern unsigned int seq_late_ns;
 extern unsigned int seq_slow_ms;
+extern unsigned int seq_ipi_us;
 extern unsigned int seq_affinity_ms;
 extern unsigned int seq_device_us;
 extern unsigned int seq_burst;

@@ -404,6 +404,8 @@ static bool source_busy(struct seq_source *s)
 
 bool seq_device_busy(void)
 {
+	static u64 last;
+	u64 total = seq_device_total();
 	unsigned int i;
 	bool busy;
 
@@ -411,8 +413,12 @@ bool seq_device_busy(void)
 		return false;
 	if (READ_ONCE(seq_stopping))
 		writel(1, regs + REG_COUNT);
-	/* First, because a device that has ended sends nothing after that. */
-	busy = readl(regs + REG_CONTROL);
+	/*
+	 * First, because a device that has ended sends nothing after that.  To
+	 * ask it is an exit of the guest: not while its interrupts come.
+	 */
+	busy = total != last || readl(regs + REG_CONTROL);
+	last = total;
 	for (i = 0; i < nr_sources; i++)
 		busy |= source_busy(&sources[i]);
 	if (!seq_watch(&device_watch, seq_device_total(), busy))

@@ -11,6 +11,7 @@
  * while, so an IPI that takes longer than slow_ms counts as lost.
  */
 
+#include <linux/delay.h>
 #include <linux/interrupt.h>
 #include <linux/irq_work.h>
 #include <linux/kthread.h>
@@ -186,6 +187,8 @@ static void send_in_crowd(struct seq_sender *sender)
 		else
 			wait_asleep(sender);
 		time_taken(sender, begin);
+		if (seq_ipi_us)
+			usleep_range(seq_ipi_us, seq_ipi_us + seq_ipi_us / 4);
 		cond_resched();
 	}
 	atomic_inc(&crowd_over);
@@ -222,6 +225,8 @@ static void send_in_turns(struct seq_sender *sender)
 			break;
 		for (i = 0; i < nr_senders; i++)
 			send_alone(sender, &sender->pairs[i]);
+		if (seq_ipi_us)
+			usleep_range(seq_ipi_us, seq_ipi_us + seq_ipi_us / 4);
 		if (round % ROUNDS_PER_TURN == 0 || round == seq_ipis - 1)
 			atomic_inc(&turn);
 	}

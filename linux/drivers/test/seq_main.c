@@ -77,6 +77,10 @@ unsigned int seq_slow_ms = 500;
 module_param_named(slow_ms, seq_slow_ms, uint, 0444);
 MODULE_PARM_DESC(slow_ms, "IPIs and timers that are later count as lost, 0: no limit (default 500)");
 
+unsigned int seq_ipi_us;
+module_param_named(ipi_us, seq_ipi_us, uint, 0444);
+MODULE_PARM_DESC(ipi_us, "Pause of a sender of IPIs between two rounds in us (default 0)");
+
 unsigned int seq_affinity_ms = 20;
 module_param_named(affinity_ms, seq_affinity_ms, uint, 0444);
 MODULE_PARM_DESC(affinity_ms, "Device interrupts move to other CPUs every so many ms, 0: never (default 20)");

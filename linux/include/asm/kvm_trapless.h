@@ -59,6 +59,7 @@ DECLARE_STATIC_KEY_FALSE(kvm_riscv_trapless_available);
 extern const struct kvm_device_ops kvm_riscv_trapless_device_ops;
 
 /* trapless_hart.c: harts of the host */
+bool kvm_riscv_harts_have(const char *extension);
 int kvm_riscv_trapless_init(void);
 void kvm_riscv_trapless_exit(void);
 int kvm_riscv_trapless_enable(void);
@@ -92,8 +93,6 @@ bool kvm_riscv_vcpu_trapless_get_soft(struct kvm_vcpu *vcpu);
 void kvm_riscv_vcpu_trapless_set_soft(struct kvm_vcpu *vcpu, bool pending);
 void kvm_riscv_vcpu_trapless_send_soft(struct kvm_vcpu *vcpu);
 void kvm_riscv_vcpu_trapless_clear_soft(struct kvm_vcpu *vcpu);
-void kvm_riscv_vcpu_trapless_boost(struct kvm_vcpu *vcpu);
-void kvm_riscv_vcpu_trapless_yield(struct kvm_vcpu *vcpu);
 void kvm_riscv_vcpu_trapless_notified(struct kvm_vcpu *vcpu);
 
 /* trapless_notify.c: interrupts of the host */

@@ -12,6 +12,8 @@
 #include <asm/csr.h>
 #include <asm/kvm_trapless.h>
 #include <asm/kvm_uer.h>
+#include <asm/kvm_vcpu_boost.h>
+#include <asm/kvm_vcpu_fast.h>
 
 /*
  * What KVM allocates for a vCPU. Code that is built into the kernel,
@@ -31,10 +33,12 @@ struct kvm_vcpu_trapless {
 	/* The timer interrupts the host while the vCPU is paused */
 	bool		timer_armed;
 
-	/* vCPU of the same VM that deserves this vCPU's time */
-	struct kvm_vcpu	*yield_to;
+	struct kvm_vcpu_boost boost;
 
+	/* Handler in user mode */
 	struct kvm_vcpu_uer uer;
+
+	struct kvm_vcpu_fast fast;
 };
 
 static_assert(offsetof(struct kvm_vcpu_trapless, vcpu) == 0);

@@ -21,8 +21,8 @@ use trapless_isa::haiov::csr;
 use vhost_user_backend::VringT;
 use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler};
 
-/// `KVM_DEV_TYPE_RISCV_UCTX` (linux/include/uapi/linux/kvm_uctx.h).
-const DEVICE: u32 = 28;
+/// `KVM_DEV_TYPE_RISCV_UCTX` (linux/include/kvm-numbers.h).
+const DEVICE: u32 = 15;
 const GROUP_ATTR: u32 = 0;
 const UTVEC: u64 = 0;
 const USCRATCH: u64 = 1;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use trapless_devices::virtio::shadow::{ACKNOWLEDGEMENT, SHADOWED, Shadow};
 
-/// `KVM_DEV_TYPE_RISCV_VEI` (linux/include/uapi/linux/kvm_vei.h).
-const DEVICE: u32 = 29;
+/// `KVM_DEV_TYPE_RISCV_VEI` (linux/include/kvm-numbers.h).
+const DEVICE: u32 = 14;
 const GROUP_SHADOW: u32 = 0;
 const GROUP_CLEAR: u32 = 1;
 

@@ -10,8 +10,8 @@ use crate::uer::stub::{
 use kvm_ioctls::VmFd;
 use std::sync::Arc;
 
-/// `KVM_DEV_TYPE_RISCV_UER` (linux/include/uapi/linux/kvm_uer.h).
-const DEVICE: u32 = 30;
+/// `KVM_DEV_TYPE_RISCV_UER` (linux/include/kvm-numbers.h).
+const DEVICE: u32 = 13;
 const GROUP_REGION: u32 = 0;
 const GROUP_VCPU: u32 = 1;
 const UTVEC: u64 = 0;
@@ -19,7 +19,7 @@ const USCRATCH: u64 = 1;
 const UEXIT: u64 = 2;
 const IN_HANDLER: u64 = 3;
 /// `KVM_EXIT_RISCV_UER`: a handler wants something to be settled.
-pub const EXIT: u32 = 1000;
+pub const EXIT: u32 = 40;
 
 const PAGE: u64 = 4096;
 /// Bytes of a handler's stack.

@@ -6,16 +6,7 @@
 #ifndef _UAPI_LINUX_KVM_TRAPLESS_H
 #define _UAPI_LINUX_KVM_TRAPLESS_H
 
-#include <linux/kvm.h>
 #include <linux/types.h>
-
-/* KVM_CHECK_EXTENSION: number of interrupt domains, 0 without Xtrapless. */
-#define KVM_CAP_RISCV_TRAPLESS		29808
-
-/* KVM_CREATE_DEVICE */
-#ifndef KVM_DEV_TYPE_RISCV_TRAPLESS
-#define KVM_DEV_TYPE_RISCV_TRAPLESS	31
-#endif
 
 /*
  * Configuration, before KVM_DEV_TRAPLESS_CTRL_INIT (u32 each).

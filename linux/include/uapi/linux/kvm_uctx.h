@@ -10,18 +10,12 @@
 #include <linux/kvm.h>
 #include <linux/types.h>
 
-/* KVM_CHECK_EXTENSION: 1 if the harts have Xhcs. */
-#define KVM_CAP_RISCV_UCTX		29811
-
 /*
  * KVM_CREATE_DEVICE on any VM of the process, perhaps one without vCPUs. Several
  * for a VM: each device is a user context.
+ *
+ * Attributes: u64 each
  */
-#ifndef KVM_DEV_TYPE_RISCV_UCTX
-#define KVM_DEV_TYPE_RISCV_UCTX		28
-#endif
-
-/* Attributes: u64 each */
 #define KVM_DEV_UCTX_GRP_ATTR		0
 /* Address of the handler: a multiple of 4. Before KVM_UCTX_RUN. */
 #define KVM_DEV_UCTX_UTVEC		0

@@ -10,14 +10,6 @@
 #include <linux/kvm.h>
 #include <linux/types.h>
 
-/* KVM_CHECK_EXTENSION: 1 if the harts have Xuer. */
-#define KVM_CAP_RISCV_UER		29809
-
-/* KVM_CREATE_DEVICE */
-#ifndef KVM_DEV_TYPE_RISCV_UER
-#define KVM_DEV_TYPE_RISCV_UER		30
-#endif
-
 /*
  * Regions of guest physical addresses (attribute: first address, value: u64
  * length; both multiples of the page size, at most KVM_DEV_UER_MAX_PAGES in
@@ -41,12 +33,5 @@
 #define KVM_DEV_UER_UEXIT		2
 #define KVM_DEV_UER_IN_HANDLER		3
 #define KVM_DEV_UER_VCPU(id, reg)	((__u64)(id) << 8 | (reg))
-
-/*
- * Exit reason: the handler has dealt with the access (ucause = 0 at its ECALL)
- * and wants KVM_RUN to return before the guest goes on. Not in kvm_run: nothing
- * belongs to it.
- */
-#define KVM_EXIT_RISCV_UER		1000
 
 #endif /* _UAPI_LINUX_KVM_UER_H */

@@ -11,14 +11,6 @@
 #include <linux/kvm.h>
 #include <linux/types.h>
 
-/* KVM_CHECK_EXTENSION: 1 if the harts have Xvei. */
-#define KVM_CAP_RISCV_VEI		29810
-
-/* KVM_CREATE_DEVICE */
-#ifndef KVM_DEV_TYPE_RISCV_VEI
-#define KVM_DEV_TYPE_RISCV_VEI		29
-#endif
-
 /*
  * Shadow of a page (attribute: guest physical address, value: struct
  * kvm_vei_shadow): loads of the guest from the words that @loads names read the

@@ -1,6 +1,9 @@
-//! Numbers of Xtrapless' KVM interface, read from the kernel's header when the VMM is compiled.
+//! Numbers of Xtrapless' KVM interface, read from the kernel's headers when the VMM is compiled.
 
-const HEADER: &str = include_str!("../../../../linux/include/uapi/linux/kvm_trapless.h");
+const HEADER: &str = concat!(
+    include_str!("../../../../linux/include/kvm-numbers.h"),
+    include_str!("../../../../linux/include/uapi/linux/kvm_trapless.h"),
+);
 
 /// `KVM_CHECK_EXTENSION`: number of interrupt domains.
 pub const CAP: u64 = defined("KVM_CAP_RISCV_TRAPLESS");
