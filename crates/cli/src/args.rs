@@ -124,11 +124,11 @@ pub struct BootArgs {
     /// Machine preset; `trapless machines` lists them.
     #[arg(long, short, default_value = "sstc", value_name = "NAME", value_parser = machine::name)]
     pub machine: String,
-    /// Linux Image (plain or gzip), ELF or flat binary; `debian` or `none` [default: debian, with
-    /// --firmware FILE none].
+    /// Linux Image (plain or gzip), ELF or flat binary; `debian`, `patched` (built from Debian's
+    /// source with this project's patches) or `none` [default: debian, with --firmware FILE none].
     #[arg(long, value_name = "FILE")]
     pub kernel: Option<PathBuf>,
-    /// Initial RAM disk [default with Debian's kernel: one that starts the system on the disk if
+    /// Initial RAM disk [default with these two kernels: one that starts the system on the disk if
     /// --append has root=, else the KVM host image].
     #[arg(long, value_name = "FILE")]
     pub initrd: Option<PathBuf>,

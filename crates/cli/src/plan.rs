@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
 
-use anyhow::Result;
-use trapless_experiments::Experiment;
+use anyhow::{Result, bail};
+use trapless_experiments::{Experiment, Value};
 use trapless_images::{Images, Project};
 use trapless_ledger::Ledger;
 use trapless_ledger::document::{Measurement, RunInfo, Work};
@@ -18,6 +18,15 @@ use crate::observe::Observation;
 use crate::workload::{RunId, WorkloadArgs};
 use crate::{files, interrupt, project};
 
+/// Parameter of every workload: whose kernel the host has.
+const HOST_KERNEL: &str = "host_kernel";
+/// Parameter of every workload: whether its vCPUs have harts of their own.
+const DEDICATED: &str = "dedicated";
+/// The kernel that is built with this project's patches.
+pub const PATCHED_KERNEL: &str = "host-kernel/Image";
+/// Its modules, an archive that follows the host's.
+pub const PATCHED_HOST: &str = "patched-host";
+
 /// What the console says of a failure: the kernel's own reason, or else the last line.
 fn last_words(transcript: &Transcript) -> String {
     match &transcript.panic {
@@ -28,12 +37,29 @@ fn last_words(transcript: &Transcript) -> String {
 
 /// Several archives as one initial RAM file system. Linux unpacks one after the other; their writer
 /// ends them where the next may begin.
-fn one_after_the_other(archives: &[PathBuf]) -> Result<Vec<u8>> {
+pub fn one_after_the_other(archives: &[PathBuf]) -> Result<Content> {
+    if let [only] = archives {
+        return files::content(only, "image");
+    }
     let mut bytes = Vec::new();
     for archive in archives {
         bytes.extend(files::read(archive, "image")?);
     }
-    Ok(bytes)
+    Ok(Content::Bytes(bytes))
+}
+
+/// Words on the command line of a host with so many harts that keep its kernel on the first of
+/// them.
+fn isolate(harts: u32) -> String {
+    let last = harts - 1;
+    format!(
+        " isolcpus=nohz,domain,managed_irq,1-{last} nohz_full=1-{last} irqaffinity=0 \
+         trapless.dedicated=1"
+    )
+}
+
+fn word(text: &str) -> Value {
+    Value::Word(text.into())
 }
 
 macro_rules! fail {
@@ -83,28 +109,47 @@ impl<'a> Plan<'a> {
             "console=ttyS0 quiet cryptomgr.notests {append} trapless.vmm={}",
             args.vmm
         );
-        let harts = args
+        let values = experiment.values(&parameters)?;
+        let is = |parameter: &str, text: &str| values.get(parameter) == Some(&word(text));
+        let mut harts = args
             .host_harts
             .unwrap_or_else(|| experiment.host_harts().max(args.guest_harts.unwrap_or(0)));
+        if is(DEDICATED, "on") {
+            let vcpus = args.guest_harts.unwrap_or(experiment.guest.harts);
+            harts = args.host_harts.unwrap_or(vcpus + 1);
+            if harts <= vcpus {
+                bail!(
+                    "dedicated=on needs a hart for each of the {vcpus} vCPUs and one for the host: \
+                     leave out --host-harts, or give {} or more",
+                    vcpus + 1
+                );
+            }
+            append.push_str(&isolate(harts));
+        }
         let mut images = project::images(project)?;
         let mut packages = BTreeMap::new();
         let mut take = |images: &mut Images, name: &str| -> Result<PathBuf> {
-            let image = images.prepare(name)?;
+            let image = images.artefact(name)?;
             for p in image.packages {
                 packages.insert(format!("{} ({})", p.name, p.arch), p.version);
             }
             Ok(image.path)
         };
-        let kernel = files::content(&take(&mut images, "kernel")?, "kernel")?;
+        let patched = is(HOST_KERNEL, "patched");
+        if patched && is("kvm", "stock") {
+            bail!("host_kernel=patched has this project's KVM only: leave out kvm=stock");
+        }
+        let kernel = if patched { PATCHED_KERNEL } else { "kernel" };
+        let kernel = files::content(&take(&mut images, kernel)?, "kernel")?;
         let firmware = files::read(&take(&mut images, "opensbi")?, "opensbi")?;
         let mut archives = vec![take(&mut images, host)?];
         for name in &experiment.host.images {
             archives.push(take(&mut images, name)?);
         }
-        let initrd = match archives.as_slice() {
-            [only] => files::content(only, host)?,
-            several => Content::Bytes(one_after_the_other(several)?),
-        };
+        if patched {
+            archives.push(take(&mut images, PATCHED_HOST)?);
+        }
+        let initrd = one_after_the_other(&archives)?;
         Ok(Self {
             args,
             experiment,

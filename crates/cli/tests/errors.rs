@@ -260,7 +260,7 @@ const CASES: &[(&str, &str)] = &[
     // Workloads.
     (
         "run --machine sstc --workload nope",
-        "known: blk, boot, cable, density, fio, ipi, ",
+        "known: blk, boot, cable, consolidate, ",
     ),
     (
         "run --machine nope --workload timer",
@@ -324,10 +324,7 @@ const CASES: &[(&str, &str)] = &[
         "use one of: aia, full, haiov, sbi",
     ),
     ("compare --machines sbi", "--workload"),
-    (
-        "workloads nope",
-        "known: blk, boot, cable, density, fio, ipi, ",
-    ),
+    ("workloads nope", "known: blk, boot, cable, consolidate, "),
     // Images and reports.
     ("images nope", "no image named `nope`"),
     ("report @missing", "cannot read the ledger"),

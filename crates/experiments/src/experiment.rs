@@ -257,7 +257,9 @@ impl Experiment {
             self.name,
             self.guest_memory(harts)
         );
-        for (name, value) in self.values(given)? {
+        let values = self.values(given)?;
+        let told = |name: &String| !self.parameters.get(name).is_some_and(|p| p.outside);
+        for (name, value) in values.iter().filter(|(name, _)| told(name)) {
             let _ = write!(line, " trapless.param.{name}={value}");
         }
         Ok(line)
@@ -368,6 +370,18 @@ mod tests {
         assert_eq!(timer.guest_memory(64), "320M");
         let large = load(&TIMER.replace("256M", "1G")).unwrap();
         assert_eq!(large.guest_memory(64), "1G");
+    }
+
+    /// Promise: what only decides what is started costs no room on the host's command line.
+    #[test]
+    fn the_host_is_not_told_of_parameters_for_outside() {
+        let more = "[parameters.kernel]\ndefault = \"stock\"\nchoices = [\"stock\", \"own\"]\n\
+            outside = true\nexplanation = \"e\"\n";
+        let timer = load(&format!("{TIMER}{more}")).unwrap();
+        let given = BTreeMap::from([("kernel".into(), Value::Word("own".into()))]);
+        let line = timer.host_command_line(&given, None).unwrap();
+        assert!(line.ends_with("trapless.param.wakeups=1000"), "{line}");
+        assert_eq!(timer.values(&given).unwrap()["kernel"], given["kernel"]);
     }
 
     #[test]

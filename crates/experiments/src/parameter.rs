@@ -56,6 +56,9 @@ pub struct Parameter {
     /// Words allowed.
     #[serde(default)]
     pub choices: Vec<String>,
+    /// It decides what is started, and the host is not told: the kernel's command line is short.
+    #[serde(default)]
+    pub outside: bool,
     /// What it means, with its unit.
     pub explanation: String,
 }

@@ -1,6 +1,7 @@
 //! Running other programs with errors a user can act on.
 
 use crate::error::{Error, Result};
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Output, Stdio};
 
 /// Runs `command`, captures its output and fails unless it exits with 0.
@@ -23,6 +24,47 @@ pub(crate) fn spawn_output(command: &mut Command, package: &'static str) -> Resu
         .env("LC_ALL", "C")
         .output()
         .map_err(|e| missing(command, package, e))
+}
+
+/// As [`spawn_output`]; `line` is called with each line of standard output as it comes.
+pub(crate) fn spawn_watched(
+    command: &mut Command,
+    package: &'static str,
+    line: &mut dyn FnMut(&str),
+) -> Result<Output> {
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .env("LC_ALL", "C")
+        .spawn()
+        .map_err(|e| missing(command, package, e))?;
+    let (out, err) = (child.stdout.take(), child.stderr.take());
+    // Both at once: a full pipe would stop the program.
+    std::thread::scope(|scope| {
+        let errors = scope.spawn(move || {
+            let mut bytes = Vec::new();
+            // What could be read is better than nothing.
+            let _ = err.map(|mut err| err.read_to_end(&mut bytes));
+            bytes
+        });
+        let mut stdout = Vec::new();
+        if let Some(out) = out {
+            let mut out = BufReader::new(out);
+            let mut start = 0;
+            while matches!(out.read_until(b'\n', &mut stdout), Ok(n) if n > 0) {
+                line(String::from_utf8_lossy(&stdout[start..]).trim_end());
+                start = stdout.len();
+            }
+        }
+        let status = child.wait().map_err(|e| missing(command, package, e))?;
+        let stderr = errors.join().unwrap_or_default();
+        Ok(Output {
+            status,
+            stdout,
+            stderr,
+        })
+    })
 }
 
 /// Explains why `command` could not be started.
@@ -53,4 +95,30 @@ pub(crate) fn tail(output: &Output, lines: usize) -> String {
         .filter(|l| !l.is_empty())
         .collect();
     kept[kept.len().saturating_sub(lines)..].join(" | ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Promise: lines are shown as they come, all output is kept, and much of it on both ways at
+    /// once stops nothing.
+    #[test]
+    fn a_watched_program_may_print_much_on_both_ways() {
+        let script = "i=0; while [ $i -lt 20000 ]; do echo out $i; echo err $i >&2; i=$((i + 1)); done; exit 3";
+        let mut lines = Vec::new();
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        let output = spawn_watched(&mut command, "dash", &mut |line| {
+            lines.push(line.to_owned())
+        });
+        let output = output.unwrap();
+        assert_eq!(output.status.code(), Some(3));
+        assert_eq!((lines.len(), lines[19_999].as_str()), (20_000, "out 19999"));
+        let count = |bytes: &[u8]| bytes.iter().filter(|&&byte| byte == b'\n').count();
+        assert_eq!(
+            (count(&output.stdout), count(&output.stderr)),
+            (20_000, 20_000)
+        );
+    }
 }

@@ -196,8 +196,8 @@ impl Images {
     fn prepare_selftests(&mut self) -> Result<Prepared> {
         let recipe = self.recipe("kernel")?;
         let kernel = self.resolve(&recipe)?.pop().ok_or(Error::NoMirror)?;
-        let (cache, progress) = (self.cache.clone(), self.progress);
-        let (path, source) = selftests::build(&cache, self.apt()?, &kernel, progress)?;
+        let (project, cache, progress) = (self.project.clone(), self.cache.clone(), self.progress);
+        let (path, source) = selftests::build(&project, &cache, self.apt()?, &kernel, progress)?;
         prepared::of_folder(path, vec![(&source).into()])
     }
 
@@ -231,8 +231,23 @@ impl Images {
         kmod::unpack_source(&cache, self.apt()?, &source, parts, progress)
     }
 
-    /// What a recipe puts into an image: another image, or one file of a folder.
-    fn artefact(&mut self, name: &str) -> Result<Prepared> {
+    /// Unpacks the headers of the images' kernel and returns their folder, what `make -C` wants for
+    /// modules.
+    ///
+    /// # Errors
+    /// If the packages cannot be had.
+    pub fn kernel_headers(&mut self) -> Result<PathBuf> {
+        let recipe = self.recipe("kernel")?;
+        let kernel = self.resolve(&recipe)?.pop().ok_or(Error::NoMirror)?;
+        let (cache, progress) = (self.cache.clone(), self.progress);
+        kmod::unpack_headers(&cache, self.apt()?, &kernel, progress)
+    }
+
+    /// Another image, or, as `NAME/FILE`, one file of an image that is a folder.
+    ///
+    /// # Errors
+    /// As [`Images::prepare`].
+    pub fn artefact(&mut self, name: &str) -> Result<Prepared> {
         let Some((image, file)) = name.split_once('/') else {
             return self.prepare(name);
         };
@@ -272,13 +287,22 @@ impl Images {
         for (path, artefact) in &recipe.artefacts {
             inside.insert(merged_usr(path), self.artefact(artefact)?);
         }
+        let kernel = match &recipe.modules_from {
+            Some(image) => Some(self.prepare(image)?),
+            None => None,
+        };
         let packages = self.resolve(&recipe)?;
         let own = self.own_files(&recipe)?;
 
         // The key: everything that decides the bytes.
         let mut parts: Vec<Vec<u8>> = vec![FORMAT.into(), recipe.text.clone().into()];
         parts.extend(packages.iter().map(|p| p.sha256.clone().into()));
-        parts.extend(inside.values().map(|p| p.sha256.clone().into()));
+        parts.extend(
+            inside
+                .values()
+                .chain(&kernel)
+                .map(|p| p.sha256.clone().into()),
+        );
         for (path, (_, content)) in &own {
             parts.extend([path.clone().into(), content.clone()]);
         }
@@ -306,9 +330,10 @@ impl Images {
             fs::copy(&file, &path).map_err(io("write", &path))?;
             used.insert(package.into());
         } else {
-            initramfs::write(&recipe, &files, &inside, &own, &path, &mut used)?;
+            let kernel = kernel.as_ref();
+            initramfs::write(&recipe, &files, kernel, &inside, &own, &path, &mut used)?;
         }
-        for image in inside.values() {
+        for image in inside.values().chain(&kernel) {
             used.extend(image.packages.iter().cloned());
         }
         let size = fs::metadata(&path).map_err(io("read", &path))?.len();

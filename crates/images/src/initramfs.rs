@@ -12,10 +12,12 @@ use std::io::BufWriter;
 use std::path::Path;
 
 /// Writes the archive to `path`. `inside` and `own` are other images and files of the project by
-/// their path in the archive; packages that contribute are added to `used`.
+/// their path in the archive, `kernel` the image that its modules are from, if they are from one;
+/// packages that contribute are added to `used`.
 pub(crate) fn write(
     recipe: &Recipe,
     files: &PackageFiles,
+    kernel: Option<&Prepared>,
     inside: &BTreeMap<String, Prepared>,
     own: &BTreeMap<String, (u32, Vec<u8>)>,
     path: &Path,
@@ -58,14 +60,15 @@ pub(crate) fn write(
         }
     }
     if !recipe.modules.is_empty() {
-        let (package, folder) = files.find_pattern("/usr/lib/modules/*")?;
-        let release = folder
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        let modules = modules::collect(&folder, &recipe.modules)?;
-        let name = |file: &str| format!("/usr/lib/modules/{release}/{file}");
+        let source = if let Some(kernel) = kernel {
+            modules::Source::of_build(kernel.path.clone())?
+        } else {
+            let (package, folder) = files.find_pattern("/usr/lib/modules/*")?;
+            used.insert(package.into());
+            modules::Source::of_package(folder)
+        };
+        let modules = modules::collect(&source, &recipe.modules)?;
+        let name = |file: &str| format!("/usr/lib/modules/{}/{file}", source.release);
         for module in &modules {
             archive
                 .file(&name(&module.path), 0o644, &module.content)
@@ -78,7 +81,6 @@ pub(crate) fn write(
                 modules::modules_dep(&modules).as_bytes(),
             )
             .map_err(failed())?;
-        used.insert(package.into());
     }
     for (name, image) in inside {
         if image.path.is_dir() {
@@ -156,7 +158,7 @@ mod tests {
         };
         let inside = BTreeMap::from([("/boot/inner".to_owned(), inside)]);
         let mut used = BTreeSet::new();
-        write(&recipe, &files, &inside, &own, image, &mut used).unwrap();
+        write(&recipe, &files, None, &inside, &own, image, &mut used).unwrap();
         fs::read(image).unwrap()
     }
 

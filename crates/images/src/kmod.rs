@@ -10,7 +10,8 @@
 //!   OUT       where the script leaves its `*.ko`, and programs (files without a dot in their name)
 //! ```
 //!
-//! It may write below OUT, the current folder, `BUILD_DIR` and `TMPDIR`, and nowhere else.
+//! It may write below OUT, the current folder, `BUILD_DIR` and `TMPDIR`, and nowhere else. If the
+//! recipe says `steps`, `BUILD_DIR` is what the last build left there.
 //!
 //! `KCFLAGS`, `KAFLAGS` and `MAKEFLAGS` are set: no debugging information, as many jobs as
 //! processors. All folders have fixed names in the tree, so that the same sources give the same
@@ -18,10 +19,11 @@
 
 use crate::apt::{Apt, Package, Request};
 use crate::cache::{Cache, sha256_parts};
-use crate::command::{run, spawn_output};
+use crate::command::{run, spawn_output, spawn_watched};
 use crate::error::{Error, Result, io};
 use crate::files::PackageFiles;
 use crate::inputs::add_input;
+use crate::modules::Source;
 use crate::prepared::{PackageVersion, files_of, remove_old};
 use crate::progress::Progress;
 use crate::recipe::Build;
@@ -37,6 +39,7 @@ const FORMAT: &str = "1";
 const PROJECT: &str = "/trapless/source";
 const BUILD: &str = "/trapless/modules";
 const SOURCE: &str = "/trapless/linux-source";
+const KEPT: &str = "/trapless/kept";
 /// Lines of the compiler that an error repeats.
 const LINES: usize = 15;
 
@@ -93,12 +96,8 @@ pub(crate) fn build(name: &str, build: &Build, inputs: &Inputs<'_>) -> Result<Bu
         .join(format!("{name}-{}", &key[..16]));
     let _lock = cache.lock("modules")?;
     let done = folder.join("modules");
-    let built = Built {
-        folder: done.clone(),
-        packages: used,
-    };
     if done.exists() {
-        return Ok(built);
+        return built(name, done, used);
     }
 
     let tools = Tools::prepare(cache, apt, progress)?;
@@ -118,10 +117,10 @@ pub(crate) fn build(name: &str, build: &Build, inputs: &Inputs<'_>) -> Result<Bu
         parts = Some(unpack_source(cache, apt, source, &build.source, progress)?);
         arguments.insert(0, SOURCE.to_owned());
     }
-    let _task = progress.task(
-        &format!("Building the kernel modules {name} for {release}"),
-        0,
-    );
+    let title = match build.steps {
+        Some(_) => format!("Building {name} from the source of {release}"),
+        None => format!("Building the kernel modules {name} for {release}"),
+    };
     let usr = files.join("usr");
     let mut places = vec![
         (project.to_owned(), PathBuf::from(PROJECT)),
@@ -129,6 +128,12 @@ pub(crate) fn build(name: &str, build: &Build, inputs: &Inputs<'_>) -> Result<Bu
         (usr.join("src"), PathBuf::from("/usr/src")),
     ];
     places.extend(parts.map(|parts| (parts, PathBuf::from(SOURCE))));
+    let work = format!("{BUILD}/work");
+    let mut build_dir = format!("{work}/build");
+    if build.steps.is_some() {
+        places.push((cache.folder("kept")?, PathBuf::from(KEPT)));
+        build_dir = format!("{KEPT}/{name}");
+    }
     for entry in fs::read_dir(usr.join("lib"))
         .map_err(io("list", &usr))?
         .flatten()
@@ -146,7 +151,6 @@ pub(crate) fn build(name: &str, build: &Build, inputs: &Inputs<'_>) -> Result<Bu
         .iter()
         .map(|(f, p)| (f.as_path(), p.as_path()))
         .collect();
-    let work = format!("{BUILD}/work");
     let mut command = tools.command_with(
         &format!("{PROJECT}/{}", build.script),
         &places,
@@ -156,17 +160,22 @@ pub(crate) fn build(name: &str, build: &Build, inputs: &Inputs<'_>) -> Result<Bu
         .args(&arguments)
         .env("KCFLAGS", "-g0")
         .env("KAFLAGS", "-g0")
-        .env("BUILD_DIR", format!("{work}/build"))
+        .env("BUILD_DIR", build_dir)
         .env("TMPDIR", &work)
         .env("MAKEFLAGS", format!("-j{}", jobs()));
-    let output = spawn_output(&mut command, "util-linux")?;
+    let output = match build.steps {
+        Some(steps) => {
+            let mut task = progress.steps(&title, steps);
+            spawn_watched(&mut command, "util-linux", &mut |_| task.step())?
+        }
+        None => {
+            let _task = progress.task(&title, 0);
+            spawn_output(&mut command, "util-linux")?
+        }
+    };
     let log = keep_log(cache, name, &output)?;
     let failed = |status: String, output: String| Error::Command {
-        what: format!(
-            "building the kernel modules {name} ({}, log: {})",
-            build.script,
-            log.display()
-        ),
+        what: format!("building {name} ({}, log: {})", build.script, log.display()),
         status,
         output,
     };
@@ -195,7 +204,19 @@ pub(crate) fn build(name: &str, build: &Build, inputs: &Inputs<'_>) -> Result<Bu
         let _ = fs::remove_dir_all(folder.join(rest));
     }
     remove_old(&folder, name);
-    Ok(built)
+    built(name, done, used)
+}
+
+/// What was built. A kernel counts as a package of its own, with its own version.
+fn built(name: &str, folder: PathBuf, mut packages: Vec<PackageVersion>) -> Result<Built> {
+    if folder.join("release").exists() {
+        packages.push(PackageVersion {
+            name: name.to_owned(),
+            version: Source::of_build(folder.clone())?.release,
+            arch: "riscv64".into(),
+        });
+    }
+    Ok(Built { folder, packages })
 }
 
 /// Headers of the very kernel, and kbuild's programs for this machine.
@@ -230,6 +251,19 @@ fn headers_of(apt: &Apt, kernel: &Package) -> Result<Vec<Package>> {
             packages.len()
         )))
     }
+}
+
+/// Unpacks the headers of the very kernel; returns their `/usr/src/linux-headers-RELEASE`.
+pub(crate) fn unpack_headers(
+    cache: &Cache,
+    apt: &Apt,
+    kernel: &Package,
+    progress: Progress,
+) -> Result<PathBuf> {
+    let headers = headers_of(apt, kernel)?;
+    let files = tree::unpack(cache, apt, &headers, "the kernel headers", progress)?;
+    let release = release_of(&files)?;
+    Ok(files.join(format!("usr/src/linux-headers-{release}")))
 }
 
 /// The source package of the very kernel.

@@ -23,17 +23,54 @@ pub struct Module {
     pub content: Vec<u8>,
 }
 
-/// Collects `wanted` and all they need; each module comes after those it depends on.
-///
-/// `folder` is `/lib/modules/RELEASE` of an unpacked kernel package. Modules built into the kernel
-/// are left out.
+/// Where the modules of a kernel are.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// Version of the kernel, as `uname -r` prints it.
+    pub release: String,
+    /// Below it are all the modules.
+    pub folder: PathBuf,
+    /// The list of those that are part of the kernel.
+    pub builtin: PathBuf,
+}
+
+impl Source {
+    /// `/lib/modules/RELEASE` of an unpacked kernel package.
+    #[must_use]
+    pub fn of_package(folder: PathBuf) -> Self {
+        let release = folder.file_name().unwrap_or_default().to_string_lossy();
+        Self {
+            release: release.into_owned(),
+            builtin: folder.join("modules.builtin"),
+            folder,
+        }
+    }
+
+    /// A kernel that was built here.
+    ///
+    /// # Errors
+    /// If its version cannot be read.
+    pub fn of_build(folder: PathBuf) -> Result<Self> {
+        let path = folder.join("release");
+        let release = fs::read_to_string(&path).map_err(io("read", &path))?;
+        Ok(Self {
+            release: release.trim().to_owned(),
+            builtin: folder.join("builtin"),
+            folder,
+        })
+    }
+}
+
+/// Collects `wanted` and all they need; each module comes after those it depends on. Modules built
+/// into the kernel are left out.
 ///
 /// # Errors
 /// If a wanted module does not exist or a module file is damaged.
-pub fn collect(folder: &Path, wanted: &[String]) -> Result<Vec<Module>> {
+pub fn collect(source: &Source, wanted: &[String]) -> Result<Vec<Module>> {
+    let folder = &source.folder;
     let mut index = BTreeMap::new();
-    find(&folder.join("kernel"), &mut index)?;
-    let builtin = fs::read_to_string(folder.join("modules.builtin")).unwrap_or_default();
+    find(folder, &mut index)?;
+    let builtin = fs::read_to_string(&source.builtin).unwrap_or_default();
     let builtin: Vec<String> = builtin
         .lines()
         .filter_map(|l| module_name(Path::new(l)))

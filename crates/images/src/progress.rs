@@ -34,9 +34,22 @@ impl Progress {
         }
     }
 
+    /// Begins a task of about `total` steps. Where there are no bars, each tenth is told.
+    #[must_use]
+    pub fn steps(self, title: &str, total: u64) -> Task {
+        let mut task = self.bar(title, total, "{msg} [{bar:30}] {percent}% {eta}");
+        task.steps = total.max(1);
+        task.lines = self == Self::Lines;
+        task
+    }
+
     /// Begins a task of `total` bytes; 0 means that the amount is not known.
     #[must_use]
     pub fn task(self, title: &str, total: u64) -> Task {
+        self.bar(title, total, "{msg} [{bar:30}] {bytes}/{total_bytes} {eta}")
+    }
+
+    fn bar(self, title: &str, total: u64, known: &str) -> Task {
         let bar = match self {
             Self::Silent => ProgressBar::hidden(),
             Self::Lines => {
@@ -47,10 +60,7 @@ impl Progress {
                 let (bar, template) = if total == 0 {
                     (ProgressBar::new_spinner(), "{spinner} {msg}")
                 } else {
-                    (
-                        ProgressBar::new(total),
-                        "{msg} [{bar:30}] {bytes}/{total_bytes} {eta}",
-                    )
+                    (ProgressBar::new(total), known)
                 };
                 bar.enable_steady_tick(std::time::Duration::from_millis(120));
                 bar.with_style(
@@ -60,7 +70,12 @@ impl Progress {
             }
         };
         bar.set_message(title.to_owned());
-        Task { bar }
+        Task {
+            bar,
+            lines: false,
+            steps: 0,
+            done: 0,
+        }
     }
 }
 
@@ -68,12 +83,28 @@ impl Progress {
 #[derive(Debug)]
 pub struct Task {
     bar: ProgressBar,
+    /// Steps are told, not shown.
+    lines: bool,
+    /// How many there are, about.
+    steps: u64,
+    done: u64,
 }
 
 impl Task {
     /// Sets the amount done so far.
     pub fn set(&self, done: u64) {
         self.bar.set_position(done);
+    }
+
+    /// One more step is done. There may be more than were expected: they count as the last.
+    pub fn step(&mut self) {
+        self.done += 1;
+        self.bar.set_position(self.done.min(self.steps));
+        let tenths = |done: u64| done * 10 / self.steps.max(1);
+        let tenth = tenths(self.done);
+        if self.lines && tenth > tenths(self.done - 1) && tenth < 10 {
+            Progress::Lines.tell(&format!("  {tenth}0 %"));
+        }
     }
 }
 

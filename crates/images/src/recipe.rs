@@ -27,6 +27,9 @@ pub struct Build {
     /// Parts of Debian's kernel source that the script wants, e.g. `virt/kvm`.
     #[serde(default)]
     pub source: Vec<String>,
+    /// How many lines the script prints, about. Only for what takes minutes to build: its progress
+    /// is shown, and what is in `BUILD_DIR` is kept for the next build.
+    pub steps: Option<u64>,
 }
 
 /// One image. Paths in an image are absolute.
@@ -60,6 +63,9 @@ pub struct Recipe {
     /// Kernel modules, with those they need.
     #[serde(default)]
     pub modules: Vec<String>,
+    /// The image, a folder, that they are from, if not from the package of `kernel`. It also has
+    /// the files `release` (the kernel's version) and `builtin` (modules that are part of it).
+    pub modules_from: Option<String>,
     /// Path in the image = file beside the recipe.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
@@ -96,7 +102,7 @@ impl Recipe {
                 "`extract` makes the image a single file; remove `programs` and `files`".into(),
             ));
         }
-        if recipe.kernel.is_none() && !recipe.modules.is_empty() {
+        if recipe.kernel.is_none() && recipe.modules_from.is_none() && !recipe.modules.is_empty() {
             return Err(bad(
                 "`modules` needs `kernel`, the package they come from".into()
             ));
@@ -194,7 +200,7 @@ mod tests {
             for file in recipe.files.values() {
                 assert!(folder.join(file).exists(), "{}: {file}", recipe.name);
             }
-            for artefact in recipe.artefacts.values() {
+            for artefact in recipe.artefacts.values().chain(&recipe.modules_from) {
                 let name = artefact.split('/').next().unwrap_or_default();
                 let known = ["vmm", "backend", "kvm-selftests"].contains(&name)
                     || recipes.iter().any(|r| r.name == name);

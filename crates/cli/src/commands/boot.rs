@@ -17,6 +17,7 @@ use crate::console::{ConsoleTap, Recorder, SharedRecorder};
 use crate::devices::Devices;
 use crate::failure::Failed;
 use crate::output::Screen;
+use crate::plan::{PATCHED_HOST, PATCHED_KERNEL, one_after_the_other};
 use crate::terminal::{HELP, Key, RawMode, keyboard};
 use crate::{files, interrupt, machine, observe, project};
 
@@ -76,6 +77,7 @@ pub fn main(args: &BootArgs, project: &Project) -> Result<ExitCode> {
 enum Kernel<'a> {
     None,
     Debian,
+    Patched,
     File(&'a Path),
 }
 
@@ -86,6 +88,7 @@ impl<'a> Kernel<'a> {
         match args.kernel.as_deref() {
             Some(path) if path == "none" => Self::None,
             Some(path) if path == "debian" => Self::Debian,
+            Some(path) if path == "patched" => Self::Patched,
             Some(path) => Self::File(path),
             None if own_firmware => Self::None,
             None => Self::Debian,
@@ -106,7 +109,7 @@ fn payload(args: &BootArgs, project: &Project) -> Result<Payload> {
             images = Some(project::images(project)?);
         }
         let images = images.as_mut().context("images are open")?;
-        Ok(images.prepare(name)?.path)
+        Ok(images.artefact(name)?.path)
     };
     let given = |path: &Option<std::path::PathBuf>, what: &str| {
         path.as_deref().map(|p| files::read(p, what)).transpose()
@@ -120,6 +123,7 @@ fn payload(args: &BootArgs, project: &Project) -> Result<Payload> {
     let kernel = match chosen {
         Kernel::None => None,
         Kernel::Debian => Some(files::content(&image("kernel")?, "kernel")?),
+        Kernel::Patched => Some(files::content(&image(PATCHED_KERNEL)?, "kernel")?),
         Kernel::File(path) => Some(files::content(path, "kernel")?),
     };
     if firmware.is_none() && kernel.is_none() {
@@ -127,13 +131,19 @@ fn payload(args: &BootArgs, project: &Project) -> Result<Payload> {
     }
     let initrd = match (&args.initrd, chosen) {
         (Some(path), _) => Some(files::content(path, "initrd")?),
-        (None, Kernel::Debian) => {
-            let name = if has_root(args) { "disk" } else { "host" };
-            Some(files::content(&image(name)?, name)?)
+        (None, Kernel::Debian | Kernel::Patched) => {
+            let mut archives = vec![image(if has_root(args) { "disk" } else { "host" })?];
+            if chosen == Kernel::Patched {
+                archives.push(image(PATCHED_HOST)?);
+            }
+            Some(one_after_the_other(&archives)?)
         }
         (None, _) => None,
     };
-    let default = if chosen == Kernel::Debian { APPEND } else { "" };
+    let default = match chosen {
+        Kernel::Debian | Kernel::Patched => APPEND,
+        Kernel::None | Kernel::File(_) => "",
+    };
     Ok(Payload {
         firmware,
         kernel,

@@ -17,6 +17,8 @@
 //! | [`doorbells`] | what doorbells and shadows claim |
 //! | [`contexts`] | what user contexts claim |
 //! | [`isolation`] | what guests and processes cannot reach |
+//! | [`dedicated`] | a guest on harts of its own does not exit, and the host still works |
+//! | [`host_kernel`] | a host's kernel can be built with this project's patches |
 //! | [`lifecycle`] | what harts of a KVM host go through loses no interrupt |
 //! | [`restore`] | saved and restored guests lose no interrupt |
 //! | [`disk`] | Debian's kernel starts the system on a user's disk |
@@ -30,9 +32,11 @@ mod aia;
 mod broken;
 mod console;
 mod contexts;
+mod dedicated;
 mod determinism;
 mod disk;
 mod doorbells;
+mod host_kernel;
 mod hosts;
 mod interrupts;
 mod isolation;
