@@ -19,19 +19,33 @@ load_kvm_module() {
     kvm_loaded=stock
     wanted=${trapless_kvm:-${kvm:-patched}}
     loop=${run_loop:-stock}
+    # The kernel that host_kernel=patched builds has no other KVM.
+    case $(uname -r) in
+    *-trapless)
+        if [ "$wanted" = stock ]; then
+            give_up "host_kernel=patched has this project's KVM only: leave out kvm=stock"
+        fi
+        wanted=fixed
+        ;;
+    esac
     if [ "$loop" != stock ]; then
         if [ "$wanted" = stock ]; then
             give_up "run_loop=$loop is for this project's KVM: leave out kvm=stock"
         fi
         wanted=fixed
     fi
+    options="run_loop=$loop native_wfi=${trapless_dedicated:-0}"
+    case ${boost:-auto} in
+    off) options="$options boost=0" ;;
+    rt) options="$options boost_rt=1" ;;
+    esac
     if [ "$wanted" != stock ] && has_device trapless,virtual-interrupts; then
         if [ "${hostipi:-trapless}" = trapless ] && has_device trapless,ipi; then
             insmod /lib/trapless/irq-riscv-trapless-ipi.ko || echo "IPIs stay with the firmware"
         fi
         any=0
         if [ "${notify:-state}" = any ]; then any=1; fi
-        if insmod /lib/trapless/kvm.ko notify_any="$any" run_loop="$loop"; then
+        if insmod /lib/trapless/kvm.ko notify_any="$any" $options; then
             kvm_loaded=patched
             return
         fi
@@ -40,7 +54,7 @@ load_kvm_module() {
         if [ -n "${trapless_run:-}" ]; then poweroff -f; fi
     fi
     if [ "$wanted" = fixed ] || { [ "$wanted" != stock ] && { has_extension xuer || has_extension xvei; }; }; then
-        if insmod /lib/trapless/kvm.ko run_loop="$loop"; then
+        if insmod /lib/trapless/kvm.ko $options; then
             kvm_loaded=fixed
             return
         fi
@@ -48,6 +62,19 @@ load_kvm_module() {
         if [ -n "${trapless_run:-}" ]; then poweroff -f; fi
     fi
     modprobe kvm
+}
+
+# leave_harts: ends what else comes to harts that the kernel leaves alone: the scheduler's look
+# after fair threads once a second (the deadline server, Linux 6.12), and khugepaged, which has all
+# harts drain their lists of pages.
+leave_harts() {
+    echo never >/sys/kernel/mm/transparent_hugepage/enabled
+    for server in /sys/kernel/debug/sched/fair_server/cpu*; do
+        case $server in
+        */cpu0) ;;
+        *) echo 0 >"$server/runtime" ;;
+        esac
+    done
 }
 
 # Initial RAM file system of guests, until add_to_guest makes it a larger one
@@ -75,6 +102,7 @@ vmm_start() {
     others=$((${guests:-1} - 1))
     if [ "$vmm" != trapless ]; then others=0; fi
     reserve_huge_pages $((1 + others)) || return
+    if [ "${trapless_dedicated:-0}" = 1 ]; then leave_harts || return; fi
     case $vmm in
     trapless)
         if [ -n "$interface" ]; then
@@ -252,7 +280,11 @@ end_backend() {
 vmm_run() {
     number=$1
     shift
-    if [ "${pin:-0}" = 1 ]; then
+    if [ "${trapless_dedicated:-0}" = 1 ]; then
+        # Hart 0 is the host's.
+        set -- --pin "$(seq -s , 1 "$cpus")" "$@"
+        if [ "$kvm_loaded" = patched ] && [ "${irqchip:-auto}" = auto ]; then wfi=native; fi
+    elif [ "${pin:-0}" = 1 ]; then
         # Guests begin at different harts, so that one vCPU of each does not meet all the others on
         # hart 0.
         harts=$(nproc)

@@ -43,14 +43,26 @@ pub fn check(cpus: &[u16]) -> Result<()> {
             std::io::Error::last_os_error(),
         ));
     }
-    for &cpu in cpus {
-        let cpu_exists = usize::from(cpu) < 8 * size_of_val(&set);
-        // SAFETY: CPU_ISSET only reads, and the number was checked.
-        if !(cpu_exists && unsafe { libc::CPU_ISSET(usize::from(cpu), &set) }) {
-            return Err(Error::user(format!(
-                "--pin {cpu}: this process may not run on host CPU {cpu}"
-            )));
-        }
+    let refused = cpus.iter().find(|&&cpu| !may_run_on(cpu.into(), &set));
+    match refused {
+        Some(cpu) => Err(Error::user(format!(
+            "--pin {cpu}: this process may not run on host CPU {cpu}"
+        ))),
+        None => Ok(()),
     }
-    Ok(())
+}
+
+/// Whether the calling thread, which runs on the CPUs of `set`, may be bound to `cpu`. Processes do
+/// not run on isolated CPUs (`isolcpus=`) unless they are bound to one.
+fn may_run_on(cpu: usize, set: &libc::cpu_set_t) -> bool {
+    // SAFETY: CPU_ISSET only reads, and the number is checked; the sets have the sizes given.
+    unsafe {
+        if cpu >= 8 * size_of_val(set) {
+            return false;
+        }
+        let only = cpu_set(&[cpu]);
+        libc::CPU_ISSET(cpu, set)
+            || libc::sched_setaffinity(0, size_of_val(&only), &only) == 0
+                && libc::sched_setaffinity(0, size_of_val(set), set) == 0
+    }
 }
