@@ -112,15 +112,22 @@ fn mark_claims(events: &mut [Event]) {
     }
 }
 
+/// What ends a handler that HS-mode began, as it begins one for a vCPU that sleeps (Xhcs).
+const HANDLER_END: &str = "end of a handler that HS-mode began";
+
 /// Notes which traps from U-mode are those of handlers: from a trap out of the guest to the return
-/// to it, and again where an interrupted handler goes on.
+/// to it, or from HS-mode's beginning to the end, and again where an interrupted handler goes on.
 fn mark_handlers(events: &mut [Event]) {
+    let begun = begun_by_hs(events);
     let mut running = BTreeSet::new();
     let mut interrupted = Vec::new();
     for e in events {
         match (e.kind, e.step) {
             (Kind::Trap, "VS>U" | "VU>U") => {
                 running.insert(e.hart);
+            }
+            (Kind::Trap, "U>HS") if e.cause == HANDLER_END => {
+                running.remove(&e.hart);
             }
             (Kind::Trap, "U>HS") if running.remove(&e.hart) => {
                 e.in_handler = true;
@@ -134,11 +141,31 @@ fn mark_handlers(events: &mut [Event]) {
                 if let Some(at) = interrupted.iter().position(|epc| *epc == pc) {
                     interrupted.swap_remove(at);
                     running.insert(e.hart);
+                } else if begun.contains(&pc) {
+                    running.insert(e.hart);
                 }
             }
             _ => {}
         }
     }
+}
+
+/// Where HS-mode begins handlers, or lets them go on: the log does not tell such a return from one
+/// to a process, but those that ran to their end without a trap show the addresses, and no process
+/// runs there.
+fn begun_by_hs(events: &[Event]) -> BTreeSet<Option<u64>> {
+    let mut returned = BTreeMap::new();
+    let mut begun = BTreeSet::new();
+    for e in events {
+        match (e.kind, e.step) {
+            (Kind::Return, "HS>U") => drop(returned.insert(e.hart, e.hex("pc"))),
+            (Kind::Trap, "U>HS") if e.cause == HANDLER_END => {
+                begun.extend(returned.get(&e.hart).copied());
+            }
+            _ => {}
+        }
+    }
+    begun
 }
 
 fn event(line: &'static str) -> Option<Event> {
