@@ -77,6 +77,21 @@ fn guests_without_files_trap_for_each_ipi() {
     assert_eq!((files.assigned, files.direct_messages), (0, 0));
 }
 
+/// Promise: an IPI wakes up a vCPU that sleeps, also if its thread was moved away from its
+/// interrupt file.
+#[test]
+fn moved_vcpus_are_woken_up() {
+    let set = "kvm=fixed timers=0 devices=0 ipis=200 moves_ms=2";
+    let set = set.split(' ').flat_map(|word| ["--set", word]);
+    for seed in ["0", "2"] {
+        let options: Vec<&str> = set.clone().chain(["--seed", seed]).collect();
+        let ledger = aia(&format!("moved-{seed}"), "sequence", &options);
+        let longest = ledger.workload().latency["guest_ipi"].max;
+        // A vCPU that was not woken up slept until its timer, for some 300 ms.
+        assert!(longest < 50_000_000, "seed {seed}: {longest} cycles");
+    }
+}
+
 /// Promise: a timer of the guest costs no exit; compiler and interpreter agree on everything.
 #[test]
 fn timers_cost_no_exit_and_engines_agree() {
