@@ -83,7 +83,10 @@ guest_initrd=/boot/guest.cpio
 # add_to_guest ARCHIVE: gives guests that start later its files, too. Linux unpacks one archive
 # after the other; the archives' writer ends them where the next may begin.
 add_to_guest() {
-    cat "$guest_initrd" "$1" >/run/guest.cpio && guest_initrd=/run/guest.cpio
+    if [ "$guest_initrd" != /run/guest.cpio ]; then
+        cp "$guest_initrd" /run/guest.cpio && guest_initrd=/run/guest.cpio || return
+    fi
+    cat "$1" >>/run/guest.cpio
 }
 
 # vmm_start [tap INTERFACE] [OPTION OF trapless-vmm...]: starts the first guest in the background,
