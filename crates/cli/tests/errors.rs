@@ -260,7 +260,7 @@ const CASES: &[(&str, &str)] = &[
     // Workloads.
     (
         "run --machine sstc --workload nope",
-        "known: blk, boot, cable, consolidate, ",
+        "known: applications, blk, boot, cable, ",
     ),
     (
         "run --machine nope --workload timer",
@@ -324,7 +324,7 @@ const CASES: &[(&str, &str)] = &[
         "use one of: aia, full, haiov, sbi",
     ),
     ("compare --machines sbi", "--workload"),
-    ("workloads nope", "known: blk, boot, cable, consolidate, "),
+    ("workloads nope", "known: applications, blk, boot, cable, "),
     // Images and reports.
     ("images nope", "no image named `nope`"),
     ("report @missing", "cannot read the ledger"),
