@@ -117,9 +117,12 @@ impl Hart {
             code.compare(&self.ram);
             self.forget_changed_code(code);
         }
-        if self.turn.take_stall() {
+        if let Some(limit) = self.turn.take_stall() {
             // Only the end of the turn, or a timer of its own, can end the wait of a `wrs`.
-            self.state.cycles = self.state.cycles.max(until.min(self.wake_time()));
+            let end = until.min(self.wake_time());
+            let cycles = end.saturating_sub(self.state.cycles).min(limit);
+            self.state.cycles += cycles;
+            self.turn.gave_up(cycles);
         }
         self.refresh(plat);
         // Done even if the hart stops: it will not be told again of what is pending now.

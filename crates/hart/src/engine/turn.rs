@@ -1,5 +1,10 @@
 //! State of the run loop between blocks.
 
+/// Cycles that `wrs.nto` may stall at one place, in one piece or several, before it traps where a
+/// more privileged mode wants that (Zawrs: "an implementation-specific bounded time limit"): longer
+/// than it takes to hear from somebody who runs.
+pub(crate) const WRS_NTO_LIMIT: u64 = 100_000;
+
 /// Run-loop state kept between blocks.
 #[derive(Default)]
 pub(crate) struct Turn {
@@ -8,8 +13,9 @@ pub(crate) struct Turn {
     /// The hart waits in WFI.
     pub waiting: bool,
     wait_reported: bool,
-    /// A `wrs` instruction gave up the rest of the quantum.
-    stalled: bool,
+    /// A `wrs` instruction gave up the rest of the quantum, but no more than so many cycles.
+    stalled: Option<u64>,
+    spin: Spin,
     /// Code may have changed.
     compare_code: bool,
     /// Where an observer stopped inside a block: program counter and instructions left of the
@@ -17,15 +23,42 @@ pub(crate) struct Turn {
     cut: Option<(u64, usize)>,
 }
 
+/// Where `wrs.nto` stalls with a limit, and for how many cycles it has done so.
+#[derive(Default)]
+struct Spin {
+    pc: u64,
+    cycles: u64,
+}
+
 impl Turn {
     /// Gives up the rest of the quantum, for a `wrs` instruction.
     pub fn stall(&mut self) {
-        self.stalled = true;
+        self.stalled = Some(u64::MAX);
+        self.spin = Spin::default();
     }
 
-    /// Whether the rest of the quantum was given up since the last call.
-    pub fn take_stall(&mut self) -> bool {
-        std::mem::take(&mut self.stalled)
+    /// The same for `wrs.nto` at `pc` that may not stall for ever. Returns whether it traps instead.
+    pub fn stall_or_trap(&mut self, pc: u64) -> bool {
+        if self.spin.pc != pc {
+            self.spin = Spin { pc, cycles: 0 };
+        }
+        let left = WRS_NTO_LIMIT.saturating_sub(self.spin.cycles);
+        if left == 0 {
+            self.spin.cycles = 0;
+        } else {
+            self.stalled = Some(left);
+        }
+        left == 0
+    }
+
+    /// How many cycles to give up at most, if any, because of what was executed since the last call.
+    pub fn take_stall(&mut self) -> Option<u64> {
+        self.stalled.take()
+    }
+
+    /// So many were given up.
+    pub fn gave_up(&mut self, cycles: u64) {
+        self.spin.cycles += cycles;
     }
 
     /// Requests that decoded code is compared with memory at the end of the block: after `fence.i`,

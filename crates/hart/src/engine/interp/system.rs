@@ -38,12 +38,7 @@ impl Hart {
             Op::Sret => return self.sret(inst, plat).map(Flow::Jump),
             Op::Uret => return self.uret(inst, plat).map(Flow::Jump),
             Op::Wfi => self.wfi(inst)?,
-            Op::WrsNto | Op::WrsSto => {
-                if self.state.reservation.host != 0 {
-                    self.turn.stall();
-                    self.attention();
-                }
-            }
+            Op::WrsNto | Op::WrsSto => self.wait_on_reservation(inst, pc)?,
             Op::FenceI => {
                 self.turn.compare_code();
                 self.attention();
@@ -80,6 +75,27 @@ impl Hart {
             _ => {}
         }
         self.turn.waiting = true;
+        self.attention();
+        Ok(())
+    }
+
+    /// WRS.NTO and WRS.STO (Zawrs): wait until the reservation is lost. An interrupt, or the end of
+    /// the turn, ends them, too.
+    fn wait_on_reservation(&mut self, inst: &Inst, pc: u64) -> Result<(), Fault> {
+        if self.state.reservation.host == 0 {
+            return Ok(());
+        }
+        let tw = self.csr.mstatus & status::TW != 0 && self.mode != Mode::M;
+        let vtw = self.csr.hstatus & hstatus::VTW != 0 && self.mode.v();
+        if inst.op == Op::WrsSto || !tw && !vtw {
+            self.turn.stall();
+        } else if self.turn.stall_or_trap(pc) {
+            return if tw {
+                self.illegal(inst)
+            } else {
+                self.virtual_instruction(inst)
+            };
+        }
         self.attention();
         Ok(())
     }
