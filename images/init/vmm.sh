@@ -77,6 +77,9 @@ leave_harts() {
     done
 }
 
+# Kernel of guests, unless a workload names another
+guest_kernel=/boot/Image
+
 # Initial RAM file system of guests, until add_to_guest makes it a larger one
 guest_initrd=/boot/guest.cpio
 
@@ -124,7 +127,7 @@ vmm_start() {
         fi
         qemu-system-riscv64 -machine "$(qemu_machine)" -cpu host -smp "$cpus" -m "$memory" -nodefaults -no-reboot \
             ${huge:+-object "memory-backend-memfd,id=ram,size=$memory,hugetlb=on,hugetlbsize=2M"} \
-            -display none -serial stdio -kernel /boot/Image -initrd "$guest_initrd" \
+            -display none -serial stdio -kernel "$guest_kernel" -initrd "$guest_initrd" \
             ${interface:+-netdev "tap,id=n,ifname=$interface,script=no,downscript=no$(qemu_vhost)" -device "$(qemu_net),netdev=n"} \
             "$@" -append "$append" </dev/null &
         ;;
@@ -306,7 +309,7 @@ vmm_run() {
     if [ "${doorbells:-auto}" = auto ] && [ "$kvm_loaded" != stock ] && has_extension xvei; then
         set -- --doorbells "$@"
     fi
-    exec trapless-vmm --kernel /boot/Image --initrd "$guest_initrd" --cpus "$cpus" --memory "$memory" --no-reboot \
+    exec trapless-vmm --kernel "$guest_kernel" --initrd "$guest_initrd" --cpus "$cpus" --memory "$memory" --no-reboot \
         ${huge:+--hugepages} --irqchip "${irqchip:-auto}" --wfi "${wfi:-trap}" --inject "${inject:-auto}" \
         --aia-mode "${aia_mode:-auto}" ${trapless_seed:+--stagger "$trapless_seed,$number"} "$@" \
         --append "$append"

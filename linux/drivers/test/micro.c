@@ -14,7 +14,8 @@
  * with the time for all.  -EOPNOTSUPP: this machine does not have what the
  * operation needs.  See micro_ops for the operations.
  *
- * Nothing here depends on Xtrapless.
+ * Only `claim` knows Xtrapless.  images/bare/micro.c does the same operations
+ * without Linux.
  */
 
 #define pr_fmt(fmt) "trapless_micro: " fmt
@@ -23,17 +24,20 @@
 #include <linux/delay.h>
 #include <linux/hrtimer.h>
 #include <linux/io.h>
+#include <linux/irqchip/riscv-imsic.h>
 #include <linux/kthread.h>
 #include <linux/ktime.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/of.h>
 #include <linux/of_address.h>
+#include <linux/of_irq.h>
 #include <linux/sched.h>
 #include <linux/smp.h>
 #include <linux/timex.h>
 #include <asm/csr.h>
 #include <asm/sbi.h>
+#include <asm/xtrapless.h>
 
 /* How far ahead deadlines are that nobody waits for, and those that somebody does */
 #define MICRO_FAR	(1ULL << 40)
@@ -41,6 +45,14 @@
 
 /* 8250: a register without any effect */
 #define UART_SCRATCH	7
+
+/* PLIC: registers of its contexts */
+#define PLIC_CONTEXTS	0x200000
+#define PLIC_CONTEXT	0x1000
+#define PLIC_CLAIM	4
+
+/* Operations in a row with interrupts off */
+#define MICRO_PART	100UL
 
 struct micro_op {
 	const char *name;
@@ -112,6 +124,103 @@ static s64 micro_io_kernel(unsigned long count)
 static s64 micro_io_user(unsigned long count)
 {
 	return micro_load("ns16550a", UART_SCRATCH, true, count);
+}
+
+static bool micro_has(const char *compatible)
+{
+	struct device_node *node = of_find_compatible_node(NULL, NULL, compatible);
+
+	of_node_put(node);
+
+	return node;
+}
+
+/* The registers of a PLIC with the claim register of this CPU at *@offset */
+static void __iomem *micro_plic(unsigned long *offset)
+{
+	struct device_node *node = of_find_compatible_node(NULL, NULL, "riscv,plic0");
+	struct device_node *cpu = of_get_cpu_node(smp_processor_id(), NULL);
+	void __iomem *registers = NULL;
+	struct of_phandle_args parent;
+	unsigned int i;
+
+	/* A context for each of its outputs */
+	for (i = 0; node && cpu && !of_irq_parse_one(node, i, &parent); i++) {
+		bool own = parent.np->parent == cpu && parent.args[0] == RV_IRQ_EXT;
+
+		of_node_put(parent.np);
+		if (!own)
+			continue;
+		registers = of_iomap(node, 0);
+		*offset = PLIC_CONTEXTS + i * PLIC_CONTEXT + PLIC_CLAIM;
+		break;
+	}
+	of_node_put(cpu);
+	of_node_put(node);
+
+	return registers;
+}
+
+/*
+ * Claim and completion with nothing pending, as far as that can be had: the
+ * threshold hides what is for the driver of the interrupt controller.  A PLIC
+ * claims regardless of the threshold; its sources are levels, which are
+ * pending again after their completion.
+ */
+static s64 micro_claim(unsigned long count)
+{
+	bool trapless = micro_has("trapless,irqchip");
+	bool imsic = micro_has("riscv,imsics");
+	void __iomem *plic = NULL;
+	unsigned long offset = 0;
+	ktime_t begin;
+	s64 ns;
+
+	migrate_disable();
+	if (!trapless && !imsic) {
+		plic = micro_plic(&offset);
+		if (!plic) {
+			migrate_enable();
+			return -EOPNOTSUPP;
+		}
+		plic += offset;
+	}
+
+	begin = ktime_get();
+	while (count) {
+		/* Not longer than devices may wait */
+		unsigned long part = min(count, MICRO_PART);
+		unsigned long flags;
+
+		count -= part;
+		local_irq_save(flags);
+		if (trapless) {
+			csr_write(CSR_VSTHRESHOLD, XTL_VSTHRESHOLD_PRIO);
+			while (part--) {
+				csr_read(CSR_VSCLAIM);
+				csr_write(CSR_VSCLAIM, 0);
+			}
+			csr_write(CSR_VSTHRESHOLD, 0);
+		} else if (imsic) {
+			csr_write(CSR_SISELECT, IMSIC_EITHRESHOLD);
+			csr_write(CSR_SIREG, 1);
+			while (part--)
+				csr_swap(CSR_STOPEI, 0);
+			csr_write(CSR_SISELECT, IMSIC_EITHRESHOLD);
+			csr_write(CSR_SIREG, 0);
+		} else {
+			while (part--)
+				writel_relaxed(readl_relaxed(plic), plic);
+		}
+		local_irq_restore(flags);
+		cond_resched();
+	}
+	ns = ktime_to_ns(ktime_sub(ktime_get(), begin));
+	migrate_enable();
+	if (plic)
+		iounmap(plic - offset);
+
+	return ns;
 }
 
 static void micro_nothing(void *unused)
@@ -197,7 +306,7 @@ static s64 micro_timer(unsigned long count)
 	begin = ktime_get();
 	while (count) {
 		/* Not longer than ticks may wait */
-		unsigned long part = min(count, 100UL);
+		unsigned long part = min(count, MICRO_PART);
 
 		count -= part;
 		local_irq_save(flags);
@@ -236,6 +345,8 @@ static const struct micro_op micro_ops[] = {
 	{ "io_kernel", micro_io_kernel },
 	/* Load from a register that the VMM emulates */
 	{ "io_user", micro_io_user },
+	/* Interrupt of a device: claim and completion */
+	{ "claim", micro_claim },
 	/* IPI to a busy CPU, until it has answered through memory */
 	{ "ipi", micro_ipi },
 	/* The same to an idle one */

@@ -10,6 +10,7 @@
 //! | [`threads`] | the ledger agrees with the host's scheduler |
 //! | [`interrupts`] | the ledger agrees with `/proc/interrupts` of host and guest |
 //! | [`trace`] | the trace tells what the ledger counts |
+//! | [`micro`] | what a guest without Linux does is exactly what the ledger counts |
 //! | [`timer`] | what the timer comparison claims |
 //! | [`aia`] | what docs/aia.md claims |
 //! | [`trapless`] | what Xtrapless claims, and that those who do not know it run as before |
@@ -43,6 +44,7 @@ mod isolation;
 mod kvm;
 mod lifecycle;
 mod log;
+mod micro;
 mod restore;
 mod runs;
 mod seeds;

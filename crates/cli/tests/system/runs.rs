@@ -329,6 +329,7 @@ fn make_all() -> Result<Vec<Run>, String> {
             "opensbi",
             "host",
             "qemu-host",
+            "bare-host",
             "fio-host",
             "netperf-host",
         ])
