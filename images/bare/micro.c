@@ -76,8 +76,9 @@
 	__value;							\
 })
 
-#define csr_write(csr, value)						\
-	asm volatile ("csrw %0, %1" : : "i" (csr), "rK" (value) : "memory")
+#define csr_write(csr, value) ({					\
+	asm volatile ("csrw %0, %1" : : "i" (csr), "rK" (value) : "memory"); \
+})
 
 /* A device of the machine */
 struct device {
@@ -108,8 +109,8 @@ static unsigned long deadlines;
 static bool second_idle = true;
 static bool second_runs;
 
-char first_stack[STACK] __attribute__((aligned(16)));
-static char second_stack[STACK] __attribute__((aligned(16)));
+_Alignas(16) char first_stack[STACK];
+static _Alignas(16) char second_stack[STACK];
 
 void start_second(void);
 
@@ -132,7 +133,7 @@ static unsigned long now(void)
 	return ticks;
 }
 
-static inline __attribute__((always_inline))
+static inline
 long ecall(unsigned long extension, unsigned long function, unsigned long arg0,
 	   unsigned long arg1, unsigned long arg2)
 {
@@ -163,7 +164,7 @@ static void wfi(void)
 	asm volatile ("wfi" : : : "memory");
 }
 
-static inline __attribute__((always_inline)) void set_timer(unsigned long time)
+static inline void set_timer(unsigned long time)
 {
 	if (has_sstc)
 		csr_write(STIMECMP, time);
@@ -202,14 +203,14 @@ static void put_number(unsigned long number)
 	put(text);
 }
 
-static void __attribute__((noreturn)) power_off(void)
+static _Noreturn void power_off(void)
 {
 	ecall(SBI_SRST, 0, 0, 0, 0);
 	for (;;)
 		wfi();
 }
 
-void __attribute__((noreturn, used)) fail(unsigned long cause, unsigned long pc)
+_Noreturn void fail(unsigned long cause, unsigned long pc)
 {
 	put("unexpected trap, cause and address: ");
 	put_number(cause);
@@ -220,7 +221,7 @@ void __attribute__((noreturn, used)) fail(unsigned long cause, unsigned long pc)
 }
 
 /* Traps.  No calls here, so that few registers are saved. */
-void __attribute__((interrupt("supervisor"), aligned(4), used)) trap(void)
+void __attribute__((interrupt("supervisor"))) trap(void)
 {
 	switch (csr_read(SCAUSE)) {
 	case BIT(63) | SOFT:
@@ -257,7 +258,7 @@ static void set_up_interrupts(void)
 	irq_enable();
 }
 
-void __attribute__((noreturn, used)) second(void)
+_Noreturn void second(void)
 {
 	set_up_interrupts();
 	WRITE_ONCE(second_runs, true);
@@ -575,7 +576,7 @@ static unsigned long times(const struct operation *op, unsigned long count)
 	return (count + op->slow - 1) / op->slow;
 }
 
-void __attribute__((noreturn, used)) first(unsigned long hart, const uint32_t *tree)
+_Noreturn void first(unsigned long hart, const uint32_t *tree)
 {
 	long ticks[ARRAY_SIZE(operations)];
 	unsigned long count;
