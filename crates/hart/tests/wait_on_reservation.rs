@@ -1,4 +1,5 @@
-//! A guest that spins on a lock by WRS.NTO comes to the hypervisor, which may run the lock's holder.
+//! A guest that spins on a lock by WRS.NTO comes to the hypervisor, which may run the lock's
+//! holder.
 
 use trapless_hart::platform::{BusFault, Platform};
 use trapless_hart::{CodeCache, Hart, HartConfig, Ram};

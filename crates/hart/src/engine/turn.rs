@@ -37,7 +37,8 @@ impl Turn {
         self.spin = Spin::default();
     }
 
-    /// The same for `wrs.nto` at `pc` that may not stall for ever. Returns whether it traps instead.
+    /// The same for `wrs.nto` at `pc` that may not stall for ever. Returns whether it traps
+    /// instead.
     pub fn stall_or_trap(&mut self, pc: u64) -> bool {
         if self.spin.pc != pc {
             self.spin = Spin { pc, cycles: 0 };
@@ -51,7 +52,8 @@ impl Turn {
         left == 0
     }
 
-    /// How many cycles to give up at most, if any, because of what was executed since the last call.
+    /// How many cycles to give up at most, if any, because of what was executed since the last
+    /// call.
     pub fn take_stall(&mut self) -> Option<u64> {
         self.stalled.take()
     }
