@@ -94,7 +94,10 @@ fn wrs_nto_traps_after_a_while_where_it_is_asked_to() {
             let (cause, at) = spin(mode, nto, 0, hstatus::VTW, turn).unwrap();
             assert_eq!(cause, VIRTUAL);
             assert!(at >= 100_000, "{mode:?} waited until {at} only");
-            assert!(turn == 200_000 || at < 130_000, "{mode:?} waited until {at}");
+            assert!(
+                turn == 200_000 || at < 130_000,
+                "{mode:?} waited until {at}"
+            );
             let (cause, _) = spin(mode, nto, status::TW, hstatus::VTW, turn).unwrap();
             assert_eq!(cause, ILLEGAL);
         }
