@@ -1,24 +1,12 @@
 //! What docs/aia.md claims of the machine `aia`, with stock firmware and kernels.
 
-use std::path::Path;
-
 use trapless_ledger::document::{LedgerFile, Section};
 
-use crate::runs::trapless;
+use crate::runs::ledger;
 
 /// The ledger of a short run on `aia`.
 fn aia(name: &str, workload: &str, more: &[&str]) -> LedgerFile {
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("aia-{name}.json"));
-    let output = trapless()
-        .args(["run", "--machine", "aia", "--workload", workload])
-        .args(["--time-limit", "60", "--ledger"])
-        .arg(&file)
-        .args(more)
-        .output()
-        .unwrap();
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{name}: {error}");
-    LedgerFile::from_json(&std::fs::read_to_string(&file).unwrap()).unwrap()
+    ledger(&format!("aia-{name}"), "aia", workload, more)
 }
 
 /// Exits whose reason begins with `class`.

@@ -1,23 +1,11 @@
 //! What `dedicated=on` claims: guests on harts of their own do not exit.
 
-use std::path::Path;
-
 use trapless_ledger::document::{LedgerFile, Section};
 
-use crate::runs::trapless;
+use crate::runs::{ledger, trapless};
 
 fn run(name: &str, machine: &str, more: &[&str]) -> LedgerFile {
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("dedicated-{name}.json"));
-    let output = trapless()
-        .args(["run", "--machine", machine, "--workload", "dedicated"])
-        .args(["--time-limit", "60", "--ledger"])
-        .arg(&file)
-        .args(more)
-        .output()
-        .unwrap();
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{name}: {error}");
-    LedgerFile::from_json(&std::fs::read_to_string(&file).unwrap()).unwrap()
+    ledger(&format!("dedicated-{name}"), machine, "dedicated", more)
 }
 
 fn phase<'a>(ledger: &'a LedgerFile, name: &str) -> &'a Section {

@@ -1,36 +1,13 @@
 //! A host whose kernel is built with this project's patches (`host_kernel=patched`).
 
-use std::path::Path;
-
 use trapless_ledger::document::LedgerFile;
 
-use crate::runs::trapless;
+use crate::runs::{ledger, trapless};
 
 fn run(machine: &str) -> LedgerFile {
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("patched-{machine}.json"));
-    let output = trapless()
-        .args(["run", "--machine", machine, "--workload", "mixed"])
-        .args([
-            "--set",
-            "pings=20",
-            "--set",
-            "wakeups=50",
-            "--set",
-            "loops=10",
-        ])
-        .args([
-            "--set",
-            "host_kernel=patched",
-            "--time-limit",
-            "60",
-            "--ledger",
-        ])
-        .arg(&file)
-        .output()
-        .unwrap();
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{machine}: {error}");
-    LedgerFile::from_json(&std::fs::read_to_string(&file).unwrap()).unwrap()
+    let set = "pings=20 wakeups=50 loops=10 host_kernel=patched";
+    let set: Vec<&str> = set.split(' ').flat_map(|word| ["--set", word]).collect();
+    ledger(&format!("patched-{machine}"), machine, "mixed", &set)
 }
 
 /// Promise: the kernel with this project's patches is built when it is asked for, runs workloads,

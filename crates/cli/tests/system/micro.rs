@@ -1,28 +1,18 @@
 //! The workload `micro` without Linux in the guest.
 
-use std::path::Path;
-
 use trapless_ledger::document::{LedgerFile, Section};
 
-use crate::runs::trapless;
+use crate::runs::ledger;
 
 /// Times that each operation is done.
 const TIMES: u64 = 300;
 
 /// The ledger of a short run.
 fn micro(machine: &str) -> LedgerFile {
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("micro-alone-{machine}.json"));
-    let output = trapless()
-        .args(["run", "--machine", machine, "--workload", "micro"])
-        .args(["--set", "guest=bare", "--set", "run_loop=fast"])
-        .args(["--set", &format!("count={TIMES}")])
-        .args(["--time-limit", "60", "--ledger"])
-        .arg(&file)
-        .output()
-        .unwrap();
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{machine}: {error}");
-    LedgerFile::from_json(&std::fs::read_to_string(&file).unwrap()).unwrap()
+    let count = format!("count={TIMES}");
+    let set = ["guest=bare", "run_loop=fast", &count];
+    let set: Vec<&str> = set.iter().flat_map(|word| ["--set", word]).collect();
+    ledger(&format!("micro-alone-{machine}"), machine, "micro", &set)
 }
 
 /// Exits for `reason` in one phase.

@@ -261,6 +261,25 @@ pub fn trapless() -> Command {
     command
 }
 
+/// The ledger of a short run that is not one of [`JOBS`].
+///
+/// # Panics
+/// If the run failed, with what it printed.
+pub fn ledger(name: &str, machine: &str, workload: &str, more: &[&str]) -> LedgerFile {
+    let file = scratch(&format!("{name}.json"));
+    let output = trapless()
+        .args(["run", "--machine", machine, "--workload", workload])
+        .args(["--time-limit", "60", "--ledger"])
+        .arg(&file)
+        .args(more)
+        .output()
+        .expect("trapless starts");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name}: {error}");
+    let text = std::fs::read_to_string(&file).expect("the ledger is there");
+    LedgerFile::from_json(&text).expect("the ledger is valid")
+}
+
 /// A command that ends with its test, however that ends.
 pub struct Running(pub Child);
 
