@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Exit status of each program: 0 passed, 4 skipped. `sbi_pmu_test` is skipped because the guest
+/// Exit status of each program: 0 passed, 4 skipped, 254 failed: Debian's KVM does not tell of
+/// preempted vCPUs, which `sta_preempted_test` is for. `sbi_pmu_test` is skipped because the guest
 /// gets no SBI PMU: neither machine has counter overflow interrupts (Sscofpmf), without which KVM
 /// offers none; `trapless_test` and `trapless_grant_test` because there is no Xtrapless.
-const RESULTS: [(&str, i32); 18] = [
+const RESULTS: [(&str, i32); 19] = [
     ("arch_timer", 0),
     ("coalesced_io_test", 0),
     ("demand_paging_test", 0),
@@ -27,6 +28,7 @@ const RESULTS: [(&str, i32); 18] = [
     ("rseq_test", 0),
     ("sbi_pmu_test", 4),
     ("set_memory_region_test", 0),
+    ("sta_preempted_test", 254),
     ("steal_time", 0),
     ("trapless_grant_test", 4),
     ("trapless_test", 4),
@@ -94,7 +96,12 @@ fn kvm_selftests_pass_on_our_machine_as_on_qemu() {
 
 #[test]
 fn kvm_selftests_of_the_series_pass_on_xtrapless() {
-    let names = ["get-reg-list", "trapless_grant_test", "trapless_test"];
+    let names = [
+        "get-reg-list",
+        "sta_preempted_test",
+        "trapless_grant_test",
+        "trapless_test",
+    ];
     let append = format!("{APPEND} trapless.only={}", names.join(","));
     let console = boot("trapless", &append);
     let expected = names.map(|name| (name.to_string(), 0));
