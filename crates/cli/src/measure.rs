@@ -51,6 +51,8 @@ impl Plan<'_> {
         info.counters
             .insert("instructions".into(), machine.instret());
         info.counters.insert("hfence".into(), machine.hfences());
+        info.counters
+            .extend(tracepoints(recorder.transcript.dumped("host.tracepoints")));
         let host = HostInfo {
             wall_seconds: seconds,
             instructions_per_second: Some(machine.instret() as f64 / seconds),
@@ -84,6 +86,14 @@ impl Plan<'_> {
         }
         Ok(outcome.unwrap_or(Outcome::Limit))
     }
+}
+
+/// Counters out of the lines `NAME COUNT` that the host prints with `--set tracepoints=1`.
+fn tracepoints(lines: Option<&[String]>) -> impl Iterator<Item = (String, u64)> {
+    lines.into_iter().flatten().filter_map(|line| {
+        let (name, count) = line.split_once(' ')?;
+        Some((format!("tracepoint {name}"), count.parse().ok()?))
+    })
 }
 
 /// Refuses what cannot work before it costs the time of images and runs.

@@ -1,7 +1,7 @@
 //! KVM's statistics in the host (`/sys/kernel/debug/kvm/PID-FD/*`, read when the guest has ended,
 //! so that they cover all of its life, as the ledger's totals do).
 
-use crate::runs::{Run, logged};
+use crate::runs::{Run, ledger, logged};
 
 /// SBI extensions whose calls KVM 6.12 hands to the VMM (`kvm_riscv_vcpu_sbi_forward`), as exit
 /// reasons.
@@ -102,4 +102,23 @@ fn reasons_add_up_to_kvms_exits() {
             run.name()
         );
     }
+}
+
+/// Promise: `tracepoints=1` counts KVM's tracepoints, those of Xtrapless among them, and they tell
+/// what the ledger counts from outside.
+#[test]
+fn tracepoints_tell_what_the_ledger_counts() {
+    let more = ["--set", "loops=5", "--set", "tracepoints=1"];
+    let file = ledger("tracepoints", "trapless", "ipi", &more);
+    let traced = |name: &str| {
+        let counter = file.run.counters.get(&format!("tracepoint {name}"));
+        *counter.unwrap_or_else(|| panic!("no {name}: {:?}", file.run.counters))
+    };
+    assert_eq!(traced("lost"), 0);
+    assert_eq!(traced("kvm_exit"), file.total.guest_exits);
+    assert_eq!(traced("kvm_entry"), file.total.guest_entries);
+    assert_eq!(traced("kvm_trapless_attach"), file.total.slots.attached);
+    let detached: u64 = file.total.slots.detached.values().sum();
+    assert_eq!(traced("kvm_trapless_detach"), detached);
+    assert!(traced("kvm_trapless_notification") > 0);
 }
