@@ -155,6 +155,19 @@ pub struct BootArgs {
     /// input is a terminal].
     #[arg(long, value_enum, value_name = "ACTION")]
     pub on_panic: Option<OnPanic>,
+    /// Type what this file says, in virtual time, so that it is the same each time. Lines are
+    /// `expect REGEX`, `send TEXT`, `timeout SECONDS` (of virtual time; 60) and `end`, which leaves
+    /// the machine; else it has to power off. Exit status 1 if something expected does not come.
+    /// Standard input is not read.
+    #[arg(long, value_name = "FILE")]
+    pub script: Option<PathBuf>,
+    /// Leave the machine with exit status 0 when the console has printed what this matches.
+    /// Standard input is not read.
+    #[arg(long, value_name = "REGEX", conflicts_with = "script")]
+    pub until: Option<String>,
+    /// Let virtual time run no faster than the clock, as for somebody who types.
+    #[arg(long)]
+    pub real_time: bool,
     /// Give up after this much virtual time [default: never].
     #[arg(long, value_name = "SECONDS")]
     pub time_limit: Option<u64>,

@@ -127,6 +127,11 @@ impl Recorder {
         self.died.is_some_and(|died| now > died + SILENCE)
     }
 
+    /// Virtual time in cycles of the last event.
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
     /// Virtual time in cycles at which the last line was complete.
     pub fn last_output(&self) -> u64 {
         self.printed

@@ -18,7 +18,7 @@
 //! | `observe` | logs, traces, diagrams, profiles, debuggers |
 //! | `machine` | options -> machine configuration; what the ledger records of it |
 //! | `devices`, `terminal` | what `boot` plugs into its machine, and the user's terminal |
-//! | `console` | marker lines on the guest's console |
+//! | `console`, `script` | marker lines on the guest's console; what is typed there by itself |
 //! | `project` | images of the project folder |
 //! | `files`, `output` | files the user names, standard output |
 //! | `failure`, `interrupt` | exit status, Ctrl-C |
@@ -40,6 +40,7 @@ mod observe;
 mod plan;
 mod project;
 mod qemu;
+mod script;
 mod series;
 mod single;
 mod terminal;

@@ -3,10 +3,10 @@
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use trapless_ledger::Ledger;
 use trapless_machine::{Limits, Machine, MachineConfig, Outcome, Payload, Peripherals};
 
@@ -18,6 +18,7 @@ use crate::devices::Devices;
 use crate::failure::Failed;
 use crate::output::Screen;
 use crate::plan::{PATCHED_HOST, PATCHED_KERNEL, one_after_the_other};
+use crate::script::{self, Script, ScriptTap, SharedScript};
 use crate::terminal::{HELP, Key, RawMode, keyboard};
 use crate::{files, interrupt, machine, observe, project};
 
@@ -60,16 +61,45 @@ pub fn main(args: &BootArgs, project: &Project) -> Result<ExitCode> {
         files::write(path, machine.device_tree())?;
         return Ok(ExitCode::SUCCESS);
     }
+    let script = script(args)?.map(SharedScript::new);
     let mut power_on = PowerOn {
         args,
         config: &config,
         payload: &payload,
         devices: Devices::new(args),
-        keys: keyboard(),
+        keys: if script.is_some() {
+            no_keys()
+        } else {
+            keyboard()
+        },
+        script,
         left: args.time_limit.map(|s| s.saturating_mul(SECOND)),
     };
     while power_on.session()? {}
-    Ok(ExitCode::SUCCESS)
+    // A script goes on after a reboot.
+    match power_on.script.and_then(|script| script.lock().missing()) {
+        Some(missing) => {
+            Err(Failed(format!("the machine is off, but {missing} has not come")).into())
+        }
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// What `--script` or `--until` says.
+fn script(args: &BootArgs) -> Result<Option<Script>> {
+    if let Some(path) = &args.script {
+        let script = Script::parse(&files::text(path, "script")?);
+        return Ok(Some(script.map_err(|reason| {
+            anyhow!("cannot use the script {}: {reason}", path.display())
+        })?));
+    }
+    let until = args.until.as_deref().map(Script::until).transpose();
+    until.map_err(|reason| anyhow!("cannot use --until: {reason}"))
+}
+
+/// The keyboard of a session that a script types for.
+fn no_keys() -> Receiver<Key> {
+    channel().1
 }
 
 /// What `--kernel` stands for.
@@ -160,6 +190,7 @@ struct PowerOn<'a> {
     payload: &'a Payload,
     devices: Devices,
     keys: Receiver<Key>,
+    script: Option<SharedScript>,
     /// Virtual time in cycles that is left of the user's limit.
     left: Option<u64>,
 }
@@ -171,9 +202,20 @@ impl PowerOn<'_> {
         let ledger = Ledger::new(machine::ledger_config(config));
         let recorder = SharedRecorder::new(Recorder::new(ledger, String::new()));
         let mut observation = observe::Observation::new(&args.observe, args.trace.as_deref())?;
+        if let Some(script) = &self.script {
+            script.lock().restart();
+        }
         let screen = Screen::default();
         let console = || -> Box<dyn Write + Send> {
-            let copy = Box::new(screen.clone());
+            let screen: Box<dyn Write + Send> = Box::new(screen.clone());
+            let copy = match &self.script {
+                Some(script) => Box::new(ScriptTap {
+                    script: script.clone(),
+                    recorder: recorder.clone(),
+                    copy: screen,
+                }),
+                None => screen,
+            };
             Box::new(ConsoleTap::new(recorder.clone(), Some(copy)))
         };
         let devices = self.devices.clone();
@@ -190,8 +232,10 @@ impl PowerOn<'_> {
             let _raw = RawMode::enter();
             let mut session = Session {
                 keys: &self.keys,
+                script: self.script.as_ref(),
                 screen: &screen,
                 recorder: &recorder,
+                paced: args.real_time || std::io::stdin().is_terminal(),
                 ends_on_panic: ends_on_panic(args),
                 slice: args.harts_options.slice(SLICE),
                 limit: self.left,
@@ -246,7 +290,7 @@ fn ends_on_panic(args: &BootArgs) -> bool {
 }
 
 /// Why a session ended that could have gone on.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 enum Leave {
     /// The user pressed the key.
     Key,
@@ -256,13 +300,18 @@ enum Leave {
     Broken,
     /// The time that the user allows is over.
     Late,
+    /// The script has ended, or waits in vain.
+    Script(script::End),
 }
 
 /// A machine with the keyboard and the screen attached.
 struct Session<'a> {
     keys: &'a Receiver<Key>,
+    script: Option<&'a SharedScript>,
     screen: &'a Screen,
     recorder: &'a SharedRecorder,
+    /// Somebody who types should not see idle hours fly by.
+    paced: bool,
     ends_on_panic: bool,
     slice: u64,
     /// Virtual time in cycles at which the session ends.
@@ -315,8 +364,7 @@ impl Session<'_> {
         machine: &mut Machine,
         observation: &mut observe::Observation,
     ) -> Result<Option<Outcome>> {
-        // Somebody who types should not see idle hours fly by.
-        let paced = std::io::stdin().is_terminal();
+        let paced = self.paced;
         let clock = Instant::now();
         let slice = self.slice;
         let outcome = observation.drive(machine, Limits::default(), slice, &mut |machine, idle| {
@@ -327,8 +375,12 @@ impl Session<'_> {
         });
         show_output();
         let outcome = outcome?;
-        Ok(match self.leave {
-            Some(Leave::Key | Leave::Broken) => None,
+        Ok(match &self.leave {
+            Some(Leave::Script(script::End::Late(reason))) => {
+                let last = &self.recorder.lock().transcript.last_line;
+                return Err(Failed(format!("{reason} (last line: {last})")).into());
+            }
+            Some(Leave::Key | Leave::Broken | Leave::Script(script::End::Done)) => None,
             Some(Leave::Signal) => Some(Outcome::Stopped),
             Some(Leave::Late) => Some(Outcome::Limit),
             None => outcome,
@@ -354,9 +406,20 @@ impl Session<'_> {
             if self.limit.is_some_and(|limit| machine.now() >= limit) {
                 return self.end(Leave::Late);
             }
+            if let Some(script) = self.script {
+                let mut script = script.lock();
+                for (at, bytes) in script.take_typed() {
+                    machine.input(at, &bytes);
+                }
+                if let Some(end) = script.end(machine.now()) {
+                    drop(script);
+                    return self.end(Leave::Script(end));
+                }
+            }
             if let Some(ended) = &mut self.input_ended {
                 let printed = self.recorder.lock().last_output();
-                std::thread::sleep(ended.wait(machine, printed).min(PATIENCE));
+                let wait = ended.wait(machine, printed).max(ahead);
+                std::thread::sleep(wait.min(PATIENCE));
                 return !idle;
             }
             let patience = if idle { PATIENCE } else { ahead.min(PATIENCE) };

@@ -119,3 +119,50 @@ fn an_idle_machine_without_input_leaves_the_processor_alone() {
     }
     panic!("it is still busy");
 }
+
+/// Promise: `--script` types what it says when it says so, in virtual time: the session is the same
+/// each time and with both engines; and what does not come fails the command.
+#[test]
+fn scripts_type_in_virtual_time() {
+    runs();
+    let folder = tempfile::tempdir().expect("a folder");
+    let session = |text: &str, options: &[&str]| {
+        let file = folder.path().join("script");
+        std::fs::write(&file, text).expect("it can be written");
+        let mut command = trapless();
+        command.args(["boot", "--script"]).arg(&file).args(options);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut machine = Running(command.spawn().expect("the command starts"));
+        let (mut shown, mut told) = (String::new(), String::new());
+        let stderr = machine.0.stderr.take();
+        machine
+            .0
+            .stdout
+            .take()
+            .expect("it is piped")
+            .read_to_string(&mut shown)
+            .expect("text");
+        stderr
+            .expect("it is piped")
+            .read_to_string(&mut told)
+            .expect("text");
+        (shown, told, machine.0.wait().expect("it ends").code())
+    };
+    let ask = "expect # \nsend cat /proc/uptime; echo $((6 * 7))\nexpect \\n42\\r\n";
+    let off = format!("{ask}send exit\n");
+    let first = session(&off, &[]);
+    assert_eq!(first.2, Some(0), "{first:?}");
+    assert!(first.0.contains("\n42\r\n") && first.0.contains("Power down"));
+    assert_eq!(session(&off, &["--engine", "interp"]).0, first.0);
+    assert_eq!(session(&format!("{ask}end\n"), &[]).2, Some(0));
+    let (_, told, status) = session(&format!("{ask}timeout 1\nexpect nobody\n"), &[]);
+    assert_eq!(status, Some(1));
+    assert!(told.contains("line 5") && told.contains("1 s"), "{told}");
+    // `end` leaves a machine that is on; without it the machine has to power off.
+    let (_, told, status) = session(&format!("{ask}timeout 1\n"), &[]);
+    assert_eq!(
+        (status, told.contains("still on")),
+        (Some(1), true),
+        "{told}"
+    );
+}
