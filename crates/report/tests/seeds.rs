@@ -203,7 +203,7 @@ fn percentiles_need_a_hundred_values_of_all_seeds_together() {
         "{told}"
     );
     assert!(!page(&few).contains("99th percentile 20"));
-    assert!(page(&few).contains("n 21, median"));
+    assert!(page(&few).contains("n\u{a0}=\u{a0}21"));
     assert_eq!(
         json(&few)["latency"]["guest_ipi"][0]["p99"],
         serde_json::Value::Null
