@@ -68,14 +68,16 @@ impl Words<'_> {
         format!("{} exits {}", self.figure(c), self.per)
     }
 
-    /// "1.13 exits per interrupt on sbi, 0.93 on sstc and 0.42 on trapless".
-    fn figures(&self, base: Candidate, others: &[Candidate]) -> String {
+    /// "1.13 exits per interrupt on sbi, 0.93 on sstc and 0.42 on trapless"; `None` if that would
+    /// be no sentence any more.
+    fn figures(&self, base: Candidate, others: &[Candidate]) -> Option<String> {
         let first = format!("{} on {}", self.exits(base), base.name);
         let others = others
             .iter()
             .map(|c| format!("{} on {}", self.figure(*c), c.name));
         let all: Vec<String> = std::iter::once(first).chain(others).collect();
-        list(&all.iter().map(String::as_str).collect::<Vec<_>>())
+        let figures = list(&all.iter().map(String::as_str).collect::<Vec<_>>());
+        (figures.chars().count() <= LONGEST).then_some(figures)
     }
 }
 
@@ -135,6 +137,7 @@ fn alone(only: Candidate, words: &Words) -> Verdict {
 /// How much of a difference between single runs is chance is not known.
 fn single_runs(base: Candidate, others: &[Candidate], words: &Words) -> Verdict {
     let figures = words.figures(base, others);
+    let figures = figures.unwrap_or_else(|| format!("exits {}", words.per));
     Verdict {
         sentence: format!("One run is no result: {figures} may differ by chance."),
         limits: vec!["Run several seeds of each.".to_string()],
@@ -184,7 +187,10 @@ fn difference(
     // Whoever reads of the fewest must not take it for fewer than the second.
     for (than, same) in [(lead, names(lead)), (base, names(base))] {
         if !same.is_empty() {
-            let (names, than) = (list(&same), than.name);
+            let (mut names, than) = (list(&same), than.name);
+            if names.chars().count() > LONGEST_NAMES && same.len() > 1 {
+                names = format!("{} others", same.len());
+            }
             limits.push(format!(
                 "No difference between {than} and {names} is shown."
             ));
@@ -194,11 +200,16 @@ fn difference(
 }
 
 fn no_difference(base: Candidate, compared: &[Candidate], words: &Words) -> Verdict {
-    let figures = words.figures(base, compared);
     let name = base.name;
-    Verdict::alone(format!(
-        "No difference from {name} is shown, the intervals overlap: {figures}."
-    ))
+    Verdict::alone(match words.figures(base, compared) {
+        Some(figures) => {
+            format!("No difference from {name} is shown, the intervals overlap: {figures}.")
+        }
+        None => {
+            let per = &words.per;
+            format!("No difference from {name} is shown, the intervals of exits {per} overlap.")
+        }
+    })
 }
 
 /// "63 % fewer"; `f64::INFINITY`: than none.
@@ -221,6 +232,12 @@ pub fn percent(change: f64) -> String {
         format!("{size:.0}")
     }
 }
+
+/// Characters of a list of figures in one sentence.
+const LONGEST: usize = 240;
+
+/// Characters of a list of names.
+const LONGEST_NAMES: usize = 60;
 
 /// Words that are listed before the rest is counted: it has to stay one sentence.
 const LISTED: usize = 4;
@@ -362,6 +379,15 @@ mod tests {
         assert_eq!(
             list(&["a", "b", "c", "d", "e", "f"]),
             "a, b, c and 3 others"
+        );
+        let long = "machine with a name of many settings ".repeat(3);
+        let names = ["a", "b", "c"].map(|end| format!("{long}{end}"));
+        let same: [&[u64]; 3] = [&[39, 69], &[27, 65], &[40, 41]];
+        let machines = [0, 1, 2].map(|i| (names[i].as_str(), same[i]));
+        let told = verdict(&machines);
+        assert!(
+            told.ends_with("a is shown, the intervals of exits per interrupt overlap."),
+            "{told}"
         );
     }
 

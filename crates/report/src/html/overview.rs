@@ -13,6 +13,12 @@ use crate::overview::{Overview, PARTS, Per, Tile, rate_text};
 use crate::statistics::{Difference, Sample};
 use crate::verdict;
 
+/// Characters of a verdict beyond which it is set smaller.
+const LONG: usize = 150;
+
+/// Characters of all names beyond which the baseline is chosen from a list.
+const BESIDE: usize = 48;
+
 /// Least share of the width that holds a figure inside a bar.
 const LABELLED: f64 = 9.0;
 
@@ -30,9 +36,9 @@ pub fn verdict(comparison: &Comparison, overview: &Overview) -> Markup {
         p class="verdict" {
             (against_each(comparison, |c| {
                 let verdict = c.verdict(overview, Space::NoBreak);
+                let long = verdict.sentence.chars().count() > LONG;
                 html! {
-                    // An interval stays with its figure.
-                    (verdict.sentence.replace(" (", "\u{a0}("))
+                    span class=[long.then_some("long")] { (together(&verdict.sentence)) }
                     @if !verdict.limits.is_empty() {
                         " " small { (verdict.limits.join(" ")) }
                     }
@@ -40,6 +46,17 @@ pub fn verdict(comparison: &Comparison, overview: &Overview) -> Markup {
             }))
         }
     }
+}
+
+/// Figures that no line end parts: an interval stays with its figure, a unit with its number.
+fn together(sentence: &str) -> String {
+    let parts = [
+        (" (", "\u{a0}("),
+        (" %", "\u{a0}%"),
+        ("–", "\u{2060}–\u{2060}"),
+    ];
+    let replaced = |text: String, (from, to): (&str, &str)| text.replace(from, to);
+    parts.into_iter().fold(sentence.to_string(), replaced)
 }
 
 /// Bars, with total and change.
@@ -71,7 +88,7 @@ pub fn bars(comparison: &Comparison, overview: &Overview) -> Markup {
                 tbody {
                     @for (i, column) in comparison.columns.iter().enumerate() {
                         tr {
-                            th scope="row" { (column.name) }
+                            th scope="row" { span { (column.name) } }
                             td class="chart" { (bar(overview, i, most)) }
                             td data-c="exits" { (large(&exits[i])) }
                             td data-c="change" {
@@ -102,8 +119,19 @@ fn legend() -> Markup {
 
 /// Which column the others are compared with. The style sheet acts on it, without a script.
 fn baseline_choice(comparison: &Comparison) -> Markup {
+    let names = comparison.columns.iter().map(|c| c.name.chars().count());
+    let long = names.sum::<usize>() > BESIDE;
     html! {
-        @if baselines(comparison) > 1 {
+        @if baselines(comparison) > 1 && long {
+            label class="baselines" {
+                "Compare with "
+                select {
+                    @for (i, column) in comparison.columns.iter().enumerate() {
+                        option id={ "base-" (i) } selected[i == 0] { (column.name) }
+                    }
+                }
+            }
+        } @else if baselines(comparison) > 1 {
             fieldset class="baselines" {
                 legend { "Compare with" }
                 @for (i, column) in comparison.columns.iter().enumerate() {
