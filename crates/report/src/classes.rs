@@ -4,7 +4,8 @@ use trapless_ledger::class::NotificationKind;
 use trapless_ledger::document::{GuestFiles, Notifications, Slots};
 use trapless_ledger::{Class, InterruptClass, Left, Section, State};
 
-use crate::compare::{Column, Comparison, Row, Run, cell, cells, difference_text, per_thousand};
+use crate::cell::{Row, cell, cells};
+use crate::compare::{Column, Comparison, Run, difference_text, per_thousand};
 use crate::latency;
 use crate::number::{self, Space};
 use crate::statistics::Sample;
@@ -188,6 +189,14 @@ impl Comparison<'_> {
         })
     }
 
+    /// A count of a class for each of its interrupts that guests took; `None` where none was.
+    pub(crate) fn per_interrupt(&self, class: Class, count: Count) -> Vec<Option<Sample>> {
+        self.samples(|run| match figures(run.section, class) {
+            Some(f) if f.taken != 0 => count(f) as f64 / f.taken as f64,
+            _ => f64::NAN,
+        })
+    }
+
     /// How vCPUs that were scheduled off had been left, where slots tell it.
     fn left_rows(&self, class: Class, space: Space, rows: &mut Vec<Row>) {
         for (left, label) in LEFT {
@@ -237,17 +246,18 @@ impl Comparison<'_> {
             let text = |sample: &Sample| cell(Some(sample), |v| number::decimal(v, space));
             let columns = self.columns.iter().zip(exits.iter().zip(&firmware));
             let columns = columns.filter(|(c, _)| c.runs.iter().any(|run| took(run.section)));
-            let mut base = None;
+            let base = exits.get(self.base).and_then(Option::as_ref);
             let mut parts: Vec<String> = Vec::new();
             for (c, (exits, firmware)) in columns {
                 let (Some(exits), Some(firmware)) = (exits, firmware) else {
                     continue;
                 };
                 let shown = match base {
-                    Some(base) => difference_text(exits.difference(base), false),
-                    None => String::new(),
+                    Some(base) if !std::ptr::eq(exits, base) => {
+                        difference_text(exits.difference(base), false)
+                    }
+                    _ => String::new(),
                 };
-                base = base.or(Some(exits));
                 let (exits, firmware) = (text(exits), text(firmware));
                 parts.push(format!(
                     "{exits} exits + {firmware} firmware traps on {}{shown}",

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use trapless_ledger::document::{Clock, HartInfo};
 use trapless_ledger::{Latency, LedgerFile, Section};
 
+use crate::cell::{Row, SAME, cell, cells};
 use crate::number::{self, Space};
 use crate::statistics::{Difference, Interval, Sample};
 use crate::titles::{by_seed, seed, seeds, settings, titles};
@@ -21,6 +22,7 @@ pub struct Run<'a> {
 }
 
 /// Runs that differ in nothing but the seed.
+#[derive(Clone)]
 pub struct Column<'a> {
     /// Name, different from that of every other column.
     pub name: String,
@@ -28,10 +30,13 @@ pub struct Column<'a> {
     pub runs: Vec<Run<'a>>,
 }
 
-/// Several columns side by side; the first is the baseline.
+/// Several columns side by side.
+#[derive(Clone)]
 pub struct Comparison<'a> {
     /// Columns in the order of their first ledgers.
     pub columns: Vec<Column<'a>>,
+    /// Index of the column with which sentences compare the others.
+    pub base: usize,
     /// Unit of [`Run::work`], plural.
     pub unit: String,
     /// Whether the workload reported its work itself; else interrupts taken by guests are counted.
@@ -87,19 +92,23 @@ impl<'a> Comparison<'a> {
                     runs: runs.into_iter().map(run).collect(),
                 })
                 .collect(),
+            base: 0,
             reported: common.is_some(),
             unit: common.unwrap_or_else(|| "guest interrupts".to_string()),
+        }
+    }
+
+    /// The same with column `base` as the baseline.
+    pub fn against(&self, base: usize) -> Self {
+        Self {
+            base,
+            ..self.clone()
         }
     }
 
     /// "per 1 000 wake-ups".
     pub fn per_thousand_text(&self, space: Space) -> String {
         format!("per {} {}", number::count(1000, space), self.unit)
-    }
-
-    /// Whether any column has several runs.
-    pub fn repeated(&self) -> bool {
-        self.columns.iter().any(|c| c.runs.len() > 1)
     }
 
     /// Which part of the runs the figures are about.
@@ -135,7 +144,7 @@ impl<'a> Comparison<'a> {
             .iter()
             .map(|(n, seeds)| interval_text(*n, seeds))
             .collect();
-        let base = self.columns.first().map_or("", |c| &c.name);
+        let base = self.columns.get(self.base).map_or("", |c| &c.name);
         let mark = if self.columns.len() > 1 {
             format!(" {SAME}: no difference from {base} shown, the intervals overlap.")
         } else {
@@ -150,9 +159,6 @@ impl<'a> Comparison<'a> {
         })
     }
 }
-
-/// Follows a figure that is not shown to differ from the first column's.
-pub const SAME: char = '≈';
 
 /// "5 runs (seeds 0..4), from the smallest to the largest value, which covers it with 93.75 %".
 fn interval_text(runs: usize, seeds: &str) -> String {
@@ -255,40 +261,6 @@ pub type Times = [(&'static str, u64); 6];
 
 /// Time slots of a hart.
 pub const MODES: [&str; 6] = ["VU", "VS", "U", "HS", "M", "idle"];
-
-/// A label and one cell per column.
-pub type Row = (String, Vec<String>);
-
-/// Median, and the interval in brackets if there are several runs; a dash for what does not exist.
-pub fn cell(sample: Option<&Sample>, text: impl Fn(f64) -> String) -> String {
-    let Some(sample) = sample else {
-        return "–".to_string();
-    };
-    match sample.interval() {
-        Some((low, high)) if low != high => {
-            format!("{} ({}–{})", text(sample.median()), text(low), text(high))
-        }
-        _ => text(sample.median()),
-    }
-}
-
-/// The same for each column; [`SAME`] marks what is not shown to differ from the first.
-pub fn cells(samples: &[Option<Sample>], text: impl Fn(f64) -> String) -> Vec<String> {
-    let base = samples.first().and_then(Option::as_ref);
-    let one = |(i, sample): (usize, &Option<Sample>)| {
-        let cell = cell(sample.as_ref(), &text);
-        match (i, sample, base) {
-            (1.., Some(sample), Some(base)) if same(sample, base) => format!("{cell} {SAME}"),
-            _ => cell,
-        }
-    };
-    samples.iter().enumerate().map(one).collect()
-}
-
-/// Whether it has to be said that no difference is shown: not where all values are the same.
-fn same(sample: &Sample, base: &Sample) -> bool {
-    sample.difference(base) == Difference::NotShown && sample.interval() != base.interval()
-}
 
 impl Comparison<'_> {
     /// A figure of each run of each column.

@@ -3,7 +3,8 @@
 use trapless_ledger::Section;
 use trapless_ledger::document::Events;
 
-use crate::compare::{Comparison, Row, cells, per_thousand};
+use crate::cell::{Row, cells};
+use crate::compare::{Comparison, per_thousand};
 use crate::latency;
 use crate::number::{self, Space};
 use crate::redirected::handlers;
@@ -75,7 +76,10 @@ mod tests {
         let runs = Comparison::new(&files);
         assert!(runs.redirected_rows(Space::Plain).is_empty());
         let rows = runs.event_rows(Space::Plain);
-        let cells: Vec<_> = rows[ROWS.len()..].iter().map(|r| r.1[0].as_str()).collect();
+        let cells: Vec<_> = rows[ROWS.len()..]
+            .iter()
+            .map(|r| r.1[0].to_string())
+            .collect();
         assert_eq!(cells[..2], ["2", "200"]);
     }
 
@@ -92,8 +96,8 @@ mod tests {
         let some = [file];
         let rows = Comparison::new(&some).event_rows(Space::Plain);
         assert_eq!(
-            (rows[0].1[0].as_str(), rows[3].1[0].as_str()),
-            ("1 200", "200")
+            (rows[0].1[0].to_string(), rows[3].1[0].to_string()),
+            ("1 200".to_string(), "200".to_string())
         );
     }
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use trapless_ledger::ExitReason;
 use trapless_ledger::document::Exit;
 use trapless_ledger::reason::{Access, Reason};
+use trapless_ledger::{Class, ExitReason};
 
 use crate::compare::{Column, Comparison, Run};
 use crate::statistics::Sample;
@@ -13,20 +13,26 @@ use crate::statistics::Sample;
 pub struct ExitRow {
     /// For people; reads and writes of a device are one kind.
     pub label: String,
+    /// Class of interrupts to which such an exit always belongs.
+    pub class: Option<Class>,
     /// One for each run of each column.
     exits: Vec<Vec<Exit>>,
 }
 
 impl ExitRow {
-    fn new(label: String, comparison: &Comparison) -> Self {
+    fn new(label: String, class: Option<Class>, comparison: &Comparison) -> Self {
         let runs = |c: &Column| vec![Exit::default(); c.runs.len()];
         let exits = comparison.columns.iter().map(runs).collect();
-        Self { label, exits }
+        Self {
+            label,
+            class,
+            exits,
+        }
     }
 
     /// The sum of `rows`.
     pub fn sum(label: String, comparison: &Comparison, rows: &[Self]) -> Self {
-        let mut sum = Self::new(label, comparison);
+        let mut sum = Self::new(label, None, comparison);
         for row in rows {
             let mine = sum.exits.iter_mut().flatten();
             let theirs = row.exits.iter().flatten();
@@ -65,7 +71,7 @@ impl Comparison<'_> {
             for (j, run) in column.runs.iter().enumerate() {
                 for (key, exit) in &run.section.exits {
                     let reason = key.reason();
-                    let new = || ExitRow::new(label(reason), self);
+                    let new = || ExitRow::new(label(reason), class(reason), self);
                     let row = rows.entry(row_key(reason)).or_insert_with(new);
                     row.exits[i][j].add(exit);
                 }
@@ -82,6 +88,27 @@ fn row_key(reason: &ExitReason) -> String {
     match reason {
         ExitReason::Mmio { device, .. } => format!("mmio.{device}"),
         other => other.to_string(),
+    }
+}
+
+/// Class of interrupts to which exits of this reason belong, as [`Class::of_reason`] has it.
+fn class(reason: &ExitReason) -> Option<Class> {
+    match reason {
+        ExitReason::Fixed(Reason::TimerSet | Reason::TimerFire) => Some(Class::Timer),
+        ExitReason::Fixed(Reason::IpiSend) => Some(Class::Ipi),
+        ExitReason::Fixed(Reason::VsLevel(code)) => Class::of_irq(u64::from(*code)),
+        ExitReason::Mmio { device, .. } => match device.as_str() {
+            "plic" | "aplic" => Some(Class::Device),
+            "imsic" => Some(Class::Ipi),
+            _ => None,
+        },
+        ExitReason::Csr(name) => match name.as_str() {
+            "stimecmp" => Some(Class::Timer),
+            "sgenipi" => Some(Class::Ipi),
+            "vsclaim" | "vsenable" | "vsthreshold" => Some(Class::Device),
+            _ => None,
+        },
+        _ => None,
     }
 }
 

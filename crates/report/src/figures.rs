@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use trapless_ledger::Section;
 
-use crate::compare::{Column, Comparison, MODE_TEXT, Row, Run, cells, time_of};
+use crate::cell::{Row, cells};
+use crate::compare::{Column, Comparison, MODE_TEXT, Run, time_of};
 use crate::number::{self, Space};
 use crate::statistics::Sample;
 

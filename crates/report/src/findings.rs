@@ -4,7 +4,8 @@ use trapless_ledger::document::Exit;
 use trapless_ledger::reason::Reason;
 use trapless_ledger::{Class, ExitReason, Section};
 
-use crate::compare::{Column, Comparison, cell, difference_text, per_thousand};
+use crate::cell::cell;
+use crate::compare::{Column, Comparison, difference_text, per_thousand};
 use crate::figures::{Count, taken};
 use crate::latency::percentile;
 use crate::number::{self, Space};
@@ -72,7 +73,7 @@ impl Comparison<'_> {
 
     fn finding_sentence(&self, finding: &Finding, space: Space) -> String {
         let text = |v| number::decimal(v, space);
-        let base = finding.exits.first().and_then(Option::as_ref);
+        let base = finding.exits.get(self.base).and_then(Option::as_ref);
         let part = |(i, c): (usize, &Column)| {
             let Some(sample) = &finding.exits[i] else {
                 return format!("no {} on {}", finding.unit, c.name);
@@ -85,7 +86,7 @@ impl Comparison<'_> {
                 _ => String::new(),
             };
             let shown = match base {
-                Some(base) if i > 0 => difference_text(sample.difference(base), false),
+                Some(base) if i != self.base => difference_text(sample.difference(base), false),
                 _ => String::new(),
             };
             format!("{exits}{firmware} on {}{shown}", c.name)
@@ -102,7 +103,7 @@ impl Comparison<'_> {
 
     fn total_sentence(&self, space: Space) -> Option<String> {
         let samples = self.total_exits();
-        let base = samples.first()?.as_ref()?;
+        let base = samples.get(self.base)?.as_ref()?;
         let part = |(c, sample): (&Column, &Option<Sample>)| {
             let text = cell(sample.as_ref(), |v| number::decimal(v, space));
             let change = match sample {
@@ -180,7 +181,7 @@ const ALL: (&str, Count) = ("guest interrupts", |s| {
 });
 
 /// Interrupts of a class that guests took; by their number only in a ledger without classes.
-fn interrupts(section: &Section, class: Class) -> u64 {
+pub(crate) fn interrupts(section: &Section, class: Class) -> u64 {
     match section.interrupts.get(&class) {
         Some(class) => class.taken,
         None => {

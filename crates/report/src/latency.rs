@@ -2,7 +2,8 @@
 
 use trapless_ledger::{Latency, Section};
 
-use crate::compare::{Column, Comparison, Row};
+use crate::cell::{NONE, Row};
+use crate::compare::{Column, Comparison};
 use crate::number::{self, Space};
 
 /// Values that a percentile other than the median is taken of, at least.
@@ -36,20 +37,26 @@ pub fn rows(
     let times = pooled.iter().map(|(c, l)| short(c, l.as_ref(), space));
     let count = |l: &Option<Latency>| {
         let count = l.as_ref().map(|l| number::count(l.count, space));
-        count.unwrap_or_else(|| "–".to_string())
+        count.unwrap_or_else(|| NONE.to_string())
     };
     let counts = pooled.iter().map(|(_, l)| count(l));
     vec![
-        (format!("{label}: p50 / p99"), times.collect()),
-        ("  number of values".to_string(), counts.collect()),
+        (
+            format!("{label}: p50 / p99"),
+            times.map(Into::into).collect(),
+        ),
+        (
+            "  number of values".to_string(),
+            counts.map(Into::into).collect(),
+        ),
     ]
 }
 
 fn short(column: &Column, latency: Option<&Latency>, space: Space) -> String {
     let Some(l) = latency else {
-        return "–".to_string();
+        return NONE.to_string();
     };
     let us = |v: u64| number::micros_text(column.micros(v as f64), space);
-    let p99 = percentile(l, 990).map_or("–".to_string(), us);
+    let p99 = percentile(l, 990).map_or(NONE.to_string(), us);
     format!("{} / {p99}", us(l.p50))
 }

@@ -9,6 +9,8 @@
 //! |---|---|
 //! | `compare`, `titles` | ledgers as columns, one for all runs that differ in the seed only |
 //! | `statistics`, `latency` | what may be said of several runs, and of few values |
+//! | `cell` | a figure as text |
+//! | `overview`, `verdict` | exits per interrupt, and the one sentence about them |
 //! | `exits`, `figures` | what a report says: rows of figures |
 //! | `findings` | the same in sentences |
 //! | `threads` | the same for threads of the host |
@@ -24,6 +26,7 @@
 //! | [`number`] | numbers for people |
 
 mod actors;
+mod cell;
 mod classes;
 mod compare;
 mod diagram;
@@ -37,6 +40,7 @@ mod latency;
 mod log;
 pub mod moves;
 pub mod number;
+mod overview;
 mod perfetto;
 pub mod phases;
 mod protobuf;
@@ -48,6 +52,7 @@ mod table;
 mod text;
 mod threads;
 mod titles;
+mod verdict;
 
 pub use html::page;
 pub use log::TrapLog;

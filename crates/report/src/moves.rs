@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use trapless_ledger::LedgerFile;
 
-use crate::compare::cell;
+use crate::cell::cell;
 use crate::number::{self, Space};
 use crate::phases;
 use crate::statistics::Sample;

@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use trapless_ledger::document::Section;
 use trapless_ledger::{Class, LedgerFile};
 
-use crate::compare::cell;
+use crate::cell::cell;
 use crate::number::{self, Space};
 use crate::statistics::Sample;
 use crate::titles::seed;

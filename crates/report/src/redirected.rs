@@ -3,7 +3,8 @@
 use trapless_ledger::Section;
 use trapless_ledger::document::Redirected;
 
-use crate::compare::{Comparison, Row, cells, per_thousand};
+use crate::cell::{Row, cells};
+use crate::compare::{Comparison, per_thousand};
 use crate::number::{self, Space};
 
 /// What a handler of a user context takes, which is no access (Xhcs).
@@ -71,7 +72,8 @@ mod tests {
         };
         let ledgers = [ledger("sstc", None), ledger("haiov", Some(some))];
         let rows = Comparison::new(&ledgers).redirected_rows(Space::Plain);
-        let cells: Vec<&[String]> = rows.iter().map(|(_, cells)| &cells[..2]).collect();
+        let text = |row: &Row| [row.1[0].to_string(), row.1[1].to_string()];
+        let cells: Vec<[String; 2]> = rows.iter().map(text).collect();
         assert_eq!(cells[0], ["–", "40"]);
         assert_eq!(cells[1], ["–", "2"]);
         assert_eq!(cells[2][1], "500");

@@ -10,6 +10,8 @@ use trapless_ledger::{Class, InterruptClass, Latency, LedgerFile};
 use crate::compare::{Column, Comparison};
 use crate::figures::Count;
 use crate::latency::percentile;
+use crate::number::Space;
+use crate::overview::{Overview, PARTS, Per};
 use crate::statistics::{Difference, Interval, Sample};
 
 /// Name and version of the form.
@@ -21,6 +23,10 @@ struct Summary {
     /// What figures of `all_exits` and `exits.per_1000` are divided by.
     unit: String,
     columns: Vec<Head>,
+    /// What may be said of exits per interrupt, in sentences.
+    verdict: String,
+    /// By class, and `all`; `null` if guests took no interrupts in some run.
+    exits_per_interrupt: Option<BTreeMap<&'static str, Vec<Option<Figure>>>>,
     /// Exits of all reasons per 1 000 units.
     all_exits: Vec<Option<Figure>>,
     /// Of the measured part, whatever it did.
@@ -106,10 +112,13 @@ struct Values {
 /// What [`report`](crate::report) and [`page`](crate::page) show, as JSON with a final newline.
 pub fn summary(ledgers: &[LedgerFile]) -> String {
     let comparison = Comparison::new(ledgers);
+    let overview = comparison.overview();
     let summary = Summary {
         schema: SCHEMA,
         unit: comparison.unit.clone(),
         columns: comparison.columns.iter().map(head).collect(),
+        verdict: comparison.verdict(&overview, Space::Plain).text(),
+        exits_per_interrupt: per_interrupt(&overview),
         all_exits: figures(&comparison.total_exits()),
         totals: totals(&comparison),
         exits: exits(&comparison),
@@ -162,6 +171,17 @@ fn figures(samples: &[Option<Sample>]) -> Vec<Option<Figure>> {
         })
     };
     samples.iter().enumerate().map(figure).collect()
+}
+
+fn per_interrupt(overview: &Overview) -> Option<BTreeMap<&'static str, Vec<Option<Figure>>>> {
+    let name = |part: Option<Class>| part.map_or("other", Class::name);
+    let parts = PARTS.into_iter().zip(&overview.parts);
+    let mut all: BTreeMap<_, _> = parts
+        .map(|(part, samples)| (name(part), figures(samples)))
+        .collect();
+    all.insert("all", figures(&overview.exits));
+    all.insert("firmware_traps", figures(&overview.firmware));
+    (overview.per == Per::Interrupt).then_some(all)
 }
 
 fn totals(comparison: &Comparison) -> BTreeMap<&'static str, Vec<Option<Figure>>> {

@@ -1,6 +1,7 @@
 //! Reports for the terminal.
 
-use crate::compare::{Comparison, Run, cell, cells};
+use crate::cell::{Row, cell, cells};
+use crate::compare::{Comparison, Run};
 use crate::exits::ExitRow;
 use crate::latency::percentile;
 use crate::number::{self, Space};
@@ -45,6 +46,8 @@ pub fn report(ledgers: &[LedgerFile], style: Style) -> String {
         out.push_str(&measurements.render(style));
     }
     out.push('\n');
+    let verdict = comparison.verdict(&comparison.overview(), Space::NoBreak);
+    out.push_str(&wrap(&verdict.text(), style.width).replace('\u{202f}', " "));
     for line in comparison.headlines(Space::NoBreak) {
         out.push_str(&wrap(&line, style.width).replace('\u{202f}', " "));
     }
@@ -116,16 +119,16 @@ fn exit_row(table: &mut Table, comparison: &Comparison, row: &ExitRow, with_rate
     let firmware = figure(|_, exit| exit.firmware_traps as f64);
     let mut line = vec![row.label.clone()];
     for i in 0..comparison.columns.len() {
-        line.push(exits[i].clone());
+        line.push(exits[i].to_string());
         if with_rates {
-            line.extend([rates[i].clone(), firmware[i].clone()]);
+            line.extend([rates[i].to_string(), firmware[i].to_string()]);
         }
     }
     table.row(line);
 }
 
 /// A table with one column per ledger and rows of one figure each.
-fn figures(comparison: &Comparison, title: &str, rows: &[(String, Vec<String>)]) -> Table {
+fn figures(comparison: &Comparison, title: &str, rows: &[Row]) -> Table {
     let mut table = Table::new(title);
     table.column("", Align::Left);
     comparison
@@ -136,7 +139,7 @@ fn figures(comparison: &Comparison, title: &str, rows: &[(String, Vec<String>)])
     for (label, cells) in rows {
         table.row(
             std::iter::once(label.clone())
-                .chain(cells.iter().cloned())
+                .chain(cells.iter().map(ToString::to_string))
                 .collect(),
         );
     }

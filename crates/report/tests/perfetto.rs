@@ -76,10 +76,9 @@ fn tracks_of_harts_show_modes_traps_and_flows() {
 #[test]
 fn tracks_are_a_tree_of_phases_harts_and_vms() {
     let trace = Trace::read(&played().0);
-    let (tracks, counters): (Vec<&str>, Vec<&str>) = trace
-        .paths()
-        .into_iter()
-        .partition(|path| !path.starts_with("VM 1/exits/"));
+    let groups = ["VM 1/exits/", "VM 1/exits per ms/", "VM 1/reasons/"];
+    let inside = |path: &&str| groups.iter().any(|group| path.starts_with(group));
+    let (members, tracks): (Vec<&str>, Vec<&str>) = trace.paths().into_iter().partition(inside);
     let expected = [
         "phases",
         "hart 0",
@@ -88,9 +87,13 @@ fn tracks_are_a_tree_of_phases_harts_and_vms() {
         "VM 1/vCPU 0",
         "VM 1/vCPU 1",
         "VM 1/exits",
+        "VM 1/exits per ms",
+        "VM 1/reasons",
     ];
     assert_eq!(tracks, expected);
-    assert_eq!(counters.len(), trace.counters().count());
+    let parts = ["exits", "exits per ms", "reasons"].map(|group| trace.below(group).count());
+    assert_eq!(members.len(), parts.iter().sum::<usize>());
+    assert!(parts.iter().all(|n| *n > 1), "{parts:?}");
 }
 
 /// Promise: slices of a vCPU follow each other without a gap, and exits are the ledger's.
@@ -127,6 +130,65 @@ fn counters_grow_to_the_totals_of_the_ledger() {
         assert!(values.eq(1..=classes[counter.name()]), "{}", counter.path);
     }
     assert_eq!(trace.counters().count(), classes.len());
+}
+
+/// Promise: the track of a reason has an instant for each exit that the ledger counts, named by
+/// who made it.
+#[test]
+fn reasons_have_tracks_of_their_own() {
+    let (bytes, mut ledger) = played();
+    let trace = Trace::read(&bytes);
+    let shown = trace
+        .below("reasons")
+        .map(|t| (t.name().to_string(), t.instants.len() as u64));
+    let exits = ledger.total_section().exits;
+    let counted = exits.iter().map(|(key, e)| (key.to_string(), e.exits));
+    assert_eq!(
+        shown.collect::<BTreeMap<_, _>>(),
+        counted.collect::<BTreeMap<_, _>>()
+    );
+    let all = &trace.track("reasons/ipi_send").instants;
+    assert!(all.iter().all(|name| name == "vCPU 0"), "{all:?}");
+}
+
+/// Promise: a guest that makes up reasons gets no more than 64 tracks.
+#[test]
+fn tracks_of_reasons_are_bounded() {
+    let mut s = script();
+    s.ret(HS, VS);
+    for csr in 0..100 {
+        s.trap(VS, HS, exception::VIRTUAL_INSTRUCTION, csr << 20 | 0x2073);
+        s.ret(HS, VS);
+    }
+    let time = s.time;
+    let trace = Trace::read(&finish(s.sink, time).0);
+    assert_eq!(trace.below("reasons").count(), 65);
+    let instants = trace.below("reasons").map(|t| t.instants.len());
+    assert_eq!(instants.sum::<usize>(), 100);
+    assert_eq!(trace.track("reasons/others").instants.len(), 36);
+}
+
+/// Promise: a rate is the number of exits in its millisecond, and 0 after it.
+#[test]
+fn rates_are_exits_of_each_millisecond() {
+    let mut s = script();
+    let wfi = |s: &mut Script, time| {
+        s.time = time;
+        s.trap(VS, HS, exception::VIRTUAL_INSTRUCTION, 0x1050_0073);
+        s.ret(HS, VS);
+    };
+    s.ret(HS, VS);
+    for time in [500, 600, 700, 1_000_500, 4_200_000, 4_300_000] {
+        wfi(&mut s, time);
+    }
+    s.time = 4_400_000;
+    s.trap(VS, HS, INTERRUPT | interrupt::VSTI, 0);
+    let (bytes, _) = finish(s.sink, 4_500_000);
+    let trace = Trace::read(&bytes);
+    let other = &trace.track("exits per ms/other").values;
+    let expected = [(0, 3), (1_000_000, 1), (2_000_000, 0), (4_000_000, 2)];
+    assert_eq!(*other, expected);
+    assert_eq!(trace.track("exits per ms/timer").values, [(4_000_000, 1)]);
 }
 
 #[test]

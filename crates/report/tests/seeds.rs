@@ -114,6 +114,13 @@ fn runs_that_differ_in_the_seed_share_a_column_with_median_and_interval() {
     assert_eq!(json["columns"][0]["interval"]["coverage"], 0.9375);
     assert_eq!(json["all_exits"][0]["median"], 550.0);
     assert_eq!(json["totals"]["exits"][1]["median"], 20.0);
+    // 100 IPIs in each run.
+    assert_eq!(json["exits_per_interrupt"]["ipi"][0]["median"], 5.5);
+    assert_eq!(json["exits_per_interrupt"]["other"][0]["median"], 0.0);
+    let verdict = "sstc made 0.20 (0.10–0.30) exits per interrupt, 96 % fewer than sbi with 5.50 \
+                   (2.69–6.55).";
+    assert_eq!(json["verdict"], verdict);
+    assert!(text.contains(verdict));
     assert_eq!(json["measurements"]["rtt"][0]["median"], 2.0);
     assert_eq!(
         json["all_exits"][0]["interval"],
@@ -203,7 +210,7 @@ fn percentiles_need_a_hundred_values_of_all_seeds_together() {
         "{told}"
     );
     assert!(!page(&few).contains("99th percentile 20"));
-    assert!(page(&few).contains("n 21, median"));
+    assert!(page(&few).contains("n\u{a0}=\u{a0}21"));
     assert_eq!(
         json(&few)["latency"]["guest_ipi"][0]["p99"],
         serde_json::Value::Null

@@ -2,103 +2,85 @@
 //! coordinate system, so that charts fit every width with readable labels.
 
 use maud::{Markup, PreEscaped, html};
-use trapless_ledger::Latency;
+use trapless_ledger::{Class, Latency};
 
-use crate::compare::{Column, Comparison, MODE_TEXT, cells};
+use super::markup::figure;
+use crate::cell::cells;
+use crate::compare::{Column, Comparison, MODE_TEXT, Times};
 use crate::exits::ExitRow;
 use crate::latency::percentile;
 use crate::number::{self, Space};
 use crate::statistics::Sample;
 
-/// Class that carries the colour of a column.
-pub fn colour(index: usize) -> String {
-    format!("c{}", index % 6)
-}
-
-/// Names of the columns with their colours.
-pub fn legend(comparison: &Comparison) -> Markup {
-    html! {
-        ul class="legend" {
-            @for (i, c) in comparison.columns.iter().enumerate() {
-                li { span class={ "key " (colour(i)) } {} (c.name) }
-            }
-        }
+/// Class that carries the colour of a class of interrupts, or of what belongs to none.
+pub fn class_colour(class: Option<Class>) -> &'static str {
+    match class {
+        Some(Class::Timer) => "timer",
+        Some(Class::Ipi) => "ipi",
+        Some(Class::Device) => "device",
+        None => "other",
     }
 }
 
 /// A percentage of the width, for an attribute.
-fn percent(value: f64) -> String {
+pub fn percent(value: f64) -> String {
     format!("{value:.3}%")
 }
 
-/// Exits and firmware traps per 1 000 of a row, for each column.
-struct Rates {
-    exits: Vec<Option<Sample>>,
-    firmware: Vec<Option<Sample>>,
+/// A row of bars: what it is, the class of its colour, and a figure for each column.
+pub struct Bars {
+    /// What the figures are.
+    pub label: String,
+    /// Class of interrupts it belongs to.
+    pub class: Option<Class>,
+    /// The figures.
+    pub samples: Vec<Option<Sample>>,
 }
 
-impl Rates {
-    fn new(comparison: &Comparison, row: &ExitRow) -> Self {
-        Self {
-            exits: row.samples(comparison, |run, e| run.per_thousand(e.exits)),
-            firmware: row.samples(comparison, |run, e| run.per_thousand(e.firmware_traps)),
-        }
+impl Bars {
+    /// Rows with any figure that is not 0, the largest first.
+    pub fn of(rows: &[ExitRow], figure: impl Fn(&ExitRow) -> Vec<Option<Sample>>) -> Vec<Self> {
+        let bars = rows.iter().map(|row| Self {
+            label: row.label.clone(),
+            class: row.class,
+            samples: figure(row),
+        });
+        let mut bars: Vec<Self> = bars.filter(|bars| bars.most() > 0.0).collect();
+        bars.sort_by(|a, b| b.most().total_cmp(&a.most()));
+        bars
     }
 
     fn most(&self) -> f64 {
-        let all = self.exits.iter().chain(&self.firmware);
-        all.map(median).fold(0.0, f64::max)
+        let medians = self.samples.iter().flatten().map(Sample::median);
+        medians.fold(0.0, f64::max)
     }
 }
 
-fn median(sample: &Option<Sample>) -> f64 {
-    sample.as_ref().map_or(0.0, Sample::median)
-}
-
-/// Bars of exits per 1 000, grouped by reason; a thin bar under each shows the firmware traps.
-pub fn exit_bars(comparison: &Comparison, rows: &[ExitRow]) -> Markup {
-    let rates: Vec<Rates> = rows.iter().map(|row| Rates::new(comparison, row)).collect();
-    let most = rates
+/// Bars on one scale, a group for each row.
+pub fn bars(comparison: &Comparison, rows: &[Bars]) -> Markup {
+    let most = rows
         .iter()
-        .map(Rates::most)
+        .map(Bars::most)
         .fold(f64::MIN_POSITIVE, f64::max);
     html! {
-        figure class={ "bars" @if comparison.repeated() { " repeated" } } {
-            @for (row, rates) in rows.iter().zip(&rates) {
-                div class="name" { (row.label) }
-                div {
-                    @for i in 0..comparison.columns.len() {
-                        (exit_bar(comparison, row, i, rates, most))
+        figure class="bars" {
+            @for row in rows {
+                div class="unit" {
+                    div class="name" { (row.label) }
+                    @let cells = cells(&row.samples, |v| number::decimal(v, Space::NoBreak));
+                    @for (c, (sample, cell)) in comparison.columns.iter().zip(row.samples.iter().zip(&cells)) {
+                        @let value = sample.as_ref().map_or(0.0, Sample::median);
+                        div class={ "bar " (class_colour(row.class)) } {
+                            span class="machine" { (c.name) }
+                            svg height="14" aria-hidden="true" {
+                                rect class="track" width="100%" height="14" rx="2" {}
+                                rect class="fill" width=(percent(value * 100.0 / most)) height="14"
+                                    rx="2" {}
+                            }
+                            span class={ "figure" @if value == 0.0 { " zero" } } { (figure(cell)) }
+                        }
                     }
                 }
-            }
-        }
-    }
-}
-
-/// The bar of one column; `most` is as wide as the whole.
-fn exit_bar(comparison: &Comparison, row: &ExitRow, i: usize, rates: &Rates, most: f64) -> Markup {
-    let text = |v| number::decimal(v, Space::NoBreak);
-    let (exits, firmware) = (median(&rates.exits[i]), median(&rates.firmware[i]));
-    let exits_text = &cells(&rates.exits, text)[i];
-    let firmware_text = &cells(&rates.firmware, text)[i];
-    let height = if firmware == 0.0 { 17 } else { 11 };
-    html! {
-        div class={ "bar " (colour(i)) } {
-            svg height="17" role="img" {
-                title {
-                    (row.label) ", " (comparison.columns[i].name) ": " (exits_text) " exits, "
-                    (firmware_text) " firmware traps "
-                    (comparison.per_thousand_text(Space::NoBreak))
-                }
-                rect class="track" width="100%" height="17" rx="3" {}
-                rect class="fill" width=(percent(exits * 100.0 / most)) height=(height) rx="2" {}
-                rect class="thin" y="12" width=(percent(firmware * 100.0 / most)) height="5"
-                    rx="2" {}
-            }
-            div class="figure" {
-                (exits_text)
-                @if firmware != 0.0 { " " span { "+ " (firmware_text) " firmware" } }
             }
         }
     }
@@ -119,9 +101,9 @@ struct Axis {
 
 impl Axis {
     /// The axis that holds all values of these latencies.
-    fn new(present: &[(usize, &Column, Latency)]) -> Self {
-        let low = present.iter().map(|(_, c, l)| Self::log(c, l.min));
-        let high = present.iter().map(|(_, c, l)| Self::log(c, l.max));
+    fn new(present: &[(&Column, Latency)]) -> Self {
+        let low = present.iter().map(|(c, l)| Self::log(c, l.min));
+        let high = present.iter().map(|(c, l)| Self::log(c, l.max));
         let low = low.fold(f64::MAX, f64::min).floor();
         let high = high.fold(f64::MIN, f64::max);
         let high = (high + 1e-9).ceil().max(low + 1.0);
@@ -145,19 +127,20 @@ impl Axis {
 }
 
 /// Histograms of one latency for every column, under each other on one logarithmic axis.
-pub fn histograms(comparison: &Comparison, key: &str, what: &str) -> Markup {
-    let present: Vec<(usize, &Column, Latency)> = comparison
-        .columns
-        .iter()
-        .enumerate()
-        .filter_map(|(i, c)| c.latency(key).map(|l| (i, c, l)))
+pub fn histograms(comparison: &Comparison, key: &str, what: &str, class: Option<Class>) -> Markup {
+    let columns = comparison.columns.iter();
+    let present: Vec<(&Column, Latency)> = columns
+        .filter_map(|c| c.latency(key).map(|l| (c, l)))
         .collect();
     let axis = Axis::new(&present);
     html! {
         figure class="split" {
-            @for (i, c, l) in &present {
-                div class="name" { span class={ "key " (colour(*i)) } {} (c.name) }
-                svg class=(colour(*i)) height=(HEIGHT + LABEL) role="img" {
+            @for (c, l) in &present {
+                div class="name" {
+                    (c.name)
+                    span class="hint" { "n\u{a0}=\u{a0}" (number::count(l.count, Space::NoBreak)) }
+                }
+                svg class=(class_colour(class)) height=(HEIGHT + LABEL) role="img" {
                     (histogram(c, l, what, &axis))
                 }
             }
@@ -212,9 +195,11 @@ fn histogram(c: &Column, l: &Latency, what: &str, axis: &Axis) -> Markup {
             line class=(class) x1=(x) x2=(x) y1=(LABEL) y2=(HEIGHT + LABEL) {}
         }
         text class="label" x="100%" y="12" text-anchor="end" {
-            "n " (number::count(l.count, Space::NoBreak)) ", median " (time(l.p50))
+            "median " (time(l.p50))
             @if let Some(p99) = p99 { ", p99 " (time(p99)) }
             ", max " (time(l.max))
+            // Heights of two histograms say nothing beside each other without it.
+            ", peak " (number::percent(most as u64, l.count))
         }
     }
 }
@@ -256,10 +241,10 @@ fn rebin(c: &Column, latency: &Latency, axis: &Axis) -> Vec<f64> {
     counts
 }
 
-/// Classes that carry the colours of modes.
-const MODE_CLASS: [&str; 6] = ["vu", "vs", "u", "hs", "fw", "idle"];
+/// Classes that carry the colours of modes but for idle.
+const MODE_CLASS: [&str; BUSY] = ["vu", "vs", "u", "hs", "fw"];
 
-/// Names of the modes with their colours.
+/// Names of the modes with their colours, but for idle, which no bar shows.
 pub fn mode_legend() -> Markup {
     html! {
         ul class="legend" {
@@ -270,15 +255,37 @@ pub fn mode_legend() -> Markup {
     }
 }
 
-/// One bar of virtual time, split by mode.
-pub fn time_bar(name: &str, time: &[(&'static str, u64); 6]) -> Markup {
+/// How many of the modes are no idling.
+const BUSY: usize = 5;
+
+/// Share of the time that was not idle: 0 to 1.
+fn busy(time: &Times) -> f64 {
     let whole: u64 = time.iter().map(|t| t.1).sum();
-    let share = |cycles: u64| cycles as f64 * 100.0 / whole.max(1) as f64;
+    let busy: u64 = time.iter().take(BUSY).map(|t| t.1).sum();
+    busy as f64 / whole.max(1) as f64
+}
+
+/// Bars of virtual time, split by mode. All have the same scale; the busiest fills the width, as
+/// most of the time of most harts is idle.
+pub fn time_bars(bars: &[(String, Times)]) -> Markup {
+    let most = bars.iter().map(|(_, time)| busy(time));
+    let most = most.fold(f64::MIN_POSITIVE, f64::max);
+    html! {
+        figure class="split" {
+            @for (name, time) in bars { (time_bar(name, time, most)) }
+        }
+    }
+}
+
+fn time_bar(name: &str, time: &Times, most: f64) -> Markup {
+    let whole: u64 = time.iter().map(|t| t.1).sum();
+    let share = |cycles: u64| cycles as f64 * 100.0 / whole.max(1) as f64 / most;
     let texts: [String; 6] =
         std::array::from_fn(|i| format!("{} {}", MODE_TEXT[i], number::percent(time[i].1, whole)));
     let mut x = 0.0;
     let mut parts = String::new();
-    for (i, (_, cycles)) in time.iter().enumerate().filter(|(_, t)| t.1 != 0) {
+    let modes = time.iter().take(BUSY).enumerate();
+    for (i, (_, cycles)) in modes.filter(|(_, t)| t.1 != 0) {
         let width = share(*cycles);
         let part = html! {
             rect class={ "fill " (MODE_CLASS[i]) } x=(percent(x)) width=(percent(width)) height="20" {
@@ -288,11 +295,16 @@ pub fn time_bar(name: &str, time: &[(&'static str, u64); 6]) -> Markup {
         parts.push_str(&part.into_string());
         x += width;
     }
+    let all: u64 = time.iter().take(BUSY).map(|t| t.1).sum();
     html! {
-        div class="name" { (name) }
+        div class="name" {
+            (name)
+            span class="hint" { "busy\u{a0}" (number::percent(all, whole)) }
+        }
         svg height="20" role="img" {
             title { (name) }
             desc { (texts.join(", ")) }
+            rect class="track" width="100%" height="20" {}
             (PreEscaped(parts))
         }
     }

@@ -2,20 +2,34 @@
 
 use maud::{Markup, PreEscaped, html};
 
-/// A list of facts in a table: head, then rows of cells, the first cell of each being its name.
-/// `words` is for text rather than figures.
+use crate::cell::{Cell, SAME};
+use crate::compare::Comparison;
+
+/// Columns beyond which the baseline is the first one.
+const MOST_BASELINES: usize = 12;
+
+/// A line of a [`TableSpec`].
+pub struct Line {
+    /// Class of the row; may be empty.
+    pub class: &'static str,
+    /// What its figures are. Two spaces before it: a part of the row above.
+    pub label: String,
+    /// Its cells, without the label.
+    pub cells: Vec<Cell>,
+}
+
+/// A list of facts in a table.
 pub struct TableSpec<'a> {
     /// What the table holds.
     pub caption: &'a str,
-    /// Groups of columns with the number of their columns, after the first column; may be empty.
-    pub groups: Vec<(String, usize)>,
-    /// Column names; the first is that of the names.
+    /// Column names; the first is that of the labels.
     pub head: Vec<String>,
-    /// Rows: class of the row, then cells. A name that starts with two spaces is a part of the row
-    /// above.
-    pub rows: Vec<(&'static str, Vec<String>)>,
-    /// Left-aligned, wrapping cells.
+    /// The lines.
+    pub rows: Vec<Line>,
+    /// Text rather than figures: left-aligned, wrapping cells.
     pub words: bool,
+    /// All lines are of one kind, so that their order by a column says something.
+    pub sortable: bool,
 }
 
 impl TableSpec<'_> {
@@ -24,14 +38,6 @@ impl TableSpec<'_> {
         let content = html! {
             caption { span { (self.caption) } }
             thead {
-                @if !self.groups.is_empty() {
-                    tr {
-                        td {}
-                        @for (name, width) in &self.groups {
-                            th scope="colgroup" colspan=(width) class="group" { (name) }
-                        }
-                    }
-                }
                 tr {
                     @for name in &self.head {
                         @if name.is_empty() { td {} } @else { th scope="col" { (name) } }
@@ -39,38 +45,96 @@ impl TableSpec<'_> {
                 }
             }
             tbody {
-                @for (class, cells) in &self.rows {
-                    (row(class, cells))
+                @for line in &self.rows {
+                    (self.row(line))
                 }
             }
         };
-        boxed(self.caption, self.words, content)
+        let class = match (self.words, self.sortable) {
+            (true, true) => "words sortable",
+            (true, false) => "words",
+            (false, true) => "sortable",
+            (false, false) => "",
+        };
+        boxed(self.caption, class, content)
+    }
+
+    fn row(&self, line: &Line) -> Markup {
+        let part = line.label.strip_prefix("  ");
+        html! {
+            tr class=[(!line.class.is_empty()).then_some(line.class)] {
+                th scope="row" class=[part.map(|_| "sub")] { (part.unwrap_or(&line.label)) }
+                @for (i, cell) in line.cells.iter().enumerate() {
+                    td data-c=(self.head.get(i + 1).map_or("", |name| name)) data-v=[cell.value] {
+                        (figure(cell))
+                    }
+                }
+            }
+            (PreEscaped("\n"))
+        }
     }
 }
 
-fn row(class: &str, cells: &[String]) -> Markup {
+/// A figure, its interval, and the mark that says that no difference from the baseline is shown.
+pub fn figure(cell: &Cell) -> Markup {
     html! {
-        tr class=(class) {
-            @for (i, cell) in cells.iter().enumerate() {
-                @match (i, cell.strip_prefix("  ")) {
-                    (0, Some(part)) => { th scope="row" class="sub" { (part) } },
-                    (0, None) => { th scope="row" { (cell) } },
-                    _ => { td { (cell) } },
-                }
+        (cell.median)
+        @if !cell.interval.is_empty() { " " span class="interval" { (cell.interval) } }
+        (same_mark(cell))
+    }
+}
+
+/// The mark alone; nothing where a difference from every column is shown.
+pub fn same_mark(cell: &Cell) -> Markup {
+    let bases = cell.same.iter().map(|base| format!(" b{base}"));
+    html! {
+        @if !cell.same.is_empty() {
+            span class={ "for" (bases.collect::<String>()) } { "\u{a0}" (SAME) }
+        }
+    }
+}
+
+/// Columns that a reader may choose as the baseline, which are the first ones: just one where
+/// single runs are not compared anyway, or where the page would become as long as it is wide.
+pub fn baselines(comparison: &Comparison) -> usize {
+    let columns = &comparison.columns;
+    let repeated = columns.iter().any(|c| c.runs.len() > 1);
+    if repeated && columns.len() <= MOST_BASELINES {
+        columns.len().max(1)
+    } else {
+        1
+    }
+}
+
+/// What depends on the baseline, once for each; the style sheet shows one of them.
+pub fn against_each(comparison: &Comparison, part: impl Fn(&Comparison) -> Markup) -> Markup {
+    let parts: Vec<String> = (0..baselines(comparison))
+        .map(|base| part(&comparison.against(base)).into_string())
+        .collect();
+    html! {
+        @if parts.windows(2).all(|pair| pair[0] == pair[1]) {
+            @if let Some(part) = parts.first() { (PreEscaped(part)) }
+        } @else {
+            @for (base, part) in parts.iter().enumerate() {
+                span class={ "for b" (base) } { (PreEscaped(part)) }
             }
         }
-        (PreEscaped("\n"))
     }
 }
 
 /// A table in a box that scrolls if the window is narrow.
-pub fn boxed(label: &str, words: bool, content: Markup) -> Markup {
+pub fn boxed(label: &str, class: &str, content: Markup) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="region" aria-label=(label) {
-            table class=[words.then_some("words")] { (content) }
+            table class=[(!class.is_empty()).then_some(class)] { (content) }
         }
         (PreEscaped("\n"))
     }
+}
+
+/// Something with a heading that a search hides if it finds nothing in it.
+pub fn block(title: &str, content: Markup) -> Markup {
+    html! { div class="block" { h3 { (title) } (content) } }
 }
 
 /// A part that is folded away until asked for.
@@ -81,14 +145,30 @@ pub fn details(summary: &str, content: Markup) -> Markup {
     }
 }
 
-/// A section with a heading and an explanation under it. `long` ones may be broken over pages.
-pub fn section(id: &str, title: &str, note: &str, content: Markup, long: bool) -> Markup {
-    html! {
-        section id=(id) class=[long.then_some("long")] aria-labelledby={ (id) "-title" } {
-            h2 id={ (id) "-title" } { (title) }
-            @if !note.is_empty() { p class="note" { (note) } }
-            (content)
+/// A section that is folded away until asked for.
+pub struct Part<'a> {
+    /// Name of its place on the page.
+    pub id: &'a str,
+    /// Heading.
+    pub title: &'a str,
+    /// What is in it, in a line beside the heading.
+    pub hint: &'a str,
+    /// Explanation under the heading; may be empty.
+    pub note: &'a str,
+    /// Whether it is printed although it is folded.
+    pub printed: bool,
+}
+
+impl Part<'_> {
+    /// The section with its content.
+    pub fn html(&self, content: Markup) -> Markup {
+        html! {
+            details class={ "part" @if self.printed { " printed" } } id=(self.id) {
+                summary { h2 { (self.title) } span class="hint" { (self.hint) } }
+                @if !self.note.is_empty() { p class="note" { (self.note) } }
+                (content)
+            }
+            (PreEscaped("\n"))
         }
-        (PreEscaped("\n"))
     }
 }

@@ -6,9 +6,10 @@ use maud::{Markup, html};
 use trapless_ledger::document::{Cost, Exit};
 use trapless_ledger::{RunInfo, Section};
 
-use super::markup::{TableSpec, boxed, details};
+use super::markup::{Line, TableSpec, block, boxed, details};
+use crate::cell::{Cell, NONE, Row, cells};
 use crate::classes::Block;
-use crate::compare::{Column, Comparison, Row, Run, cells};
+use crate::compare::{Column, Comparison, Run};
 use crate::exits::ExitRow;
 use crate::latency::percentile;
 use crate::number::{self, Space};
@@ -26,107 +27,140 @@ fn count(n: u64) -> String {
     number::count(n, Space::NoBreak)
 }
 
-/// One column per ledger.
-fn plain(comparison: &Comparison, caption: &str, rows: Vec<Row>) -> Markup {
-    let cells = |(label, cells): Row| ("", std::iter::once(label).chain(cells).collect());
-    let rows = rows.into_iter().map(cells).collect();
+/// One column per ledger. In `sortable` tables all rows are of one kind.
+fn plain(comparison: &Comparison, caption: &str, rows: Vec<Row>, sortable: bool) -> Markup {
+    let line = |(label, cells): Row| Line {
+        class: "",
+        label,
+        cells,
+    };
     TableSpec {
         caption,
-        groups: Vec::new(),
-        head: head(comparison, ""),
-        rows,
+        head: head(comparison, if sortable { "Name" } else { "" }),
+        rows: rows.into_iter().map(line).collect(),
         words: false,
+        sortable,
     }
     .html()
 }
 
-/// Exits by reason with what was charged to them.
+/// A figure of a kind of exits in each run.
+type ExitFigure = fn(&Run, &Exit) -> f64;
+
+/// Exits by reason: a table of the counts, and one for each figure of what was charged to them.
 pub fn exits(comparison: &Comparison, rows: &[ExitRow]) -> Markup {
-    let mut head = vec!["Reason".to_string()];
-    // More would not fit beside each other.
-    let shown = if comparison.columns.len() > 2 { 3 } else { 5 };
-    let figures = [
-        "exits",
-        "per\u{a0}1\u{202f}000",
-        "firmware",
-        "host",
-        "mean time",
+    let rate = format!("Exits {}", comparison.per_thousand_text(Space::NoBreak));
+    let charged = "until the guest ran again";
+    let figures: [(&str, &str, ExitFigure); 4] = [
+        ("Rates", &rate, |run, exit| run.per_thousand(exit.exits)),
+        (
+            "Firmware traps",
+            &format!("Traps handled in M-mode {charged}"),
+            |_, exit| exit.firmware_traps as f64,
+        ),
+        (
+            "Host traps",
+            &format!("Traps handled in HS-mode {charged}"),
+            |_, exit| exit.host_traps as f64,
+        ),
+        (
+            "Mean time",
+            &format!("Host and firmware time of an exit {charged}, without waiting"),
+            |run, exit| busy(run, exit) / exit.exits as f64,
+        ),
     ];
-    let mut groups = Vec::new();
-    for c in &comparison.columns {
-        groups.push((c.name.clone(), shown));
-        head.extend(figures.iter().take(shown).map(|f| (*f).to_string()));
-    }
-    let line = |class, row: &ExitRow| {
-        let figures = exit_figures(comparison, row);
-        let mut cells = vec![row.label.clone()];
-        for i in 0..comparison.columns.len() {
-            let shown = figures.iter().take(shown);
-            cells.extend(shown.map(|figure| figure[i].clone()));
-        }
-        (class, cells)
-    };
-    let mut lines: Vec<_> = rows.iter().map(|row| line("", row)).collect();
-    let total = ExitRow::sum("all exits".to_string(), comparison, rows);
-    lines.push(line("sum", &total));
-    let caption = if shown == 3 {
-        "Firmware: traps handled in M-mode until the guest ran again"
-    } else {
-        "Firmware, host: traps handled in M-mode and in HS-mode until the guest ran again. \
-         Mean time: host and firmware time until then, without waiting"
-    };
-    TableSpec {
-        caption,
-        groups,
-        head,
-        rows: lines,
-        words: false,
-    }
-    .html()
-}
-
-/// Cells of a row of exits by figure: exits, rate, firmware traps, host traps, mean time.
-fn exit_figures(comparison: &Comparison, row: &ExitRow) -> [Vec<String>; 5] {
-    let hertz = comparison
+    let second = comparison
         .columns
         .first()
         .map_or(1, |c| c.clock().cycles_per_second);
     let number = |v| number::decimal(v, Space::NoBreak);
-    let time = |v: f64| number::duration(v as u64, hertz, Space::NoBreak);
-    let figure = |f: fn(&Run, &Exit) -> f64| cells(&row.samples(comparison, f), number);
-    // In cycles of the first column's clock: one row, one unit.
-    let mean = row.samples(comparison, |run, exit| {
-        let busy = exit.cycles.iter().filter(|(mode, _)| *mode != "idle");
-        let busy: u64 = busy.map(|(_, cycles)| cycles).sum();
-        let own = run.file.run.clock.cycles_per_second as f64;
-        busy as f64 / exit.exits as f64 * hertz as f64 / own
+    let time = |v: f64| number::duration((v * second as f64) as u64, second, Space::NoBreak);
+    html! {
+        (exit_table(comparison, rows, "Exits in the measured part", |_, exit| exit.exits as f64, number))
+        @for (title, caption, figure) in figures {
+            (details(title, match title {
+                "Mean time" => exit_table(comparison, rows, caption, figure, time),
+                _ => exit_table(comparison, rows, caption, figure, number),
+            }))
+        }
+    }
+}
+
+/// Host and firmware time charged to exits, without waiting, in seconds.
+fn busy(run: &Run, exit: &Exit) -> f64 {
+    let busy = exit.cycles.iter().filter(|(mode, _)| *mode != "idle");
+    let cycles: u64 = busy.map(|(_, cycles)| cycles).sum();
+    cycles as f64 / run.file.run.clock.cycles_per_second as f64
+}
+
+/// A figure of each kind of exit, and of all of them.
+fn exit_table(
+    comparison: &Comparison,
+    rows: &[ExitRow],
+    caption: &str,
+    figure: ExitFigure,
+    text: impl Fn(f64) -> String,
+) -> Markup {
+    let line = |class, row: &ExitRow| Line {
+        class,
+        label: row.label.clone(),
+        cells: cells(&row.samples(comparison, figure), &text),
+    };
+    let mut lines: Vec<_> = rows.iter().map(|row| line("", row)).collect();
+    let total = ExitRow::sum("all exits".to_string(), comparison, rows);
+    lines.push(line("sum", &total));
+    TableSpec {
+        caption,
+        head: head(comparison, "Reason"),
+        rows: lines,
+        words: false,
+        sortable: true,
+    }
+    .html()
+}
+
+/// What each kind of interrupt work costs.
+pub fn findings(comparison: &Comparison) -> Markup {
+    let text = |v| number::decimal(v, Space::NoBreak);
+    let rows = comparison.findings().into_iter().flat_map(|finding| {
+        let unit = finding.unit_text(Space::NoBreak);
+        [
+            (
+                format!("{}, {unit}", finding.what),
+                cells(&finding.exits, text),
+            ),
+            (
+                "  firmware traps".to_string(),
+                cells(&finding.firmware, text),
+            ),
+        ]
     });
-    [
-        figure(|_, exit| exit.exits as f64),
-        figure(|run, exit| run.per_thousand(exit.exits)),
-        figure(|_, exit| exit.firmware_traps as f64),
-        figure(|_, exit| exit.host_traps as f64),
-        cells(&mean, time),
-    ]
+    let caption = "Exits, and the firmware traps charged to them";
+    plain(comparison, caption, rows.collect(), false)
 }
 
 /// Interrupts as the guests saw them, and firmware.
 pub fn interrupts(comparison: &Comparison) -> Markup {
     let caption = "Counts in the workload's part of the run";
-    plain(
-        comparison,
-        caption,
-        comparison.interrupt_rows(Space::NoBreak),
-    )
+    let rows = comparison.interrupt_rows(Space::NoBreak);
+    plain(comparison, caption, rows, false)
 }
 
 /// Interrupts by class.
 pub fn classes(comparison: &Comparison, blocks: Vec<Block>) -> Markup {
     html! {
         @for (title, rows) in blocks {
-            h3 { (title) }
-            (plain(comparison, "Counts in the workload's part of the run", rows))
+            @let caption = "Counts in the workload's part of the run";
+            (block(title, plain(comparison, caption, rows, false)))
         }
+    }
+}
+
+/// A figure that is not one of several runs.
+fn value(text: String, value: f64) -> Cell {
+    Cell {
+        value: Some(value),
+        ..text.into()
     }
 }
 
@@ -135,24 +169,35 @@ pub fn latency(comparison: &Comparison, key: &str) -> Markup {
     let columns = comparison.columns.iter();
     let columns = columns.filter_map(|c| Some((c, c.latency(key)?)));
     let rows = columns.map(|(c, l)| {
-        let us = |v: u64| number::micros_text(c.micros(v as f64), Space::NoBreak);
-        let beyond = |per_mille| percentile(&l, per_mille).map_or("–".to_string(), us);
-        let mean = number::micros_text(c.micros(l.mean()), Space::NoBreak);
+        let us = |cycles: f64| {
+            let micros = c.micros(cycles);
+            let text = number::micros_text(micros, Space::NoBreak);
+            value(text, micros)
+        };
+        let beyond = |per_mille| {
+            let found = percentile(&l, per_mille);
+            found.map_or(NONE.to_string().into(), |v| us(v as f64))
+        };
+        let count = value(count(l.count), l.count as f64);
         let (p90, p99, p999) = (beyond(900), beyond(990), beyond(999));
-        let cells = vec![c.name.clone(), count(l.count), mean, us(l.min), us(l.p50)];
-        let cells = [cells, vec![p90, p99, p999, us(l.max)]].concat();
-        ("", cells)
+        let exact = [us(l.mean()), us(l.min as f64), us(l.p50 as f64)];
+        let tail = [p90, p99, p999, us(l.max as f64)];
+        Line {
+            class: "",
+            label: c.name.clone(),
+            cells: [vec![count], exact.into(), tail.into()].concat(),
+        }
     });
     let head = [
-        "", "count", "mean", "min", "median", "p90", "p99", "p99.9", "max",
+        "Column", "n", "mean", "min", "median", "p90", "p99", "p99.9", "max",
     ];
     let head = head.map(str::to_string).to_vec();
     TableSpec {
-        caption: "Microseconds of virtual time",
-        groups: Vec::new(),
+        caption: "Microseconds of virtual time; n values",
         head,
         rows: rows.collect(),
         words: false,
+        sortable: true,
     }
     .html()
 }
@@ -163,12 +208,12 @@ pub fn time(comparison: &Comparison) -> Markup {
     let measured = comparison.measurement_rows(Space::NoBreak);
     let threads = comparison.thread_rows(Space::NoBreak);
     html! {
-        (plain(comparison, caption, comparison.time_rows(Space::NoBreak)))
+        (plain(comparison, caption, comparison.time_rows(Space::NoBreak), false))
         @if !threads.is_empty() {
-            (plain(comparison, &comparison.thread_title(Space::NoBreak), threads))
+            (plain(comparison, &comparison.thread_title(Space::NoBreak), threads, true))
         }
         @if !measured.is_empty() {
-            (plain(comparison, "Measured by the workload itself", measured))
+            (plain(comparison, "Measured by the workload itself", measured, false))
         }
     }
 }
@@ -195,9 +240,9 @@ fn counted(comparison: &Comparison, counts: fn(&Section) -> BTreeMap<String, u64
 fn folded(comparison: &Comparison, caption: &str, mut rows: Vec<Row>) -> Markup {
     let rest = rows.split_off(rows.len().min(OPEN_ROWS));
     html! {
-        (plain(comparison, caption, rows))
+        (plain(comparison, caption, rows, true))
         @if !rest.is_empty() {
-            (details(&format!("{} rarer ones", rest.len()), plain(comparison, caption, rest)))
+            (details(&format!("{} rarer ones", rest.len()), plain(comparison, caption, rest, true)))
         }
     }
 }
@@ -221,32 +266,51 @@ pub fn traps(comparison: &Comparison) -> Markup {
     folded(comparison, "Number of traps", rows)
 }
 
-/// A table of texts by name; rows in which columns differ are marked.
-fn texts(comparison: &Comparison, caption: &str, maps: &[BTreeMap<String, String>]) -> Markup {
+/// Tables of texts by name: those in which columns differ, and those that are the same in all.
+fn texts(comparison: &Comparison, maps: &[BTreeMap<String, String>]) -> Markup {
     let names: BTreeSet<&String> = maps.iter().flat_map(|m| m.keys()).collect();
     if names.is_empty() {
         return html! { p { "Not recorded." } };
     }
-    let rows = names.into_iter().map(|name| {
-        let values: Vec<String> = maps
-            .iter()
-            .map(|m| m.get(name).cloned().unwrap_or_else(|| "–".to_string()))
-            .collect();
-        let class = if values.windows(2).any(|w| w[0] != w[1]) {
-            "differs"
-        } else {
-            ""
-        };
-        (class, std::iter::once(name.clone()).chain(values).collect())
-    });
-    TableSpec {
-        caption,
-        groups: Vec::new(),
-        head: head(comparison, ""),
-        rows: rows.collect(),
-        words: true,
+    let row = |name: &String| -> (String, Vec<&str>) {
+        let of = |map| text_of(map, name);
+        (name.clone(), maps.iter().map(of).collect())
+    };
+    let rows = names.into_iter().map(row);
+    let (same, different): (Vec<_>, Vec<_>) =
+        rows.partition(|(_, texts)| texts.iter().all(|text| *text == texts[0]));
+    let table = |caption, rows: Vec<(String, Vec<&str>)>, head: Vec<String>| {
+        let lines = rows.into_iter().map(|(label, texts)| Line {
+            class: "",
+            label,
+            cells: texts
+                .into_iter()
+                .take(head.len() - 1)
+                .map(|text| text.to_string().into())
+                .collect(),
+        });
+        TableSpec {
+            caption,
+            rows: lines.collect(),
+            head: head.clone(),
+            words: true,
+            sortable: false,
+        }
+        .html()
+    };
+    html! {
+        @if !different.is_empty() {
+            (table("In which the columns differ", different, head(comparison, "")))
+        }
+        @if !same.is_empty() {
+            @let caption = if maps.len() > 1 { "The same in all columns" } else { "Of this run" };
+            (table(caption, same, vec![String::new(); 2]))
+        }
     }
-    .html()
+}
+
+fn text_of<'m>(map: &'m BTreeMap<String, String>, name: &str) -> &'m str {
+    map.get(name).map_or(NONE, String::as_str)
 }
 
 /// Configuration, cost model, packages, revision.
@@ -260,14 +324,10 @@ pub fn provenance(comparison: &Comparison) -> Markup {
         settings.insert("seed".to_string(), c.seeds());
     }
     let packages = map(|run| run.packages.clone());
-    let used = "Versions of what the images are made of";
     html! {
-        h3 { "Configuration" }
-        (texts(comparison, "Rows in which the columns differ are marked", &settings))
-        h3 { "Packages" }
-        (texts(comparison, used, &packages))
-        h3 { "Cost model" }
-        (costs(comparison, &map(prices)))
+        (block("Configuration", texts(comparison, &settings)))
+        (details("Packages: what the images are made of", texts(comparison, &packages)))
+        (details("Cost model", costs(comparison, &map(prices))))
     }
 }
 
@@ -298,7 +358,7 @@ fn costs(comparison: &Comparison, prices: &[BTreeMap<String, String>]) -> Markup
     match comparison.columns.first() {
         Some(first) if same && !prices[0].is_empty() => cost_table(&first.first().file.run),
         Some(_) if !same => html! {
-            (texts(comparison, "The machines were run under different models", prices))
+            (texts(comparison, prices))
             @for c in &comparison.columns {
                 (details(&format!("Sources of {}", c.name), cost_table(&c.first().file.run)))
             }
@@ -319,9 +379,13 @@ fn cost_table(run: &RunInfo) -> Markup {
         }
         tbody {
             @for c in &run.cost_model {
-                tr { th scope="row" { (c.name) } td { (count(c.cycles)) } td { (c.source) } }
+                tr {
+                    th scope="row" { (c.name) }
+                    td data-c="Cycles" { (count(c.cycles)) }
+                    td data-c="Source" { (c.source) }
+                }
             }
         }
     };
-    boxed("Cost model", true, content)
+    boxed("Cost model", "words", content)
 }

@@ -7,10 +7,12 @@
 //! | module | subject |
 //! |---|---|
 //! | `harts` | tracks of harts |
-//! | `vcpus` | tracks of VMs: vCPUs, counters of exits |
+//! | `vcpus` | tracks of VMs and their vCPUs |
+//! | `exits` | tracks of a VM's exits: totals, rates, reasons |
 //! | `rank` | where tracks stand |
 //! | `writer`, `field` | tracks and events as packets |
 
+mod exits;
 mod field;
 mod harts;
 mod rank;
@@ -50,7 +52,7 @@ impl<W: Write> PerfettoTrace<W> {
             out,
             ledger: Ledger::new(config),
             harts: Harts::new(machine),
-            vms: Vms::new(machine),
+            vms: Vms::new(machine, cycles_per_second),
         };
         trace.begin_phase(0);
         trace

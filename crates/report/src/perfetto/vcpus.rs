@@ -1,17 +1,16 @@
-//! Tracks of VMs: what each vCPU does, and how many exits there were of each class of reasons.
+//! Tracks of VMs: what each vCPU does, and below `exits` why they exit.
 
 use std::collections::BTreeMap;
 use std::io::Write;
 
 use trapless_ledger::{Config, Ledger, Left, Reason, State, VcpuNow, event};
 
+use super::exits::{Clock, Exits};
 use super::rank::{FIRST_VM, rank};
 use super::writer::{Event, Kind, Track, Writer};
 
 /// Rank of the first vCPU whose number is not known, among the tracks of its VM.
 const NUMBERLESS: u32 = 1 << 24;
-/// Rank of the counters of exits.
-const EXITS: u32 = 1 << 25;
 
 /// What a vCPU does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,6 +65,7 @@ impl Doing {
 
 #[derive(Debug)]
 struct Vcpu {
+    name: String,
     track: Track,
     /// Open slices, outermost first.
     open: Vec<Doing>,
@@ -93,26 +93,7 @@ impl Vcpu {
 #[derive(Debug)]
 struct Vm {
     track: Track,
-    /// Parent of the counters, once there was an exit.
-    exits: Option<Track>,
-    /// Counters with their values, by class of reasons.
-    classes: BTreeMap<String, (Track, u64)>,
-}
-
-impl Vm {
-    fn count<W: Write>(&mut self, out: &mut Writer<W>, time: u64, class: &str) {
-        if !self.classes.contains_key(class) {
-            let group = *self
-                .exits
-                .get_or_insert_with(|| out.track(Kind::Sorted, "exits", Some(self.track), EXITS));
-            let counter = out.track(Kind::Counter, class, Some(group), 0);
-            self.classes.insert(class.to_string(), (counter, 0));
-        }
-        if let Some((counter, exits)) = self.classes.get_mut(class) {
-            *exits += 1;
-            out.count(*counter, time, *exits);
-        }
-    }
+    exits: Exits,
 }
 
 /// All VMs. The ledger bounds the number of vCPUs.
@@ -125,16 +106,18 @@ pub struct Vms {
     vcpus: BTreeMap<usize, Vcpu>,
     /// vCPU that was on each hart after its last event.
     on_hart: Vec<Option<usize>>,
+    clock: Clock,
 }
 
 impl Vms {
-    /// Tracks below `parent`.
-    pub fn new(parent: Track) -> Self {
+    /// Tracks below `parent`, of a machine whose virtual time has `cycles_per_second`.
+    pub fn new(parent: Track, cycles_per_second: u64) -> Self {
         Self {
             parent,
             list: BTreeMap::new(),
             vcpus: BTreeMap::new(),
             on_hart: Vec::new(),
+            clock: Clock::new(cycles_per_second),
         }
     }
 
@@ -146,6 +129,11 @@ impl Vms {
         event: &event::Event,
     ) {
         let (time, hart) = (event.time(), event.hart());
+        if let Some((from, to, more)) = self.clock.pass(time) {
+            for vm in self.list.values_mut() {
+                vm.exits.end_millisecond(out, from, to, more);
+            }
+        }
         if let Some(exit) = ledger.take_exit() {
             let now = ledger.vcpu(exit.vcpu);
             let config = ledger.config();
@@ -153,7 +141,7 @@ impl Vms {
             // Also if the entry before was not seen: one slice for each exit.
             vcpu.end(out, time, 0);
             vcpu.show(out, time, Doing::Exit(exit.reason), config);
-            vm.count(out, time, exit.reason.key(&config.guest_devices).class());
+            vm.exits.record(out, time, &vcpu.name, exit.reason, config);
         }
         if hart >= self.on_hart.len() {
             self.on_hart.resize(hart + 1, None);
@@ -177,6 +165,10 @@ impl Vms {
         for vcpu in self.vcpus.values_mut() {
             vcpu.end(out, time, 0);
         }
+        let (from, to, more) = self.clock.last();
+        for vm in self.list.values_mut() {
+            vm.exits.end_millisecond(out, from, to, more);
+        }
     }
 
     /// The vCPU at `index`, and its VM.
@@ -193,10 +185,10 @@ impl Vms {
                 None => format!("VM {vmid}"),
             };
             let rank = rank(FIRST_VM, vmid.into());
+            let track = out.track(Kind::Group, &name, Some(self.parent), rank);
             Vm {
-                track: out.track(Kind::Group, &name, Some(self.parent), rank),
-                exits: None,
-                classes: BTreeMap::new(),
+                track,
+                exits: Exits::new(track),
             }
         });
         let vcpu = self.vcpus.entry(index).or_insert_with(|| {
@@ -210,6 +202,7 @@ impl Vms {
             Vcpu {
                 track: out.track(Kind::Slices, &name, Some(vm.track), rank),
                 open: Vec::new(),
+                name,
             }
         });
         (vm, vcpu)

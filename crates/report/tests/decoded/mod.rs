@@ -249,9 +249,15 @@ impl Trace {
         self.tracks().filter(|t| t.name().starts_with("vCPU "))
     }
 
-    /// Counters of exits.
+    /// Counters of exits so far.
     pub fn counters(&self) -> impl Iterator<Item = &Track> {
-        self.tracks().filter(|t| t.is_counter)
+        self.below("exits").filter(|t| t.is_counter)
+    }
+
+    /// Tracks below those called `group`.
+    pub fn below(&self, group: &str) -> impl Iterator<Item = &Track> {
+        let inside = format!("/{group}/");
+        self.tracks().filter(move |t| t.path.contains(&inside))
     }
 
     /// Numbers of exits by name, as slices of vCPUs show them.

@@ -1,0 +1,399 @@
+//! The one sentence that a reader takes along: whether machines differ in exits per interrupt.
+
+use crate::cell::cell;
+use crate::compare::Comparison;
+use crate::number::Space;
+use crate::overview::Overview;
+use crate::statistics::{Difference, Sample};
+
+/// What may be said of all exits.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Verdict {
+    /// One sentence: the largest gain over the baseline, with intervals; or that none is shown.
+    pub sentence: String,
+    /// Sentences that keep it from being taken for more; may be empty.
+    pub limits: Vec<String>,
+}
+
+impl Verdict {
+    fn alone(sentence: String) -> Self {
+        Self {
+            sentence,
+            limits: Vec::new(),
+        }
+    }
+
+    /// All of it in a row.
+    pub fn text(&self) -> String {
+        let limits = self.limits.iter().map(|limit| format!(" {limit}"));
+        limits.fold(self.sentence.clone(), |text, limit| text + &limit)
+    }
+}
+
+/// A column with figures.
+#[derive(Clone, Copy)]
+struct Candidate<'a> {
+    name: &'a str,
+    sample: &'a Sample,
+}
+
+impl Candidate<'_> {
+    fn several(&self) -> bool {
+        self.sample.runs() > 1
+    }
+
+    /// How it differs from `base` in per cent, if that is shown; without an end where `base` is 0.
+    fn change(&self, base: Self) -> Option<f64> {
+        match self.sample.difference(base.sample) {
+            Difference::Shown(change) => Some(change.unwrap_or(f64::INFINITY)),
+            Difference::Unknown | Difference::NotShown => None,
+        }
+    }
+}
+
+/// Figures as text.
+struct Words<'a> {
+    overview: &'a Overview,
+    per: String,
+    space: Space,
+}
+
+impl Words<'_> {
+    fn figure(&self, c: Candidate) -> String {
+        cell(Some(c.sample), |v| self.overview.per.text(v, self.space))
+    }
+
+    /// "0.42 (0.40–0.45) exits per interrupt".
+    fn exits(&self, c: Candidate) -> String {
+        format!("{} exits {}", self.figure(c), self.per)
+    }
+
+    /// "1.13 exits per interrupt on sbi, 0.93 on sstc and 0.42 on trapless"; `None` if that would
+    /// be no sentence any more.
+    fn figures(&self, base: Candidate, others: &[Candidate]) -> Option<String> {
+        let first = format!("{} on {}", self.exits(base), base.name);
+        let others = others
+            .iter()
+            .map(|c| format!("{} on {}", self.figure(*c), c.name));
+        let all: Vec<String> = std::iter::once(first).chain(others).collect();
+        let figures = list(&all.iter().map(String::as_str).collect::<Vec<_>>());
+        (figures.chars().count() <= LONGEST).then_some(figures)
+    }
+}
+
+impl Comparison<'_> {
+    /// The verdict over the columns, against the baseline.
+    pub fn verdict(&self, overview: &Overview, space: Space) -> Verdict {
+        let words = Words {
+            overview,
+            per: self.per_text(overview.per, space),
+            space,
+        };
+        let candidate = |i: usize| {
+            let sample = overview.exits.get(i)?.as_ref()?;
+            let name = &self.columns[i].name;
+            Some(Candidate { name, sample })
+        };
+        let Some(base) = candidate(self.base) else {
+            return Verdict::alone("There is no run to tell of.".to_string());
+        };
+        let others = (0..self.columns.len()).filter(|i| *i != self.base);
+        let others: Vec<Candidate> = others.filter_map(candidate).collect();
+        if others.is_empty() {
+            return alone(base, &words);
+        }
+        let compared: Vec<Candidate> = others.iter().copied().filter(Candidate::several).collect();
+        if !base.several() || compared.is_empty() {
+            return single_runs(base, &others, &words);
+        }
+        let mut verdict = match leader(base, &compared) {
+            Some((lead, change)) => difference(base, lead, change, &compared, &words),
+            None => no_difference(base, &compared, &words),
+        };
+        let single: Vec<&str> = others
+            .iter()
+            .filter(|c| !c.several())
+            .map(|c| c.name)
+            .collect();
+        if !single.is_empty() {
+            let names = list(&single);
+            verdict
+                .limits
+                .push(format!("One run of {names} is no result."));
+        }
+        verdict
+    }
+}
+
+fn alone(only: Candidate, words: &Words) -> Verdict {
+    let sentence = format!("{} made {}.", only.name, words.exits(only));
+    let limits = match only.several() {
+        true => Vec::new(),
+        false => vec!["One run is no result: run several seeds.".to_string()],
+    };
+    Verdict { sentence, limits }
+}
+
+/// How much of a difference between single runs is chance is not known.
+fn single_runs(base: Candidate, others: &[Candidate], words: &Words) -> Verdict {
+    let figures = words.figures(base, others);
+    let figures = figures.unwrap_or_else(|| format!("exits {}", words.per));
+    Verdict {
+        sentence: format!("One run is no result: {figures} may differ by chance."),
+        limits: vec!["Run several seeds of each.".to_string()],
+    }
+}
+
+/// Who is shown to have the fewest exits below the baseline; else the most above it.
+fn leader<'a>(base: Candidate<'a>, compared: &[Candidate<'a>]) -> Option<(Candidate<'a>, f64)> {
+    let changes = compared.iter().map(|c| (*c, c.change(base)));
+    let shown: Vec<_> = changes
+        .filter_map(|(c, change)| Some((c, change?)))
+        .collect();
+    let order = |a: &&(Candidate, f64), b: &&(Candidate, f64)| {
+        a.0.sample.median().total_cmp(&b.0.sample.median())
+    };
+    let fewest = shown
+        .iter()
+        .filter(|(_, change)| *change < 0.0)
+        .min_by(order);
+    let most = || shown.iter().max_by(order);
+    fewest.or_else(most).copied()
+}
+
+fn difference(
+    base: Candidate,
+    lead: Candidate,
+    change: f64,
+    compared: &[Candidate],
+    words: &Words,
+) -> Verdict {
+    let sentence = format!(
+        "{} made {}, {} than {} with {}.",
+        lead.name,
+        words.exits(lead),
+        size(change),
+        base.name,
+        words.figure(base)
+    );
+    let mut limits = Vec::new();
+    let not_shown = |c: &&Candidate, than: Candidate| {
+        c.name != than.name && c.sample.difference(than.sample) == Difference::NotShown
+    };
+    let names = |than: Candidate| -> Vec<&str> {
+        let same = compared.iter().filter(|c| not_shown(c, than));
+        same.map(|c| c.name).collect()
+    };
+    // Whoever reads of the fewest must not take it for fewer than the second.
+    for (than, same) in [(lead, names(lead)), (base, names(base))] {
+        if !same.is_empty() {
+            let (mut names, than) = (list(&same), than.name);
+            if names.chars().count() > LONGEST_NAMES && same.len() > 1 {
+                names = format!("{} others", same.len());
+            }
+            limits.push(format!(
+                "No difference between {than} and {names} is shown."
+            ));
+        }
+    }
+    Verdict { sentence, limits }
+}
+
+fn no_difference(base: Candidate, compared: &[Candidate], words: &Words) -> Verdict {
+    let name = base.name;
+    Verdict::alone(match words.figures(base, compared) {
+        Some(figures) => {
+            format!("No difference from {name} is shown, the intervals overlap: {figures}.")
+        }
+        None => {
+            let per = &words.per;
+            format!("No difference from {name} is shown, the intervals of exits {per} overlap.")
+        }
+    })
+}
+
+/// "63 % fewer"; `f64::INFINITY`: than none.
+pub fn size(change: f64) -> String {
+    let word = if change < 0.0 { "fewer" } else { "more" };
+    if change.is_infinite() {
+        return word.to_string();
+    }
+    format!("{} % {word}", percent(change))
+}
+
+/// A change in per cent without its sign: never 0 or 100 where it is not quite that.
+pub fn percent(change: f64) -> String {
+    let size = change.abs();
+    if size != 0.0 && size < 1.0 {
+        format!("{:.1}", size.max(0.1))
+    } else if size > 99.0 && size < 100.0 {
+        format!("{:.1}", size.min(99.9))
+    } else {
+        format!("{size:.0}")
+    }
+}
+
+/// Characters of a list of figures in one sentence.
+const LONGEST: usize = 240;
+
+/// Characters of a list of names.
+const LONGEST_NAMES: usize = 60;
+
+/// Words that are listed before the rest is counted: it has to stay one sentence.
+const LISTED: usize = 4;
+
+/// "a", "a and b", "a, b and c"; of many "a, b, c and 4 others".
+fn list(words: &[&str]) -> String {
+    match words {
+        [] => String::new(),
+        [only] => (*only).to_string(),
+        [first @ .., last] if words.len() <= LISTED => format!("{} and {last}", first.join(", ")),
+        _ => {
+            let (first, rest) = words.split_at(LISTED - 1);
+            format!("{} and {} others", first.join(", "), rest.len())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trapless_ledger::{Class, Config, InterruptClass, Ledger, LedgerFile, RunInfo};
+
+    /// A run in which guests took 100 interrupts.
+    fn run(machine: &str, seed: usize, exits: u64) -> LedgerFile {
+        let info = RunInfo {
+            machine: machine.into(),
+            configuration: [("seed".to_string(), seed.to_string())].into(),
+            ..RunInfo::default()
+        };
+        let mut file = Ledger::new(Config::new(1)).to_file(info, None);
+        let counts = InterruptClass {
+            taken: 100,
+            ..InterruptClass::default()
+        };
+        file.total.interrupts = [(Class::Timer, counts)].into();
+        file.total.guest_exits = exits;
+        file
+    }
+
+    /// Machines with the exits of each of their runs.
+    fn verdict_against(machines: &[(&str, &[u64])], base: usize) -> String {
+        let runs = machines.iter().flat_map(|(machine, exits)| {
+            let seeds = exits.iter().enumerate();
+            seeds.map(|(seed, n)| run(machine, seed, *n))
+        });
+        let files: Vec<LedgerFile> = runs.collect();
+        let comparison = Comparison::new(&files).against(base);
+        let verdict = comparison.verdict(&comparison.overview(), Space::Plain);
+        verdict.text()
+    }
+
+    fn verdict(machines: &[(&str, &[u64])]) -> String {
+        verdict_against(machines, 0)
+    }
+
+    /// Promise: a clear difference comes with its size and both intervals.
+    #[test]
+    fn a_clear_difference_is_told_with_intervals() {
+        let told = verdict(&[("sbi", &[200, 220, 210]), ("trapless", &[40, 42, 45])]);
+        let expected = "trapless made 0.42 (0.40–0.45) exits per interrupt, 80 % fewer than sbi \
+                        with 2.10 (2.00–2.20).";
+        assert_eq!(told, expected);
+        let told = verdict(&[("trapless", &[40, 42, 45]), ("sbi", &[84, 90, 80])]);
+        assert!(
+            told.contains("100 % more than trapless with 0.42"),
+            "{told}"
+        );
+        let told = verdict(&[("none", &[0, 0]), ("sbi", &[84, 90])]);
+        assert!(
+            told.contains("exits per interrupt, more than none with 0."),
+            "{told}"
+        );
+    }
+
+    /// Promise: the best of several is not called better than those it is not shown to differ from.
+    #[test]
+    fn the_fewest_are_not_called_fewer_than_their_like() {
+        let sbi: (&str, &[u64]) = ("sbi", &[200, 220, 210]);
+        let aia: (&str, &[u64]) = ("aia", &[44, 50, 60]);
+        let trapless: (&str, &[u64]) = ("trapless", &[40, 42, 45]);
+        let sstc: (&str, &[u64]) = ("sstc", &[190, 205, 207]);
+        let told = verdict(&[sbi, sstc, aia, trapless]);
+        assert!(told.starts_with("trapless made 0.42"), "{told}");
+        let limits = "No difference between trapless and aia is shown. \
+                      No difference between sbi and sstc is shown.";
+        assert!(told.ends_with(limits), "{told}");
+        // Against another baseline it is another sentence.
+        let told = verdict_against(&[sbi, sstc, aia, trapless], 2);
+        assert!(
+            told.contains("more than aia with 0.50 (0.44–0.60)"),
+            "{told}"
+        );
+    }
+
+    /// Promise: where intervals overlap, no difference is told and no percentage.
+    #[test]
+    fn overlapping_intervals_are_no_difference() {
+        let told = verdict(&[("sbi", &[39, 50, 69]), ("sstc", &[27, 55, 65])]);
+        let expected = "No difference from sbi is shown, the intervals overlap: 0.50 (0.39–0.69) \
+                        exits per interrupt on sbi and 0.55 (0.27–0.65) on sstc.";
+        assert_eq!(told, expected);
+        let three: [(&str, &[u64]); 3] = [("a", &[39, 69]), ("b", &[27, 65]), ("c", &[40, 41])];
+        let told = verdict(&three);
+        assert!(
+            told.starts_with("No difference from a is shown") && !told.contains('%'),
+            "{told}"
+        );
+    }
+
+    /// Promise: of one run nothing is concluded, not even beside a column of several.
+    #[test]
+    fn one_run_is_no_result() {
+        let told = verdict(&[("sbi", &[200]), ("trapless", &[40])]);
+        let expected = "One run is no result: 2.00 exits per interrupt on sbi and 0.40 on trapless \
+                        may differ by chance. Run several seeds of each.";
+        assert_eq!(told, expected);
+        let told = verdict(&[("sbi", &[200])]);
+        assert!(
+            told.ends_with("One run is no result: run several seeds."),
+            "{told}"
+        );
+        let told = verdict(&[("sbi", &[200, 201]), ("aia", &[50]), ("sstc", &[90, 91])]);
+        assert!(
+            told.contains("than sbi") && told.starts_with("sstc seed=0..1 made"),
+            "{told}"
+        );
+        assert!(
+            told.ends_with("One run of aia seed=0 is no result."),
+            "{told}"
+        );
+        let told = verdict(&[("sbi", &[200, 201]), ("aia", &[50])]);
+        assert!(told.starts_with("One run is no result"), "{told}");
+        assert_eq!(verdict(&[]), "There is no run to tell of.");
+    }
+
+    #[test]
+    fn many_columns_are_still_a_sentence() {
+        assert_eq!(list(&["a", "b", "c", "d"]), "a, b, c and d");
+        assert_eq!(
+            list(&["a", "b", "c", "d", "e", "f"]),
+            "a, b, c and 3 others"
+        );
+        let long = "machine with a name of many settings ".repeat(3);
+        let names = ["a", "b", "c"].map(|end| format!("{long}{end}"));
+        let same: [&[u64]; 3] = [&[39, 69], &[27, 65], &[40, 41]];
+        let machines = [0, 1, 2].map(|i| (names[i].as_str(), same[i]));
+        let told = verdict(&machines);
+        assert!(
+            told.ends_with("a is shown, the intervals of exits per interrupt overlap."),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn a_change_is_never_rounded_to_nothing_or_all() {
+        let texts = [0.0, -0.001, -63.4, -99.99, -100.0, 250.0].map(percent);
+        assert_eq!(texts, ["0", "0.1", "63", "99.9", "100", "250"]);
+    }
+}
