@@ -6,6 +6,7 @@ use trapless_isa::{csr, xtrapless};
 use crate::config::DeviceMap;
 use crate::names::names;
 use crate::reason::Reason;
+use crate::reason_key::ExitReason;
 
 names! {
     /// Kind of a guest's interrupt.
@@ -75,21 +76,54 @@ impl Class {
     /// by what the host injects before the next entry, not by this.
     pub fn of_reason(reason: Reason, guest_devices: &DeviceMap) -> Option<Self> {
         match reason {
-            Reason::TimerSet | Reason::TimerFire | Reason::Csr(csr::STIMECMP) => Some(Self::Timer),
-            Reason::IpiSend | Reason::Csr(xtrapless::csr::SGENIPI) => Some(Self::Ipi),
-            Reason::Csr(
-                xtrapless::csr::VSCLAIM | xtrapless::csr::VSENABLE | xtrapless::csr::VSTHRESHOLD,
-            ) => Some(Self::Device),
-            Reason::Mmio(device, _) => match guest_devices.name(device) {
-                "plic" | "aplic" => Some(Self::Device),
-                "imsic" => Some(Self::Ipi),
-                _ => None,
-            },
+            Reason::Csr(csr) => CSRS
+                .iter()
+                .find(|(c, _)| *c == csr)
+                .map(|(_, class)| *class),
+            Reason::Mmio(device, _) => Self::of_device(guest_devices.name(device)),
+            reason => Self::of_fixed(reason),
+        }
+    }
+
+    /// The same of a reason as a ledger names it.
+    pub fn of_exit(reason: &ExitReason) -> Option<Self> {
+        match reason {
+            ExitReason::Fixed(reason) => Self::of_fixed(*reason),
+            ExitReason::Mmio { device, .. } => Self::of_device(device),
+            ExitReason::Csr(name) => CSRS
+                .iter()
+                .find(|(c, _)| csr::name(*c) == *name)
+                .map(|(_, class)| *class),
+            ExitReason::SbiOther(_) | ExitReason::Other(_) => None,
+        }
+    }
+
+    fn of_fixed(reason: Reason) -> Option<Self> {
+        match reason {
+            Reason::TimerSet | Reason::TimerFire => Some(Self::Timer),
+            Reason::IpiSend => Some(Self::Ipi),
             Reason::VsLevel(code) => Self::of_irq(u64::from(code)),
             _ => None,
         }
     }
+
+    fn of_device(name: &str) -> Option<Self> {
+        match name {
+            "plic" | "aplic" => Some(Self::Device),
+            "imsic" => Some(Self::Ipi),
+            _ => None,
+        }
+    }
 }
+
+/// CSRs whose use is an exit of a class.
+const CSRS: [(u16, Class); 5] = [
+    (csr::STIMECMP, Class::Timer),
+    (xtrapless::csr::SGENIPI, Class::Ipi),
+    (xtrapless::csr::VSCLAIM, Class::Device),
+    (xtrapless::csr::VSENABLE, Class::Device),
+    (xtrapless::csr::VSTHRESHOLD, Class::Device),
+];
 
 impl Left {
     /// By the value of `hifmap.STATE`; `None` for values without a meaning.
@@ -178,6 +212,34 @@ impl Place {
             State::Paused => &[Self::Paused],
             State::ScheduledOff => &[Self::Off, Self::Stopped, Self::Preempted, Self::Halted],
             State::Unknown => &[Self::Unknown],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Promise: a reason belongs to one class, whether by number while counting or by name in a
+    /// report.
+    #[test]
+    fn names_and_numbers_of_reasons_have_the_same_class() {
+        let devices = DeviceMap::default();
+        let mut found = Vec::new();
+        for csr in 0..4096 {
+            let reason = Reason::Csr(csr);
+            let class = Class::of_reason(reason, &devices);
+            assert_eq!(Class::of_exit(reason.key(&devices).reason()), class);
+            found.extend(class);
+        }
+        use Class::{Device, Ipi, Timer};
+        let count = |class| found.iter().filter(|c| **c == class).count();
+        assert_eq!([Timer, Ipi, Device].map(count), [1, 1, 3]);
+        for code in [2, 6, 10] {
+            let reason = Reason::VsLevel(code);
+            let class = Class::of_reason(reason, &devices);
+            assert!(class.is_some());
+            assert_eq!(Class::of_exit(reason.key(&devices).reason()), class);
         }
     }
 }

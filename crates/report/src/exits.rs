@@ -71,7 +71,7 @@ impl Comparison<'_> {
             for (j, run) in column.runs.iter().enumerate() {
                 for (key, exit) in &run.section.exits {
                     let reason = key.reason();
-                    let new = || ExitRow::new(label(reason), class(reason), self);
+                    let new = || ExitRow::new(label(reason), Class::of_exit(reason), self);
                     let row = rows.entry(row_key(reason)).or_insert_with(new);
                     row.exits[i][j].add(exit);
                 }
@@ -88,27 +88,6 @@ fn row_key(reason: &ExitReason) -> String {
     match reason {
         ExitReason::Mmio { device, .. } => format!("mmio.{device}"),
         other => other.to_string(),
-    }
-}
-
-/// Class of interrupts to which exits of this reason belong, as [`Class::of_reason`] has it.
-fn class(reason: &ExitReason) -> Option<Class> {
-    match reason {
-        ExitReason::Fixed(Reason::TimerSet | Reason::TimerFire) => Some(Class::Timer),
-        ExitReason::Fixed(Reason::IpiSend) => Some(Class::Ipi),
-        ExitReason::Fixed(Reason::VsLevel(code)) => Class::of_irq(u64::from(*code)),
-        ExitReason::Mmio { device, .. } => match device.as_str() {
-            "plic" | "aplic" => Some(Class::Device),
-            "imsic" => Some(Class::Ipi),
-            _ => None,
-        },
-        ExitReason::Csr(name) => match name.as_str() {
-            "stimecmp" => Some(Class::Timer),
-            "sgenipi" => Some(Class::Ipi),
-            "vsclaim" | "vsenable" | "vsthreshold" => Some(Class::Device),
-            _ => None,
-        },
-        _ => None,
     }
 }
 
