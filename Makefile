@@ -38,7 +38,7 @@ lint: test-setup
 	scripts/lint $(GATES)
 
 test: test-setup lint build
-	$(CARGO) test --release --locked --workspace
+	$(CARGO) test --release --locked --workspace --no-fail-fast
 	cd vmm && $(CARGO) test --locked
 	$(CARGO) run --release --locked -q -p trapless-spec -- litmus scripts/herd7
 	tree=$$($(TOOLS) tree) && target/release/trapless-difftest run --seeds 0..400 \

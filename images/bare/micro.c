@@ -583,7 +583,7 @@ _Noreturn void first(unsigned long hart, const uint32_t *tree)
 	unsigned int i;
 
 	look_at_tree(tree);
-	count = option("trapless.param.count=", 1000);
+	count = option("set.count=", 1000);
 	*byte_at(devices[UART].base + UART_FIFO) = 1;
 	set_up_interrupts();
 	if (!ecall(SBI_HSM, 0, TARGET, (unsigned long)start_second,

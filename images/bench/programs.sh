@@ -1,5 +1,5 @@
 # Runs real programs, each with a fixed amount of work, between markers that `trapless-bench` times
-# on its own clock. trapless.param.only=NAME,... chooses some. What is prepared before `begin` does
+# on its own clock. set.only=NAME,... chooses some. What is prepared before `begin` does
 # not count.
 
 # 3 MB of text and machine code

@@ -25,16 +25,15 @@ prepare_system() {
     read_command_line
 }
 
-# trapless.param.NAME=VALUE becomes variable NAME; trapless.NAME=VALUE becomes variable
-# trapless_NAME.
+# set.NAME=VALUE becomes variable NAME; trapless.NAME=VALUE becomes variable trapless_NAME.
 read_command_line() {
     parameters=
     read -r command_line </proc/cmdline
     for word in $command_line; do
         case $word in
-        trapless.param.*=*)
+        set.*=*)
             parameters="$parameters $word"
-            export "${word#trapless.param.}"
+            export "${word#set.}"
             ;;
         trapless.*=*)
             word=${word#trapless.}

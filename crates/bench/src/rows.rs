@@ -169,7 +169,7 @@ pub const SCENARIOS: &[Scenario] = &[
         name: "kvm",
         explanation: "what KVM costs: a guest of a few instructions, directly on /dev/kvm",
         image: "bench-nested",
-        append: "trapless.run=kvm trapless.param.costs=hypercall:100000,mmio:40000,stimecmp:5000000",
+        append: "trapless.run=kvm set.costs=hypercall:100000,mmio:40000,stimecmp:5000000",
         limit: 300,
         variants: None,
         rows: &[
@@ -206,7 +206,7 @@ pub const SCENARIOS: &[Scenario] = &[
         name: "nested-own-vmm",
         explanation: "the same with our VMM in the host, and guest RAM in huge pages",
         image: "bench-nested",
-        append: "trapless.run=naps trapless.cpus=2 trapless.param.hugepages=1",
+        append: "trapless.run=naps trapless.cpus=2 set.hugepages=1",
         limit: 300,
         variants: None,
         rows: &[

@@ -53,7 +53,7 @@ fn append(scenario: &Scenario, rows: &[&Row]) -> String {
     if scenario.name == PROGRAMS && rows.len() < scenario.rows.len() {
         let names: Vec<_> = rows.iter().map(|r| r.name).collect();
         return format!(
-            "{} trapless.param.only={}",
+            "{} set.only={}",
             scenario.append,
             names.join(",")
         );

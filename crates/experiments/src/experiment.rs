@@ -260,7 +260,7 @@ impl Experiment {
         let values = self.values(given)?;
         let told = |name: &String| !self.parameters.get(name).is_some_and(|p| p.outside);
         for (name, value) in values.iter().filter(|(name, _)| told(name)) {
-            let _ = write!(line, " trapless.param.{name}={value}");
+            let _ = write!(line, " set.{name}={value}");
         }
         Ok(line)
     }
@@ -346,7 +346,7 @@ mod tests {
         let line = timer.host_command_line(&BTreeMap::new(), None).unwrap();
         assert_eq!(
             line,
-            "trapless.run=timer trapless.cpus=1 trapless.memory=256M trapless.param.wakeups=1000"
+            "trapless.run=timer trapless.cpus=1 trapless.memory=256M set.wakeups=1000"
         );
         let line = timer
             .host_command_line(
@@ -380,7 +380,7 @@ mod tests {
         let timer = load(&format!("{TIMER}{more}")).unwrap();
         let given = BTreeMap::from([("kernel".into(), Value::Word("own".into()))]);
         let line = timer.host_command_line(&given, None).unwrap();
-        assert!(line.ends_with("trapless.param.wakeups=1000"), "{line}");
+        assert!(line.ends_with("set.wakeups=1000"), "{line}");
         assert_eq!(timer.values(&given).unwrap()["kernel"], given["kernel"]);
     }
 
@@ -426,9 +426,9 @@ mod tests {
             fs::write(&path, format!("{TIMER}{more}")).unwrap();
             Experiment::load(&path)?.host_command_line(&BTreeMap::new(), None)
         };
-        assert!(line("").unwrap().ends_with(" trapless.param.wfi=trap"));
+        assert!(line("").unwrap().ends_with(" set.wfi=trap"));
         let native = line("[defaults]\nwfi = \"native\"\n").unwrap();
-        assert!(native.ends_with(" trapless.param.wfi=native"), "{native}");
+        assert!(native.ends_with(" set.wfi=native"), "{native}");
         for (wrong, named) in [
             ("[defaults]\nwfi = \"x\"\n", "choose trap, native"),
             ("[defaults]\nwif = \"trap\"\n", "defaults.wif"),
