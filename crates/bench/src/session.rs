@@ -52,11 +52,7 @@ impl Drop for Guard {
 fn append(scenario: &Scenario, rows: &[&Row]) -> String {
     if scenario.name == PROGRAMS && rows.len() < scenario.rows.len() {
         let names: Vec<_> = rows.iter().map(|r| r.name).collect();
-        return format!(
-            "{} set.only={}",
-            scenario.append,
-            names.join(",")
-        );
+        return format!("{} set.only={}", scenario.append, names.join(","));
     }
     scenario.append.to_owned()
 }

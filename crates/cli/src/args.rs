@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use trapless_experiments::Value;
 
+use crate::checkpoint::Request;
 use crate::commands::explore::disturbance::Disturbance;
 use crate::machine::{self, HartArgs};
 use crate::observe::ObserveArgs;
@@ -58,6 +59,8 @@ pub enum Command {
     Boot(BootArgs),
     /// Run a workload in a guest of a KVM host and write the ledger of its traps.
     Run(RunArgs),
+    /// Go on with a run where it made a checkpoint.
+    Resume(ResumeArgs),
     /// Run a workload on several machines and compare their ledgers.
     Compare(CompareArgs),
     /// Disturb a workload at every instruction boundary of functions of the host's KVM.
@@ -222,6 +225,55 @@ pub struct RunArgs {
     /// Print the ledger as JSON instead of a table; a list of ledgers with --seeds.
     #[arg(long)]
     pub json: bool,
+    /// Write a checkpoint, out of which `trapless resume` goes on: SECONDS of virtual time, as in
+    /// `1.5=half.checkpoint`, or `workload=FILE` for where the measured part begins. Repeat for
+    /// more.
+    #[arg(long, value_name = "WHEN=FILE")]
+    pub checkpoint: Vec<Request>,
+    #[command(flatten)]
+    pub observe: ObserveArgs,
+}
+
+/// `trapless resume`.
+#[derive(Args)]
+#[command(after_help = "\
+The run goes on as if it had never stopped: its ledger, which counts from the beginning, is the
+same. Logs, traces and gdb see what comes from here on. What the run is, the checkpoint says.
+
+Examples:
+  trapless run --machine sstc --workload mixed --checkpoint workload=mixed.checkpoint
+  trapless resume mixed.checkpoint
+  trapless resume mixed.checkpoint --trace mixed.perfetto-trace
+  trapless resume mixed.checkpoint --engine interp --gdb :1234
+  trapless resume mixed.checkpoint --show             what it is, without going on")]
+pub struct ResumeArgs {
+    /// The checkpoint.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Only show what the checkpoint is, as JSON.
+    #[arg(long)]
+    pub show: bool,
+    /// What executes instructions from here on; results are the same.
+    #[arg(long, value_name = "ENGINE", value_parser = ["jit", "interp"])]
+    pub engine: Option<String>,
+    /// Give up after this much virtual time [default: that of the run].
+    #[arg(long, value_name = "SECONDS")]
+    pub time_limit: Option<u64>,
+    /// Show the host's console.
+    #[arg(long)]
+    pub console: bool,
+    /// Where to write the ledger [default: as the run would have].
+    #[arg(long, value_name = "FILE")]
+    pub ledger: Option<PathBuf>,
+    /// Write a trace that Perfetto opens, of what comes from here on.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Print the ledger as JSON instead of a table.
+    #[arg(long)]
+    pub json: bool,
+    /// Write another checkpoint, as with `trapless run`.
+    #[arg(long, value_name = "WHEN=FILE")]
+    pub checkpoint: Vec<Request>,
     #[command(flatten)]
     pub observe: ObserveArgs,
 }

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use serde::{Deserialize, Serialize};
 use trapless_hart::Ram;
 use trapless_ledger::Ledger;
 use trapless_ledger::event::{Event, Sink, TimerSets};
@@ -30,7 +31,7 @@ const LAST_WORDS: &str = "---[ end Kernel panic";
 const SILENCE: u64 = 100_000_000;
 
 /// What a run has told so far.
-#[derive(Default)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub struct Transcript {
     /// `KEY=VALUE` results.
     pub results: BTreeMap<String, String>,
@@ -76,6 +77,22 @@ pub struct Recorder {
     /// When the last line came, if it was the last of a kernel panic.
     died: Option<u64>,
     printed: u64,
+    /// What the console has said of a line that is not complete.
+    begun_line: Vec<u8>,
+}
+
+/// A [`Recorder`] in a checkpoint.
+#[derive(Serialize, Deserialize)]
+pub struct RecorderState {
+    /// Its ledger, as `postcard` writes it: a ledger cannot be cloned.
+    ledger: Vec<u8>,
+    transcript: Transcript,
+    measured: String,
+    begun: bool,
+    now: u64,
+    died: Option<u64>,
+    printed: u64,
+    begun_line: Vec<u8>,
 }
 
 impl Recorder {
@@ -92,6 +109,46 @@ impl Recorder {
             now: 0,
             died: None,
             printed: 0,
+            begun_line: Vec::new(),
+        }
+    }
+
+    /// All that it knows, but for what the machine's RAM tells.
+    pub fn save(&self) -> RecorderState {
+        RecorderState {
+            ledger: postcard::to_stdvec(&self.ledger).expect("a vector takes everything"),
+            transcript: self.transcript.clone(),
+            measured: self.measured.clone(),
+            begun: self.begun,
+            now: self.now,
+            died: self.died,
+            printed: self.printed,
+            begun_line: self.begun_line.clone(),
+        }
+    }
+
+    /// Goes on with what another one knew. `None` if that cannot be decoded.
+    pub fn restore(&mut self, state: RecorderState) -> Option<()> {
+        self.ledger = postcard::from_bytes(&state.ledger).ok()?;
+        self.transcript = state.transcript;
+        self.measured = state.measured;
+        self.begun = state.begun;
+        self.now = state.now;
+        self.died = state.died;
+        self.printed = state.printed;
+        self.begun_line = state.begun_line;
+        Some(())
+    }
+
+    /// Takes bytes of the console.
+    fn said(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            if byte == b'\n' {
+                let line = std::mem::take(&mut self.begun_line);
+                self.line(&String::from_utf8_lossy(&line));
+            } else if self.begun_line.len() < MAX_LINE {
+                self.begun_line.push(byte);
+            }
         }
     }
 
@@ -265,7 +322,6 @@ impl Sink for SharedRecorder {
 /// Receives what the UART sends.
 pub struct ConsoleTap {
     recorder: SharedRecorder,
-    line: Vec<u8>,
     copy: Option<Box<dyn Write + Send>>,
 }
 
@@ -273,11 +329,7 @@ impl ConsoleTap {
     /// Feeds lines to `recorder` and all bytes to `copy`, which may keep back what is not a whole
     /// line: a UART sends single bytes.
     pub fn new(recorder: SharedRecorder, copy: Option<Box<dyn Write + Send>>) -> Self {
-        Self {
-            recorder,
-            line: Vec::new(),
-            copy,
-        }
+        Self { recorder, copy }
     }
 }
 
@@ -289,15 +341,7 @@ impl Write for ConsoleTap {
                 self.copy = None;
             }
         }
-        for &byte in bytes {
-            if byte == b'\n' {
-                let line = String::from_utf8_lossy(&self.line).into_owned();
-                self.line.clear();
-                self.recorder.lock().line(&line);
-            } else if self.line.len() < MAX_LINE {
-                self.line.push(byte);
-            }
-        }
+        self.recorder.lock().said(bytes);
         Ok(bytes.len())
     }
 

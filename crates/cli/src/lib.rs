@@ -28,6 +28,7 @@
 mod output;
 
 mod args;
+mod checkpoint;
 mod commands;
 mod console;
 mod devices;

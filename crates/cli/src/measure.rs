@@ -7,6 +7,7 @@ use anyhow::{Result, bail};
 use trapless_ledger::document::{HostInfo, LedgerFile};
 use trapless_machine::{Limits, Machine, Outcome};
 
+use crate::checkpoint::{Checkpoint, Pending, Request};
 use crate::console::SharedRecorder;
 use crate::observe::{Observation, ObserveArgs};
 use crate::plan::{Plan, Ready};
@@ -15,6 +16,15 @@ use crate::{interrupt, machine};
 
 /// Virtual time between two looks at progress and Ctrl-C, in cycles.
 const SLICE: u64 = 5_000_000;
+
+/// Where a run begins, and which checkpoints it makes.
+#[derive(Default)]
+pub struct Checkpoints<'a> {
+    /// Goes on from there.
+    pub resume: Option<&'a Checkpoint>,
+    /// Makes these.
+    pub make: &'a [Request],
+}
 
 /// Is called between slices of a run.
 pub type Poll<'a> = &'a mut dyn FnMut(&Machine, &SharedRecorder);
@@ -26,24 +36,40 @@ impl Plan<'_> {
         run: &RunId,
         trace: Option<&Path>,
         observe: &ObserveArgs,
+        checkpoints: &Checkpoints<'_>,
         poll: Poll<'_>,
     ) -> Result<(LedgerFile, Option<String>)> {
         let mut observation = Observation::new(observe, trace)?;
+        let ready = match checkpoints.resume {
+            None => self.machine(run, &mut observation)?,
+            Some(checkpoint) => self.resumed(run, &mut observation, checkpoint)?,
+        };
         let Ready {
             mut machine,
             recorder,
             config,
-        } = self.machine(run, &mut observation)?;
+        } = ready;
+        let alone = self.args.for_run(run).words();
+        let words = ["run", "--machine", &run.machine].map(String::from);
+        let words = words.into_iter().chain(alone).collect();
+        let mut pending = Pending::new(checkpoints.make, words, &self.images);
 
         let started = SystemTime::now();
         let clock = Instant::now();
-        let outcome = self.watch(&mut machine, &recorder, &mut observation, poll);
+        let outcome = self.watch(
+            &mut machine,
+            &recorder,
+            &mut observation,
+            &mut pending,
+            poll,
+        );
         let seconds = clock.elapsed().as_secs_f64();
         let mut recorder = recorder.lock();
         let now = machine.now();
         recorder.ledger.finish(now);
         observation.finish(now)?;
         let outcome = outcome?;
+        pending.finish();
         self.judge(outcome, &config, &recorder.transcript)?;
 
         let mut info = machine::run_info(&config);
@@ -69,18 +95,28 @@ impl Plan<'_> {
         machine: &mut Machine,
         recorder: &SharedRecorder,
         observation: &mut Observation,
+        pending: &mut Pending<'_>,
         poll: Poll<'_>,
     ) -> Result<Outcome> {
         let limit = self.args.time_limit.saturating_mul(1_000_000_000);
         let slice = self.args.harts_options.slice(SLICE);
         let mut interrupted = false;
-        let outcome =
-            observation.drive(machine, Limits::default(), slice, &mut |machine, idle| {
-                poll(machine, recorder);
-                interrupted = interrupt::requested();
-                let dead = recorder.lock().dead(machine.now());
-                !idle && !interrupted && !dead && machine.now() < limit
-            })?;
+        let mut failed = None;
+        let limits = Limits {
+            until: pending.next(),
+            ..Limits::default()
+        };
+        let outcome = observation.drive(machine, limits, slice, &mut |machine, idle| {
+            poll(machine, recorder);
+            interrupted = interrupt::requested();
+            let made = pending.make(machine, recorder);
+            failed = made.err();
+            let dead = recorder.lock().dead(machine.now());
+            !idle && !interrupted && failed.is_none() && !dead && machine.now() < limit
+        })?;
+        if let Some(error) = failed {
+            return Err(error);
+        }
         if interrupted {
             return Err(interrupt::Interrupted.into());
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use trapless_experiments::{Experiment, Value};
@@ -11,6 +11,7 @@ use trapless_ledger::Ledger;
 use trapless_ledger::document::{Measurement, RunInfo, Work};
 use trapless_machine::{Content, Machine, MachineConfig, Outcome, Payload, Peripherals};
 
+use crate::checkpoint::Checkpoint;
 use crate::console::{ConsoleTap, Lines, Recorder, SharedRecorder, Transcript};
 use crate::failure::Failed;
 use crate::machine;
@@ -48,6 +49,14 @@ pub fn one_after_the_other(archives: &[PathBuf]) -> Result<Content> {
     Ok(Content::Bytes(bytes))
 }
 
+/// The name of an artefact in the cache: its folder's says what is in it.
+fn by_content(path: &Path) -> String {
+    let names = path.components().rev().take(2);
+    let mut names: Vec<_> = names.map(|c| c.as_os_str().to_string_lossy()).collect();
+    names.reverse();
+    names.join("/")
+}
+
 /// Words on the command line of a host with so many harts that keep its kernel on the first of
 /// them.
 fn isolate(harts: u32) -> String {
@@ -80,6 +89,8 @@ pub struct Plan<'a> {
     append: String,
     harts: u32,
     packages: BTreeMap<String, String>,
+    /// The images by content, for checkpoints.
+    pub images: Vec<String>,
     /// Whether lines of consoles begin with the run they are from.
     labels: bool,
 }
@@ -128,11 +139,13 @@ impl<'a> Plan<'a> {
         }
         let mut images = project::images(project)?;
         let mut packages = BTreeMap::new();
+        let mut contents = Vec::new();
         let mut take = |images: &mut Images, name: &str| -> Result<PathBuf> {
             let image = images.artefact(name)?;
             for p in image.packages {
                 packages.insert(format!("{} ({})", p.name, p.arch), p.version);
             }
+            contents.push(by_content(&image.path));
             Ok(image.path)
         };
         let patched = is(HOST_KERNEL, "patched");
@@ -159,6 +172,7 @@ impl<'a> Plan<'a> {
             append,
             harts,
             packages,
+            images: contents,
             labels: false,
         })
     }
@@ -177,6 +191,28 @@ impl<'a> Plan<'a> {
     /// Kernel command line of the host in a run with this seed.
     fn command_line(&self, seed: u64) -> String {
         format!("{} trapless.seed={seed}", self.append)
+    }
+
+    /// Builds the machine of `run` and puts the state of `checkpoint` into it.
+    pub fn resumed(
+        &self,
+        run: &RunId,
+        observation: &mut Observation,
+        checkpoint: &Checkpoint,
+    ) -> Result<Ready> {
+        let mut ready = self.machine(run, observation)?;
+        let saved = checkpoint.restore(&mut ready.machine)?;
+        let differs = saved.images.iter().find(|name| !self.images.contains(name));
+        if let Some(image) = differs {
+            bail!(
+                "{} was made with the image {image}, and now there are others ({}); make it again",
+                checkpoint.path().display(),
+                self.images.join(", ")
+            );
+        }
+        let restored = ready.recorder.lock().restore(saved.recorder);
+        restored.ok_or_else(|| checkpoint.damaged("its ledger cannot be decoded"))?;
+        Ok(ready)
     }
 
     /// Builds the machine of `run`, about to boot.

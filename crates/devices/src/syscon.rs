@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::state::{Persist, StateError, StateReader, StateWriter};
 use crate::{MmioDevice, value_le};
 
 /// Written to power off (test passed).
@@ -62,6 +63,15 @@ impl Syscon {
     /// A device that reports to `latch`.
     pub fn new(latch: PowerLatch) -> Self {
         Self { latch }
+    }
+}
+
+/// It has no registers; what was asked for is in the latch.
+impl Persist for Syscon {
+    fn save(&self, _to: &mut StateWriter) {}
+
+    fn restore(&mut self, _from: &mut StateReader<'_>) -> Result<(), StateError> {
+        Ok(())
     }
 }
 

@@ -1,11 +1,12 @@
 //! Interrupt inputs of a hart, as last read from the platform.
 
+use serde::{Deserialize, Serialize};
 use trapless_isa::port::Lines;
 
 use crate::platform::Platform;
 
 /// The interrupt lines as last read, and whether they must be read again.
-#[derive(Default)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Inputs {
     lines: Lines,
     stale: bool,

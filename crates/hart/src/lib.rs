@@ -10,6 +10,7 @@
 //! code/                decoded and compiled blocks
 //! fpu/                 arithmetic of F and D
 //! observe/             profiles, statistics, comparisons, threads of kernels
+//! checkpoint           all that a hart is, for files
 //! hart, config         the parts of a hart; its extensions, options and cost model
 //! platform, inputs     what a hart needs from the machine; its interrupt inputs
 //! syndrome             what an exception reports to its handler
@@ -20,6 +21,7 @@
 //! Comments cite the unprivileged and privileged specifications of edition 20250508 by section
 //! name. Terms of this project's own are in `docs/glossary.md`.
 
+mod checkpoint;
 mod code;
 mod config;
 mod csr;
@@ -32,6 +34,7 @@ mod observe;
 pub mod platform;
 mod syndrome;
 
+pub use checkpoint::HartState;
 pub use code::{CodeCache, CodeLimits, CodeStatistics, HOT};
 pub use config::{AiaConfig, CACHE_BLOCK, CostModel, Extensions, HartConfig};
 pub use engine::run::{Observer, Stop};

@@ -10,9 +10,10 @@
 //!
 //! `crates/machine/tests/third_party.rs` plugs it into a machine; nothing in the hart changes.
 
+use serde::Deserialize;
 use trapless_intc::{
     CsrAccess, CsrFault, CsrOp, Description, EXTERNAL_PHANDLE, Effects, InterruptArchitecture,
-    Lines, MmioAccess, NoRegister, Window,
+    Lines, MmioAccess, NoRegister, Snapshot, Window,
 };
 use trapless_isa::cause::interrupt::{MEI, MSI};
 use vm_fdt::{Error, FdtWriter};
@@ -43,6 +44,23 @@ impl Doorbell {
             *rings += 1;
             effects.change(target as usize);
         }
+    }
+}
+
+/// Its state, for checkpoints.
+impl Snapshot for Doorbell {
+    fn save(&self) -> serde_json::Value {
+        serde_json::json!({ "rings": self.rings, "wires": self.wires })
+    }
+
+    fn restore(&mut self, state: &serde_json::Value) -> Result<(), String> {
+        let rings = Vec::deserialize(&state["rings"]).map_err(|e| e.to_string())?;
+        let wires = state["wires"].as_u64().ok_or("it has no wires")?;
+        if rings.len() != self.rings.len() {
+            return Err("it is for other harts".into());
+        }
+        (self.rings, self.wires) = (rings, wires);
+        Ok(())
     }
 }
 

@@ -43,7 +43,7 @@ pub struct Description {
 ///
 /// An implementation never sees a hart's registers. What a call changes for the harts it tells by
 /// [`Effects`]; after reset the machine asks for the lines of all harts without being told.
-pub trait InterruptArchitecture: Send {
+pub trait InterruptArchitecture: Snapshot + Send {
     /// What it is. The same at each call.
     fn describe(&self) -> Description;
 

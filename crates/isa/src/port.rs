@@ -5,9 +5,10 @@
 
 use crate::Mode;
 use crate::inst::{Inst, NO_REG, Op};
+use serde::{Deserialize, Serialize};
 
 /// Interrupt inputs of one hart, as an interrupt architecture drives them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Lines {
     /// Level inputs by `mip` bit position; ORed into what `mip` reads for as long as they are high.
     /// The VS-level bits 2, 6 and 10 are ORed into `hip`/`vsip` in the same way.

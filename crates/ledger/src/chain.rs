@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use serde::{Deserialize, Serialize};
 use trapless_isa::cause::exception;
 use trapless_isa::{Mode, cause::INTERRUPT};
 
@@ -18,7 +19,7 @@ const CHAINS: usize = 4096;
 ///
 /// Repetitions are left out on purpose: how often a step occurs is counted elsewhere, and counting
 /// repetitions (12 page faults or 13) would make nearly every exit its own chain.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Steps {
     steps: [u32; STEPS],
     len: u8,
@@ -95,7 +96,7 @@ fn step_text(step: u32) -> String {
 }
 
 /// All chains of a run, numbered in order of first occurrence.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Chains {
     numbers: HashMap<(usize, Steps), usize>,
     keys: Vec<Option<(usize, Steps)>>,

@@ -1,5 +1,6 @@
 //! Interrupt classes, and where a vCPU is when an interrupt for it arrives.
 
+use serde::{Deserialize, Serialize};
 use trapless_isa::cause::interrupt;
 use trapless_isa::{csr, xtrapless};
 
@@ -151,7 +152,7 @@ impl NotificationKind {
 }
 
 /// [`State`] with what slots tell of a vCPU that is scheduled off.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum Place {
     /// [`State::Running`].
     Running,

@@ -1,7 +1,9 @@
 //! What the ledger must know about the machine and its guests to name what it sees.
 
+use serde::{Deserialize, Serialize};
+
 /// A window of physical addresses with the name of what answers there.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceWindow {
     /// First byte.
     pub base: u64,
@@ -23,7 +25,7 @@ impl DeviceWindow {
 }
 
 /// Named windows of one address space, searched by address.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DeviceMap {
     windows: Vec<DeviceWindow>,
 }
@@ -106,7 +108,7 @@ impl Default for DeviceMap {
 }
 
 /// Configuration of a [`Ledger`](crate::Ledger).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Config {
     /// Number of harts. More are added when an event names one.
     pub harts: usize,

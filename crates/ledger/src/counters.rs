@@ -147,7 +147,7 @@ macro_rules! counters {
         }
 
         #[doc = concat!("The counters of [`", stringify!($name), "`].")]
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
         pub struct $counts {
             $($(
                 #[doc = concat!("[`", stringify!($name), "::", stringify!($field), "`], in [`")]

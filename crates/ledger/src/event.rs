@@ -19,7 +19,7 @@ pub struct Guest {
 }
 
 /// A trap: synchronous exception or interrupt taken by a hart.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Trap {
     /// Time of the trap, before its own cost is charged.
     pub time: u64,

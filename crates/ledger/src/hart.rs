@@ -9,10 +9,11 @@ use crate::thread;
 use crate::totals::IRQS;
 use crate::vcpu::{NEVER, Vcpu};
 use crate::vhart::{Vhart, Vharts};
+use serde::{Deserialize, Serialize};
 use trapless_isa::Mode;
 
 /// A system call that the host serves for U-mode on a hart.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Call {
     /// By its number it signals a device interrupt.
     pub signals: bool,
@@ -23,7 +24,7 @@ pub(crate) struct Call {
 }
 
 /// What an exit whose class is not known yet has led to.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Charged {
     pub firmware_traps: u64,
     pub host_traps: u64,
@@ -31,7 +32,7 @@ pub(crate) struct Charged {
 }
 
 /// An exit that has not been followed by a guest entry yet.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct OpenExit {
     pub reason: usize,
     /// When HS-mode began to handle it.
@@ -44,7 +45,7 @@ pub(crate) struct OpenExit {
 }
 
 /// M-mode traps taken straight from V=1 whose consequence is not known yet.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Direct {
     pub first: Trap,
     pub traps: u64,
@@ -55,7 +56,7 @@ pub(crate) struct Direct {
     pub resumed: Option<u64>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Hart {
     pub mode: Mode,
     pub waiting: bool,

@@ -14,7 +14,7 @@ const BUCKETS: usize = ((64 - SUB_BITS as usize) + 1) << SUB_BITS;
 
 /// Counts of values in cycles: exact below 64, else in 32 buckets per power of two, so that a
 /// bucket is at most 3.2 % wide. Minimum, maximum and sum are exact.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Histogram {
     /// Empty until the first value: most histograms stay so.
     counts: Vec<u64>,

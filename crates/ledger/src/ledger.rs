@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use serde::{Deserialize, Serialize};
 use trapless_isa::Mode;
 
 use crate::chain::Chains;
@@ -25,7 +26,7 @@ use crate::vhart::{Pending, Vharts};
 const PHASES: usize = 64;
 
 /// A guest interrupt that has been followed from its sender to the guest's handler.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Answered {
     /// Class.
     pub class: Class,
@@ -44,7 +45,7 @@ pub struct Answered {
 }
 
 /// A guest exit.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct GuestExit {
     /// Index of the vCPU, for [`Ledger::vcpu`].
     pub vcpu: usize,
@@ -53,7 +54,7 @@ pub struct GuestExit {
 }
 
 /// One phase with its totals.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Phase {
     pub name: String,
     pub from: u64,
@@ -72,7 +73,7 @@ pub(crate) struct Phase {
 /// let section = ledger.total_section();
 /// assert_eq!(section.harts[0].cycles["idle"], 1_500);
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Ledger {
     pub(crate) config: Config,
     pub(crate) chains: Chains,

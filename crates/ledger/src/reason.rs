@@ -1,5 +1,6 @@
 //! Why a guest left V=1: the reason of an exit, from the trap alone.
 
+use serde::{Deserialize, Serialize};
 use trapless_isa::cause::{INTERRUPT, exception, interrupt};
 use trapless_isa::haiov::limits::VEI_IRQ;
 use trapless_isa::xtrapless::limits::NOTIFY_IRQ;
@@ -9,7 +10,7 @@ use crate::config::Config;
 use crate::event::Trap;
 
 /// Kind of access that met a guest-page fault.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Access {
     /// Instruction fetch.
     Fetch,
@@ -22,7 +23,7 @@ pub enum Access {
 /// Reason of a guest exit (a trap from V=1 that HS-mode handles).
 ///
 /// [`key`](Self::key) names it in ledgers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Reason {
     /// The guest called SBI set_timer.
     TimerSet,

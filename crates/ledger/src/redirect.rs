@@ -2,6 +2,7 @@
 //! user context takes (Xhcs): no exits, unless the handler leaves one to the host or is
 //! interrupted.
 
+use serde::{Deserialize, Serialize};
 use trapless_isa::cause::exception;
 use trapless_isa::{Mode, cause::INTERRUPT};
 
@@ -10,7 +11,7 @@ use crate::ledger::{Ledger, count_direct};
 use crate::reason::Reason;
 
 /// A handler that has not returned yet.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Handler {
     /// Its vCPU.
     pub vcpu: usize,

@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 
+use serde::{Deserialize, Serialize};
 use trapless_isa::Mode;
 use trapless_isa::cause::INTERRUPT;
 
@@ -22,7 +23,7 @@ const THREADS: usize = 8192;
 const NAME: usize = 64;
 
 /// A thread of the host.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Thread {
     /// Its last name, if somebody has told it.
     pub name: Option<String>,
@@ -54,7 +55,7 @@ pub struct ThreadName<'a> {
 }
 
 /// All threads seen, in order of appearance.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Threads {
     list: Vec<Thread>,
     /// By address; the last thread that was there.

@@ -1,5 +1,6 @@
 //! The counters of one phase of a run. Plain arrays: counting an event allocates nothing.
 
+use serde::{Deserialize, Serialize};
 use trapless_isa::Mode;
 
 use crate::class::{Class, Left, NotificationKind, PLACES};
@@ -20,7 +21,7 @@ pub const IRQS: usize = 32;
 
 merged! {
     /// Counters of one hart.
-    #[derive(Clone, Debug)]
+    #[derive(Clone, Debug, Serialize, Deserialize)]
     pub struct HartTotals {
         /// Traps by from mode, to mode and cause index, flattened.
         traps: Vec<u64>,
@@ -65,7 +66,7 @@ impl HartTotals {
 
 merged! {
     /// Counters of one thread of the host.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct ThreadTotals {
         /// Times that a hart went on with it.
         pub switches: u64,
@@ -76,7 +77,7 @@ merged! {
 
 merged! {
     /// Counters of one exit reason.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct ExitTotals {
         /// Exits and what was charged to them.
         pub counts: ExitCounts,
@@ -89,7 +90,7 @@ merged! {
 
 merged! {
     /// Counters of one interrupt class.
-    #[derive(Clone, Debug, Default)]
+    #[derive(Clone, Debug, Default, Serialize, Deserialize)]
     pub struct ClassTotals {
         /// Plain counts.
         pub counts: InterruptCounts,
@@ -102,7 +103,7 @@ merged! {
 
 merged! {
     /// Notifications of one kind.
-    #[derive(Clone, Debug, Default)]
+    #[derive(Clone, Debug, Default, Serialize, Deserialize)]
     pub struct QueueTotals {
         /// Plain counts.
         pub counts: QueueCounts,
@@ -113,7 +114,7 @@ merged! {
 
 merged! {
     /// Counters of a phase.
-    #[derive(Clone, Debug, Default)]
+    #[derive(Clone, Debug, Default, Serialize, Deserialize)]
     pub struct Totals {
         /// Length of the phase, and IPIs of the host. Entries and exits are counted per hart.
         pub counts: SectionCounts,

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use serde::{Deserialize, Serialize};
 use trapless_isa::{csr, sbi::eid};
 
 use crate::class::{Class, Place};
@@ -22,7 +23,7 @@ pub const NEVER: u64 = u64::MAX;
 
 /// `KVM_INTERRUPT` calls that may be for a vCPU. They name it by a file descriptor, which is bound
 /// at the first injection preceded by calls on a single one.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Signals {
     /// The descriptor, once known.
     pub fd: Option<u64>,
@@ -52,7 +53,7 @@ impl Signals {
 }
 
 /// Bookkeeping for a vCPU's interrupt file.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct FileState {
     /// Hart and number of the file that it was last entered with.
     pub file: Option<(usize, u8)>,
@@ -91,7 +92,7 @@ impl FileState {
 }
 
 /// One vCPU.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Vcpu {
     /// Hardware identity.
     pub guest: Guest,
@@ -185,7 +186,7 @@ impl Vcpu {
 }
 
 /// All vCPUs seen, in order of appearance.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Vcpus {
     list: Vec<Vcpu>,
     index: HashMap<Guest, usize>,

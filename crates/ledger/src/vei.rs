@@ -6,12 +6,13 @@ use std::collections::HashMap;
 
 use crate::event::{EventOrigin, VirtualStep};
 use crate::ledger::Ledger;
+use serde::{Deserialize, Serialize};
 
 /// Events followed until they are taken.
 const QUEUED: usize = 4096;
 
 /// When the events that are in queues were put there, by hart and identity.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct QueuedEvents(HashMap<(usize, u32), u64>);
 
 impl Ledger {

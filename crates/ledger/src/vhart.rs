@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::class::Place;
+use serde::{Deserialize, Serialize};
 
 /// Vharts told apart; a host that keeps inventing more gets them counted but not followed.
 const VHARTS: usize = 4096;
@@ -12,7 +13,7 @@ const SOURCES: usize = 1024;
 const NOTIFIED: usize = 4096;
 
 /// An interrupt that has arrived and that the guest has not taken.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Pending {
     /// When it was sent.
     pub time: u64,
@@ -23,7 +24,7 @@ pub struct Pending {
 }
 
 /// One vhart.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Vhart {
     /// Hart on which it is loaded.
     pub hart: Option<usize>,
@@ -54,7 +55,7 @@ impl Vhart {
 pub type Key = (u16, u16);
 
 /// All vharts seen.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Vharts {
     list: Vec<(Key, Vhart)>,
     index: HashMap<Key, usize>,

@@ -1,15 +1,21 @@
 //! Maps physical addresses outside RAM to devices and interrupt controllers.
 
 use trapless_devices::MmioDevice;
+use trapless_devices::state::Persist;
 use trapless_intc::Window;
 
 use crate::map;
+
+/// A device of a machine, which can be saved and restored.
+pub(crate) trait Device: MmioDevice + Persist {}
+
+impl<T: MmioDevice + Persist> Device for T {}
 
 /// A device in its window.
 pub(crate) struct Slot {
     pub base: u64,
     pub len: u64,
-    pub device: Box<dyn MmioDevice>,
+    pub device: Box<dyn Device>,
 }
 
 /// Who answers an address.

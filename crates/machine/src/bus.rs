@@ -15,6 +15,7 @@ use trapless_isa::Mode;
 use trapless_ledger::event::{DeviceAccess, Event, Sink, TimerSets};
 
 use crate::address_map::{AddressMap, Slot, Target};
+use crate::checkpoint::BusState;
 use crate::interrupts::Interrupts;
 use crate::map;
 use crate::protection::{Protection, Tables};
@@ -93,6 +94,34 @@ impl Bus {
     pub fn rom_at(&self, addr: u64) -> Option<&[u8]> {
         self.rom
             .get(usize::try_from(addr.checked_sub(map::ROM)?).ok()?..)
+    }
+
+    /// The wires of devices.
+    pub fn wires(&self) -> &Wires {
+        &self.wires
+    }
+
+    /// What it keeps between accesses.
+    pub fn save(&self) -> BusState {
+        BusState {
+            driven: self.driven,
+            time: self.clock.cycles(),
+            touched: self.touched,
+            concerned: self.concerned,
+        }
+    }
+
+    /// Takes over what [`save`](Self::save) returned.
+    pub fn restore(&mut self, saved: &BusState) {
+        self.driven = saved.driven;
+        self.clock.set(saved.time);
+        self.touched = saved.touched;
+        self.concerned = saved.concerned;
+    }
+
+    /// Takes over the PMP registers of a hart.
+    pub fn set_protection(&self, hart: usize, pmp: &Pmp) {
+        self.protection.set(hart, pmp);
     }
 
     /// Lets device `index` act at `time`, outside any access of a hart.

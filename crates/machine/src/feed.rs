@@ -6,10 +6,11 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
 use trapless_intc::Lines;
 
 /// Levels by `mip` bit and guest external interrupts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 struct Inputs {
     level: u64,
     hgeip: u64,
@@ -40,7 +41,7 @@ impl Inputs {
 }
 
 /// A change made at a time that this hart has not reached.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Change {
     time: u64,
     changed: Inputs,
@@ -50,7 +51,7 @@ struct Change {
 }
 
 /// The inputs of one hart.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Feed {
     /// Local time of the hart when it last stopped running.
     pub now: u64,

@@ -6,6 +6,7 @@
 //!                        watcher             steps, for the ledger
 //! ```
 
+use serde::{Deserialize, Serialize};
 use trapless_intc::{
     ContextAccess, CsrAccess, CsrFault, DoorbellAccess, DoorbellFault, Effects, Exchanged,
     FileAccess, InterruptArchitecture, Lines, MmioAccess, NoFile, NoRegister, VirtualStep,
@@ -47,6 +48,16 @@ pub(crate) enum Call<'a> {
 /// Sees each call of the architecture.
 pub(crate) type Watcher = Box<dyn FnMut(&Call<'_>) + Send>;
 
+/// What [`Interrupts::save`] makes.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct SavedInterrupts {
+    /// As JSON.
+    architecture: String,
+    changed: u64,
+    switched: u64,
+    feeds: Vec<Feed>,
+}
+
 /// The interrupt architecture, and what it does to the harts.
 pub(crate) struct Interrupts {
     architecture: Box<dyn InterruptArchitecture>,
@@ -76,6 +87,29 @@ impl Interrupts {
 
     pub fn architecture(&self) -> &dyn InterruptArchitecture {
         self.architecture.as_ref()
+    }
+
+    /// All state but that of the steps, which have been taken out.
+    pub fn save(&self) -> SavedInterrupts {
+        SavedInterrupts {
+            architecture: self.architecture.save().to_string(),
+            changed: self.effects.changed,
+            switched: self.effects.switched,
+            feeds: self.feeds.clone(),
+        }
+    }
+
+    /// Takes over what [`save`](Self::save) made of interrupts of the same kind.
+    pub fn restore(&mut self, saved: SavedInterrupts) -> Result<(), String> {
+        let state = serde_json::from_str(&saved.architecture).map_err(|e| e.to_string())?;
+        if saved.feeds.len() != self.feeds.len() {
+            return Err("the saved interrupts are for other harts".into());
+        }
+        self.architecture.restore(&state)?;
+        self.effects.changed = saved.changed;
+        self.effects.switched = saved.switched;
+        self.feeds = saved.feeds;
+        Ok(())
     }
 
     /// Lets `watcher` see each call from now on.

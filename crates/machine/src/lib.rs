@@ -36,6 +36,7 @@
 //! | `feed` | interrupts between harts arrive in time |
 //! | `protection` | what the interrupt architecture may access in memory |
 //! | `schedule`, `progress` | whose turn it is, and when a run ends |
+//! | [`checkpoint`] | a whole machine in a file |
 //! | `statistics` | what the engines did |
 //! | [`lockstep`] | a machine and its interpreted twin |
 //! | [`log`] | text logs of instructions, CSRs and the interrupt architecture |
@@ -46,6 +47,7 @@
 mod address_map;
 pub mod boot;
 mod bus;
+pub mod checkpoint;
 mod construct;
 pub mod cost;
 mod error;

@@ -4,20 +4,21 @@ use std::collections::VecDeque;
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use trapless_devices::state::{Persist, StateError, StateReader, StateWriter};
 use trapless_devices::virtio::console::Console;
 use trapless_devices::virtio::{EmptySlot, VirtioDevice, VirtioMmio};
 use trapless_devices::{
     DeviceEvents, GoldfishRtc, GuestRam, IrqLine, MmioDevice, PowerLatch, Syscon, Uart,
 };
 
-use crate::address_map::Slot;
+use crate::address_map::{Device, Slot};
 use crate::error::Error;
 use crate::map;
 use crate::preset::MachineConfig;
 use crate::wires::{VirtualClock, Wire, Wires};
 
 /// Makes a device for its slot.
-type Plug = Box<dyn FnOnce(Socket) -> Box<dyn MmioDevice>>;
+type Plug = Box<dyn FnOnce(Socket) -> Box<dyn Device>>;
 
 /// What a virtio device finds in its slot.
 struct Socket {
@@ -78,7 +79,7 @@ impl Peripherals {
             Box::new(VirtioConsole {
                 device,
                 input: at.input,
-            }) as Box<dyn MmioDevice>
+            }) as Box<dyn Device>
         };
         self.take_slot(Box::new(plug), events)
     }
@@ -127,11 +128,7 @@ impl Peripherals {
         );
         let slot = |base, len, device| Slot { base, len, device };
         let mut slots = vec![
-            slot(
-                map::UART,
-                map::UART_LEN,
-                Box::new(uart) as Box<dyn MmioDevice>,
-            ),
+            slot(map::UART, map::UART_LEN, Box::new(uart) as Box<dyn Device>),
             slot(map::RTC, map::DEVICE_LEN, Box::new(rtc)),
             slot(
                 map::FINISHER,
@@ -192,6 +189,17 @@ impl ConsoleInput {
 }
 
 impl ConsoleInput {
+    /// What waits.
+    pub fn waiting(&self) -> Vec<u8> {
+        let queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.iter().copied().collect()
+    }
+
+    /// Lets this wait instead.
+    pub fn replace(&self, waiting: Vec<u8>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = waiting.into();
+    }
+
     /// Puts `unread` back before all other input: what a driver discarded while it set up its
     /// device.
     fn take_back(&self, unread: &mut VecDeque<u8>) {
@@ -303,6 +311,27 @@ impl MmioDevice for ConsoleUart {
     }
 }
 
+impl Persist for ConsoleUart {
+    fn save(&self, to: &mut StateWriter) {
+        self.uart.save(to);
+        to.number(self.listener.latch);
+        to.number(self.listener.interrupt);
+        to.number(self.listener.polls);
+        to.bytes(&self.unread.iter().copied().collect::<Vec<u8>>());
+    }
+
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        self.uart.restore(from)?;
+        self.listener = Listener {
+            latch: from.flag()?,
+            interrupt: from.flag()?,
+            polls: from.number()?,
+        };
+        self.unread = from.bytes(MAX_INPUT)?.to_vec().into();
+        Ok(())
+    }
+}
+
 /// A virtio console with its input line.
 struct VirtioConsole {
     device: VirtioMmio<Console>,
@@ -332,5 +361,15 @@ impl MmioDevice for VirtioConsole {
 
     fn needs_poll(&self) -> bool {
         self.device.needs_poll()
+    }
+}
+
+impl Persist for VirtioConsole {
+    fn save(&self, to: &mut StateWriter) {
+        self.device.save(to);
+    }
+
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        self.device.restore(from)
     }
 }

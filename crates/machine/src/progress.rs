@@ -1,7 +1,9 @@
 //! Where a run stands, when it is to stop, and how it ended.
 
+use serde::{Deserialize, Serialize};
+
 /// Position of a run.
-#[derive(Default, Debug)]
+#[derive(Clone, Default, Debug, Serialize, Deserialize)]
 pub(crate) struct Progress {
     /// Virtual time all harts have reached.
     pub now: u64,

@@ -13,7 +13,21 @@ pub(crate) struct Wires {
     again: AtomicU64,
 }
 
+/// Levels of all wires, and those that were asserted again.
+pub(crate) type WireLevels = (u64, u64);
+
 impl Wires {
+    /// All that there is.
+    pub fn save(&self) -> WireLevels {
+        (self.levels.load(Relaxed), self.again.load(Relaxed))
+    }
+
+    /// Makes everything as it was.
+    pub fn restore(&self, (levels, again): WireLevels) {
+        self.levels.store(levels, Relaxed);
+        self.again.store(again, Relaxed);
+    }
+
     /// Levels of all wires.
     pub fn levels(&self) -> u64 {
         self.levels.load(Relaxed)
@@ -59,6 +73,15 @@ impl IrqLine for Wire {
 pub(crate) struct VirtualClock(Arc<AtomicU64>);
 
 impl VirtualClock {
+    pub fn cycles(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+
+    /// Sets it, back as well.
+    pub fn set(&self, now: u64) {
+        self.0.store(now, Relaxed);
+    }
+
     pub fn advance(&self, now: u64) {
         self.0.fetch_max(now, Relaxed);
     }

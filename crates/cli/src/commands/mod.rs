@@ -9,6 +9,7 @@ mod images;
 mod machines;
 mod man;
 mod report;
+mod resume;
 mod run;
 mod workloads;
 
@@ -26,6 +27,7 @@ pub fn run(cli: &Cli) -> Result<ExitCode> {
     match &cli.command {
         Command::Boot(args) => boot::main(args, project),
         Command::Run(args) => run::main(args, project),
+        Command::Resume(args) => resume::main(args, project),
         Command::Compare(args) => compare::main(args, project),
         Command::Explore(args) => explore::main(args, project),
         Command::Exec(args) => exec::main(args),

@@ -9,6 +9,9 @@ use anyhow::{Result, bail};
 use trapless_images::Project;
 
 use crate::args::RunArgs;
+use crate::checkpoint::Checkpoint;
+use crate::machine::EngineName;
+use crate::measure::Checkpoints;
 use crate::plan::Plan;
 use crate::series::{self, Series};
 use crate::single::Progress;
@@ -22,14 +25,32 @@ pub fn main(args: &RunArgs, project: &Project) -> Result<ExitCode> {
     measure::check(&args.workload, &args.machine)?;
     observe::check_engine(&args.workload.harts_options, &args.observe)?;
     observe::check_single(&args.observe, args.trace.as_deref(), args.seeds)?;
+    check_checkpoints(args)?;
     if args.seeds == 1 {
-        one(args, project)
+        one(args, None, project)
     } else {
         several(args, project)
     }
 }
 
-fn one(args: &RunArgs, project: &Project) -> Result<ExitCode> {
+fn check_checkpoints(args: &RunArgs) -> Result<()> {
+    let some = !args.checkpoint.is_empty();
+    if some && args.seeds > 1 {
+        bail!(
+            "--checkpoint saves one run, and --seeds {} makes {0}; leave out --seeds, and choose \
+             the run with --seed",
+            args.seeds
+        );
+    }
+    if some && args.workload.harts_options.engine == EngineName::Both {
+        bail!("--checkpoint saves one machine; choose --engine jit or interp");
+    }
+    let mut files = args.checkpoint.iter().map(|request| &request.file);
+    files.try_for_each(|file| files::check_output(file))
+}
+
+/// Makes one run, from its beginning or out of a checkpoint, and shows its report.
+pub fn one(args: &RunArgs, resume: Option<&Checkpoint>, project: &Project) -> Result<ExitCode> {
     let path = args.ledger.clone().unwrap_or_else(|| {
         let name = args.workload.result_name(&args.machine, None);
         PathBuf::from(format!("{}.json", name.display()))
@@ -47,6 +68,10 @@ fn one(args: &RunArgs, project: &Project) -> Result<ExitCode> {
         &run,
         args.trace.as_deref(),
         &args.observe,
+        &Checkpoints {
+            resume,
+            make: &args.checkpoint,
+        },
         &mut |machine, recorder| progress.tell(machine, recorder),
     );
     drop(progress);

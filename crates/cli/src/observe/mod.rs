@@ -238,7 +238,7 @@ impl Observation {
     }
 
     /// Runs the machine to its end, in slices of `slice` cycles of virtual time or at gdb's
-    /// command; `limits.instret` ends a slice early.
+    /// command; `limits` end a slice early.
     ///
     /// `poll` is called between slices, with `true` if the machine is idle and only input can wake
     /// it. If it answers `false` the run is over: with [`Outcome::Idle`] if it was, else with
@@ -276,7 +276,14 @@ impl Observation {
             });
         }
         loop {
-            let until = machine.now().saturating_add(slice);
+            let now = machine.now();
+            // A limit that has passed has ended its slice.
+            let early = if limits.until > now {
+                limits.until
+            } else {
+                u64::MAX
+            };
+            let until = now.saturating_add(slice).min(early);
             let limits = Limits { until, ..limits };
             let outcome = machine.run_observed(&limits, self.log.as_mut().and_then(Log::observer));
             if outcome == Outcome::Diverged {

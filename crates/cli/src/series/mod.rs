@@ -18,6 +18,7 @@ use trapless_ledger::LedgerFile;
 
 use crate::failure::{Failed, sentence};
 use crate::interrupt;
+use crate::measure::Checkpoints;
 use crate::observe::ObserveArgs;
 use crate::plan::Plan;
 use crate::workload::{RunId, WorkloadArgs};
@@ -113,7 +114,9 @@ impl<'a> Series<'a> {
         let observe = ObserveArgs::default();
         let result = self
             .plan
-            .run(run, None, &observe, &mut |_, _| progress.tell());
+            .run(run, None, &observe, &Checkpoints::default(), &mut |_, _| {
+                progress.tell()
+            });
         let result = result.and_then(|(ledger, _)| keep(run, &ledger).map(|()| ledger));
         if !interrupt::requested() {
             progress.end(run, started, result.as_ref().err());

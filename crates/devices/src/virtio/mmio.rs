@@ -487,6 +487,14 @@ impl<D: VirtioDevice> Persist for VirtioMmio<D> {
 #[derive(Debug, Default, Clone, Copy)]
 pub struct EmptySlot;
 
+impl Persist for EmptySlot {
+    fn save(&self, _to: &mut StateWriter) {}
+
+    fn restore(&mut self, _from: &mut StateReader<'_>) -> Result<(), StateError> {
+        Ok(())
+    }
+}
+
 impl MmioDevice for EmptySlot {
     fn read(&mut self, offset: u64, data: &mut [u8]) {
         let value = match u32::try_from(offset) {

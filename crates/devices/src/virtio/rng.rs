@@ -9,6 +9,7 @@ use virtio_bindings::virtio_ids::VIRTIO_ID_RNG;
 
 use super::VirtioDevice;
 use super::queue::{DriverFault, QueueIo};
+use crate::state::{StateError, StateReader, StateWriter};
 
 const QUEUE_SIZE: u16 = 8;
 /// Most bytes given for one request: the driver asks again for more (section 5.4.6.2 wants at least
@@ -19,6 +20,16 @@ const MAX_BYTES: u64 = 4096;
 pub trait Entropy: Send {
     /// Fills `data`. On an error the guest gets fewer bytes.
     fn fill(&mut self, data: &mut [u8]) -> io::Result<()>;
+
+    /// How much of a sequence that repeats has been given; 0 if it does not.
+    fn position(&self) -> u64 {
+        0
+    }
+
+    /// Goes to a [`position`](Self::position) of the same sequence.
+    fn seek(&mut self, position: u64) {
+        let _ = position;
+    }
 }
 
 /// The host's `/dev/urandom`: for the VMM.
@@ -41,22 +52,45 @@ impl Entropy for HostEntropy {
 /// A sequence that depends on its seed alone: for the machine, whose runs repeat. It is
 /// predictable: keys that a guest makes from it protect nothing.
 #[derive(Debug, Clone)]
-pub struct SeededEntropy(SplitMix64);
+pub struct SeededEntropy {
+    seed: u64,
+    /// Words given.
+    given: u64,
+    words: SplitMix64,
+}
 
 impl SeededEntropy {
     /// The sequence of `seed`.
     pub fn new(seed: u64) -> Self {
-        // SplitMix64 has no bad seed, 0 included.
-        Self(SplitMix64::seed_from_u64(seed))
+        Self::at(seed, 0)
+    }
+
+    fn at(seed: u64, given: u64) -> Self {
+        // SplitMix64 has no bad seed, 0 included; each word adds the same number to it.
+        let state = seed.wrapping_add(given.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        Self {
+            seed,
+            given,
+            words: SplitMix64::from_seed(state.to_le_bytes()),
+        }
     }
 }
 
 impl Entropy for SeededEntropy {
     fn fill(&mut self, data: &mut [u8]) -> io::Result<()> {
         for part in data.chunks_mut(8) {
-            part.copy_from_slice(&self.0.next_u64().to_le_bytes()[..part.len()]);
+            part.copy_from_slice(&self.words.next_u64().to_le_bytes()[..part.len()]);
+            self.given = self.given.wrapping_add(1);
         }
         Ok(())
+    }
+
+    fn position(&self) -> u64 {
+        self.given
+    }
+
+    fn seek(&mut self, position: u64) {
+        *self = Self::at(self.seed, position);
     }
 }
 
@@ -103,11 +137,35 @@ impl VirtioDevice for Rng {
         }
         Ok(())
     }
+
+    fn save(&self, to: &mut StateWriter) {
+        to.number(self.entropy.position());
+    }
+
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        self.entropy.seek(from.number()?);
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sequence_goes_on_where_it_was() {
+        let mut whole = SeededEntropy::new(7);
+        let (mut first, mut rest) = ([0; 40], [0; 16]);
+        whole.fill(&mut first).unwrap();
+        let mut again = SeededEntropy::new(7);
+        again.seek(whole.position());
+        whole.fill(&mut rest).unwrap();
+        let mut same = [0; 16];
+        again.fill(&mut same).unwrap();
+        assert_eq!(same, rest);
+        let mut reference = SplitMix64::seed_from_u64(7);
+        assert_eq!(first[..8], reference.next_u64().to_le_bytes());
+    }
 
     #[test]
     fn seeded_sequence_is_the_published_splitmix64() {

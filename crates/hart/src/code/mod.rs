@@ -16,7 +16,7 @@ mod compiler;
 mod decoder;
 mod jump_cache;
 mod statistics;
-mod tables;
+pub(crate) mod tables;
 pub(crate) mod view;
 
 pub use cache::{CodeCache, CodeLimits};

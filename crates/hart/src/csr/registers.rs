@@ -1,5 +1,6 @@
 //! CSRs of a hart besides those in the compiler's context.
 
+use serde::{Deserialize, Serialize};
 use trapless_isa::csr::{hstatus, status};
 
 use super::aia::registers::Aia;
@@ -7,7 +8,7 @@ use super::user::UserTraps;
 use crate::memory::pmp::Pmp;
 
 /// CSRs that exist once for HS-mode and once for VS-mode; indexed by V instead of being swapped.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct Bank {
     pub tvec: u64,
     pub scratch: u64,
@@ -43,7 +44,7 @@ pub(crate) const HPM_EVENTS: usize = 7;
 
 /// Control and status registers, but for those that compiled code uses: they are in
 /// [`Context`](trapless_jit::Context).
-#[derive(Clone, Default)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Csrs {
     /// Holds the `sstatus` fields too.
     pub mstatus: u64,

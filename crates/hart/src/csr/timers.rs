@@ -1,7 +1,9 @@
 //! When the supervisor timer comparators fire.
 
+use serde::{Deserialize, Serialize};
+
 /// The slice that [`Timer::floor`](trapless_jit::Timer::floor) was computed for.
-#[derive(Default)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub(crate) struct NotedSlice {
     /// Its end in cycles.
     pub end: u64,
@@ -10,6 +12,7 @@ pub(crate) struct NotedSlice {
 }
 
 /// Times at which the supervisor timer comparators fire.
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Timers {
     /// Virtual time in cycles at which `stimecmp` and `vstimecmp` fire; 0 if that is past, and
     /// `u64::MAX` if they are off or never do.

@@ -1,6 +1,7 @@
 //! User-level traps (Xuer): exceptions of a guest that a handler in U-mode takes, in the address
 //! space that `satp` names.
 
+use serde::{Deserialize, Serialize};
 use trapless_isa::cause::INTERRUPT;
 use trapless_isa::cause::exception::{
     LOAD_GUEST_PAGE, LOAD_MMIO_PAGE, STORE_GUEST_PAGE, STORE_MMIO_PAGE,
@@ -15,7 +16,7 @@ use crate::hart::Hart;
 use crate::syndrome::Syndrome;
 
 /// Registers of the extension.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct UserTraps {
     pub status: u64,
     pub tvec: u64,

@@ -1,12 +1,14 @@
 //! State of the run loop between blocks.
 
+use serde::{Deserialize, Serialize};
+
 /// Cycles that `wrs.nto` may stall at one place, in one piece or several, before it traps where a
 /// more privileged mode wants that (Zawrs: "an implementation-specific bounded time limit"): longer
 /// than it takes to hear from somebody who runs.
 pub(crate) const WRS_NTO_LIMIT: u64 = 100_000;
 
 /// Run-loop state kept between blocks.
-#[derive(Default)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Turn {
     /// `cycles` at which the present slice ends.
     pub end: u64,
@@ -24,7 +26,7 @@ pub(crate) struct Turn {
 }
 
 /// Where `wrs.nto` stalls with a limit, and for how many cycles it has done so.
-#[derive(Default)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 struct Spin {
     pc: u64,
     cycles: u64,

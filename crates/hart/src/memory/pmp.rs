@@ -4,6 +4,7 @@
 use std::cell::Cell;
 
 use super::address::Access;
+use serde::{Deserialize, Serialize};
 
 const ENTRIES: usize = 16;
 
@@ -19,7 +20,7 @@ const L: u8 = 1 << 7;
 const ADDR_MASK: u64 = (1 << 54) - 1;
 
 /// The PMP registers of one hart.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub struct Pmp {
     cfg: [u8; ENTRIES],
     addr: [u64; ENTRIES],
@@ -27,6 +28,7 @@ pub struct Pmp {
     ranges: [Option<(u64, u64)>; ENTRIES],
     /// Verdict of the last check below M-mode, and the range around it in which no entry begins or
     /// ends.
+    #[serde(skip)]
     last: Cell<(u64, u64, [bool; 3])>,
 }
 

@@ -104,6 +104,16 @@ impl Ram {
         self.prefault.touched(page);
     }
 
+    /// Host address of the first byte.
+    pub(crate) fn host_base(&self) -> HostAddr {
+        self.host
+    }
+
+    /// Host address of the byte at `offset` of RAM, if there is one.
+    pub(crate) fn host_at(&self, offset: u64) -> Option<HostAddr> {
+        (offset < self.size).then(|| self.host.add(offset as usize))
+    }
+
     /// Page of a host address inside the mapping.
     #[inline]
     pub(crate) fn page_of(&self, host: HostAddr) -> PageIndex {
@@ -150,6 +160,22 @@ impl Ram {
     #[inline]
     pub(crate) fn physical(&self, host: HostAddr) -> u64 {
         self.base + host.offset_from(self.host) as u64
+    }
+
+    /// Makes every byte zero, and gives the memory back to the host.
+    pub fn clear(&self) {
+        let pages = self.size as usize;
+        #[cfg(target_os = "linux")]
+        // SAFETY: the range is the mapping, which is private and of no file: it reads as zero then.
+        // Harts and devices are not running, as the caller has the machine.
+        let given = unsafe { libc::madvise(self.host.as_ptr(), pages, libc::MADV_DONTNEED) == 0 };
+        #[cfg(not(target_os = "linux"))]
+        let given = false;
+        if !given {
+            // SAFETY: as above.
+            unsafe { self.host.as_ptr::<u8>().write_bytes(0, pages) };
+        }
+        self.written_by_device();
     }
 
     /// Loads `size` (1, 2, 4, 8) bytes, zero-extended; `None` outside RAM.

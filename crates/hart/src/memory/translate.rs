@@ -95,7 +95,7 @@ pub(crate) fn key(c: &Csrs, mode: Mode) -> Key {
 
 impl Hart {
     /// Mode of explicit loads and stores: the current one unless MPRV says otherwise.
-    fn explicit_mode(&self) -> Mode {
+    pub(crate) fn explicit_mode(&self) -> Mode {
         let s = self.csr.mstatus;
         if s & status::MPRV != 0 && self.mode == Mode::M {
             Mode::new(Priv::from_bits(s >> 11), s & status::MPV != 0)

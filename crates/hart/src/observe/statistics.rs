@@ -3,12 +3,12 @@
 //!
 //! Work inside compiled code (TLB hits, direct jumps) is not counted: that would slow it down.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::memory::address::Access;
 
 /// Statistics of a hart.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct HartStatistics {
     /// TLB misses of loads, each a page walk.
     pub load_misses: u64,

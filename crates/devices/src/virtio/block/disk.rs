@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use crate::state::{StateError, StateReader, StateWriter};
 use thiserror::Error;
 
 use super::SECTOR;
@@ -28,6 +29,20 @@ pub trait Disk: Send {
 
     /// Returns when everything written is on stable storage, as far as the store has any.
     fn flush(&mut self) -> io::Result<()>;
+
+    /// Appends what was written and is in no file.
+    fn save(&self, to: &mut StateWriter) {
+        let _ = to;
+    }
+
+    /// Takes over what [`save`](Self::save) wrote for the same disk.
+    ///
+    /// # Errors
+    /// [`StateError`] if it is not from such a disk.
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        let _ = from;
+        Ok(())
+    }
 }
 
 /// Why a disk image cannot be used. Each is a sentence for the user.

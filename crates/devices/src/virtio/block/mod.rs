@@ -12,6 +12,7 @@ use virtio_bindings::virtio_ids::VIRTIO_ID_BLOCK;
 
 use super::queue::{Chain, DriverFault, QueueIo};
 use super::{VirtioDevice, read_space};
+use crate::state::{StateError, StateReader, StateWriter};
 
 /// Size of a sector in bytes: the unit of addresses and of the capacity, whatever the disk's block
 /// size.
@@ -251,6 +252,14 @@ impl VirtioDevice for Block {
             self.serve(chain, io)?;
         }
         Ok(())
+    }
+
+    fn save(&self, to: &mut StateWriter) {
+        self.disk.save(to);
+    }
+
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        self.disk.restore(from)
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io;
 
 use super::{Disk, SECTOR};
+use crate::state::{StateError, StateReader, StateWriter};
 
 /// Unit of copying in bytes: a page, so that file systems' blocks rarely need the base to be read
 /// first.
@@ -137,6 +138,33 @@ impl Disk for Overlay {
     }
 
     fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn save(&self, to: &mut StateWriter) {
+        let mut pages: Vec<_> = self.pages.iter().collect();
+        pages.sort_by_key(|(number, _)| **number);
+        to.number(pages.len() as u64);
+        for (number, page) in pages {
+            to.number(*number);
+            to.bytes(page.as_deref().unwrap_or_default());
+        }
+    }
+
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        self.pages.clear();
+        self.used = 0;
+        let all = self.base.sectors().div_ceil(CLUSTER / SECTOR);
+        for _ in 0..from.number::<u64>()? {
+            let number = from.number()?;
+            let page = from.bytes(CLUSTER as usize)?;
+            if number >= all || !matches!(page.len() as u64, 0 | CLUSTER) {
+                return Err(StateError("has other disks"));
+            }
+            self.used += page.len() as u64;
+            let page = (!page.is_empty()).then(|| page.into());
+            self.pages.insert(number, page);
+        }
         Ok(())
     }
 }

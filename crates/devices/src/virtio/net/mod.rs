@@ -54,6 +54,20 @@ pub trait NetBackend: Send {
     /// The device asks when it is polled and when the guest provides buffers, and does not ask
     /// while the guest has none: frames then wait here.
     fn receive(&mut self, frame: &mut Vec<u8>) -> bool;
+
+    /// Appends frames that wait here, if they are nowhere else.
+    fn save(&self, to: &mut StateWriter) {
+        let _ = to;
+    }
+
+    /// Takes over what [`save`](Self::save) wrote.
+    ///
+    /// # Errors
+    /// [`StateError`] if it is not from such a back-end.
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        let _ = from;
+        Ok(())
+    }
 }
 
 /// Gives every frame back to the guest, unchanged.
@@ -209,10 +223,11 @@ impl VirtioDevice for Net {
 
     fn save(&self, to: &mut StateWriter) {
         to.bytes(&self.pending);
+        self.backend.save(to);
     }
 
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
         self.pending = from.bytes(HEADER + MAX_FRAME)?.to_vec();
-        Ok(())
+        self.backend.restore(from)
     }
 }

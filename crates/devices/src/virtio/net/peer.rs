@@ -15,7 +15,8 @@ use smoltcp::wire::{
     IpProtocol, Ipv4Packet, Ipv4Repr, UdpPacket, UdpRepr,
 };
 
-use super::{HELD_FRAMES, NetBackend, next_held};
+use super::{HELD_FRAMES, MAX_FRAME, NetBackend, next_held};
+use crate::state::{StateError, StateReader, StateWriter};
 
 const IPV4_HEADER: u8 = 20;
 const TTL: u8 = 64;
@@ -251,6 +252,21 @@ impl NetBackend for Peer {
 
     fn receive(&mut self, frame: &mut Vec<u8>) -> bool {
         next_held(&mut self.answers, frame)
+    }
+
+    fn save(&self, to: &mut StateWriter) {
+        to.number(self.answers.len() as u64);
+        self.answers.iter().for_each(|answer| to.bytes(answer));
+    }
+
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        let count = from.number::<usize>()?;
+        if count > HELD_FRAMES {
+            return Err(StateError("holds more frames than such a device can"));
+        }
+        let frames = (0..count).map(|_| from.bytes(MAX_FRAME).map(<[u8]>::to_vec));
+        self.answers = frames.collect::<Result<_, _>>()?;
+        Ok(())
     }
 }
 

@@ -1,9 +1,10 @@
 //! State of Smaia and Ssaia.
 
+use serde::{Deserialize, Serialize};
 use trapless_ledger::event::Guest;
 
 /// Registers of Smaia and Ssaia, and the parts of others that exist only with them.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Aia {
     /// `miselect`, `siselect`, `vsiselect`.
     pub(in crate::csr) select: [u64; 3],
@@ -19,6 +20,7 @@ pub(crate) struct Aia {
     pub(in crate::csr) hvictl: u64,
     pub(in crate::csr) hviprio: [u64; 2],
     /// `iprio` arrays of machine and supervisor level, by interrupt number.
+    #[serde(with = "priorities")]
     pub(in crate::csr) priorities: [[u8; 64]; 2],
     /// An array has a number other than 0.
     pub(in crate::csr) prioritised: [bool; 2],
@@ -43,5 +45,24 @@ impl Default for Aia {
             prioritised: [false; 2],
             entered: None,
         }
+    }
+}
+
+/// In checkpoints: serde knows arrays of up to 32 elements.
+mod priorities {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+    pub fn serialize<S: Serializer>(all: &[[u8; 64]; 2], to: S) -> Result<S::Ok, S::Error> {
+        all.as_flattened().serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<[[u8; 64]; 2], D::Error> {
+        let bytes = Vec::<u8>::deserialize(from)?;
+        let mut all = [[0; 64]; 2];
+        if bytes.len() != all.as_flattened().len() {
+            return Err(Error::invalid_length(bytes.len(), &"128 priorities"));
+        }
+        all.as_flattened_mut().copy_from_slice(&bytes);
+        Ok(all)
     }
 }

@@ -1,5 +1,6 @@
 //! Translation contexts: which are resident, which are selected, and which one is recycled.
 
+use serde::{Deserialize, Serialize};
 use trapless_isa::Mode;
 use trapless_jit::TLB_ENTRIES as ENTRIES;
 
@@ -23,7 +24,7 @@ const MXR: u32 = 3 << 1;
 pub(crate) const IN_CONTEXT: u32 = 1 << 8;
 
 /// Identity of a translation context.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Key {
     /// Effective mode, and SUM, MXR and A/D and PBMT configuration bits as packed by the owner.
     pub flags: u32,
@@ -96,7 +97,7 @@ impl Scope {
 }
 
 /// Where the array of a context is: index of its first entry.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct TlbArray(usize);
 
 impl TlbArray {
@@ -129,7 +130,7 @@ fn slot(va: u64) -> usize {
 }
 
 /// Slots of an array that may not be empty.
-#[derive(Default)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct Filled(Vec<u16>);
 
 impl Filled {
@@ -146,6 +147,7 @@ impl Filled {
     }
 }
 
+#[derive(Clone, Serialize, Deserialize)]
 struct Context {
     key: Key,
     used: u64,
@@ -194,6 +196,7 @@ pub(super) enum Interned {
 }
 
 /// The contexts of a TLB.
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Contexts {
     list: Vec<Context>,
     clock: u64,
@@ -323,6 +326,20 @@ impl Contexts {
     pub fn emptied(&mut self, array: TlbArray, mut filled: Filled) {
         filled.0.clear();
         self.list[array.context()].filled = filled;
+    }
+
+    /// Number of arrays; `None` if they cannot have come from [`Contexts`].
+    pub fn sound(&self) -> Option<usize> {
+        let arrays = self.list.len();
+        let exists = |array: TlbArray| {
+            array.0 % BOTH_WAYS == 0 && (array.context() < arrays || array == TlbArray(0))
+        };
+        let selected = [Some(self.fetch), Some(self.data), self.twin];
+        let slots = self.list.iter().flat_map(|context| &context.filled.0);
+        let sound = arrays <= CONTEXTS
+            && selected.into_iter().flatten().all(exists)
+            && slots.into_iter().all(|&slot| usize::from(slot) < ENTRIES);
+        sound.then_some(arrays)
     }
 
     /// Arrays of all contexts.

@@ -7,6 +7,7 @@
 //! is not architecture: it may hold less than a fence allows, never more.
 
 mod contexts;
+mod saved;
 #[cfg(test)]
 mod tests;
 mod writers;
@@ -20,6 +21,7 @@ use super::address::{Access, HostAddr, PageIndex};
 use super::huge;
 use contexts::{BOTH_WAYS, CONTEXTS, Contexts, Fenced, Filled, Interned};
 pub(crate) use contexts::{IN_CONTEXT, Key, Scope, TlbArray};
+pub(crate) use saved::SavedTlb;
 use writers::Writers;
 
 /// No virtual page has this tag: its low bits are set.

@@ -1,0 +1,224 @@
+//! Checkpoints of runs: the machine, its ledger and what its console has said, in one file.
+
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use anyhow::{Context, Result, anyhow};
+use serde::{Deserialize, Serialize};
+use trapless_machine::Machine;
+use trapless_machine::checkpoint::Header;
+
+use crate::console::{RecorderState, SharedRecorder};
+use crate::files;
+
+/// Longest virtual time that can be asked for, in seconds: a century.
+const LONGEST: f64 = 3e9;
+
+/// When a checkpoint is made.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum When {
+    /// At this virtual time in cycles, or soon after it.
+    At(u64),
+    /// Soon after the measured part has begun.
+    Workload,
+}
+
+/// `WHEN=FILE` on the command line.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Request {
+    when: When,
+    /// Where it goes.
+    pub file: PathBuf,
+}
+
+impl FromStr for Request {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!(
+                "{text} is not SECONDS=FILE, as in 1.5=half.checkpoint, or workload=FILE; say when \
+                 and where to"
+            )
+        };
+        let (when, file) = text.split_once('=').ok_or_else(wrong)?;
+        let when = match when {
+            "workload" => When::Workload,
+            seconds => {
+                let seconds: f64 = seconds.parse().map_err(|_| wrong())?;
+                let possible = (0.0..LONGEST).contains(&seconds);
+                When::At(
+                    possible
+                        .then_some((seconds * 1e9) as u64)
+                        .ok_or_else(wrong)?,
+                )
+            }
+        };
+        if file.is_empty() {
+            return Err(wrong());
+        }
+        Ok(Self {
+            when,
+            file: file.into(),
+        })
+    }
+}
+
+impl Request {
+    /// Whether it is time.
+    fn due(&self, machine: &Machine, recorder: &SharedRecorder) -> bool {
+        match self.when {
+            When::At(time) => machine.now() >= time,
+            When::Workload => recorder.lock().measuring(),
+        }
+    }
+}
+
+/// What a run keeps beside its machine.
+#[derive(Serialize, Deserialize)]
+pub struct Saved {
+    /// Its ledger, and what its console has said.
+    pub recorder: RecorderState,
+    /// The images it booted, by content.
+    pub images: Vec<String>,
+}
+
+/// Checkpoints that a run is still to make.
+pub struct Pending<'a> {
+    requests: Vec<Request>,
+    /// The run's command line without the program.
+    words: Vec<String>,
+    images: &'a [String],
+}
+
+impl<'a> Pending<'a> {
+    /// Of a run that this command line makes, with these images.
+    pub fn new(requests: &[Request], words: Vec<String>, images: &'a [String]) -> Self {
+        Self {
+            requests: requests.to_vec(),
+            words,
+            images,
+        }
+    }
+
+    /// The next time at which one is due, in cycles; `u64::MAX` if no time is.
+    pub fn next(&self) -> u64 {
+        let times = self.requests.iter().map(|request| match request.when {
+            When::At(time) => time,
+            When::Workload => u64::MAX,
+        });
+        times.min().unwrap_or(u64::MAX)
+    }
+
+    /// Makes those that are due.
+    pub fn make(&mut self, machine: &Machine, recorder: &SharedRecorder) -> Result<()> {
+        let is_due = |request: &mut Request| request.due(machine, recorder);
+        for request in self.requests.extract_if(.., is_due) {
+            let saved = Saved {
+                recorder: recorder.lock().save(),
+                images: self.images.to_vec(),
+            };
+            let more = postcard::to_stdvec(&saved).context("cannot save the ledger")?;
+            files::make_parent(&request.file)?;
+            let mut output = BufWriter::new(files::Output::create(&request.file)?);
+            machine
+                .save(&mut output, &self.words, &more)
+                .and_then(|()| output.flush().map_err(cannot_write))?;
+            output
+                .into_inner()
+                .map_err(|e| cannot_write(e.into_error()))?
+                .commit()?;
+            note!(
+                "Checkpoint at {:.6} s of virtual time: {}",
+                machine.now() as f64 / 1e9,
+                request.file.display()
+            );
+        }
+        Ok(())
+    }
+
+    /// Tells which were not made, as the run is over.
+    pub fn finish(&self) {
+        for request in &self.requests {
+            note!(
+                "The run ended before the checkpoint {} was due: there is none",
+                request.file.display()
+            );
+        }
+    }
+}
+
+fn cannot_write(error: std::io::Error) -> trapless_machine::Error {
+    trapless_machine::Error::Invalid(format!("cannot write the checkpoint: {error}"))
+}
+
+/// A checkpoint that is about to be resumed.
+pub struct Checkpoint {
+    path: PathBuf,
+    /// What it says of itself.
+    pub header: Header,
+}
+
+impl Checkpoint {
+    /// Reads its header.
+    pub fn open(path: &Path) -> Result<Self> {
+        let header = Header::read(&mut reader(path)?).map_err(|e| named(path, &e))?;
+        Ok(Self {
+            path: path.into(),
+            header,
+        })
+    }
+
+    /// Puts its state into a machine that was built for it; returns what was saved beside.
+    pub fn restore(&self, machine: &mut Machine) -> Result<Saved> {
+        let fail = |e| named(&self.path, &e);
+        let more = machine.restore(&mut reader(&self.path)?).map_err(fail)?;
+        postcard::from_bytes(&more).map_err(|_| self.damaged("its ledger cannot be decoded"))
+    }
+
+    /// An error that says what is wrong with it.
+    pub fn damaged(&self, what: &str) -> anyhow::Error {
+        let path = self.path.display();
+        anyhow!("{path}: the checkpoint is damaged: {what}; make it again")
+    }
+
+    /// For messages.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+fn reader(path: &Path) -> Result<BufReader<File>> {
+    let open = File::open(path);
+    let file = open.with_context(|| {
+        format!(
+            "cannot read the checkpoint {}; make one with trapless run --checkpoint",
+            path.display()
+        )
+    })?;
+    Ok(BufReader::with_capacity(1 << 20, file))
+}
+
+fn named(path: &Path, error: &trapless_machine::Error) -> anyhow::Error {
+    anyhow!("{}: {error}", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_say_when_and_where_to() {
+        let half: Request = "1.5=a=b.checkpoint".parse().unwrap();
+        assert_eq!(half.when, When::At(1_500_000_000));
+        assert_eq!(half.file, Path::new("a=b.checkpoint"));
+        let workload: Request = "workload=w".parse().unwrap();
+        assert_eq!(workload.when, When::Workload);
+        for wrong in ["", "1.5", "soon=x", "-1=x", "1e99=x", "nan=x", "2="] {
+            let error = wrong.parse::<Request>().unwrap_err();
+            assert!(error.contains("SECONDS=FILE"), "{error}");
+        }
+    }
+}

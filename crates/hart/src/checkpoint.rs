@@ -1,0 +1,143 @@
+//! The state of a hart in a checkpoint: whatever decides what it does next, and when. Code that was
+//! decoded or compiled is not part of it.
+
+use serde::{Deserialize, Serialize};
+use trapless_isa::Mode;
+use trapless_jit::Reservation;
+
+use crate::csr::registers::Csrs;
+use crate::csr::timers::Timers;
+use crate::engine::turn::Turn;
+use crate::hart::Hart;
+use crate::inputs::Inputs;
+use crate::memory::pmp::Pmp;
+use crate::memory::tlb::{SavedTlb, Tlb};
+use crate::observe::statistics::HartStatistics;
+
+/// What [`Hart::save`] takes out of a hart that does not run.
+#[derive(Serialize, Deserialize)]
+pub struct HartState {
+    context: ContextState,
+    csr: Csrs,
+    mode: Mode,
+    tlb: SavedTlb,
+    inputs: Inputs,
+    timers: Timers,
+    turn: Turn,
+    counts: HartStatistics,
+    hfences: u64,
+    thread: u64,
+}
+
+/// What compiled code shares with the hart, without what is derived whenever that is entered.
+#[derive(Serialize, Deserialize)]
+struct ContextState {
+    x: [u64; 32],
+    f: [u64; 32],
+    pc: u64,
+    cycles: u64,
+    instret: u64,
+    frm: u8,
+    fflags: u8,
+    status_changed: u32,
+    /// `mip`, `mie`, `vsip`, `vsie`.
+    interrupts: [u64; 4],
+    compare: [u64; 2],
+    /// Offset in RAM, bytes and value of the reservation.
+    reservation: Option<(u64, u64, u64)>,
+}
+
+impl Hart {
+    /// Physical memory protection.
+    #[must_use]
+    pub fn pmp(&self) -> &Pmp {
+        &self.csr.pmp
+    }
+
+    /// Its state. It must not be running.
+    #[must_use]
+    pub fn save(&self) -> HartState {
+        let s = &self.state;
+        let mut x = [0; 32];
+        x.copy_from_slice(&s.x[..32]);
+        let Reservation { host, size, value } = s.reservation;
+        let offset = host.wrapping_sub(self.ram.host_base().get() as u64);
+        HartState {
+            context: ContextState {
+                x,
+                f: s.f,
+                pc: s.pc,
+                cycles: s.cycles,
+                instret: s.instret,
+                frm: s.float.frm,
+                fflags: s.float.fflags,
+                status_changed: s.csr.status_changed,
+                interrupts: [
+                    s.interrupts.mip,
+                    s.interrupts.mie,
+                    s.interrupts.vsip,
+                    s.interrupts.vsie,
+                ],
+                compare: s.timer.compare,
+                reservation: (host != 0).then_some((offset, size, value)),
+            },
+            csr: self.csr.clone(),
+            mode: self.mode,
+            tlb: self.tlb.save(&self.ram),
+            inputs: self.inputs.clone(),
+            timers: self.timers.clone(),
+            turn: self.turn.clone(),
+            counts: self.watch.counts,
+            hfences: self.watch.hfences,
+            thread: self.watch.thread,
+        }
+    }
+
+    /// Takes over the state of a hart with the same configuration. Its RAM must hold what that of
+    /// the saved one did.
+    ///
+    /// # Errors
+    /// A sentence if no such hart can have had this state; nothing has changed then.
+    pub fn restore(&mut self, saved: HartState) -> Result<(), &'static str> {
+        let reservation = match saved.context.reservation {
+            None => Reservation::NONE,
+            Some((offset, size, value)) => {
+                let host = self.ram.host_at(offset).filter(|_| matches!(size, 4 | 8));
+                let host = host.filter(|_| offset.is_multiple_of(size));
+                let host = host.ok_or("a reservation is outside RAM")?.get() as u64;
+                Reservation { host, size, value }
+            }
+        };
+        let tlb = Tlb::restore(saved.tlb, &self.ram).ok_or("a TLB entry leads outside RAM")?;
+        let from = saved.context;
+        let s = &mut self.state;
+        s.x[..32].copy_from_slice(&from.x);
+        s.f = from.f;
+        s.pc = from.pc;
+        s.cycles = from.cycles;
+        s.instret = from.instret;
+        s.float.frm = from.frm;
+        s.float.fflags = from.fflags;
+        s.csr.status_changed = from.status_changed;
+        let [mip, mie, vsip, vsie] = from.interrupts;
+        s.interrupts = trapless_jit::Interrupts {
+            mip,
+            mie,
+            vsip,
+            vsie,
+        };
+        s.timer.compare = from.compare;
+        s.reservation = reservation;
+        self.csr = saved.csr;
+        self.mode = saved.mode;
+        self.data_mode = self.explicit_mode();
+        self.tlb = tlb;
+        self.inputs = saved.inputs;
+        self.timers = saved.timers;
+        self.turn = saved.turn;
+        self.watch.counts = saved.counts;
+        self.watch.hfences = saved.hfences;
+        self.watch.thread = saved.thread;
+        Ok(())
+    }
+}

@@ -1,0 +1,88 @@
+//! A TLB in a checkpoint. Misses of loads and stores cost virtual time, so what is in it matters.
+
+use serde::{Deserialize, Serialize};
+
+use super::contexts::{BOTH_WAYS, CONTEXTS, Contexts};
+use super::{EMPTY, EMPTY_FETCH, ENTRIES, Entry, FetchEntry, INVALID, NOTED, PAGE, Tlb};
+use crate::code::tables::no_code;
+use crate::memory::address::HostAddr;
+use crate::memory::huge;
+use crate::memory::ram::Ram;
+
+/// A filled entry: its index, its tags, and its addend as if RAM were mapped at address 0.
+type Saved<const TAGS: usize> = (u32, [u64; TAGS], u64);
+
+/// All that a TLB holds.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct SavedTlb {
+    contexts: Contexts,
+    entries: Vec<Saved<2>>,
+    fetches: Vec<Saved<1>>,
+}
+
+/// The page of RAM that an entry maps, as a host address, if it is one.
+fn page(ram: &Ram, tag: u64, addend: u64) -> Option<HostAddr> {
+    let offset = (tag & PAGE).wrapping_add(addend);
+    (offset % 4096 == 0).then(|| ram.host_at(offset)).flatten()
+}
+
+impl Tlb {
+    /// What is in it.
+    pub fn save(&self, ram: &Ram) -> SavedTlb {
+        let from_0 = |addend: u64| addend.wrapping_sub(ram.host_base().get() as u64);
+        let entries = self.entries.iter().enumerate();
+        let entries = entries.filter(|(_, e)| e.read & e.write != INVALID);
+        let fetches = self.fetches.iter().enumerate();
+        let fetches = fetches.filter(|(_, e)| e.exec != INVALID);
+        SavedTlb {
+            contexts: self.contexts.clone(),
+            entries: entries
+                .map(|(i, e)| (i as u32, [e.read, e.write], from_0(e.addend)))
+                .collect(),
+            fetches: fetches
+                .map(|(i, e)| (i as u32, [e.exec], from_0(e.addend)))
+                .collect(),
+        }
+    }
+
+    /// The TLB that was saved. `None` if an entry does not lead to RAM, or does not belong where it
+    /// is.
+    pub fn restore(saved: SavedTlb, ram: &Ram) -> Option<Self> {
+        let mut tlb = Self::new((ram.size() / 4096) as usize);
+        let arrays = saved.contexts.sound()?;
+        if arrays > 0 {
+            tlb.entries = huge::reserve(CONTEXTS * BOTH_WAYS);
+            tlb.fetches = huge::reserve(CONTEXTS * BOTH_WAYS);
+            tlb.entries.resize(arrays * BOTH_WAYS, EMPTY);
+            tlb.fetches.resize(arrays * BOTH_WAYS, EMPTY_FETCH);
+        }
+        tlb.contexts = saved.contexts;
+        for (index, [read, write], addend) in saved.entries {
+            let tags = [read, write].into_iter().filter(|&tag| tag != INVALID);
+            let hosts: Option<Vec<_>> = tags.map(|tag| page(ram, tag, addend)).collect();
+            let host = *hosts?.first()?;
+            let addend = addend.wrapping_add(ram.host_base().get() as u64);
+            let entry = tlb.entries.get_mut(index as usize)?;
+            *entry = Entry {
+                read,
+                write,
+                addend,
+                pad: 0,
+            };
+            if write & NOTED == 0 {
+                let way = index as usize % BOTH_WAYS / ENTRIES;
+                tlb.add_writer(ram.page_of(host), index as usize - way * ENTRIES);
+            }
+        }
+        for (index, [exec], addend) in saved.fetches {
+            page(ram, exec, addend)?;
+            *tlb.fetches.get_mut(index as usize)? = FetchEntry {
+                exec,
+                addend: addend.wrapping_add(ram.host_base().get() as u64),
+                table: no_code() as u64,
+                pad: 0,
+            };
+        }
+        Some(tlb)
+    }
+}

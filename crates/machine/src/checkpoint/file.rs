@@ -1,0 +1,244 @@
+//! The file of a checkpoint: a header that tells what it is, parts, and pages of RAM, each with a
+//! checksum.
+
+use std::fmt::Display;
+use std::io::{self, Read, Write};
+
+use crc32fast::Hasher;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use trapless_hart::Ram;
+
+use super::pages::{self, Extent, PAGE};
+use crate::error::Error;
+use crate::machine::Machine;
+
+/// Version of the format. It changes with anything that a machine saves.
+pub const FORMAT: u32 = 1;
+
+const MAGIC: &[u8; 16] = b"Trapless machine";
+/// Longest header in bytes.
+const HEADER: u32 = 1 << 20;
+/// Longest part in bytes; one of 64 harts has about 60 MB.
+const PART: u64 = 1 << 30;
+/// Bytes of RAM read or written at once.
+const PIECE: usize = 4 << 20;
+
+/// What can be said of a checkpoint without reading all of it.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
+pub struct Header {
+    /// Version of the program.
+    pub program: String,
+    /// The machine's configuration.
+    pub machine: Value,
+    /// Virtual time in cycles.
+    pub cycles: u64,
+    /// Instructions retired by all harts.
+    pub instructions: u64,
+    /// Command line of the run, without the program, if it was one.
+    pub command: Vec<String>,
+}
+
+impl Header {
+    /// Reads it from the beginning of a file.
+    ///
+    /// # Errors
+    /// A sentence if this is no checkpoint, or of another format.
+    pub fn read(from: &mut dyn Read) -> Result<Self, Error> {
+        read_header(from)
+    }
+
+    pub(super) fn of(machine: &Machine, command: &[String]) -> Self {
+        Self {
+            program: env!("CARGO_PKG_VERSION").into(),
+            machine: serde_json::to_value(machine.config()).unwrap_or_default(),
+            cycles: machine.now(),
+            instructions: machine.instret(),
+            command: command.to_vec(),
+        }
+    }
+
+    /// Whether a machine with header `own` can take it over.
+    pub(super) fn check(&self, own: &Self) -> Result<(), Error> {
+        if self.program != own.program {
+            return Err(Error::Invalid(format!(
+                "the checkpoint was made by version {} of trapless, and this is {}; make it again",
+                self.program, own.program
+            )));
+        }
+        match difference("", &self.machine, &own.machine) {
+            None => Ok(()),
+            Some((name, saved, here)) => Err(Error::Invalid(format!(
+                "the checkpoint is of another machine: its {name} is {saved}, not {here}; choose \
+                 that, or make another checkpoint"
+            ))),
+        }
+    }
+}
+
+/// The first place at which two descriptions differ, with both values.
+fn difference(place: &str, saved: &Value, here: &Value) -> Option<(String, String, String)> {
+    let named = |key: &str| match place {
+        "" => key.to_owned(),
+        place => format!("{place}.{key}"),
+    };
+    match (saved, here) {
+        (Value::Object(a), Value::Object(b)) => {
+            let keys = a.keys().chain(b.keys().filter(|key| !a.contains_key(*key)));
+            let at = |map: &serde_json::Map<String, Value>, key: &str| {
+                map.get(key).cloned().unwrap_or_default()
+            };
+            keys.into_iter()
+                .find_map(|key| difference(&named(key), &at(a, key), &at(b, key)))
+        }
+        (a, b) if a == b => None,
+        (a, b) => Some((place.to_owned(), a.to_string(), b.to_string())),
+    }
+}
+
+/// A checkpoint that cannot be used.
+pub(super) fn damaged(what: &str) -> Error {
+    Error::Invalid(format!("the checkpoint is damaged: {what}; make it again"))
+}
+
+pub(super) fn cannot_write(error: impl Display) -> Error {
+    Error::Invalid(format!("cannot write the checkpoint: {error}"))
+}
+
+fn block(to: &mut dyn Write, bytes: &[u8]) -> io::Result<()> {
+    to.write_all(bytes)?;
+    to.write_all(&crc32fast::hash(bytes).to_le_bytes())
+}
+
+/// Writes everything.
+pub(super) fn write(
+    to: &mut dyn Write,
+    header: &Header,
+    parts: &[&[u8]],
+    ram: &Ram,
+) -> io::Result<()> {
+    let header = serde_json::to_vec(header)?;
+    to.write_all(MAGIC)?;
+    to.write_all(&FORMAT.to_le_bytes())?;
+    to.write_all(&(header.len() as u32).to_le_bytes())?;
+    block(to, &header)?;
+    let extents = pages::filled(ram);
+    let listed = postcard::to_stdvec(&extents).map_err(io::Error::other)?;
+    for part in parts.iter().copied().chain([&listed[..]]) {
+        to.write_all(&(part.len() as u64).to_le_bytes())?;
+        block(to, part)?;
+    }
+    let mut sum = Hasher::new();
+    let mut piece = vec![0; PIECE];
+    for (first, count) in pieces(&extents) {
+        let bytes = &mut piece[..count * PAGE];
+        pages::read(ram, first, bytes);
+        sum.update(bytes);
+        to.write_all(bytes)?;
+    }
+    to.write_all(&sum.finalize().to_le_bytes())
+}
+
+/// Extents in pieces: first page and number of pages.
+fn pieces(extents: &[Extent]) -> impl Iterator<Item = (usize, usize)> + '_ {
+    const PAGES: usize = PIECE / PAGE;
+    extents.iter().flat_map(|&(first, count)| {
+        let (first, count) = (first as usize, count as usize);
+        let starts = (0..count).step_by(PAGES);
+        starts.map(move |at| (first + at, PAGES.min(count - at)))
+    })
+}
+
+fn exactly(from: &mut dyn Read, bytes: &mut [u8]) -> Result<(), Error> {
+    from.read_exact(bytes).map_err(|e| match e.kind() {
+        io::ErrorKind::UnexpectedEof => damaged("it is cut off"),
+        _ => Error::Invalid(format!("cannot read the checkpoint: {e}")),
+    })
+}
+
+fn number<const N: usize>(from: &mut dyn Read) -> Result<[u8; N], Error> {
+    let mut bytes = [0; N];
+    exactly(from, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// So many bytes and their checksum.
+fn checked(from: &mut dyn Read, len: u64) -> Result<Vec<u8>, Error> {
+    // Grows with what is there: the length may be anything.
+    let mut bytes = Vec::new();
+    from.take(len)
+        .read_to_end(&mut bytes)
+        .map_err(|e| Error::Invalid(format!("cannot read the checkpoint: {e}")))?;
+    if bytes.len() as u64 != len {
+        return Err(damaged("it is cut off"));
+    }
+    if u32::from_le_bytes(number(from)?) != crc32fast::hash(&bytes) {
+        return Err(damaged("a checksum is wrong"));
+    }
+    Ok(bytes)
+}
+
+/// Reads what a file says of itself.
+pub(super) fn read_header(from: &mut dyn Read) -> Result<Header, Error> {
+    let magic: [u8; MAGIC.len()] = number(from).map_err(|_| {
+        Error::Invalid("this is no checkpoint; make one with trapless run --checkpoint".into())
+    })?;
+    if &magic != MAGIC {
+        return Err(Error::Invalid(
+            "this is no checkpoint; make one with trapless run --checkpoint".into(),
+        ));
+    }
+    let format = u32::from_le_bytes(number(from)?);
+    if format != FORMAT {
+        return Err(Error::Invalid(format!(
+            "the checkpoint has format {format}, and this program reads format {FORMAT}; make it \
+             again"
+        )));
+    }
+    let len = u32::from_le_bytes(number(from)?);
+    if len > HEADER {
+        return Err(damaged("its header is too long"));
+    }
+    let header = checked(from, len.into())?;
+    serde_json::from_slice(&header).map_err(|_| damaged("its header cannot be decoded"))
+}
+
+/// Reads the parts that follow.
+pub(super) fn read_parts<const N: usize>(from: &mut dyn Read) -> Result<[Vec<u8>; N], Error> {
+    let mut parts = std::array::from_fn(|_| Vec::new());
+    for part in &mut parts {
+        *part = read_part(from)?;
+    }
+    Ok(parts)
+}
+
+fn read_part(from: &mut dyn Read) -> Result<Vec<u8>, Error> {
+    let len = u64::from_le_bytes(number(from)?);
+    if len > PART {
+        return Err(damaged("a part is too long"));
+    }
+    checked(from, len)
+}
+
+/// Reads all of RAM.
+pub(super) fn read_pages(from: &mut dyn Read, ram: &Ram) -> Result<(), Error> {
+    let listed = read_part(from)?;
+    let extents: Vec<Extent> =
+        postcard::from_bytes(&listed).map_err(|_| damaged("its pages cannot be decoded"))?;
+    if !pages::are_in(ram, &extents) {
+        return Err(damaged("it has pages outside RAM"));
+    }
+    ram.clear();
+    let mut sum = Hasher::new();
+    let mut piece = vec![0; PIECE];
+    for (first, count) in pieces(&extents) {
+        let bytes = &mut piece[..count * PAGE];
+        exactly(from, bytes)?;
+        sum.update(bytes);
+        pages::write(ram, first, bytes);
+    }
+    if u32::from_le_bytes(number(from)?) != sum.finalize() {
+        return Err(damaged("the checksum of its memory is wrong"));
+    }
+    Ok(())
+}

@@ -1,0 +1,64 @@
+//! RAM in a checkpoint: the pages that are not all zero.
+
+use trapless_hart::Ram;
+use vm_memory::{Bytes, GuestAddress};
+
+/// Bytes of a page.
+pub(super) const PAGE: usize = 4096;
+/// Pages looked at in one piece.
+const PIECE: usize = 512;
+
+/// Neighbouring pages: the number of the first in RAM, and how many.
+pub(super) type Extent = (u32, u32);
+
+/// Bytes of RAM from page `first` on.
+pub(super) fn read(ram: &Ram, first: usize, bytes: &mut [u8]) {
+    let at = GuestAddress(ram.base() + (first * PAGE) as u64);
+    ram.guest_memory()
+        .read_slice(bytes, at)
+        .expect("pages of RAM are in RAM");
+}
+
+/// All pages with something in them.
+pub(super) fn filled(ram: &Ram) -> Vec<Extent> {
+    let pages = (ram.size() / PAGE as u64) as usize;
+    let mut extents: Vec<Extent> = Vec::new();
+    let mut piece = vec![0; PIECE * PAGE];
+    for first in (0..pages).step_by(PIECE) {
+        let bytes = &mut piece[..PIECE.min(pages - first) * PAGE];
+        read(ram, first, bytes);
+        for (index, page) in bytes.chunks_exact(PAGE).enumerate() {
+            // A sum that no single word can cancel, and that the compiler makes vectors of.
+            let (words, _) = page.as_chunks::<8>();
+            if words.iter().fold(0, |all, &w| all | u64::from_ne_bytes(w)) == 0 {
+                continue;
+            }
+            let number = (first + index) as u32;
+            match extents.last_mut() {
+                Some((start, count)) if *start + *count == number => *count += 1,
+                _ => extents.push((number, 1)),
+            }
+        }
+    }
+    extents
+}
+
+/// Whether all extents are in RAM, one after the other.
+pub(super) fn are_in(ram: &Ram, extents: &[Extent]) -> bool {
+    let mut end = 0;
+    let pages = ram.size() / PAGE as u64;
+    extents.iter().all(|&(first, count)| {
+        let from = u64::from(first);
+        let fits = from >= end && from + u64::from(count) <= pages;
+        end = from + u64::from(count);
+        fits
+    })
+}
+
+/// Puts `bytes` into RAM from page `first` on.
+pub(super) fn write(ram: &Ram, first: usize, bytes: &[u8]) {
+    let at = GuestAddress(ram.base() + (first * PAGE) as u64);
+    ram.guest_memory()
+        .write_slice(bytes, at)
+        .expect("pages of RAM are in RAM");
+}
