@@ -186,6 +186,32 @@ fn device_tree() -> Vec<u8> {
     machine.device_tree().to_vec()
 }
 
+/// A machine that loops.
+fn small_machine() -> Machine {
+    let mut config = MachineConfig::preset("trapless").expect("a preset");
+    config.ram = RAM_BYTES;
+    config.code.compiled = 1 << 20;
+    let payload = Payload {
+        firmware: firmware(),
+        ..Payload::default()
+    };
+    Machine::boot(config, &payload, quiet()).expect("it boots")
+}
+
+/// It in a file, with a few pages.
+fn checkpoint() -> Vec<u8> {
+    let mut machine = small_machine();
+    machine.run(&Limits {
+        until: 20_000,
+        ..Limits::default()
+    });
+    let mut file = Vec::new();
+    machine
+        .save(&mut file, &["run".into()], b"more")
+        .expect("it is saved");
+    file
+}
+
 fn machine_kinds() -> Vec<Kind> {
     vec![
         Kind::new("ELF", vec![elf()], |file| {
@@ -235,6 +261,13 @@ fn machine_kinds() -> Vec<Kind> {
                 },
                 quiet(),
             )
+        }),
+        Kind::new("checkpoint", vec![checkpoint()], move |mut file| {
+            let whole = file;
+            let mut machine = small_machine();
+            machine.restore(&mut file).map_err(|e| e.to_string())?;
+            assert!(whole == checkpoint(), "a damaged checkpoint is used");
+            Ok(())
         }),
         Kind::new("disk", vec![vec![0x55; 8 << 10]], |file| {
             let path = scratch("mutated-disk");

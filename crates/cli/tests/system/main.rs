@@ -22,6 +22,7 @@
 //! | [`host_kernel`] | a host's kernel can be built with this project's patches |
 //! | [`lifecycle`] | what harts of a KVM host go through loses no interrupt |
 //! | [`restore`] | saved and restored guests lose no interrupt |
+//! | [`checkpoint`] | a run goes on out of a file as if it had never stopped |
 //! | [`disk`] | Debian's kernel starts the system on a user's disk |
 //! | [`terminal`] | a shell over pipes shows what is asked, and loses no line |
 //! | [`broken`] | broken kernels and initrds do no harm |
@@ -31,6 +32,7 @@
 
 mod aia;
 mod broken;
+mod checkpoint;
 mod console;
 mod contexts;
 mod dedicated;

@@ -378,7 +378,8 @@ fn make_all() -> Result<Vec<Run>, String> {
     Ok(runs)
 }
 
-fn scratch(name: &str) -> PathBuf {
+/// A file of a test.
+pub fn scratch(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 

@@ -171,7 +171,7 @@ mod tests {
     fn seeded_sequence_is_the_published_splitmix64() {
         // First outputs of the reference implementation for seed 1234567.
         let mut entropy = SeededEntropy::new(1_234_567);
-        assert_eq!(entropy.0.next_u64(), 6_457_827_717_110_365_317);
-        assert_eq!(entropy.0.next_u64(), 3_203_168_211_198_807_973);
+        assert_eq!(entropy.words.next_u64(), 6_457_827_717_110_365_317);
+        assert_eq!(entropy.words.next_u64(), 3_203_168_211_198_807_973);
     }
 }

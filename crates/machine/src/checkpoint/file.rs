@@ -240,5 +240,8 @@ pub(super) fn read_pages(from: &mut dyn Read, ram: &Ram) -> Result<(), Error> {
     if u32::from_le_bytes(number(from)?) != sum.finalize() {
         return Err(damaged("the checksum of its memory is wrong"));
     }
-    Ok(())
+    match from.read(&mut [0]) {
+        Ok(0) => Ok(()),
+        _ => Err(damaged("something follows its end")),
+    }
 }

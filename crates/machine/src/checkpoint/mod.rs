@@ -47,8 +47,8 @@ pub(crate) struct BusState {
 }
 
 impl Machine {
-    /// Writes a checkpoint: the machine, the command line that made it, and `more`, which its reader
-    /// gets back.
+    /// Writes a checkpoint: the machine, the command line that made it, and `more`, which its
+    /// reader gets back.
     ///
     /// # Errors
     /// A sentence if the file cannot be written, or for a machine that cannot be saved: one with a

@@ -125,3 +125,21 @@ pub fn elf(code: &[u8], memory: u64, symbols: &[(&str, u64)]) -> Vec<u8> {
     section(3, strings_at, strings.len() as u64, 0, 0); // their names
     file
 }
+
+/// Every hart adds its number plus one to a common counter 500 times; the last powers off.
+pub fn counters(harts: u64) -> Asm {
+    let mut a = Asm::new(RAM);
+    a.csrr(S0, MHARTID).addi(S0, S0, 1).li(S1, DATA).li(A0, 500);
+    let again = a.here();
+    a.amoadd(ZERO, S0, S1).addi(A0, A0, -1).bne(A0, ZERO, again);
+    // Each hart leaves a mark of its own and counts itself out.
+    let (done, sleep) = (a.label(), a.label());
+    a.slli(T0, S0, 3).add(T0, T0, S1).sd(S0, T0, 64);
+    a.addi(T0, ZERO, 1).addi(T1, S1, 8).amoadd(T2, T0, T1);
+    a.li(T0, harts - 1).beq(T2, T0, done);
+    a.bind(sleep);
+    a.wfi().j(sleep);
+    a.bind(done);
+    a.power_off();
+    a
+}
