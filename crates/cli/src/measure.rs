@@ -49,9 +49,8 @@ impl Plan<'_> {
             recorder,
             config,
         } = ready;
-        let alone = self.args.for_run(run).words();
         let words = ["run", "--machine", &run.machine].map(String::from);
-        let words = words.into_iter().chain(alone).collect();
+        let words = words.into_iter().chain(self.args.words()).collect();
         let mut pending = Pending::new(checkpoints.make, words, &self.images);
 
         let started = SystemTime::now();

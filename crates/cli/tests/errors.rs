@@ -332,6 +332,26 @@ const CASES: &[(&str, &str)] = &[
     ("report @cut.json", "is not a ledger"),
     ("report @other.json", "its schema is"),
     ("report @shape.json", "is not a ledger"),
+    // Checkpoints.
+    ("resume @missing", "cannot read the checkpoint"),
+    ("resume @noise", "this is no checkpoint"),
+    ("resume @empty --show", "this is no checkpoint"),
+    (
+        "run --machine sstc --workload boot --checkpoint soon=x",
+        "is not SECONDS=FILE",
+    ),
+    (
+        "run --machine sstc --workload boot --checkpoint 1=x --seeds 2",
+        "saves one run",
+    ),
+    (
+        "run --machine sstc --workload boot --checkpoint 1=x --engine both",
+        "saves one machine",
+    ),
+    (
+        "run --machine sstc --workload boot --checkpoint 1=/",
+        "is a folder",
+    ),
     ("report", "required"),
     ("nope", "unrecognized subcommand"),
 ];
@@ -390,6 +410,49 @@ fn mistakes_are_told_in_a_sentence_with_status_2() {
         wrong.len(),
         2 * CASES.len(),
         wrong.join("\n")
+    );
+}
+
+/// Promise: machines of a `trapless.toml` in the current folder, or in the user's configuration, can
+/// be named, and a mistake in it is told with its place.
+#[test]
+fn machines_of_files_can_be_named() {
+    let here = folder().join("own");
+    let users = here.join("config");
+    std::fs::create_dir_all(users.join("trapless")).expect("the scratch folder can be made");
+    let write = |path: &Path, text: &str| {
+        std::fs::write(path.join("trapless.toml"), text)
+            .expect("the scratch folder can be written");
+    };
+    let command = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_trapless"));
+        command
+            .args(words)
+            .current_dir(&here)
+            .env("XDG_CONFIG_HOME", &users);
+        command.output().expect("the command starts")
+    };
+    write(
+        &users.join("trapless"),
+        "[machines.mine]\nbase = \"sstc\"\nquantum = 500\n",
+    );
+    write(
+        &here,
+        "[machines.ours]\nbase = \"mine\"\nextensions = { svadu = true }\n",
+    );
+    let output = command(&["machines", "ours", "--json"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    let ours: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(ours["machine"], "ours");
+    assert_eq!(ours["quantum"], 500);
+    assert_eq!(ours["hart"]["extensions"]["svadu"], true);
+    write(&here, "[machines.ours]\nbase = \"sstc\"\nquantm = 500\n");
+    let output = command(&["exec", "--machine", "sstc", "x"]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        text.contains("trapless.toml") && text.contains("line 3, column 1"),
+        "{text}"
     );
 }
 

@@ -22,6 +22,7 @@
 //! | module | subject |
 //! |---|---|
 //! | [`preset`] | the machines and their options |
+//! | [`machines`] | machines by name, out of files as well |
 //! | [`cost`] | the cost model as data |
 //! | [`map`] | physical memory map |
 //! | `isa_string` | ISA strings of users, such as `rv64gc_h_sstc` |
@@ -60,6 +61,7 @@ mod isa_string;
 pub mod lockstep;
 pub mod log;
 mod machine;
+pub mod machines;
 pub mod map;
 mod peripherals;
 pub mod preset;
@@ -73,6 +75,7 @@ mod wires;
 pub use boot::{Content, Payload};
 pub use error::Error;
 pub use machine::Machine;
+pub use machines::Machines;
 pub use peripherals::Peripherals;
 pub use preset::{Engine, MachineConfig, presets};
 pub use progress::{Limits, Outcome};

@@ -9,6 +9,7 @@ use trapless_hart::{CodeLimits, Extensions, HartConfig};
 use crate::cost::CostTable;
 use crate::error::Error;
 use crate::isa_string;
+use crate::machines::Machines;
 
 /// Which interrupt architecture a machine has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -119,40 +120,12 @@ impl Default for Engine {
 }
 
 impl MachineConfig {
-    /// The machine called `name` with one hart and 1 GiB.
+    /// The machine called `name` of those the project comes with, with one hart and 1 GiB.
     ///
     /// # Errors
     /// A sentence with the known names.
     pub fn preset(name: &str) -> Result<Self, Error> {
-        let presets = presets();
-        let Some(preset) = presets.get(name) else {
-            let known: Vec<_> = presets.keys().map(String::as_str).collect();
-            return Err(Error::Invalid(format!(
-                "there is no machine called {name}; use one of: {}",
-                known.join(", ")
-            )));
-        };
-        let cost = CostTable::inorder();
-        let hart = HartConfig {
-            extensions: preset.extensions,
-            cost: cost.model(),
-            ..HartConfig::default()
-        };
-        Ok(Self {
-            machine: name.into(),
-            interrupts: preset.interrupts,
-            harts: 1,
-            ram: 1 << 30,
-            hart,
-            cost,
-            quantum: 1000,
-            sswi: false,
-            seed: 0,
-            // 2025-01-01: late enough for certificates and file systems, and always the same.
-            epoch: 1_735_689_600,
-            engine: Engine::default(),
-            code: CodeLimits::default(),
-        })
+        Machines::default().config(name)
     }
 
     /// Replaces the cost model.

@@ -1,11 +1,11 @@
 //! `trapless machines`: what machines there are, and what one is.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use serde_json::json;
-use trapless_machine::presets;
 
 use crate::args::{BOOT_HARTS, EXEC_HARTS};
 use crate::machine::{self, HartArgs};
@@ -14,7 +14,10 @@ use crate::output::{print, print_json, table};
 /// Lists the machines, or explains the one called `name`.
 pub fn main(name: Option<&str>, as_json: bool) -> Result<ExitCode> {
     match (name, as_json) {
-        (None, true) => print_json(&json!(presets()))?,
+        (None, true) => {
+            let all = machine::machines()?;
+            print_json(&json!(all.iter().collect::<BTreeMap<_, _>>()))?;
+        }
         (None, false) => list()?,
         (Some(name), as_json) => explain(name, as_json)?,
     }
@@ -22,10 +25,11 @@ pub fn main(name: Option<&str>, as_json: bool) -> Result<ExitCode> {
 }
 
 fn list() -> Result<()> {
-    let all = presets();
-    let rows = all.iter().map(|(n, p)| (n.as_str(), p.summary.as_str()));
+    let all = machine::machines()?;
+    let rows = all.iter().map(|(n, p)| (n, p.summary.as_str()));
     print(&format!(
-        "Machines:\n{}\n`trapless machines NAME` shows one with its cost model.\n",
+        "Machines:\n{}\n`trapless machines NAME` shows one with its cost model. Your own go into \
+         trapless.toml, here or in\n~/.config/trapless (docs/own-machines.md).\n",
         table(rows)
     ))
 }
@@ -37,8 +41,9 @@ fn explain(name: &str, as_json: bool) -> Result<()> {
         return print_json(&json!(config));
     }
     let info = machine::run_info(&config);
-    let all = presets();
-    let summary = all.get(name).map_or("", |preset| preset.summary.as_str());
+    let all = machine::machines()?;
+    let preset = all.iter().find(|(known, _)| *known == name);
+    let summary = preset.map_or("", |(_, preset)| preset.summary.as_str());
     let rows = info.configuration.iter();
     let rows = rows.map(|(k, v)| (k.as_str(), v.as_str()));
     let mut text = format!("{name}: {summary}\n\n{}", table(rows));

@@ -1,0 +1,253 @@
+//! Machines by name: those the project comes with, and a user's own out of files.
+//!
+//! A file has a table for each machine. It says what differs from `base`, one of the others:
+//!
+//! ```toml
+//! [machines.slow-traps]
+//! base = "sstc"
+//! summary = "sstc with the prices of another core"
+//! cost = "slow.toml"        # a cost model, beside this file
+//! quantum = 500             # cycles
+//! [machines.slow-traps.extensions]
+//! svadu = true
+//! ```
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use trapless_hart::HartConfig;
+
+use crate::cost::CostTable;
+use crate::error::Error;
+use crate::preset::{Interrupts, MachineConfig, Preset, presets};
+
+/// Longest name of a machine, which is part of file names.
+const NAME: usize = 40;
+
+/// A file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    machines: BTreeMap<String, Own>,
+}
+
+/// A machine in a file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Own {
+    base: String,
+    summary: Option<String>,
+    interrupts: Option<Interrupts>,
+    quantum: Option<u64>,
+    cost: Option<PathBuf>,
+    #[serde(default)]
+    extensions: BTreeMap<String, bool>,
+}
+
+/// A machine by name.
+#[derive(Clone, Debug)]
+struct Known {
+    preset: Preset,
+    quantum: Option<u64>,
+    cost: Option<CostTable>,
+}
+
+/// All that can be named.
+#[derive(Clone, Debug)]
+pub struct Machines(BTreeMap<String, Known>);
+
+impl Default for Machines {
+    /// Those the project comes with.
+    fn default() -> Self {
+        let known = |preset| Known {
+            preset,
+            quantum: None,
+            cost: None,
+        };
+        let all = presets().into_iter();
+        Self(all.map(|(name, preset)| (name, known(preset))).collect())
+    }
+}
+
+impl Machines {
+    /// Adds those of the file at `path`, whose text is `text`.
+    ///
+    /// # Errors
+    /// A sentence with what is wrong, and where.
+    pub fn add(&mut self, path: &Path, text: &str) -> Result<(), Error> {
+        let fail = |what: String| Error::Invalid(format!("{}: {what}", path.display()));
+        let file: File = toml::from_str(text).map_err(|e| fail(e.to_string()))?;
+        let mut left = file.machines;
+        while !left.is_empty() {
+            // A machine may come before its base.
+            let ready = left.iter().find(|(_, own)| self.0.contains_key(&own.base));
+            let Some(name) = ready.map(|(name, _)| name.clone()) else {
+                let wrong = left.iter().map(|(name, o)| format!("{name} on {}", o.base));
+                let wrong = wrong.collect::<Vec<_>>().join(", ");
+                return Err(fail(format!(
+                    "base names no machine that there is, or one that is based on this: {wrong}"
+                )));
+            };
+            let own = left.remove(&name).expect("it was found");
+            let known = self.derive(path, &name, own).map_err(fail)?;
+            self.0.insert(name, known);
+        }
+        Ok(())
+    }
+
+    fn derive(&self, path: &Path, name: &str, own: Own) -> Result<Known, String> {
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        if name.is_empty() || name.len() > NAME || !name.chars().all(plain) {
+            return Err(format!(
+                "{name:?} cannot be the name of a machine: use up to {NAME} lower-case letters, \
+                 digits and -"
+            ));
+        }
+        if self.0.contains_key(name) {
+            return Err(format!(
+                "there is a machine called {name} already; give this one a name of its own"
+            ));
+        }
+        let mut known = self.0[&own.base].clone();
+        known.preset.summary = own.summary.unwrap_or_else(|| {
+            let file = path.file_name().unwrap_or_default().to_string_lossy();
+            format!("{} as {file} changes it", own.base)
+        });
+        known.preset.interrupts = own.interrupts.unwrap_or(known.preset.interrupts);
+        known.quantum = own.quantum.or(known.quantum);
+        let toggles = own.extensions.iter();
+        let toggles = toggles.map(|(name, on)| format!("{}{name}", if *on { '+' } else { '-' }));
+        let toggles = toggles.collect::<Vec<_>>().join(",");
+        let mut config = MachineConfig::of(name, &known.preset);
+        config.set_isa(&toggles).map_err(|e| e.to_string())?;
+        known.preset.extensions = config.hart.extensions;
+        if let Some(cost) = own.cost {
+            let cost = path.parent().unwrap_or(Path::new("")).join(cost);
+            let text = std::fs::read_to_string(&cost)
+                .map_err(|e| format!("cannot read the cost model {}: {e}", cost.display()))?;
+            let table = CostTable::from_text(&text)
+                .map_err(|e| format!("cannot use the cost model {}: {e}", cost.display()))?;
+            known.cost = Some(table);
+        }
+        Ok(known)
+    }
+
+    /// Names with their presets.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Preset)> {
+        self.0
+            .iter()
+            .map(|(name, known)| (name.as_str(), &known.preset))
+    }
+
+    /// The machine called `name` with one hart and 1 GiB.
+    ///
+    /// # Errors
+    /// A sentence with the known names.
+    pub fn config(&self, name: &str) -> Result<MachineConfig, Error> {
+        let Some(known) = self.0.get(name) else {
+            let all: Vec<_> = self.0.keys().map(String::as_str).collect();
+            return Err(Error::Invalid(format!(
+                "there is no machine called {name}; use one of: {}",
+                all.join(", ")
+            )));
+        };
+        let mut config = MachineConfig::of(name, &known.preset);
+        config.quantum = known.quantum.unwrap_or(config.quantum);
+        if let Some(cost) = &known.cost {
+            config.set_cost(cost.clone());
+        }
+        Ok(config)
+    }
+}
+
+impl MachineConfig {
+    /// A machine as `preset` says, with one hart and 1 GiB.
+    fn of(name: &str, preset: &Preset) -> Self {
+        let cost = CostTable::inorder();
+        let hart = HartConfig {
+            extensions: preset.extensions,
+            cost: cost.model(),
+            ..HartConfig::default()
+        };
+        Self {
+            machine: name.into(),
+            interrupts: preset.interrupts,
+            harts: 1,
+            ram: 1 << 30,
+            hart,
+            cost,
+            quantum: 1000,
+            sswi: false,
+            seed: 0,
+            // 2025-01-01: late enough for certificates and file systems, and always the same.
+            epoch: 1_735_689_600,
+            engine: crate::preset::Engine::default(),
+            code: trapless_hart::CodeLimits::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(text: &str) -> Result<Machines, String> {
+        let mut machines = Machines::default();
+        let added = machines.add(Path::new("lab/trapless.toml"), text);
+        added.map(|()| machines).map_err(|e| e.to_string())
+    }
+
+    /// Promise: a machine of a file is its base but for what the file says, whatever the order.
+    #[test]
+    fn own_machines_say_what_differs() {
+        let machines = with(
+            "[machines.b]\nbase = \"a\"\nsummary = \"two\"\n\
+             [machines.a]\nbase = \"sstc\"\nquantum = 500\nextensions = { svadu = true, sstc = false }",
+        )
+        .unwrap();
+        let (a, b) = (machines.config("a").unwrap(), machines.config("b").unwrap());
+        let base = machines.config("sstc").unwrap();
+        assert_eq!((a.quantum, b.quantum, base.quantum), (500, 500, 1000));
+        assert!(b.hart.extensions.svadu && !b.hart.extensions.sstc && base.hart.extensions.sstc);
+        assert_eq!(a.interrupts, base.interrupts);
+        let summaries: Vec<_> = machines.iter().map(|(_, p)| p.summary.as_str()).collect();
+        assert!(summaries.contains(&"sstc as trapless.toml changes it"));
+        assert!(summaries.contains(&"two"));
+    }
+
+    /// Promise: what is wrong with a file is told, with the file and the place.
+    #[test]
+    fn wrong_files_are_refused_with_a_sentence() {
+        for (text, what) in [
+            ("[machines.a]\nbase = \"a\"", "a on a"),
+            ("[machines.a]\nbase = \"none\"", "base names no machine"),
+            (
+                "[machines.sstc]\nbase = \"sbi\"",
+                "a machine called sstc already",
+            ),
+            ("[machines.\"A b\"]\nbase = \"sbi\"", "cannot be the name"),
+            (
+                "[machines.a]\nbase = \"sbi\"\nextensions = { v = true }",
+                "no extension option v",
+            ),
+            (
+                "[machines.a]\nbase = \"sbi\"\nquanta = 5",
+                "unknown field `quanta`",
+            ),
+            (
+                "[machines.a]\nbase = \"sbi\"\ncost = \"gone.toml\"",
+                "lab/gone.toml",
+            ),
+        ] {
+            let error = with(text).unwrap_err();
+            assert!(error.starts_with("lab/trapless.toml: "), "{error}");
+            assert!(error.contains(what), "{error}");
+        }
+        let error = with("[machines.a]\nbase = \"sbi\"\nquanta = 5").unwrap_err();
+        assert!(error.contains("line 3"), "{error}");
+        let error = Machines::default().config("stsc").unwrap_err().to_string();
+        assert!(error.contains("sbi, sstc"), "{error}");
+    }
+}
