@@ -9,7 +9,7 @@ use crate::devices::virtio::slots::virtio_kind;
 use crate::error::{Error, Result};
 use crate::guest::boot::{Boot, device_tree};
 use crate::guest::config::{Config, Console};
-use crate::guest::fdt::Description;
+use crate::guest::fdt::{Description, SEED};
 use crate::guest::layout::Layout;
 use crate::guest::peripherals::Peripherals;
 use crate::guest::ram;
@@ -37,6 +37,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use trapless_devices::virtio::rng::{Entropy, HostEntropy};
 use vm_memory::GuestMemoryMmap;
 use vmm_sys_util::eventfd::EventFd;
 
@@ -168,6 +169,7 @@ impl Machine {
             isa,
             cpus: config.cpus.into(),
             memory: config.memory,
+            rng_seed: rng_seed()?,
             command_line: config.command_line(self.controller.features().late_driver),
             initrd: boot.layout.initrd,
             uart: config.console == Console::Uart,
@@ -352,4 +354,13 @@ impl Vcpus<'_> {
         }
         Ok(threads)
     }
+}
+
+/// Random bytes of the host.
+fn rng_seed() -> Result<[u8; SEED]> {
+    let mut seed = [0; SEED];
+    HostEntropy::open()
+        .and_then(|mut entropy| entropy.fill(&mut seed))
+        .map_err(|e| Error::failed("cannot read /dev/urandom", e))?;
+    Ok(seed)
 }
