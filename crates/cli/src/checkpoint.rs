@@ -5,10 +5,10 @@ use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
 use trapless_machine::Machine;
-use trapless_machine::checkpoint::Header;
+use trapless_machine::checkpoint::{About, Header};
 
 use crate::console::{RecorderState, SharedRecorder};
 use crate::files;
@@ -83,6 +83,8 @@ pub struct Saved {
     pub recorder: RecorderState,
     /// The images it booted, by content.
     pub images: Vec<String>,
+    /// The command line of its host's kernel, which has all parameters of the workload.
+    pub command_line: String,
 }
 
 /// Checkpoints that a run is still to make.
@@ -91,15 +93,28 @@ pub struct Pending<'a> {
     /// The run's command line without the program.
     words: Vec<String>,
     images: &'a [String],
+    command_line: String,
+}
+
+/// This program: what it saves may change with each revision.
+fn program() -> String {
+    let (version, revision) = (env!("CARGO_PKG_VERSION"), env!("TRAPLESS_REVISION"));
+    format!("trapless {version} ({revision})")
 }
 
 impl<'a> Pending<'a> {
     /// Of a run that this command line makes, with these images.
-    pub fn new(requests: &[Request], words: Vec<String>, images: &'a [String]) -> Self {
+    pub fn new(
+        requests: &[Request],
+        words: Vec<String>,
+        images: &'a [String],
+        command_line: String,
+    ) -> Self {
         Self {
             requests: requests.to_vec(),
             words,
             images,
+            command_line,
         }
     }
 
@@ -119,12 +134,17 @@ impl<'a> Pending<'a> {
             let saved = Saved {
                 recorder: recorder.lock().save(),
                 images: self.images.to_vec(),
+                command_line: self.command_line.clone(),
+            };
+            let about = About {
+                program: program(),
+                command: self.words.clone(),
             };
             let more = postcard::to_stdvec(&saved).context("cannot save the ledger")?;
             files::make_parent(&request.file)?;
             let mut output = BufWriter::new(files::Output::create(&request.file)?);
             machine
-                .save(&mut output, &self.words, &more)
+                .save(&mut output, about, &more)
                 .and_then(|()| output.flush().map_err(cannot_write))?;
             output
                 .into_inner()
@@ -169,6 +189,16 @@ impl Checkpoint {
             path: path.into(),
             header,
         })
+    }
+
+    /// Refuses one of another revision of this program.
+    pub fn check_program(&self) -> Result<()> {
+        let (made, here) = (&self.header.about.program, program());
+        if *made != here {
+            let path = self.path.display();
+            bail!("{path} was made by {made}, and this is {here}; make it again");
+        }
+        Ok(())
     }
 
     /// Puts its state into a machine that was built for it; returns what was saved beside.

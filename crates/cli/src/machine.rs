@@ -111,9 +111,14 @@ pub fn machines() -> Result<Machines> {
     let config = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
     let users = config.filter(|folder| folder.is_absolute()).or_else(home);
     let users = users.map(|folder| folder.join("trapless").join(OWN));
+    let mut seen = Vec::new();
     for file in users.into_iter().chain([PathBuf::from(OWN)]) {
-        if file.exists() {
+        let Ok(whole) = file.canonicalize() else {
+            continue;
+        };
+        if !seen.contains(&whole) {
             machines.add(&file, &files::text(&file, "file with machines")?)?;
+            seen.push(whole);
         }
     }
     Ok(machines)

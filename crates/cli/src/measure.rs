@@ -51,7 +51,13 @@ impl Plan<'_> {
         } = ready;
         let words = ["run", "--machine", &run.machine].map(String::from);
         let words = words.into_iter().chain(self.args.words()).collect();
-        let mut pending = Pending::new(checkpoints.make, words, &self.images);
+        let mut pending = Pending::new(
+            checkpoints.make,
+            words,
+            &self.images,
+            self.command_line(run.seed),
+        );
+        let before = machine.instret();
 
         let started = SystemTime::now();
         let clock = Instant::now();
@@ -80,7 +86,7 @@ impl Plan<'_> {
             .extend(tracepoints(recorder.transcript.dumped("host.tracepoints")));
         let host = HostInfo {
             wall_seconds: seconds,
-            instructions_per_second: Some(machine.instret() as f64 / seconds),
+            instructions_per_second: Some((machine.instret() - before) as f64 / seconds),
             started: Some(timestamp(started)),
             processor: processor(),
         };

@@ -189,7 +189,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Kernel command line of the host in a run with this seed.
-    fn command_line(&self, seed: u64) -> String {
+    pub fn command_line(&self, seed: u64) -> String {
         format!("{} trapless.seed={seed}", self.append)
     }
 
@@ -202,12 +202,20 @@ impl<'a> Plan<'a> {
     ) -> Result<Ready> {
         let mut ready = self.machine(run, observation)?;
         let saved = checkpoint.restore(&mut ready.machine)?;
-        let differs = saved.images.iter().find(|name| !self.images.contains(name));
-        if let Some(image) = differs {
+        let path = checkpoint.path().display();
+        if saved.images != self.images {
             bail!(
-                "{} was made with the image {image}, and now there are others ({}); make it again",
-                checkpoint.path().display(),
+                "{path} was made with other images ({}) than there are now ({}); make it again",
+                saved.images.join(", "),
                 self.images.join(", ")
+            );
+        }
+        let now = self.command_line(run.seed);
+        if saved.command_line != now {
+            bail!(
+                "{path} is of a run whose workload had other parameters: its kernel was started \
+                 with {:?}, not {now:?}; make it again",
+                saved.command_line
             );
         }
         let restored = ready.recorder.lock().restore(saved.recorder);

@@ -1,5 +1,6 @@
 //! How far a single run is: a line that changes on a terminal.
 
+use std::cell::OnceCell;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,8 @@ pub struct Progress {
     bar: ProgressBar,
     title: String,
     clock: Instant,
+    /// Instructions when the run began, or went on.
+    before: OnceCell<u64>,
 }
 
 impl Progress {
@@ -30,12 +33,18 @@ impl Progress {
         );
         bar.enable_steady_tick(Duration::from_millis(120));
         let clock = Instant::now();
-        Self { bar, title, clock }
+        Self {
+            bar,
+            title,
+            clock,
+            before: OnceCell::new(),
+        }
     }
 
     /// Brings the line up to date.
     pub fn tell(&self, machine: &Machine, recorder: &SharedRecorder) {
-        let rate = machine.instret() as f64 / self.clock.elapsed().as_secs_f64() / 1e6;
+        let before = *self.before.get_or_init(|| machine.instret());
+        let rate = (machine.instret() - before) as f64 / self.clock.elapsed().as_secs_f64() / 1e6;
         self.bar.set_prefix(format!(
             "{}: {:.2} s of virtual time, {rate:.0} M instructions/s",
             self.title,

@@ -413,8 +413,8 @@ fn mistakes_are_told_in_a_sentence_with_status_2() {
     );
 }
 
-/// Promise: machines of a `trapless.toml` in the current folder, or in the user's configuration, can
-/// be named, and a mistake in it is told with its place.
+/// Promise: machines of a `trapless.toml` in the current folder, or in the user's configuration,
+/// can be named, and a mistake in it is told with its place.
 #[test]
 fn machines_of_files_can_be_named() {
     let here = folder().join("own");

@@ -18,6 +18,7 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use trapless_devices::virtio::block::{Block, Overlay, RawDisk};
 use trapless_experiments::Experiment;
 use trapless_ledger::document::LedgerFile;
+use trapless_machine::checkpoint::About;
 use trapless_machine::cost::CostTable;
 use trapless_machine::{Content, Limits, Machine, MachineConfig, Payload, Peripherals};
 use trapless_report::{Style, page, report, summary};
@@ -207,7 +208,7 @@ fn checkpoint() -> Vec<u8> {
     });
     let mut file = Vec::new();
     machine
-        .save(&mut file, &["run".into()], b"more")
+        .save(&mut file, About::default(), b"more")
         .expect("it is saved");
     file
 }

@@ -110,10 +110,11 @@ impl Hart {
         };
         let tlb = Tlb::restore(saved.tlb, &self.ram).ok_or("a TLB entry leads outside RAM")?;
         let from = saved.context;
+        let pc_mask = self.pc_mask();
         let s = &mut self.state;
         s.x[..32].copy_from_slice(&from.x);
         s.f = from.f;
-        s.pc = from.pc;
+        s.pc = from.pc & pc_mask;
         s.cycles = from.cycles;
         s.instret = from.instret;
         s.float.frm = from.frm;
@@ -129,6 +130,12 @@ impl Hart {
         s.timer.compare = from.compare;
         s.reservation = reservation;
         self.csr = saved.csr;
+        let c = &mut self.csr;
+        let [hs, vs] = &mut c.s;
+        // Compiled code finds no block at an odd address.
+        for epc in [&mut c.mepc, &mut c.user.epc, &mut hs.epc, &mut vs.epc] {
+            *epc &= pc_mask;
+        }
         self.mode = saved.mode;
         self.data_mode = self.explicit_mode();
         self.tlb = tlb;

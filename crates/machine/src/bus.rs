@@ -107,6 +107,7 @@ impl Bus {
             driven: self.driven,
             time: self.clock.cycles(),
             touched: self.touched,
+            alone: self.alone,
             concerned: self.concerned,
         }
     }
@@ -116,6 +117,7 @@ impl Bus {
         self.driven = saved.driven;
         self.clock.set(saved.time);
         self.touched = saved.touched;
+        self.alone = saved.alone;
         self.concerned = saved.concerned;
     }
 

@@ -21,6 +21,7 @@ pub fn main(args: &ResumeArgs, project: &Project) -> Result<ExitCode> {
         output::print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
+    checkpoint.check_program()?;
     interrupt::catch()?;
     let run = run_args(args, &checkpoint)?;
     observe::check_engine(&run.workload.harts_options, &run.observe)?;
@@ -30,7 +31,7 @@ pub fn main(args: &ResumeArgs, project: &Project) -> Result<ExitCode> {
 /// The options of the run, with what is asked for now.
 fn run_args(args: &ResumeArgs, checkpoint: &Checkpoint) -> Result<RunArgs> {
     let program = std::iter::once("trapless");
-    let words = program.chain(checkpoint.header.command.iter().map(String::as_str));
+    let words = program.chain(checkpoint.header.about.command.iter().map(String::as_str));
     let Ok(Cli {
         command: Command::Run(mut run),
         ..

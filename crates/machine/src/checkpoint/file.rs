@@ -24,19 +24,26 @@ const PART: u64 = 1 << 30;
 /// Bytes of RAM read or written at once.
 const PIECE: usize = 4 << 20;
 
+/// What the maker of a checkpoint says of it.
+#[derive(Clone, Default, Serialize, Deserialize, PartialEq, Debug)]
+pub struct About {
+    /// The program and its version.
+    pub program: String,
+    /// Command line of the run, without the program, if it was one.
+    pub command: Vec<String>,
+}
+
 /// What can be said of a checkpoint without reading all of it.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct Header {
-    /// Version of the program.
-    pub program: String,
+    /// What its maker says.
+    pub about: About,
     /// The machine's configuration.
     pub machine: Value,
     /// Virtual time in cycles.
     pub cycles: u64,
     /// Instructions retired by all harts.
     pub instructions: u64,
-    /// Command line of the run, without the program, if it was one.
-    pub command: Vec<String>,
 }
 
 impl Header {
@@ -45,27 +52,38 @@ impl Header {
     /// # Errors
     /// A sentence if this is no checkpoint, or of another format.
     pub fn read(from: &mut dyn Read) -> Result<Self, Error> {
-        read_header(from)
+        let magic: Option<[u8; MAGIC.len()]> = number(from).ok();
+        if magic.as_ref() != Some(MAGIC) {
+            return Err(Error::Invalid(
+                "this is no checkpoint; make one with trapless run --checkpoint".into(),
+            ));
+        }
+        let format = u32::from_le_bytes(number(from)?);
+        if format != FORMAT {
+            return Err(Error::Invalid(format!(
+                "the checkpoint has format {format}, and this program reads format {FORMAT}; make it \
+                 again"
+            )));
+        }
+        let len = u32::from_le_bytes(number(from)?);
+        if len > HEADER {
+            return Err(damaged("its header is too long"));
+        }
+        let header = checked(from, len.into())?;
+        serde_json::from_slice(&header).map_err(|_| damaged("its header cannot be decoded"))
     }
 
-    pub(super) fn of(machine: &Machine, command: &[String]) -> Self {
+    pub(super) fn of(machine: &Machine, about: About) -> Self {
         Self {
-            program: env!("CARGO_PKG_VERSION").into(),
+            about,
             machine: serde_json::to_value(machine.config()).unwrap_or_default(),
             cycles: machine.now(),
             instructions: machine.instret(),
-            command: command.to_vec(),
         }
     }
 
     /// Whether a machine with header `own` can take it over.
     pub(super) fn check(&self, own: &Self) -> Result<(), Error> {
-        if self.program != own.program {
-            return Err(Error::Invalid(format!(
-                "the checkpoint was made by version {} of trapless, and this is {}; make it again",
-                self.program, own.program
-            )));
-        }
         match difference("", &self.machine, &own.machine) {
             None => Ok(()),
             Some((name, saved, here)) => Err(Error::Invalid(format!(
@@ -176,31 +194,6 @@ fn checked(from: &mut dyn Read, len: u64) -> Result<Vec<u8>, Error> {
         return Err(damaged("a checksum is wrong"));
     }
     Ok(bytes)
-}
-
-/// Reads what a file says of itself.
-pub(super) fn read_header(from: &mut dyn Read) -> Result<Header, Error> {
-    let magic: [u8; MAGIC.len()] = number(from).map_err(|_| {
-        Error::Invalid("this is no checkpoint; make one with trapless run --checkpoint".into())
-    })?;
-    if &magic != MAGIC {
-        return Err(Error::Invalid(
-            "this is no checkpoint; make one with trapless run --checkpoint".into(),
-        ));
-    }
-    let format = u32::from_le_bytes(number(from)?);
-    if format != FORMAT {
-        return Err(Error::Invalid(format!(
-            "the checkpoint has format {format}, and this program reads format {FORMAT}; make it \
-             again"
-        )));
-    }
-    let len = u32::from_le_bytes(number(from)?);
-    if len > HEADER {
-        return Err(damaged("its header is too long"));
-    }
-    let header = checked(from, len.into())?;
-    serde_json::from_slice(&header).map_err(|_| damaged("its header cannot be decoded"))
 }
 
 /// Reads the parts that follow.

@@ -18,7 +18,7 @@ use crate::interrupts::SavedInterrupts;
 use crate::machine::Machine;
 use crate::progress::Progress;
 use crate::wires::WireLevels;
-pub use file::{FORMAT, Header};
+pub use file::{About, FORMAT, Header};
 
 /// All of a machine but RAM.
 #[derive(Serialize, Deserialize)]
@@ -43,17 +43,18 @@ pub(crate) struct BusState {
     /// Virtual time of devices in cycles.
     pub time: u64,
     pub touched: bool,
+    pub alone: bool,
     pub concerned: bool,
 }
 
 impl Machine {
-    /// Writes a checkpoint: the machine, the command line that made it, and `more`, which its
-    /// reader gets back.
+    /// Writes a checkpoint: the machine, what its maker says of it, and `more`, which its reader
+    /// gets back.
     ///
     /// # Errors
     /// A sentence if the file cannot be written, or for a machine that cannot be saved: one with a
     /// twin, or of a program that prints by `tohost`.
-    pub fn save(&self, to: &mut dyn Write, command: &[String], more: &[u8]) -> Result<(), Error> {
+    pub fn save(&self, to: &mut dyn Write, about: About, more: &[u8]) -> Result<(), Error> {
         if self.twin.is_some() || self.htif.is_some() {
             return Err(Error::Invalid(
                 "this machine cannot be saved: it has a twin (--engine both), or runs a program \
@@ -62,7 +63,7 @@ impl Machine {
             ));
         }
         let state = postcard::to_stdvec(&self.state()).map_err(file::cannot_write)?;
-        let header = Header::of(self, command);
+        let header = Header::of(self, about);
         file::write(to, &header, &[&state, more], &self.ram)
             .map_err(|e| Error::Invalid(format!("cannot write the checkpoint: {e}")))
     }
@@ -74,13 +75,13 @@ impl Machine {
     /// A sentence if the checkpoint is damaged, of another version or of another machine. This
     /// machine must not run any more then.
     pub fn restore(&mut self, from: &mut dyn Read) -> Result<Vec<u8>, Error> {
-        let header = file::read_header(from)?;
-        header.check(&Header::of(self, &[]))?;
+        let header = Header::read(from)?;
+        header.check(&Header::of(self, About::default()))?;
         let [state, more] = file::read_parts(from)?;
         let state = postcard::from_bytes(&state)
             .map_err(|_| file::damaged("its state cannot be decoded"))?;
         file::read_pages(from, &self.ram)?;
-        self.ram.written_by_device();
+        self.code.compare(&self.ram);
         self.take_over(state).map_err(|what| file::damaged(&what))?;
         Ok(more)
     }

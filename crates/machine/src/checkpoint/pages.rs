@@ -28,7 +28,7 @@ pub(super) fn filled(ram: &Ram) -> Vec<Extent> {
         let bytes = &mut piece[..PIECE.min(pages - first) * PAGE];
         read(ram, first, bytes);
         for (index, page) in bytes.chunks_exact(PAGE).enumerate() {
-            // A sum that no single word can cancel, and that the compiler makes vectors of.
+            // The compiler makes vectors of this.
             let (words, _) = page.as_chunks::<8>();
             if words.iter().fold(0, |all, &w| all | u64::from_ne_bytes(w)) == 0 {
                 continue;

@@ -125,12 +125,12 @@ impl TlbArray {
 
 /// Number of the entry in a way that may hold `va`.
 #[inline(always)]
-fn slot(va: u64) -> usize {
+pub(super) fn slot(va: u64) -> usize {
     (va >> 12) as usize & (ENTRIES - 1)
 }
 
 /// Slots of an array that may not be empty.
-#[derive(Clone, Default, Serialize, Deserialize)]
+#[derive(Clone, Default)]
 pub(super) struct Filled(Vec<u16>);
 
 impl Filled {
@@ -141,8 +141,12 @@ impl Filled {
     }
 
     fn add(&mut self, va: u64) {
+        self.add_slot(slot(va));
+    }
+
+    fn add_slot(&mut self, slot: usize) {
         if self.0.len() <= FILLED {
-            self.0.push(slot(va) as u16);
+            self.0.push(slot as u16);
         }
     }
 }
@@ -155,6 +159,8 @@ struct Context {
     superpages: Vec<(u64, u64)>,
     /// Its twin, when that was last selected.
     twin: Option<usize>,
+    /// Made again out of the entries of a checkpoint.
+    #[serde(skip)]
     filled: Filled,
 }
 
@@ -331,15 +337,17 @@ impl Contexts {
     /// Number of arrays; `None` if they cannot have come from [`Contexts`].
     pub fn sound(&self) -> Option<usize> {
         let arrays = self.list.len();
-        let exists = |array: TlbArray| {
-            array.0 % BOTH_WAYS == 0 && (array.context() < arrays || array == TlbArray(0))
-        };
+        let exists = |array: TlbArray| array.0 % BOTH_WAYS == 0 && array.context() < arrays;
         let selected = [Some(self.fetch), Some(self.data), self.twin];
-        let slots = self.list.iter().flat_map(|context| &context.filled.0);
-        let sound = arrays <= CONTEXTS
-            && selected.into_iter().flatten().all(exists)
-            && slots.into_iter().all(|&slot| usize::from(slot) < ENTRIES);
+        let sound = (1..=CONTEXTS).contains(&arrays) && selected.into_iter().flatten().all(exists);
         sound.then_some(arrays)
+    }
+
+    /// Notes an entry at `index`, which is in one of the arrays.
+    pub fn note_filled(&mut self, index: usize) {
+        self.list[index / BOTH_WAYS]
+            .filled
+            .add_slot(index % ENTRIES);
     }
 
     /// Arrays of all contexts.

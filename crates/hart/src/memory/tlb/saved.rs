@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::contexts::{BOTH_WAYS, CONTEXTS, Contexts};
+use super::contexts::{BOTH_WAYS, CONTEXTS, Contexts, slot};
 use super::{EMPTY, EMPTY_FETCH, ENTRIES, Entry, FetchEntry, INVALID, NOTED, PAGE, Tlb};
 use crate::code::tables::no_code;
 use crate::memory::address::HostAddr;
@@ -20,10 +20,13 @@ pub(crate) struct SavedTlb {
     fetches: Vec<Saved<1>>,
 }
 
-/// The page of RAM that an entry maps, as a host address, if it is one.
-fn page(ram: &Ram, tag: u64, addend: u64) -> Option<HostAddr> {
-    let offset = (tag & PAGE).wrapping_add(addend);
-    (offset % 4096 == 0).then(|| ram.host_at(offset)).flatten()
+/// The page of RAM that an entry maps, as a host address, if it is one and this is the place of the
+/// entry. Compiled code relies on both.
+fn page(ram: &Ram, index: u32, tag: u64, addend: u64) -> Option<HostAddr> {
+    let offset = tag.wrapping_add(addend);
+    let placed = index as usize % ENTRIES == slot(tag);
+    let aligned = tag & !PAGE == 0 && offset & !PAGE == 0;
+    (placed && aligned).then(|| ram.host_at(offset)).flatten()
 }
 
 impl Tlb {
@@ -49,21 +52,29 @@ impl Tlb {
     /// is.
     pub fn restore(saved: SavedTlb, ram: &Ram) -> Option<Self> {
         let mut tlb = Self::new((ram.size() / 4096) as usize);
-        let arrays = saved.contexts.sound()?;
-        if arrays > 0 {
-            tlb.entries = huge::reserve(CONTEXTS * BOTH_WAYS);
-            tlb.fetches = huge::reserve(CONTEXTS * BOTH_WAYS);
-            tlb.entries.resize(arrays * BOTH_WAYS, EMPTY);
-            tlb.fetches.resize(arrays * BOTH_WAYS, EMPTY_FETCH);
-        }
+        let len = saved.contexts.sound()? * BOTH_WAYS;
+        tlb.entries = huge::reserve(CONTEXTS * BOTH_WAYS);
+        tlb.fetches = huge::reserve(CONTEXTS * BOTH_WAYS);
+        tlb.entries.resize(len, EMPTY);
+        tlb.fetches.resize(len, EMPTY_FETCH);
         tlb.contexts = saved.contexts;
-        for (index, [read, write], addend) in saved.entries {
-            let tags = [read, write].into_iter().filter(|&tag| tag != INVALID);
-            let hosts: Option<Vec<_>> = tags.map(|tag| page(ram, tag, addend)).collect();
-            let host = *hosts?.first()?;
-            let addend = addend.wrapping_add(ram.host_base().get() as u64);
-            let entry = tlb.entries.get_mut(index as usize)?;
-            *entry = Entry {
+        let base = ram.host_base().get() as u64;
+        for (index, [read, mut write], addend) in saved.entries {
+            let plain = if write == INVALID {
+                INVALID
+            } else {
+                write & !NOTED
+            };
+            let tags = [read, plain].into_iter().filter(|&tag| tag != INVALID);
+            let hosts: Option<Vec<_>> = tags.map(|tag| page(ram, index, tag, addend)).collect();
+            let page = ram.page_of(*hosts?.first()?);
+            let hits = write & NOTED == 0;
+            // Blocks that this machine has decoded before may be in the page.
+            if hits && !ram.code_pages().writable(page) {
+                write |= NOTED;
+            }
+            let addend = addend.wrapping_add(base);
+            *tlb.entries.get_mut(index as usize)? = Entry {
                 read,
                 write,
                 addend,
@@ -71,17 +82,19 @@ impl Tlb {
             };
             if write & NOTED == 0 {
                 let way = index as usize % BOTH_WAYS / ENTRIES;
-                tlb.add_writer(ram.page_of(host), index as usize - way * ENTRIES);
+                tlb.add_writer(page, index as usize - way * ENTRIES);
             }
+            tlb.contexts.note_filled(index as usize);
         }
         for (index, [exec], addend) in saved.fetches {
-            page(ram, exec, addend)?;
+            page(ram, index, exec, addend)?;
             *tlb.fetches.get_mut(index as usize)? = FetchEntry {
                 exec,
-                addend: addend.wrapping_add(ram.host_base().get() as u64),
+                addend: addend.wrapping_add(base),
                 table: no_code() as u64,
                 pad: 0,
             };
+            tlb.contexts.note_filled(index as usize);
         }
         Some(tlb)
     }
