@@ -76,6 +76,7 @@ impl Log {
         let text: &'static str = text.leak();
         let mut events: Vec<_> = text.lines().filter_map(event).collect();
         mark_handlers(&mut events);
+        mark_taken_again(&mut events);
         mark_claims(&mut events);
         Self { events }
     }
@@ -146,6 +147,30 @@ fn mark_handlers(events: &mut [Event]) {
                 }
             }
             _ => {}
+        }
+    }
+}
+
+/// Longest time in cycles until an interrupt that has ended a handler is taken again.
+const AGAIN: u64 = 1000;
+
+/// Notes interrupts out of U-mode that the same hart takes again before it does anything else: they
+/// have ended handlers that [`begun_by_hs`] does not find, such as those that meet a page fault
+/// each time.
+fn mark_taken_again(events: &mut [Event]) {
+    let mut last: BTreeMap<usize, usize> = BTreeMap::new();
+    for index in 0..events.len() {
+        let e = &events[index];
+        let Some(before) = last.insert(e.hart, index) else {
+            continue;
+        };
+        let b = &events[before];
+        let traps = [b, e].map(|e| (e.kind, e.step));
+        if traps == [(Kind::Trap, "U>HS"), (Kind::Trap, "HS>HS")]
+            && b.cause == e.cause
+            && e.time - b.time < AGAIN
+        {
+            events[before].in_handler = true;
         }
     }
 }
