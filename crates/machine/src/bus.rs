@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use serde::{Deserialize, Serialize};
 use trapless_devices::{MmioDevice, PowerLatch};
 use trapless_hart::platform::{BusFault, Platform};
 use trapless_hart::{Activity, Meter, Pmp, Ram};
@@ -15,7 +16,6 @@ use trapless_isa::Mode;
 use trapless_ledger::event::{DeviceAccess, Event, Sink, TimerSets};
 
 use crate::address_map::{AddressMap, Slot, Target};
-use crate::checkpoint::BusState;
 use crate::interrupts::Interrupts;
 use crate::map;
 use crate::protection::{Protection, Tables};
@@ -46,6 +46,18 @@ pub(crate) struct Bus {
     /// early.
     pub concerned: bool,
     pub meter: Meter,
+}
+
+/// What [`Bus::save`] makes: what it keeps between accesses.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct SavedBus {
+    /// Levels the interrupt architecture knows.
+    driven: u64,
+    /// Virtual time of devices in cycles.
+    time: u64,
+    touched: bool,
+    alone: bool,
+    concerned: bool,
 }
 
 /// Parts of a bus.
@@ -102,8 +114,8 @@ impl Bus {
     }
 
     /// What it keeps between accesses.
-    pub fn save(&self) -> BusState {
-        BusState {
+    pub fn save(&self) -> SavedBus {
+        SavedBus {
             driven: self.driven,
             time: self.clock.cycles(),
             touched: self.touched,
@@ -113,7 +125,7 @@ impl Bus {
     }
 
     /// Takes over what [`save`](Self::save) returned.
-    pub fn restore(&mut self, saved: &BusState) {
+    pub fn restore(&mut self, saved: &SavedBus) {
         self.driven = saved.driven;
         self.clock.set(saved.time);
         self.touched = saved.touched;

@@ -16,7 +16,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use trapless_hart::HartConfig;
 
 use crate::cost::CostTable;
 use crate::error::Error;
@@ -163,29 +162,12 @@ impl Machines {
 }
 
 impl MachineConfig {
-    /// A machine as `preset` says, with one hart and 1 GiB.
-    fn of(name: &str, preset: &Preset) -> Self {
-        let cost = CostTable::inorder();
-        let hart = HartConfig {
-            extensions: preset.extensions,
-            cost: cost.model(),
-            ..HartConfig::default()
-        };
-        Self {
-            machine: name.into(),
-            interrupts: preset.interrupts,
-            harts: 1,
-            ram: 1 << 30,
-            hart,
-            cost,
-            quantum: 1000,
-            sswi: false,
-            seed: 0,
-            // 2025-01-01: late enough for certificates and file systems, and always the same.
-            epoch: 1_735_689_600,
-            engine: crate::preset::Engine::default(),
-            code: trapless_hart::CodeLimits::default(),
-        }
+    /// The machine called `name` of those the project comes with, with one hart and 1 GiB.
+    ///
+    /// # Errors
+    /// A sentence with the known names.
+    pub fn preset(name: &str) -> Result<Self, Error> {
+        Machines::default().config(name)
     }
 }
 

@@ -9,7 +9,6 @@ use trapless_hart::{CodeLimits, Extensions, HartConfig};
 use crate::cost::CostTable;
 use crate::error::Error;
 use crate::isa_string;
-use crate::machines::Machines;
 
 /// Which interrupt architecture a machine has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -120,12 +119,29 @@ impl Default for Engine {
 }
 
 impl MachineConfig {
-    /// The machine called `name` of those the project comes with, with one hart and 1 GiB.
-    ///
-    /// # Errors
-    /// A sentence with the known names.
-    pub fn preset(name: &str) -> Result<Self, Error> {
-        Machines::default().config(name)
+    /// A machine as `preset` says, with one hart and 1 GiB.
+    pub(crate) fn of(name: &str, preset: &Preset) -> Self {
+        let cost = CostTable::inorder();
+        let hart = HartConfig {
+            extensions: preset.extensions,
+            cost: cost.model(),
+            ..HartConfig::default()
+        };
+        Self {
+            machine: name.into(),
+            interrupts: preset.interrupts,
+            harts: 1,
+            ram: 1 << 30,
+            hart,
+            cost,
+            quantum: 1000,
+            sswi: false,
+            seed: 0,
+            // 2025-01-01: late enough for certificates and file systems, and always the same.
+            epoch: 1_735_689_600,
+            engine: Engine::default(),
+            code: CodeLimits::default(),
+        }
     }
 
     /// Replaces the cost model.

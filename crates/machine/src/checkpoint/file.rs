@@ -11,7 +11,6 @@ use trapless_hart::Ram;
 
 use super::pages::{self, Extent, PAGE};
 use crate::error::Error;
-use crate::machine::Machine;
 
 /// Version of the format. It changes with anything that a machine saves.
 pub const FORMAT: u32 = 1;
@@ -71,15 +70,6 @@ impl Header {
         }
         let header = checked(from, len.into())?;
         serde_json::from_slice(&header).map_err(|_| damaged("its header cannot be decoded"))
-    }
-
-    pub(super) fn of(machine: &Machine, about: About) -> Self {
-        Self {
-            about,
-            machine: serde_json::to_value(machine.config()).unwrap_or_default(),
-            cycles: machine.now(),
-            instructions: machine.instret(),
-        }
     }
 
     /// Whether a machine with header `own` can take it over.

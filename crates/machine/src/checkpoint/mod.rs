@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use trapless_devices::state::{StateReader, StateWriter};
 use trapless_hart::HartState;
 
+use crate::bus::SavedBus;
 use crate::error::Error;
 use crate::interrupts::SavedInterrupts;
 use crate::machine::Machine;
@@ -32,19 +33,18 @@ struct MachineState {
     harts: Vec<HartState>,
     devices: Vec<Vec<u8>>,
     wires: WireLevels,
-    bus: BusState,
+    bus: SavedBus,
 }
 
-/// What the bus keeps between accesses.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct BusState {
-    /// Levels the interrupt architecture knows.
-    pub driven: u64,
-    /// Virtual time of devices in cycles.
-    pub time: u64,
-    pub touched: bool,
-    pub alone: bool,
-    pub concerned: bool,
+impl Header {
+    fn of(machine: &Machine, about: About) -> Self {
+        Self {
+            about,
+            machine: serde_json::to_value(machine.config()).unwrap_or_default(),
+            cycles: machine.now(),
+            instructions: machine.instret(),
+        }
+    }
 }
 
 impl Machine {
