@@ -204,6 +204,11 @@ const CASES: &[(&str, &str)] = &[
         "cannot listen for gdb",
     ),
     (
+        "run --machine sstc --workload timer --gdb :0 --at soon",
+        "write the time and hart of a line of --log trap",
+    ),
+    ("boot --at 1s", "--gdb"),
+    (
         "compare --machines sbi,sstc --workload timer --out /proc/x",
         "cannot write",
     ),

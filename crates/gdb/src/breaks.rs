@@ -69,6 +69,8 @@ pub struct Breaks {
     pub only: Option<Vec<usize>>,
     /// What stopped the machine last.
     pub hit: Option<Hit>,
+    /// The machine goes through its past, where no hart can be held back.
+    pub past: bool,
 }
 
 fn insert(list: &mut Vec<u64>, addr: u64) {
@@ -150,7 +152,7 @@ impl Breaks {
     }
 
     /// Range and kind of the first watchpoint that `inst` will touch.
-    fn watched(&self, hart: &Hart, inst: &Inst) -> Option<Watch> {
+    pub fn watched(&self, hart: &Hart, inst: &Inst) -> Option<Watch> {
         let access = hart.memory_access(inst)?;
         let hit = |w: &&Watch| {
             let kind = match w.kind {
@@ -163,6 +165,17 @@ impl Breaks {
         self.watches.iter().find(hit).copied()
     }
 
+    /// The breakpoint at `pc`.
+    pub fn breakpoint(&self, pc: u64) -> Option<Hit> {
+        if self.software.binary_search(&pc).is_ok() {
+            return Some(Hit::Software);
+        }
+        self.hardware
+            .binary_search(&pc)
+            .is_ok()
+            .then_some(Hit::Hardware)
+    }
+
     fn check(&mut self, hart: &Hart, pc: u64, inst: &Inst) -> Option<Hit> {
         let id = hart.id();
         let mut first = false;
@@ -173,13 +186,9 @@ impl Breaks {
             }
         }
         // A step from a breakpoint leaves it. Watchpoints gdb takes away itself.
-        if !first {
-            if self.software.binary_search(&pc).is_ok() {
-                return Some(Hit::Software);
-            }
-            if self.hardware.binary_search(&pc).is_ok() {
-                return Some(Hit::Hardware);
-            }
+        let breakpoint = self.breakpoint(pc).filter(|_| !first);
+        if breakpoint.is_some() {
+            return breakpoint;
         }
         self.watched(hart, inst).map(Hit::Watch)
     }
@@ -190,7 +199,7 @@ impl Observer for Breaks {
         self.hit = self.check(hart, pc, inst);
         if let Some(only) = &self.only {
             if !only.contains(&hart.id()) && (self.hit.is_some() || self.lifted.contains(&pc)) {
-                self.hit = Some(Hit::Held);
+                self.hit = (!self.past).then_some(Hit::Held);
             }
         }
         self.hit.is_none()

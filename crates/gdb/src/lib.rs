@@ -28,6 +28,8 @@
 //! | module | subject |
 //! |---|---|
 //! | `session` | connections, and running the machine between packets |
+//! | `position` | places as logs print them |
+//! | `reverse` | going back: where to stop in the past |
 //! | `target` | registers and memory of harts |
 //! | `breaks` | breakpoints, watchpoints and steps as an `Observer` |
 //! | `description` | which registers there are |
@@ -36,20 +38,30 @@
 mod breaks;
 mod description;
 mod monitor;
+mod position;
+mod reverse;
 mod session;
 mod target;
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 
 use trapless_hart::Observer;
 use trapless_machine::{Machine, Outcome};
 
+pub use position::Position;
 pub use session::serve;
+
+/// Most memory in bytes for going back, unless somebody says otherwise.
+pub const HISTORY: u64 = 1 << 30;
 
 /// Where gdb connects.
 pub struct Server {
-    listener: TcpListener,
+    /// `None` until the machine has come to where it starts: gdb gives up on a connection that does
+    /// not answer, but tries again for a while where nobody listens.
+    listener: Option<TcpListener>,
     address: SocketAddr,
+    history: u64,
+    start: Option<Position>,
 }
 
 impl Server {
@@ -63,16 +75,56 @@ impl Server {
             Some(port) => format!("127.0.0.1:{port}"),
             None => address.into(),
         };
-        let listen = || {
-            let listener = TcpListener::bind(&full)?;
-            listener.set_nonblocking(true)?;
+        let server = || {
+            let listener = listen(&full)?;
             let address = listener.local_addr()?;
-            Ok(Self { listener, address })
+            Ok(Self {
+                listener: Some(listener),
+                address,
+                history: HISTORY,
+                start: None,
+            })
         };
-        listen().map_err(|reason| Error::Listen {
+        server().map_err(|reason| Error::Listen {
             address: address.into(),
             reason,
         })
+    }
+
+    /// Where connections come in from now on.
+    fn listener(&self) -> Result<TcpListener, Error> {
+        let again = match &self.listener {
+            Some(listener) => listener.try_clone(),
+            None => listen(self.address),
+        };
+        again.map_err(|reason| Error::Listen {
+            address: self.address.to_string(),
+            reason,
+        })
+    }
+
+    /// Sets how much memory the past may take, in bytes; with 0 there is no going back.
+    #[must_use]
+    pub fn with_history(self, bytes: u64) -> Self {
+        let history = bytes;
+        Self { history, ..self }
+    }
+
+    /// Lets the machine run to `start` before gdb connects.
+    #[must_use]
+    pub fn with_start(self, start: Option<Position>) -> Self {
+        let listener = self.listener.filter(|_| start.is_none());
+        Self {
+            start,
+            listener,
+            ..self
+        }
+    }
+
+    /// Where the machine runs to before gdb can connect.
+    #[must_use]
+    pub fn start(&self) -> Option<Position> {
+        self.start
     }
 
     /// Address to give to gdb's `target remote`.
@@ -80,6 +132,12 @@ impl Server {
     pub fn address(&self) -> SocketAddr {
         self.address
     }
+}
+
+fn listen(address: impl ToSocketAddrs) -> std::io::Result<TcpListener> {
+    let listener = TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
 }
 
 /// What goes on beside the debugger; `()` does nothing.

@@ -1,11 +1,14 @@
 //! gdb's `monitor` commands.
 
 use trapless_hart::Hart;
-use trapless_machine::Machine;
+use trapless_machine::{History, Machine};
+
+use crate::target::Debugger;
 
 const HELP: &str = "\
 monitor harts        what each hart is doing
 monitor time         virtual time in cycles, and instructions executed
+monitor history      how far back reverse-continue can go
 monitor phys on|off  let addresses of memory commands be physical, or virtual as the current
                      thread's hart translates them (the default); breakpoints are always virtual
 monitor help         this text
@@ -17,9 +20,33 @@ pub fn describe(hart: &Hart) -> String {
     format!("hart {} {}-mode{wait}", hart.id(), hart.mode())
 }
 
+/// How far back a machine can go.
+fn history(history: &History, machine: &Machine) -> String {
+    let Some(beginning) = history.beginning() else {
+        return "there is no history: it begins when the machine runs, and --history 0 has none\n"
+            .into();
+    };
+    let present = match history.present() {
+        Some(present) => format!(
+            "this is the past, the present is at {} cycles",
+            present.round()
+        ),
+        None => "this is the present".into(),
+    };
+    format!(
+        "from {} cycles on, in {} snapshots of {} MiB; {} cycles, {present}\n",
+        beginning.round(),
+        history.snapshots(),
+        history.size() >> 20,
+        machine.now()
+    )
+}
+
 /// Executes `command`, which may change whether memory addresses are `physical`; the answer ends
 /// with a newline.
-pub fn command(command: &str, machine: &Machine, physical: &mut bool) -> String {
+pub fn command(command: &str, debugger: &mut Debugger<'_>) -> String {
+    let machine = &*debugger.machine;
+    let physical = &mut debugger.physical;
     let words: Vec<&str> = command.split_whitespace().collect();
     match words.as_slice() {
         [] | ["help"] => HELP.into(),
@@ -33,6 +60,7 @@ pub fn command(command: &str, machine: &Machine, physical: &mut bool) -> String 
             machine.now(),
             machine.instret()
         ),
+        ["history"] => history(&debugger.history, machine),
         ["phys", "on"] => {
             *physical = true;
             "memory addresses are physical\n".into()

@@ -15,10 +15,13 @@ use gdbstub::common::Signal;
 use gdbstub::conn::Connection;
 use gdbstub::stub::state_machine::GdbStubStateMachine as State;
 use gdbstub::stub::{DisconnectReason, GdbStub, MultiThreadStopReason as StopReason};
+use gdbstub::target::ext::base::reverse_exec::ReplayLogPosition;
 use trapless_hart::Observer;
-use trapless_machine::{Limits, Machine, Outcome};
+use trapless_machine::{History, Limits, Machine, Outcome};
 
 use crate::breaks::{Both, Hit};
+use crate::position::run_to;
+use crate::reverse::{Way, towards_present};
 use crate::target::{Debugger, tid};
 use crate::{Ended, Error, Host, Server};
 
@@ -40,10 +43,24 @@ const SLICE_OBSERVED: u64 = 1_000_000;
 /// # Errors
 /// [`Error::Accept`]. A connection that breaks counts as a `detach`.
 pub fn serve(machine: &mut Machine, server: &Server, host: &mut dyn Host) -> Result<Ended, Error> {
+    // Of the way to where it starts.
+    let mut history = None;
+    if let Some(start) = server.start {
+        let way = history.insert(History::new(server.history));
+        if let Err(outcome) = run_to(start, machine, way, host) {
+            return Ok(Ended::Machine(outcome));
+        }
+        host.notice(&format!(
+            "Waiting for gdb at {} cycles: target remote {}",
+            machine.now(),
+            server.address()
+        ));
+    }
+    let listener = server.listener()?;
     let mut started = false;
     loop {
         let stream = loop {
-            match server.listener.accept() {
+            match listener.accept() {
                 Ok((stream, _)) => break stream,
                 Err(e) if is_empty(&e) => {}
                 Err(e) if e.kind() == io::ErrorKind::ConnectionAborted => {}
@@ -67,7 +84,8 @@ pub fn serve(machine: &mut Machine, server: &Server, host: &mut dyn Host) -> Res
         let Ok(link) = Link::new(stream) else {
             continue;
         };
-        let left = converse(machine, link, host);
+        let known = history.take();
+        let left = converse(machine, link, server, known, host);
         machine.recall();
         match left {
             Left::Ended(ended) => return Ok(ended),
@@ -102,8 +120,22 @@ fn slice(machine: &mut Machine, observer: Option<&mut dyn Observer>, instruction
 }
 
 /// One gdb session.
-fn converse(machine: &mut Machine, link: Link, host: &mut dyn Host) -> Left {
-    let mut debugger = Debugger::new(machine);
+fn converse(
+    machine: &mut Machine,
+    link: Link,
+    server: &Server,
+    known: Option<History>,
+    host: &mut dyn Host,
+) -> Left {
+    let mut debugger = Debugger::new(machine, known, server.history);
+    let left = talk(&mut debugger, link, host);
+    // Whoever comes next finds the present.
+    debugger.return_to_present(host);
+    left
+}
+
+/// What gdb and its session say to each other.
+fn talk(debugger: &mut Debugger<'_>, link: Link, host: &mut dyn Host) -> Left {
     let mut packet = vec![0; PACKET];
     let stub = match GdbStub::builder(link)
         .with_packet_buffer(&mut packet)
@@ -112,7 +144,7 @@ fn converse(machine: &mut Machine, link: Link, host: &mut dyn Host) -> Left {
         Ok(stub) => stub,
         Err(e) => return Left::Broken(e.to_string()),
     };
-    let mut state = match stub.run_state_machine(&mut debugger) {
+    let mut state = match stub.run_state_machine(debugger) {
         Ok(state) => state,
         Err(e) => return Left::Broken(e.to_string()),
     };
@@ -121,7 +153,7 @@ fn converse(machine: &mut Machine, link: Link, host: &mut dyn Host) -> Left {
     loop {
         let next = match state {
             State::Idle(mut stub) => match stub.borrow_conn().byte(true) {
-                Ok(Some(byte)) => stub.incoming_data(&mut debugger, byte),
+                Ok(Some(byte)) => stub.incoming_data(debugger, byte),
                 Ok(None) => {
                     if !host.poll(debugger.machine) {
                         return Left::Ended(Ended::Host);
@@ -131,21 +163,21 @@ fn converse(machine: &mut Machine, link: Link, host: &mut dyn Host) -> Left {
                 Err(e) => return Left::Broken(e.to_string()),
             },
             State::Running(mut stub) => match stub.borrow_conn().byte(false) {
-                Ok(Some(byte)) => stub.incoming_data(&mut debugger, byte),
+                Ok(Some(byte)) => stub.incoming_data(debugger, byte),
                 Ok(None) => {
                     if !host.poll(debugger.machine) {
                         return Left::Ended(Ended::Host);
                     }
-                    match run(&mut debugger, host) {
+                    match run(debugger, host) {
                         Ran::On => Ok(stub.into()),
                         Ran::Idle => {
                             stub.borrow_conn().wait();
                             Ok(stub.into())
                         }
-                        Ran::Stop(reason) => stub.report_stop(&mut debugger, reason),
+                        Ran::Stop(reason) => stub.report_stop(debugger, reason),
                         Ran::End(how) => {
                             outcome = Some(how);
-                            stub.report_stop(&mut debugger, exit(how))
+                            stub.report_stop(debugger, exit(how))
                         }
                     }
                 }
@@ -153,13 +185,14 @@ fn converse(machine: &mut Machine, link: Link, host: &mut dyn Host) -> Left {
             },
             State::CtrlCInterrupt(stub) => {
                 // The hart that is doing something is of more interest.
+                debugger.travel = None;
                 let harts = debugger.machine.harts();
                 let busy = harts.iter().position(|hart| !hart.waiting());
                 let reason = StopReason::SignalWithThread {
                     tid: tid(busy.unwrap_or(0)),
                     signal: Signal::SIGINT,
                 };
-                stub.interrupt_handled(&mut debugger, Some(reason))
+                stub.interrupt_handled(debugger, Some(reason))
             }
             State::Disconnected(stub) => {
                 return match (outcome, stub.get_reason()) {
@@ -189,13 +222,22 @@ enum Ran {
 }
 
 fn run(debugger: &mut Debugger<'_>, host: &mut dyn Host) -> Ran {
+    if debugger.travel.is_some() {
+        return travel(debugger);
+    }
+    if debugger.history.present().is_none() {
+        debugger.history.follow(debugger.machine);
+    }
     let other = host.observer();
     let breaks = &mut debugger.breaks;
     let machine = &mut *debugger.machine;
     if breaks.only.is_none() {
         machine.recall();
     }
-    let outcome = if breaks.active() {
+    breaks.past = debugger.history.present().is_some();
+    let outcome = if breaks.past {
+        towards_present(machine, &mut debugger.history, breaks, &mut debugger.passed)
+    } else if breaks.active() {
         // A step may end in a wait, which shows at the end of a round.
         let len = if breaks.steps.is_empty() {
             SLICE_OBSERVED
@@ -210,6 +252,7 @@ fn run(debugger: &mut Debugger<'_>, host: &mut dyn Host) -> Ran {
     let hart = match outcome {
         Outcome::Observer(hart) if breaks.hit == Some(Hit::Held) => {
             machine.postpone(hart);
+            debugger.diverge();
             return Ran::On;
         }
         Outcome::Observer(hart) => hart,
@@ -220,8 +263,32 @@ fn run(debugger: &mut Debugger<'_>, host: &mut dyn Host) -> Ran {
         },
         outcome => return Ran::End(outcome),
     };
+    Ran::Stop(reason(debugger.breaks.hit, hart))
+}
+
+/// Goes on backwards.
+fn travel(debugger: &mut Debugger<'_>) -> Ran {
+    let Some(mut travel) = debugger.travel.take() else {
+        return Ran::On;
+    };
+    let way = travel.go_on(debugger.machine, &mut debugger.history, &debugger.breaks);
+    match way {
+        Way::On => {
+            debugger.travel = Some(travel);
+            Ran::On
+        }
+        Way::There(hart, hit) => Ran::Stop(reason(Some(hit), hart)),
+        Way::Beginning => Ran::Stop(StopReason::ReplayLog {
+            tid: Some(tid(0)),
+            pos: ReplayLogPosition::Begin,
+        }),
+    }
+}
+
+/// What gdb is told of a stop of `hart`.
+fn reason(hit: Option<Hit>, hart: usize) -> StopReason<u64> {
     let tid = tid(hart);
-    Ran::Stop(match debugger.breaks.hit {
+    match hit {
         Some(Hit::Software) => StopReason::SwBreak(tid),
         Some(Hit::Hardware) => StopReason::HwBreak(tid),
         Some(Hit::Watch(watch)) => StopReason::Watch {
@@ -231,7 +298,7 @@ fn run(debugger: &mut Debugger<'_>, host: &mut dyn Host) -> Ran {
         },
         // Also if the host's observer stopped it.
         _ => trap(hart),
-    })
+    }
 }
 
 /// Stop of a hart without a reason of its own.

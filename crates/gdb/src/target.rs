@@ -9,6 +9,9 @@ use gdbstub::target::ext::base::multithread::{
     MultiThreadResumeOps, MultiThreadSchedulerLocking, MultiThreadSchedulerLockingOps,
     MultiThreadSingleStep, MultiThreadSingleStepOps,
 };
+use gdbstub::target::ext::base::reverse_exec::{
+    ReverseCont, ReverseContOps, ReverseStep, ReverseStepOps,
+};
 use gdbstub::target::ext::base::single_register_access::{
     SingleRegisterAccess, SingleRegisterAccessOps,
 };
@@ -25,11 +28,12 @@ use gdbstub::target::{Target, TargetError, TargetResult};
 use gdbstub_arch::riscv::reg::RiscvCoreRegs;
 use gdbstub_arch::riscv::reg::id::RiscvRegId;
 use trapless_hart::Hart;
-use trapless_machine::Machine;
+use trapless_machine::{History, Machine};
 
 use crate::breaks::{Breaks, Step, Watch};
 use crate::description::{self, Register, Riscv};
-use crate::monitor;
+use crate::reverse::{Goal, Travel, towards_present};
+use crate::{Host, monitor};
 
 /// Thread number of a hart; gdb counts from 1.
 pub fn tid(hart: usize) -> Tid {
@@ -42,6 +46,14 @@ pub struct Debugger<'m> {
     pub machine: &'m mut Machine,
     /// What stops it.
     pub breaks: Breaks,
+    /// Where it was.
+    pub history: History,
+    /// It goes backwards.
+    pub travel: Option<Travel>,
+    /// gdb has changed the machine since it ran.
+    changed: bool,
+    /// It stands where the present seemed to be.
+    pub passed: bool,
     /// Addresses are physical.
     pub physical: bool,
     xml: String,
@@ -54,15 +66,53 @@ const EFAULT: u8 = 14;
 const PAGE: u64 = 4096;
 
 impl<'m> Debugger<'m> {
-    /// Takes over `machine`.
-    pub fn new(machine: &'m mut Machine) -> Self {
+    /// Takes over `machine`, of whose past `known` may be known, with so much memory for what comes.
+    pub fn new(machine: &'m mut Machine, known: Option<History>, memory: u64) -> Self {
         let xml = description::xml(machine);
         Self {
             machine,
             breaks: Breaks::default(),
+            changed: known.is_none(),
+            history: known.unwrap_or_else(|| History::new(memory)),
+            travel: None,
+            passed: false,
             physical: false,
             xml,
             named: Vec::new(),
+        }
+    }
+
+    /// The machine is about to be changed, from outside. The past cannot be changed.
+    fn change(&mut self) -> TargetResult<(), Self> {
+        if self.history.present().is_some() {
+            return Err(TargetError::NonFatal);
+        }
+        self.changed = true;
+        Ok(())
+    }
+
+    /// The machine does not do what it would do by itself: its history begins here.
+    pub fn diverge(&mut self) {
+        self.changed = true;
+    }
+
+    /// A history that leads to where the machine is.
+    /// Lets the machine go on to the present, wherever gdb has left it.
+    pub fn return_to_present(&mut self, host: &mut dyn Host) {
+        let mut none = Breaks::default();
+        while self.history.present().is_some() && host.poll(self.machine) {
+            towards_present(self.machine, &mut self.history, &mut none, &mut self.passed);
+        }
+    }
+
+    fn turn_back(&mut self, goal: Goal) {
+        self.renew_history();
+        self.travel = Some(Travel::new(goal, self.machine));
+    }
+
+    fn renew_history(&mut self) {
+        if std::mem::take(&mut self.changed) {
+            self.history.begin(self.machine);
         }
     }
 
@@ -146,6 +196,7 @@ impl MultiThreadBase for Debugger<'_> {
     }
 
     fn write_registers(&mut self, regs: &RiscvCoreRegs<u64>, tid: Tid) -> TargetResult<(), Self> {
+        self.change()?;
         let hart = self.hart(tid)?;
         for (i, value) in regs.x.iter().enumerate() {
             hart.set_x(i, *value);
@@ -178,6 +229,7 @@ impl MultiThreadBase for Debugger<'_> {
         if room.map(|(_, len)| len).sum::<usize>() < data.len() {
             return Err(TargetError::Errno(EFAULT));
         }
+        self.change()?;
         let mut rest = data;
         for (pa, len) in pieces {
             let (piece, tail) = rest.split_at(len);
@@ -236,6 +288,7 @@ impl SingleRegisterAccess<Tid> for Debugger<'_> {
         let len = val.len().min(8);
         bytes[..len].copy_from_slice(&val[..len]);
         let value = u64::from_le_bytes(bytes);
+        self.change()?;
         let hart = self.hart(tid)?;
         match reg {
             Register::Standard(RiscvRegId::Gpr(i)) => hart.set_x(i.into(), value),
@@ -268,7 +321,16 @@ impl ThreadExtraInfo for Debugger<'_> {
 impl MultiThreadResume for Debugger<'_> {
     fn resume(&mut self) -> Result<(), Infallible> {
         self.breaks.resumed();
+        self.renew_history();
         Ok(())
+    }
+
+    fn support_reverse_step(&mut self) -> Option<ReverseStepOps<'_, Tid, Self>> {
+        Some(self)
+    }
+
+    fn support_reverse_cont(&mut self) -> Option<ReverseContOps<'_, Tid, Self>> {
+        Some(self)
     }
 
     fn clear_resume_actions(&mut self) -> Result<(), Infallible> {
@@ -298,6 +360,20 @@ impl MultiThreadResume for Debugger<'_> {
 
     fn support_scheduler_locking(&mut self) -> Option<MultiThreadSchedulerLockingOps<'_, Self>> {
         Some(self)
+    }
+}
+
+impl ReverseStep<Tid> for Debugger<'_> {
+    fn reverse_step(&mut self, tid: Tid) -> Result<(), Infallible> {
+        self.turn_back(Goal::Step(tid.get() - 1));
+        Ok(())
+    }
+}
+
+impl ReverseCont<Tid> for Debugger<'_> {
+    fn reverse_cont(&mut self) -> Result<(), Infallible> {
+        self.turn_back(Goal::Continue);
+        Ok(())
     }
 }
 
@@ -416,7 +492,7 @@ impl MonitorCmd for Debugger<'_> {
         mut out: ConsoleOutput<'_>,
     ) -> Result<(), Infallible> {
         let text = String::from_utf8_lossy(cmd);
-        let answer = monitor::command(&text, self.machine, &mut self.physical);
+        let answer = monitor::command(&text, self);
         out.write_raw(answer.as_bytes());
         Ok(())
     }

@@ -236,6 +236,68 @@ fn unusable_addresses_are_explained() {
     }
 }
 
+/// Promise: a step back undoes a step, reverse-continue finds the last breakpoint and the last
+/// write, and the run that went back and forth ends as one that was left alone.
+#[test]
+fn backwards_is_where_it_was() {
+    let Some(gdb) = gdb() else { return };
+    for harts in [1, 3] {
+        let mut machine = program(harts, 500);
+        let commands = [
+            "break *0x80000050 if $s1 == 400",
+            "continue",
+            "printf \"there s1 %ld pc %lx\\n\", $s1, $pc",
+            "reverse-stepi",
+            "printf \"one s1 %ld pc %lx\\n\", $s1, $pc",
+            "reverse-stepi",
+            "reverse-stepi",
+            "reverse-stepi",
+            "printf \"four s1 %ld pc %lx\\n\", $s1, $pc",
+            "set $s1 = 3",
+            "set *(long *) 0x80001008 = 3",
+            "stepi 4",
+            "printf \"again s1 %ld pc %lx\\n\", $s1, $pc",
+            "delete",
+            "break *0x80000030",
+            "reverse-continue",
+            "printf \"back s1 %ld pc %lx\\n\", $s1, $pc",
+            "delete",
+            "watch *(long *) 0x80001008",
+            "reverse-continue",
+            "printf \"written s1 %ld pc %lx word %ld\\n\", $s1, $pc, *(long *) 0x80001008",
+            "reverse-continue",
+            "printf \"before s1 %ld pc %lx word %ld\\n\", $s1, $pc, *(long *) 0x80001008",
+            "monitor history",
+            "delete",
+            "reverse-continue",
+            "printf \"first s1 %ld pc %lx\\n\", $s1, $pc",
+            "break *0x80000034",
+            "continue",
+            "printf \"last s1 %ld pc %lx\\n\", $s1, $pc",
+            "delete",
+            "reverse-stepi",
+            "detach",
+        ];
+        let session = debug(gdb, &mut machine, &commands, true);
+        session.has("Could not write register \"s1\"");
+        session.has("Cannot access memory at address 0x80001008");
+        assert_eq!(session.value("there s1 "), "400 pc 80000050");
+        assert_eq!(session.value("one s1 "), "400 pc 80000028");
+        assert_eq!(session.value("four s1 "), "400 pc 8000001c");
+        assert_eq!(session.value("again s1 "), "400 pc 80000050");
+        assert_eq!(session.value("back s1 "), "399 pc 80000030");
+        assert_eq!(session.value("written s1 "), "399 pc 8000001c word 398");
+        assert_eq!(session.value("before s1 "), "398 pc 8000001c word 397");
+        session.has("No more reverse-execution history");
+        assert_eq!(session.value("last s1 "), "500 pc 80000034");
+        let Ended::Machine(outcome) = session.ended else {
+            panic!("{:?}", session.ended)
+        };
+        let seen = (outcome, machine.now(), machine.state_hash());
+        assert_eq!(seen, undisturbed(harts, 500), "{harts} harts");
+    }
+}
+
 /// A run that is only looked at is the same run.
 #[test]
 fn looking_changes_nothing() {

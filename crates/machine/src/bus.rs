@@ -18,6 +18,7 @@ use trapless_ledger::event::{DeviceAccess, Event, Sink, TimerSets};
 use crate::address_map::{AddressMap, Slot, Target};
 use crate::interrupts::Interrupts;
 use crate::map;
+use crate::past::Past;
 use crate::protection::{Protection, Tables};
 use crate::wires::{VirtualClock, Wires};
 
@@ -46,6 +47,8 @@ pub(crate) struct Bus {
     /// early.
     pub concerned: bool,
     pub meter: Meter,
+    /// Set while sinks have seen already what happens.
+    pub past: Past,
 }
 
 /// What [`Bus::save`] makes: what it keeps between accesses.
@@ -70,6 +73,7 @@ pub(crate) struct Parts {
     pub clock: VirtualClock,
     pub harts: usize,
     pub power: PowerLatch,
+    pub past: Past,
 }
 
 impl Bus {
@@ -99,6 +103,7 @@ impl Bus {
             alone: false,
             concerned: false,
             meter: Meter::default(),
+            past: parts.past,
         })
     }
 
@@ -182,7 +187,11 @@ impl Bus {
     /// Hands what the interrupt architecture did to the sinks.
     fn record_steps(&mut self) {
         let before = self.meter.enter(Activity::Ledger);
+        let past = self.past.get();
         for step in self.interrupts.steps() {
+            if past {
+                continue;
+            }
             for sink in &mut self.sinks {
                 sink.record(&Event::Virtual(step));
             }
@@ -358,6 +367,9 @@ impl Platform for Bus {
     }
 
     fn record(&mut self, event: &Event) {
+        if self.past.get() {
+            return;
+        }
         let before = self.meter.enter(Activity::Ledger);
         for sink in &mut self.sinks {
             sink.record(event);
@@ -370,6 +382,9 @@ impl Platform for Bus {
     }
 
     fn record_timer_sets(&mut self, sets: &TimerSets) {
+        if self.past.get() {
+            return;
+        }
         let before = self.meter.enter(Activity::Ledger);
         for sink in &mut self.sinks {
             sink.timer_sets(sets);

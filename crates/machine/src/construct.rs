@@ -1,6 +1,5 @@
 //! From a configuration and a payload to a machine that is about to boot.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Arc;
 
@@ -19,7 +18,9 @@ use crate::boot::{self, reset};
 use crate::bus::{Bus, Parts};
 use crate::error::Error;
 use crate::htif::Htif;
+use crate::input::Input;
 use crate::machine::Machine;
+use crate::past::{OnlyNew, Past};
 use crate::peripherals::{ConsoleInput, Peripherals, Wiring};
 use crate::preset::{Engine, Interrupts, MachineConfig};
 use crate::progress::Progress;
@@ -136,6 +137,7 @@ impl Machine {
 
         let (wires, clock) = (Arc::new(Wires::default()), VirtualClock::default());
         let (power, console) = (PowerLatch::default(), ConsoleInput::default());
+        let past = Past::default();
         let console_slot = peripherals.console_slot();
         let slots = peripherals.build(&Wiring {
             config: &config,
@@ -144,6 +146,7 @@ impl Machine {
             clock: &clock,
             power: &power,
             input: &console,
+            past: &past,
         });
         let hart_config = hart_config(&config, intc.as_mut());
         let parts = Parts {
@@ -155,6 +158,7 @@ impl Machine {
             clock,
             harts: config.harts,
             power,
+            past,
         };
         let bus = Bus::new(parts).map_err(Error::Invalid)?;
         let new_hart = |id| {
@@ -176,10 +180,9 @@ impl Machine {
             bus,
             htif: None,
             clock: Progress::default(),
-            inputs: BTreeMap::new(),
+            input: Input::default(),
             console,
             console_slot,
-            input_count: 0,
             twin: None,
             symbols: loaded.symbols,
             placement,
@@ -222,7 +225,8 @@ impl Machine {
         };
         let mut machine = Self::boot(config, &payload, peripherals)?;
         if let Some(tohost) = machine.symbols.tohost {
-            machine.htif = Some(Htif::new(tohost, machine.symbols.fromhost, htif));
+            let out = OnlyNew::boxed(htif, &machine.bus.past);
+            machine.htif = Some(Htif::new(tohost, machine.symbols.fromhost, out));
         }
         Ok(machine)
     }

@@ -38,6 +38,8 @@
 //! | `protection` | what the interrupt architecture may access in memory |
 //! | `schedule`, `progress` | whose turn it is, and when a run ends |
 //! | [`checkpoint`] | a whole machine in a file |
+//! | [`history`] | where a machine was, and how it gets there again |
+//! | `input`, `past` | console input with the times of its arrival; what nobody hears twice |
 //! | `statistics` | what the engines did |
 //! | [`lockstep`] | a machine and its interpreted twin |
 //! | [`log`] | text logs of instructions, CSRs and the interrupt architecture |
@@ -54,7 +56,9 @@ pub mod cost;
 mod error;
 pub mod fdt;
 mod feed;
+pub mod history;
 pub mod htif;
+mod input;
 mod inspect;
 mod interrupts;
 mod isa_string;
@@ -63,6 +67,7 @@ pub mod log;
 mod machine;
 pub mod machines;
 pub mod map;
+mod past;
 mod peripherals;
 pub mod preset;
 mod progress;
@@ -74,6 +79,8 @@ mod wires;
 
 pub use boot::{Content, Payload};
 pub use error::Error;
+pub use history::{History, Place};
+pub use input::Arrival;
 pub use machine::Machine;
 pub use machines::Machines;
 pub use peripherals::Peripherals;

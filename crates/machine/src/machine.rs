@@ -1,6 +1,5 @@
 //! A machine: harts, memory, devices and the state of its clock.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -11,6 +10,7 @@ use crate::boot::elf::Symbols;
 use crate::boot::placement::Placement;
 use crate::bus::Bus;
 use crate::htif::Htif;
+use crate::input::{Arrival, Input};
 use crate::lockstep::Twin;
 use crate::peripherals::ConsoleInput;
 use crate::preset::MachineConfig;
@@ -25,12 +25,10 @@ pub struct Machine {
     pub(crate) bus: Bus,
     pub(crate) htif: Option<Htif>,
     pub(crate) clock: Progress,
-    /// Console input to come, by time and order of arrival.
-    pub(crate) inputs: BTreeMap<(u64, u64), Vec<u8>>,
+    pub(crate) input: Input,
     pub(crate) console: ConsoleInput,
     /// Device that console input goes to.
     pub(crate) console_slot: usize,
-    pub(crate) input_count: u64,
     /// What runs along and must do the same. A twin is a machine, too: `lockstep` and this file are
     /// two halves of one thing.
     pub(crate) twin: Option<Box<Twin>>,
@@ -128,11 +126,28 @@ impl Machine {
         self.bus.stop.clone()
     }
 
-    /// Console input that arrives at virtual time `at` (cycles), or now if that is past.
+    /// Console input that arrives at virtual time `at` (cycles), or as soon as possible if that is
+    /// past: between rounds, and not while the machine goes through its
+    /// [`history`](crate::history).
     pub fn input(&mut self, at: u64, bytes: &[u8]) {
-        self.input_count += 1;
         let at = at.max(self.clock.now);
-        self.inputs.insert((at, self.input_count), bytes.into());
+        self.input.push(at, bytes);
+        if !self.clock.in_round {
+            self.input
+                .between_rounds(self.clock.now, self.bus.past.get());
+        }
         self.twin_input(at, bytes);
+    }
+
+    /// The console input that came so far, or that [`replay_input`](Self::replay_input) announced.
+    #[must_use]
+    pub fn recorded_input(&self) -> &[Arrival] {
+        self.input.record()
+    }
+
+    /// Lets the console get what it got in another run of this machine. To be called before the
+    /// first instruction.
+    pub fn replay_input(&mut self, record: Vec<Arrival>) {
+        self.input.replay(record);
     }
 }

@@ -14,6 +14,7 @@ use trapless_devices::{
 use crate::address_map::{Device, Slot};
 use crate::error::Error;
 use crate::map;
+use crate::past::{OnlyNew, Past};
 use crate::preset::MachineConfig;
 use crate::wires::{VirtualClock, Wire, Wires};
 
@@ -26,6 +27,7 @@ struct Socket {
     irq: Box<dyn IrqLine>,
     events: Box<dyn DeviceEvents>,
     input: ConsoleInput,
+    past: Past,
 }
 
 /// Devices beside those every machine has.
@@ -75,7 +77,12 @@ impl Peripherals {
     ) -> Result<(), Error> {
         self.virtio_console = Some(self.virtio.len());
         let plug = |at: Socket| {
-            let device = VirtioMmio::new(Console::new(out), at.ram, at.irq, at.events);
+            let device = VirtioMmio::new(
+                Console::new(OnlyNew::boxed(out, &at.past)),
+                at.ram,
+                at.irq,
+                at.events,
+            );
             Box::new(VirtioConsole {
                 device,
                 input: at.input,
@@ -110,9 +117,11 @@ impl Peripherals {
             clock,
             power,
             input,
+            past,
         } = wiring;
+        let console = OnlyNew::boxed(self.console, past);
         let uart = ConsoleUart {
-            uart: Uart::new(self.console, Wire::line(wires, map::UART_IRQ)),
+            uart: Uart::new(console, Wire::line(wires, map::UART_IRQ)),
             input: if self.virtio_console.is_some() {
                 ConsoleInput::default()
             } else {
@@ -145,6 +154,7 @@ impl Peripherals {
                     irq: wire,
                     events,
                     input: (*input).clone(),
+                    past: (*past).clone(),
                 }),
                 None => Box::new(EmptySlot),
             };
@@ -171,6 +181,7 @@ pub(crate) struct Wiring<'a> {
     pub clock: &'a VirtualClock,
     pub power: &'a PowerLatch,
     pub input: &'a ConsoleInput,
+    pub past: &'a Past,
 }
 
 /// Console input that has arrived but did not yet fit into the UART.

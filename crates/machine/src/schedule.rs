@@ -134,11 +134,9 @@ impl Machine {
     /// Delivers what is due and sets the horizon.
     fn begin_round(&mut self) {
         let now = self.clock.now;
-        while let Some(entry) = self.inputs.first_entry() {
-            if entry.key().0 > now {
-                break;
-            }
-            self.console.push(&entry.remove());
+        self.input.between_rounds(now, self.bus.past.get());
+        while let Some(bytes) = self.input.take_due(now) {
+            self.console.push(&bytes);
             self.bus
                 .with_device(self.console_slot, now, |device| device.poll());
         }
@@ -146,7 +144,7 @@ impl Machine {
             self.attend_devices(now);
         }
         let quantum = self.config.quantum;
-        let input = self.inputs.keys().next().map_or(u64::MAX, |key| key.0);
+        let input = self.input.next();
         let others = self.others_wake();
         // A device that has more to do is polled in the next round, which must not be long.
         self.bus.concerned = self.bus.touched;
@@ -254,7 +252,7 @@ impl Machine {
         if self.bus.touched {
             self.attend_devices(self.clock.now);
         }
-        let input = self.inputs.keys().next().map_or(u64::MAX, |key| key.0);
+        let input = self.input.next();
         let harts = self.harts.iter().zip(&self.bus.interrupts.feeds);
         let wake = harts
             .map(|(hart, feed)| feed.wake_time().min(hart.wake_time()))

@@ -8,57 +8,6 @@ use trapless_machine::{Engine, Limits, Machine, MachineConfig, Outcome};
 
 const ENGINES: [Engine; 2] = [Engine::Jit { hot: 0 }, Engine::Interp];
 
-/// Two or more harts that wait for timers and send each other interrupts while they count.
-fn program() -> Asm {
-    const MTIME: u64 = 0x200_bff8;
-    const MTIMECMP: u64 = 0x200_4000;
-    const MSIP: u64 = 0x200_0000;
-    let mut a = Asm::new(RAM);
-    let (start, handler, ipi, back) = (a.label(), a.label(), a.label(), a.label());
-    a.j(start);
-    a.bind(handler);
-    // Timers are set again, 3 ticks later; each sends an interrupt to the other hart.
-    a.csrr(T0, MCAUSE).slli(T0, T0, 1).addi(T1, ZERO, 14);
-    a.bne(T0, T1, ipi);
-    a.li(T0, MTIME).ld(T0, T0, 0).addi(T0, T0, 3);
-    a.csrr(T1, MHARTID)
-        .slli(T1, T1, 3)
-        .li(T2, MTIMECMP)
-        .add(T2, T2, T1)
-        .sd(T0, T2, 0);
-    a.csrr(T1, MHARTID)
-        .addi(T1, T1, 1)
-        .slli(T1, T1, 63)
-        .srli(T1, T1, 61);
-    a.li(T2, MSIP).add(T2, T2, T1);
-    a.addi(T0, ZERO, 1).sw(T0, T2, 0);
-    a.j(back);
-    a.bind(ipi);
-    a.csrr(T1, MHARTID)
-        .slli(T1, T1, 2)
-        .li(T2, MSIP)
-        .add(T2, T2, T1)
-        .sw(ZERO, T2, 0);
-    a.bind(back);
-    a.addi(S0, S0, 1);
-    a.w(trapless_asm::MRET);
-    a.bind(start);
-    let vector = a.address(handler);
-    a.li(T0, vector).csrw(MTVEC, T0);
-    a.csrr(T1, MHARTID)
-        .slli(T1, T1, 3)
-        .li(T2, MTIMECMP)
-        .add(T2, T2, T1);
-    a.li(T0, 10).sd(T0, T2, 0);
-    a.li(T0, 1 << 7 | 1 << 3).csrw(MIE, T0);
-    a.li(T0, 8).csrs(MSTATUS, T0);
-    let (wait, done) = (a.here(), a.label());
-    a.wfi().srli(A0, S0, 7).bne(A0, ZERO, done).j(wait);
-    a.bind(done);
-    a.power_off();
-    a
-}
-
 /// A hart that writes a function many times before it calls it, and then changes it before each
 /// call.
 fn code_writer() -> Asm {
@@ -83,7 +32,7 @@ fn code_writer() -> Asm {
 }
 
 fn machine(engine: Engine) -> Machine {
-    running(&program(), engine)
+    running(&timers_and_ipis(), engine)
 }
 
 fn running(program: &Asm, engine: Engine) -> Machine {
@@ -109,7 +58,7 @@ fn saved(machine: &Machine) -> Vec<u8> {
 /// that never stopped.
 #[test]
 fn a_machine_goes_on_out_of_a_checkpoint() {
-    goes_on(&program());
+    goes_on(&timers_and_ipis());
 }
 
 /// Promise: it does not execute code that has been changed since, whatever was written before.
@@ -158,7 +107,7 @@ fn checkpoints_of_other_machines_are_refused() {
         (config("aia", 2), "its interrupts is"),
         (slower, "its quantum is 1000, not 500"),
     ] {
-        let mut other = Machine::boot(config, &program().payload(), quiet()).unwrap();
+        let mut other = Machine::boot(config, &timers_and_ipis().payload(), quiet()).unwrap();
         let error = other.restore(&mut &file[..]).unwrap_err().to_string();
         assert!(
             error.contains("another machine") && error.contains(what),

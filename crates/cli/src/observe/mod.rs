@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use trapless_gdb::{Ended, Server};
+use trapless_gdb::{Ended, Position, Server};
 use trapless_hart::Observer;
 use trapless_machine::log::{Log, LogFile, LogOptions};
+use trapless_machine::preset::Size;
 use trapless_machine::{Limits, Machine, MachineConfig, Outcome, Payload, Peripherals};
 use trapless_report::{PerfettoTrace, TrapLog};
 
@@ -33,6 +34,23 @@ pub struct ObserveArgs {
     /// Wait for gdb on this TCP port, as in `:1234`.
     #[arg(long, value_name = "[HOST]:PORT", help_heading = "Looking inside")]
     pub gdb: Option<String>,
+    /// Most memory for snapshots out of which gdb goes backwards; 0 for none [default: 1G].
+    #[arg(
+        long,
+        value_name = "SIZE",
+        requires = "gdb",
+        help_heading = "Looking inside"
+    )]
+    pub gdb_history: Option<Size>,
+    /// Run to this place before gdb connects: time in cycles and hart, as a log of traps prints
+    /// them (`1250347:0`), or seconds (`1.5s`).
+    #[arg(
+        long,
+        value_name = "POSITION",
+        requires = "gdb",
+        help_heading = "Looking inside"
+    )]
+    pub at: Option<Position>,
     /// Draw the way of one interrupt as a sequence diagram (Mermaid): CLASS[.STATE][:NUMBER], as in
     /// `ipi.scheduled_off:3=FILE`. Repeat for more.
     #[arg(long, value_name = "INTERRUPT=FILE", help_heading = "Looking inside")]
@@ -151,6 +169,10 @@ impl Observation {
     /// Notes the files that the options name; they are created when the machine is built.
     pub fn new(args: &ObserveArgs, trace: Option<&Path>) -> Result<Self> {
         let gdb = args.gdb.as_deref().map(Server::bind).transpose()?;
+        let memory = args
+            .gdb_history
+            .map_or(trapless_gdb::HISTORY, |size| size.0);
+        let gdb = gdb.map(|server| server.with_history(memory).with_start(args.at));
         let options = args.log.as_deref().map(str::parse).transpose()?;
         Ok(Self {
             options,
@@ -266,7 +288,9 @@ impl Observation {
         poll: &mut dyn FnMut(&mut Machine, bool) -> bool,
     ) -> Result<Option<Outcome>> {
         if let Some(server) = &self.gdb {
-            note!("Waiting for gdb: target remote {}", server.address());
+            if server.start().is_none() {
+                note!("Waiting for gdb: target remote {}", server.address());
+            }
             let log = self.log.as_mut();
             let ended = trapless_gdb::serve(machine, server, &mut GdbHost { poll, log })?;
             return Ok(match ended {

@@ -9,6 +9,7 @@
 //! ram ── one mapping of the host
 //!  ├── outside      virtual memory, found from outside
 //!  ├── code_pages   pages with code, and which of them were written
+//!  ├── populated    which pages can be other than zero
 //!  └── prefault     asks the host for memory ahead
 //! ```
 
@@ -18,6 +19,7 @@ pub(crate) mod code_pages;
 pub(crate) mod huge;
 mod outside;
 pub(crate) mod pmp;
+mod populated;
 mod prefault;
 pub(crate) mod ram;
 pub(crate) mod tlb;

@@ -15,6 +15,7 @@ use trapless_hart::HartState;
 
 use crate::bus::SavedBus;
 use crate::error::Error;
+use crate::input::SavedInput;
 use crate::interrupts::SavedInterrupts;
 use crate::machine::Machine;
 use crate::progress::Progress;
@@ -25,7 +26,7 @@ pub use file::{About, FORMAT, Header};
 #[derive(Serialize, Deserialize)]
 struct MachineState {
     clock: Progress,
-    inputs: Vec<((u64, u64), Vec<u8>)>,
+    inputs: SavedInput,
     input_count: u64,
     console: Vec<u8>,
     /// From here on in the order in which a machine takes them over.
@@ -86,8 +87,22 @@ impl Machine {
         Ok(more)
     }
 
+    /// All of the machine but RAM, for [`reset_to`](Self::reset_to).
+    pub(crate) fn snapshot(&self) -> Vec<u8> {
+        postcard::to_stdvec(&self.state()).expect("a vector takes everything")
+    }
+
+    /// Goes back to a snapshot of this machine, whose RAM has been put back.
+    pub(crate) fn reset_to(&mut self, snapshot: &[u8]) -> Result<(), Error> {
+        let state = postcard::from_bytes(snapshot)
+            .map_err(|_| file::damaged("its state cannot be decoded"))?;
+        self.ram.written_by_device();
+        self.code.compare(&self.ram);
+        self.take_over(state).map_err(|what| file::damaged(&what))
+    }
+
     fn state(&self) -> MachineState {
-        let inputs = self.inputs.iter();
+        let (inputs, input_count) = self.input.save();
         let device = |slot: &crate::address_map::Slot| {
             let mut to = StateWriter::default();
             slot.device.save(&mut to);
@@ -95,8 +110,8 @@ impl Machine {
         };
         MachineState {
             clock: self.clock.clone(),
-            inputs: inputs.map(|(at, bytes)| (*at, bytes.clone())).collect(),
-            input_count: self.input_count,
+            inputs,
+            input_count,
             console: self.console.waiting(),
             interrupts: self.bus.interrupts.save(),
             harts: self.harts.iter().map(trapless_hart::Hart::save).collect(),
@@ -116,8 +131,7 @@ impl Machine {
             return Err("its scheduler knows other harts".into());
         }
         self.clock = state.clock;
-        self.inputs = state.inputs.into_iter().collect();
-        self.input_count = state.input_count;
+        self.input.restore(state.inputs, state.input_count);
         self.console.replace(state.console);
         self.bus.interrupts.restore(state.interrupts)?;
         for (hart, saved) in self.harts.iter_mut().zip(state.harts) {

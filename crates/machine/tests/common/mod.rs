@@ -68,6 +68,62 @@ pub fn quiet() -> Peripherals {
     Peripherals::new(Box::new(std::io::sink()))
 }
 
+/// Two or more harts that wait for timers and send each other interrupts while they count.
+pub fn timers_and_ipis() -> Asm {
+    const MTIME: u64 = 0x200_bff8;
+    const MTIMECMP: u64 = 0x200_4000;
+    const MSIP: u64 = 0x200_0000;
+    let mut a = Asm::new(RAM);
+    let (start, handler, ipi, back) = (a.label(), a.label(), a.label(), a.label());
+    a.j(start);
+    a.bind(handler);
+    // Timers are set again, 3 ticks later; each sends an interrupt to the other hart.
+    a.csrr(T0, MCAUSE).slli(T0, T0, 1).addi(T1, ZERO, 14);
+    a.bne(T0, T1, ipi);
+    a.li(T0, MTIME).ld(T0, T0, 0).addi(T0, T0, 3);
+    a.csrr(T1, MHARTID)
+        .slli(T1, T1, 3)
+        .li(T2, MTIMECMP)
+        .add(T2, T2, T1)
+        .sd(T0, T2, 0);
+    a.csrr(T1, MHARTID)
+        .addi(T1, T1, 1)
+        .slli(T1, T1, 63)
+        .srli(T1, T1, 61);
+    a.li(T2, MSIP).add(T2, T2, T1);
+    a.addi(T0, ZERO, 1).sw(T0, T2, 0);
+    a.j(back);
+    a.bind(ipi);
+    a.csrr(T1, MHARTID)
+        .slli(T1, T1, 2)
+        .li(T2, MSIP)
+        .add(T2, T2, T1)
+        .sw(ZERO, T2, 0);
+    a.bind(back);
+    // A letter to the console.
+    a.li(T0, 0x1000_0000)
+        .andi(T1, S0, 15)
+        .addi(T1, T1, 97)
+        .sb(T1, T0, 0);
+    a.addi(S0, S0, 1);
+    a.w(trapless_asm::MRET);
+    a.bind(start);
+    let vector = a.address(handler);
+    a.li(T0, vector).csrw(MTVEC, T0);
+    a.csrr(T1, MHARTID)
+        .slli(T1, T1, 3)
+        .li(T2, MTIMECMP)
+        .add(T2, T2, T1);
+    a.li(T0, 10).sd(T0, T2, 0);
+    a.li(T0, 1 << 7 | 1 << 3).csrw(MIE, T0);
+    a.li(T0, 8).csrs(MSTATUS, T0);
+    let (wait, done) = (a.here(), a.label());
+    a.wfi().srli(A0, S0, 7).bne(A0, ZERO, done).j(wait);
+    a.bind(done);
+    a.power_off();
+    a
+}
+
 /// An ELF program with one segment at [`RAM`] and these absolute symbols.
 pub fn elf(code: &[u8], memory: u64, symbols: &[(&str, u64)]) -> Vec<u8> {
     let mut strings = vec![0];

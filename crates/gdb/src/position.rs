@@ -1,0 +1,118 @@
+//! Places that a user names: as logs and traces print them.
+
+use std::str::FromStr;
+
+use trapless_hart::{Hart, Observer};
+use trapless_isa::inst::Inst;
+use trapless_machine::{History, Limits, Machine, Outcome};
+
+use crate::Host;
+
+/// Longest time in cycles by which a hart is ahead of the machine.
+const AHEAD: u64 = 50_000;
+/// Instructions between two looks at the rest of the world.
+const SLICE: u64 = 8_000_000;
+
+/// Before the first instruction of a hart at or after a time: where a line of a log or an event of
+/// a trace was written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Position {
+    /// Local time of the hart in cycles.
+    pub time: u64,
+    /// The hart; `None` for any.
+    pub hart: Option<usize>,
+}
+
+impl FromStr for Position {
+    type Err = String;
+
+    /// `CYCLES`, `SECONDSs`, either with `:HART` behind it.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!(
+                "{text} is no position; write the time and hart of a line of --log trap, as in \
+                 1250347:0, or seconds, as in 1.5s"
+            )
+        };
+        let (time, hart) = match text.split_once(':') {
+            Some((time, hart)) => (time, Some(hart.parse().map_err(|_| wrong())?)),
+            None => (text, None),
+        };
+        let time = match time.strip_suffix('s') {
+            Some(seconds) => {
+                let seconds: f64 = seconds.parse().map_err(|_| wrong())?;
+                let possible = (0.0..1e9).contains(&seconds);
+                possible.then_some((seconds * 1e9).round() as u64)
+            }
+            None => time.replace('_', "").parse().ok(),
+        };
+        let time = time.ok_or_else(wrong)?;
+        Ok(Self { time, hart })
+    }
+}
+
+/// Stops at a position.
+struct Until {
+    position: Position,
+    /// The hart has not reached it, although what is counted when a block begins made it seem so.
+    passed: bool,
+}
+
+impl Observer for Until {
+    fn before(&mut self, hart: &Hart, _: u64, _: &Inst) -> bool {
+        let passed = std::mem::take(&mut self.passed);
+        let meant = self.position.hart.is_none_or(|id| id == hart.id());
+        passed || !meant || hart.now() < self.position.time
+    }
+}
+
+/// Lets `machine` run to a position and remembers the way. `Ok` if it is there, or has been told to
+/// end before it.
+pub fn run_to(
+    position: Position,
+    machine: &mut Machine,
+    history: &mut History,
+    host: &mut dyn Host,
+) -> Result<(), Outcome> {
+    history.begin(machine);
+    let near = position.time.saturating_sub(AHEAD);
+    let mut until = Until {
+        position,
+        passed: false,
+    };
+    while host.poll(machine) {
+        history.follow(machine);
+        let far = machine.now() < near;
+        let limits = Limits {
+            until: if far { near } else { u64::MAX },
+            instret: machine.instret().saturating_add(SLICE),
+        };
+        let observer: Option<&mut dyn Observer> = if far { None } else { Some(&mut until) };
+        match machine.run_observed(&limits, observer) {
+            Outcome::Observer(hart) if machine.harts()[hart].now() >= position.time => {
+                return Ok(());
+            }
+            Outcome::Observer(_) => until.passed = true,
+            Outcome::Limit | Outcome::Idle => {}
+            outcome => return Err(outcome),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_are_written_as_logs_print_them() {
+        let parsed = |text: &str| text.parse::<Position>().ok();
+        let at = |time, hart| Some(Position { time, hart });
+        assert_eq!(parsed("1250347:0"), at(1_250_347, Some(0)));
+        assert_eq!(parsed("1.5s"), at(1_500_000_000, None));
+        assert_eq!(parsed("2s:3"), at(2_000_000_000, Some(3)));
+        for wrong in ["", "soon", "-1", "1.5", "1:", "1:x", "infs", "nans"] {
+            assert_eq!(parsed(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! The past of a machine, in memory: snapshots from which it runs again to any place it has been
+//! at.
+//!
+//! A machine is deterministic, so the way from a snapshot is the way it went the first time, with
+//! the console input that came then. What happens there has been reported: sinks of events and
+//! console hear nothing of it until the machine is back at the present.
+//!
+//! Snapshots share pages of RAM that did not change. They are the denser the closer they are to the
+//! present, within the memory that their owner allows.
+
+mod pages;
+mod place;
+
+use std::time::{Duration, Instant};
+
+use crate::error::Error;
+use crate::machine::Machine;
+use pages::Pages;
+pub use place::Place;
+
+/// Host time between two snapshots, at least, and as a multiple of what the last one took.
+const LEAST: Duration = Duration::from_millis(150);
+const PACE: u32 = 6;
+/// Most snapshots.
+const MOST: usize = 128;
+
+/// All of a machine but RAM.
+struct Snapshot {
+    /// Start of its round in cycles of virtual time; no other has the same.
+    time: u64,
+    place: Place,
+    /// Instructions that all harts had retired.
+    instret: u64,
+    state: Vec<u8>,
+    /// How much console input had come.
+    input: usize,
+}
+
+/// Where a machine was.
+pub struct History {
+    /// By time.
+    snapshots: Vec<Snapshot>,
+    pages: Pages,
+    /// Where the machine had come when it went into its past.
+    present: Option<Place>,
+    /// Most memory in bytes.
+    limit: u64,
+    last: Instant,
+    took: Duration,
+}
+
+impl History {
+    /// An empty one that takes about `limit` bytes of memory at most.
+    #[must_use]
+    pub fn new(limit: u64) -> Self {
+        Self {
+            snapshots: Vec::new(),
+            pages: Pages::default(),
+            present: None,
+            limit,
+            last: Instant::now(),
+            took: Duration::ZERO,
+        }
+    }
+
+    /// Begins anew where `machine` stands: somebody changed it, so that it would not come here
+    /// again. Not in the past. A machine with a twin has no history.
+    pub fn begin(&mut self, machine: &Machine) {
+        self.snapshots.clear();
+        self.pages = Pages::default();
+        if self.limit > 0 && machine.twin.is_none() {
+            self.keep(machine);
+        }
+    }
+
+    /// Makes a snapshot where `machine` stands, unless there is one from this round.
+    pub fn keep(&mut self, machine: &Machine) {
+        let started = Instant::now();
+        let place = machine.place();
+        let time = place.round();
+        let index = self.snapshots.partition_point(|other| other.time < time);
+        let next = self.snapshots.get(index).map(|snapshot| snapshot.time);
+        if next != Some(time) {
+            self.pages.keep(machine.ram(), time, next);
+            let snapshot = Snapshot {
+                time,
+                place,
+                instret: machine.instret(),
+                state: machine.snapshot(),
+                input: machine.input.taken(),
+            };
+            self.snapshots.insert(index, snapshot);
+            self.thin(machine.now());
+        }
+        self.last = Instant::now();
+        self.took = started.elapsed();
+    }
+
+    /// Makes a snapshot if it is time for one. To be called now and then while the machine runs.
+    pub fn follow(&mut self, machine: &Machine) {
+        let wait = LEAST.max(self.took * PACE);
+        let begun = !self.snapshots.is_empty();
+        if begun && self.last.elapsed() >= wait && matches!(machine.place(), Place::Round(_)) {
+            self.keep(machine);
+        }
+    }
+
+    /// Memory that it takes in bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        let states = self.snapshots.iter().map(|snapshot| snapshot.state.len());
+        states.sum::<usize>() as u64 + self.pages.size()
+    }
+
+    /// Forgets snapshots until the rest is within the limits.
+    fn thin(&mut self, now: u64) {
+        while self.snapshots.len() > MOST || self.size() > self.limit {
+            let times: Vec<u64> = self.snapshots.iter().map(|s| s.time).collect();
+            // What a snapshot saves of the way back, by how far back it is.
+            let use_of = |&index: &usize| {
+                let gap = times[index + 1] - times[index - 1];
+                let age = now.max(times[index]) - times[index] + 1;
+                gap as f64 / age as f64
+            };
+            let between = 1..times.len().saturating_sub(1);
+            let least = between.min_by(|a, b| use_of(a).total_cmp(&use_of(b)));
+            match (least, times.len()) {
+                (Some(index), _) => self.forget(index),
+                // The past becomes shorter.
+                (None, 2) => self.forget(0),
+                (None, _) => return,
+            }
+        }
+    }
+
+    fn forget(&mut self, index: usize) {
+        let gone = self.snapshots.remove(index);
+        let next = self.snapshots.get(index).map(|snapshot| snapshot.time);
+        self.pages.forget(gone.time, next);
+    }
+
+    /// The earliest place.
+    #[must_use]
+    pub fn beginning(&self) -> Option<Place> {
+        self.snapshots.first().map(|snapshot| snapshot.place)
+    }
+
+    /// Number of snapshots.
+    #[must_use]
+    pub fn snapshots(&self) -> usize {
+        self.snapshots.len()
+    }
+
+    /// Where the machine had come, if it is in the past now.
+    #[must_use]
+    pub fn present(&self) -> Option<Place> {
+        self.present
+    }
+
+    /// Takes `machine` back to the last snapshot that is not later than `time` (cycles), or to the
+    /// first. Whoever wants to be closer lets it run.
+    ///
+    /// # Errors
+    /// If there is no snapshot.
+    pub fn go_back(&mut self, machine: &mut Machine, time: u64) -> Result<(), Error> {
+        let after = self.snapshots.partition_point(|other| other.time <= time);
+        self.go_before(machine, after)
+    }
+
+    /// The same by the number of instructions that all harts had retired.
+    ///
+    /// # Errors
+    /// If there is no snapshot.
+    pub fn go_back_to_instret(&mut self, machine: &mut Machine, instret: u64) -> Result<(), Error> {
+        let after = self
+            .snapshots
+            .partition_point(|other| other.instret <= instret);
+        self.go_before(machine, after)
+    }
+
+    fn go_before(&mut self, machine: &mut Machine, after: usize) -> Result<(), Error> {
+        let snapshot = self.snapshots.get(after.saturating_sub(1));
+        let snapshot = snapshot.ok_or_else(|| Error::Invalid("there is no history".into()))?;
+        self.present.get_or_insert(machine.place());
+        machine.bus.past.set(true);
+        self.pages.put_back(machine.ram(), snapshot.time);
+        machine.reset_to(&snapshot.state)?;
+        machine.input.go_back(snapshot.input);
+        self.arrive(machine);
+        Ok(())
+    }
+
+    /// Notes if `machine` is back at the present; returns whether it is there.
+    pub fn arrive(&mut self, machine: &Machine) -> bool {
+        if self
+            .present
+            .is_some_and(|present| present == machine.place())
+        {
+            self.present = None;
+            machine.bus.past.set(false);
+        }
+        self.present.is_none()
+    }
+}

@@ -1,0 +1,119 @@
+//! Console input on its way to the machine, and the record of when it came.
+//!
+//! Input comes between rounds. At which of them is part of what makes a run what it is: the record
+//! has it, so that the same run can be made again, by [`history`](crate::history) or out of a file.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Input that came.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Arrival {
+    /// Virtual time in cycles that the machine had reached when it came.
+    pub came: u64,
+    /// Virtual time in cycles at which the console gets it, not before `came`.
+    pub at: u64,
+    /// The input.
+    pub bytes: Vec<u8>,
+}
+
+/// Input by time and order of arrival.
+pub(crate) type Coming = BTreeMap<(u64, u64), Vec<u8>>;
+
+/// [`Coming`] in a checkpoint.
+pub(crate) type SavedInput = Vec<((u64, u64), Vec<u8>)>;
+
+/// All console input of a machine.
+#[derive(Default)]
+pub(crate) struct Input {
+    /// What the console will get.
+    coming: Coming,
+    count: u64,
+    /// Everything that came, in order; what a recorded run will get, too.
+    record: Vec<Arrival>,
+    /// How much of the record has come.
+    taken: usize,
+    /// Came in the middle of a round, or while the machine goes through its past.
+    early: Vec<(u64, Vec<u8>)>,
+}
+
+impl Input {
+    /// `bytes` for the time `at` come now.
+    pub fn push(&mut self, at: u64, bytes: &[u8]) {
+        self.early.push((at, bytes.into()));
+    }
+
+    /// The machine is between two rounds at `now`: takes what comes there. Input of the outside
+    /// waits for the present.
+    pub fn between_rounds(&mut self, now: u64, past: bool) {
+        while let Some(arrival) = self.record.get(self.taken).filter(|next| next.came <= now) {
+            self.count += 1;
+            let key = (arrival.at, self.count);
+            self.coming.insert(key, arrival.bytes.clone());
+            self.taken += 1;
+        }
+        if past {
+            return;
+        }
+        for (at, bytes) in self.early.drain(..) {
+            let at = at.max(now);
+            self.count += 1;
+            self.coming.insert((at, self.count), bytes.clone());
+            self.record.insert(
+                self.taken,
+                Arrival {
+                    came: now,
+                    at,
+                    bytes,
+                },
+            );
+            self.taken += 1;
+        }
+    }
+
+    /// The first that is due at `now`.
+    pub fn take_due(&mut self, now: u64) -> Option<Vec<u8>> {
+        let first = self.coming.first_entry()?;
+        (first.key().0 <= now).then(|| first.remove())
+    }
+
+    /// When the console gets the next, in cycles; `u64::MAX` if nothing has come.
+    pub fn next(&self) -> u64 {
+        self.coming.keys().next().map_or(u64::MAX, |key| key.0)
+    }
+
+    /// What has come and how much came before, for checkpoints.
+    pub fn save(&self) -> (SavedInput, u64) {
+        let coming = self.coming.iter();
+        let coming = coming.map(|(at, bytes)| (*at, bytes.clone())).collect();
+        (coming, self.count)
+    }
+
+    /// Takes over what [`save`](Self::save) returned.
+    pub fn restore(&mut self, coming: SavedInput, count: u64) {
+        self.coming = coming.into_iter().collect();
+        self.count = count;
+    }
+
+    /// Everything that has come and will come.
+    pub fn record(&self) -> &[Arrival] {
+        &self.record
+    }
+
+    /// What a recorded run got comes again, beginning with the first.
+    pub fn replay(&mut self, record: Vec<Arrival>) {
+        self.record = record;
+        self.taken = 0;
+    }
+
+    /// How much of the record has come.
+    pub fn taken(&self) -> usize {
+        self.taken
+    }
+
+    /// Back to when so much of the record had come.
+    pub fn go_back(&mut self, taken: usize) {
+        self.taken = taken.min(self.record.len());
+    }
+}

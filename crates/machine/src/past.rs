@@ -1,0 +1,46 @@
+//! Whether a machine goes through a part of its run again, and what nobody hears of meanwhile.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Whether the machine is before a point that it has reached already. Events and output of that
+/// part have been reported.
+#[derive(Clone, Default)]
+pub(crate) struct Past(Arc<AtomicBool>);
+
+impl Past {
+    pub fn get(&self) -> bool {
+        self.0.load(Relaxed)
+    }
+
+    pub fn set(&self, past: bool) {
+        self.0.store(past, Relaxed);
+    }
+}
+
+/// Output that is written once, however often a machine goes through its run.
+pub(crate) struct OnlyNew {
+    out: Box<dyn Write + Send>,
+    past: Past,
+}
+
+impl OnlyNew {
+    pub fn boxed(out: Box<dyn Write + Send>, past: &Past) -> Box<dyn Write + Send> {
+        let past = past.clone();
+        Box::new(Self { out, past })
+    }
+}
+
+impl Write for OnlyNew {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.past.get() {
+            return Ok(bytes.len());
+        }
+        self.out.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
