@@ -66,7 +66,7 @@ const EFAULT: u8 = 14;
 const PAGE: u64 = 4096;
 
 impl<'m> Debugger<'m> {
-    /// Takes over `machine`, of whose past `known` may be known, with so much memory for what comes.
+    /// Takes over `machine`, of whose past `known` may be known; what comes takes so much `memory`.
     pub fn new(machine: &'m mut Machine, known: Option<History>, memory: u64) -> Self {
         let xml = description::xml(machine);
         Self {

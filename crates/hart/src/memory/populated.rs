@@ -13,7 +13,7 @@ impl Ram {
     #[must_use]
     pub fn populated(&self) -> Vec<Range<usize>> {
         let pages = (self.size() / PAGE) as usize;
-        told(self.host_base().get(), pages).unwrap_or_else(|| Vec::from([0..pages]))
+        told(self.host_base().get(), pages).unwrap_or_else(|| std::iter::once(0..pages).collect())
     }
 }
 
