@@ -51,9 +51,15 @@ pub fn main(args: &ExploreArgs, project: &Project) -> Result<ExitCode> {
         machine: args.machine.clone(),
         seed: args.workload.seed(),
     };
-    let mut ready = plan.machine(&run, &mut observation)?;
-    note!("Booting {} on {}", plan.experiment.name, args.machine);
+    let place = plan.place(&run, args.early.then_some("KVM is loaded"))?;
+    let mut ready = plan.start(&run, &mut observation, place.as_ref())?;
+    if ready.resumed.is_none() {
+        note!("Booting {} on {}", plan.experiment.name, args.machine);
+    }
     let symbols = reach_workload(&plan, &mut ready, args.early)?;
+    if let Some(place) = place.as_ref().filter(|_| ready.resumed.is_none()) {
+        place.keep(&plan.about(&run), &ready.machine, &ready.recorder);
+    }
     let wanted = args.functions.iter();
     let wanted = wanted.map(|name| Ok((symbols.find(name)?, args.calls)));
     let wanted: BTreeMap<u64, u32> = wanted.collect::<Result<_>>()?;
