@@ -223,7 +223,7 @@ impl<'a> Plan<'a> {
         observation: &mut Observation,
         checkpoint: &Checkpoint,
     ) -> Result<Ready> {
-        let mut ready = self.machine(run, observation)?;
+        let mut ready = self.build(run, observation, true)?;
         let saved = checkpoint.restore(&mut ready.machine)?;
         let path = checkpoint.path().display();
         if saved.images != self.images {
@@ -241,7 +241,8 @@ impl<'a> Plan<'a> {
                 saved.command_line
             );
         }
-        let restored = ready.recorder.lock().restore(saved.recorder);
+        let ram = ready.machine.ram();
+        let restored = ready.recorder.lock().restore(saved.recorder, ram);
         restored.ok_or_else(|| checkpoint.damaged("its ledger cannot be decoded"))?;
         ready.resumed = Some(ready.machine.now());
         Ok(ready)
@@ -273,7 +274,7 @@ impl<'a> Plan<'a> {
             command_line: &self.command_line(run.seed),
             instant: instant.unwrap_or(&measured),
         };
-        Ok(key.name().map(|name| Place::new(store, name)))
+        Ok(key.names().map(|names| Place::new(store, names)))
     }
 
     /// The machine of `run`: as the checkpoint at `place` has it if there is one, else about to
@@ -292,26 +293,32 @@ impl<'a> Plan<'a> {
                 Err(error) => place.discard(&error),
             }
         }
-        self.machine(run, observation)
+        self.build(run, observation, false)
     }
 
-    /// Builds the machine of `run`, about to boot.
-    pub fn machine(&self, run: &RunId, observation: &mut Observation) -> Result<Ready> {
+    /// Builds the machine of `run`, about to boot, or to take over a checkpoint.
+    fn build(&self, run: &RunId, observation: &mut Observation, resumes: bool) -> Result<Ready> {
         let config = self.config(run)?;
         let ledger = Ledger::new(machine::ledger_config(&config));
         let recorder = SharedRecorder::new(Recorder::new(ledger, self.experiment.measured()));
         let tap = ConsoleTap::new(recorder.clone(), self.screen(run));
+        let part = |content: &Content| match resumes {
+            true => content.outline(),
+            false => content.clone(),
+        };
         let payload = Payload {
             firmware: Some(self.firmware.clone()),
-            kernel: Some(self.kernel.clone()),
-            initrd: Some(self.initrd.clone()),
+            kernel: Some(part(&self.kernel)),
+            initrd: Some(part(&self.initrd)),
             append: self.command_line(run.seed),
             dtb: None,
         };
         let peripherals = Peripherals::new(Box::new(tap));
         let mut machine = observation.boot(config.clone(), &payload, peripherals)?;
         observation.follow(&recorder);
-        recorder.lock().name_threads(machine.ram());
+        if !resumes {
+            recorder.lock().name_threads(machine.ram());
+        }
         machine.add_sink(Box::new(recorder.clone()));
         machine::accompany(
             &mut machine,

@@ -23,13 +23,26 @@ pub struct Key<'a> {
     pub instant: &'a str,
 }
 
+/// The names of files that follow from a key.
+pub struct Names {
+    /// Of the checkpoint.
+    pub own: String,
+    /// Of the one that it shares pages with: that of any run with the same images and as much RAM.
+    pub base: String,
+}
+
 impl Key<'_> {
-    /// As a name. Engines have the same results; whoever compares them wants to see that.
-    pub fn name(&self) -> Option<String> {
+    /// The names. Engines have the same results; whoever compares them wants to see that.
+    pub fn names(&self) -> Option<Names> {
         let (engine, code) = (self.machine.engine, self.machine.code);
         let about = serde_json::to_vec(self).ok()?;
-        let program = format!("{FORMAT} {engine:?} {code:?} {:?}", build());
-        Some(sha256_parts([&about[..], program.as_bytes()]))
+        let build = format!("{FORMAT} {} {:?}", self.program, build());
+        let engine = format!("{engine:?} {code:?}");
+        let likeness = format!("{:?} {}", self.images, self.machine.ram);
+        Some(Names {
+            own: sha256_parts([&about[..], build.as_bytes(), engine.as_bytes()]),
+            base: sha256_parts([build.as_bytes(), likeness.as_bytes()]),
+        })
     }
 }
 
@@ -74,7 +87,7 @@ mod tests {
                     command_line,
                     instant,
                 };
-                key.name().unwrap()
+                key.names().unwrap().own
             };
         let usual = key(&config, &images, "x=1", "workload");
         assert_eq!(usual, key(&config.clone(), &images, "x=1", "workload"));

@@ -5,14 +5,14 @@ mod key;
 mod store;
 
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Seek, Write};
+use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
 use trapless_machine::Machine;
-use trapless_machine::checkpoint::{About, Header};
+use trapless_machine::checkpoint::{About, Base, Header};
 
 use crate::console::{RecorderState, SharedRecorder};
 use crate::files;
@@ -106,11 +106,12 @@ pub struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Writes a checkpoint of it.
+    /// Writes a checkpoint of it, without the pages that `base` has.
     fn write(
         &self,
         machine: &Machine,
         recorder: &SharedRecorder,
+        base: Option<&Base>,
         to: &mut dyn Write,
     ) -> Result<()> {
         let saved = Saved {
@@ -123,7 +124,7 @@ impl Run<'_> {
             command: self.words.clone(),
         };
         let more = postcard::to_stdvec(&saved).context("cannot save the ledger")?;
-        Ok(machine.save(to, about, &more)?)
+        Ok(machine.save_beside(to, about, &more, base)?)
     }
 }
 
@@ -171,7 +172,7 @@ impl<'a> Pending<'a> {
         for request in self.requests.extract_if(.., is_due) {
             files::make_parent(&request.file)?;
             let mut output = BufWriter::new(files::Output::create(&request.file)?);
-            self.run.write(machine, recorder, &mut output)?;
+            self.run.write(machine, recorder, None, &mut output)?;
             output
                 .into_inner()
                 .map_err(|e| cannot_write(e.into_error()))?
@@ -204,6 +205,8 @@ fn cannot_write(error: std::io::Error) -> trapless_machine::Error {
 pub struct Checkpoint {
     path: PathBuf,
     file: File,
+    /// The file that it shares pages with.
+    base: Option<Base>,
     /// What it says of itself.
     pub header: Header,
 }
@@ -222,10 +225,11 @@ impl Checkpoint {
 
     /// The same of a file that is open, and was found at `path`.
     fn of(path: &Path, file: File) -> Result<Self> {
-        let header = Header::read(&mut reader(&file)?).map_err(|e| named(path, &e))?;
+        let header = Header::read(&mut BufReader::new(&file)).map_err(|e| named(path, &e))?;
         Ok(Self {
             path: path.into(),
             file,
+            base: None,
             header,
         })
     }
@@ -243,7 +247,8 @@ impl Checkpoint {
     /// Puts its state into a machine that was built for it; returns what was saved beside.
     pub fn restore(&self, machine: &mut Machine) -> Result<Saved> {
         let fail = |e| named(&self.path, &e);
-        let more = machine.restore(&mut reader(&self.file)?).map_err(fail)?;
+        let more = machine.restore_from(&self.file, self.base.as_ref());
+        let more = more.map_err(fail)?;
         postcard::from_bytes(&more).map_err(|_| self.damaged("its ledger cannot be decoded"))
     }
 
@@ -257,12 +262,6 @@ impl Checkpoint {
     pub fn path(&self) -> &Path {
         &self.path
     }
-}
-
-/// Reads a file from its beginning.
-fn reader(mut file: &File) -> Result<BufReader<&File>> {
-    file.rewind().context("cannot read the checkpoint")?;
-    Ok(BufReader::with_capacity(1 << 20, file))
 }
 
 fn named(path: &Path, error: &trapless_machine::Error) -> anyhow::Error {

@@ -14,8 +14,10 @@ const MOST: u64 = 8 << 30;
 const SHARE: u64 = 4;
 /// Bytes of the disk that stay free.
 const RESERVE: u64 = 256 << 20;
-/// Ends of names: of finished files, and of those that are being written.
-const DONE: &str = "checkpoint";
+/// Ends of names: of checkpoints, of those with pages that others share, and of files that are
+/// being written.
+pub const DONE: &str = "checkpoint";
+pub const SHARED: &str = "pages";
 const PART: &str = "part";
 
 /// The folder.
@@ -48,31 +50,30 @@ impl Store {
         })
     }
 
-    /// Where the checkpoint `key` is or will be.
-    pub fn path(&self, key: &str) -> PathBuf {
-        self.folder.join(key).with_extension(DONE)
+    /// Where the file `key` is or will be.
+    pub fn path(&self, key: &str, end: &str) -> PathBuf {
+        self.folder.join(key).with_extension(end)
     }
 
-    /// The checkpoint `key`, if it is there; counts as a use.
-    pub fn find(&self, key: &str) -> Option<File> {
-        let file = File::open(self.path(key)).ok()?;
+    /// The file `key`, if it is there; counts as a use.
+    pub fn find(&self, key: &str, end: &str) -> Option<File> {
+        let file = File::open(self.path(key, end)).ok()?;
         // In another user's cache it keeps its age.
         let _ = file.set_modified(SystemTime::now());
         Some(file)
     }
 
-    /// Removes the checkpoint `key`, which cannot be used.
-    pub fn discard(&self, key: &str) {
+    /// Removes the file `key`, which cannot be used.
+    pub fn discard(&self, key: &str, end: &str) {
         // Another process may have done so.
-        let _ = fs::remove_file(self.path(key));
+        let _ = fs::remove_file(self.path(key, end));
     }
 
-    /// Begins to write the checkpoint `key`. `None` if there is no room, or another process writes
-    /// it.
+    /// Begins to write the file `key`. `None` if there is no room, or another process writes it.
     ///
     /// # Errors
     /// The system's.
-    pub fn begin(&self, key: &str) -> io::Result<Option<Entry<'_>>> {
+    pub fn begin(&self, key: &str, end: &str) -> io::Result<Option<Entry<'_>>> {
         let _lock = self.lock()?;
         let listing = self.list()?;
         let room = self.room(&listing);
@@ -80,7 +81,8 @@ impl Store {
         if room < least.unwrap_or(1) {
             return Ok(None);
         }
-        let path = self.folder.join(key).with_extension(PART);
+        let place = self.path(key, end);
+        let path = self.folder.join(format!("{key}.{end}.{PART}"));
         let file = match OpenOptions::new().write(true).create_new(true).open(&path) {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
             file => file?,
@@ -90,7 +92,7 @@ impl Store {
             store: self,
             file: Some(BufWriter::new(file)),
             path,
-            key: key.into(),
+            place,
             left: room,
             written: 0,
             full: false,
@@ -134,7 +136,10 @@ impl Store {
             let (path, Ok(about)) = (entry.path(), entry.metadata()) else {
                 continue;
             };
-            if path.extension().is_some_and(|end| end == DONE) {
+            if path
+                .extension()
+                .is_some_and(|end| end == DONE || end == SHARED)
+            {
                 let used = about.modified()?;
                 listing.done.push((used, about.len(), path));
             } else if path.extension().is_some_and(|end| end == PART) {
@@ -177,7 +182,7 @@ pub struct Entry<'s> {
     /// Until it has its final name.
     file: Option<BufWriter<File>>,
     path: PathBuf,
-    key: String,
+    place: PathBuf,
     left: u64,
     written: u64,
     full: bool,
@@ -199,7 +204,7 @@ impl Entry<'_> {
         let _lock = self.store.lock()?;
         let fits = self.store.make_room(self.written)?;
         if fits {
-            fs::rename(&self.path, self.store.path(&self.key))?;
+            fs::rename(&self.path, &self.place)?;
             self.file = None;
         }
         Ok(fits)
@@ -248,7 +253,7 @@ mod tests {
     use super::*;
 
     fn put(store: &Store, key: &str, size: usize) -> bool {
-        let Some(mut entry) = store.begin(key).unwrap() else {
+        let Some(mut entry) = store.begin(key, DONE).unwrap() else {
             return false;
         };
         entry.write_all(&vec![1; size]).is_ok() && entry.commit().unwrap()
@@ -286,7 +291,7 @@ mod tests {
         assert!(!put(&store, "c", 400), "no room that is not in use");
         assert_eq!(names(&store), ["a.checkpoint", "b.checkpoint"]);
         let store = later(cache.path(), 1000);
-        assert!(store.find("a").is_some() && store.find("x").is_none());
+        assert!(store.find("a", DONE).is_some() && store.find("x", DONE).is_none());
         assert!(put(&store, "d", 500));
         assert_eq!(names(&store), ["a.checkpoint", "d.checkpoint"]);
         assert!(Store::open(cache.path(), Some(0)).is_none());
@@ -297,7 +302,7 @@ mod tests {
         let cache = tempfile::tempdir().unwrap();
         let store = Store::open(cache.path(), Some(1000)).unwrap();
         assert!(put(&store, "a", 700));
-        let mut file = store.find("a").unwrap();
+        let mut file = store.find("a", DONE).unwrap();
         let store = later(cache.path(), 1000);
         assert!(put(&store, "b", 700));
         assert_eq!(names(&store), ["b.checkpoint"]);
@@ -313,9 +318,9 @@ mod tests {
         let cache = tempfile::tempdir().unwrap();
         let store = Store::open(cache.path(), Some(1000)).unwrap();
         fs::write(store.folder.join("killed.part"), "half").unwrap();
-        let mut one = store.begin("a").unwrap().unwrap();
-        assert!(store.begin("a").unwrap().is_none());
-        assert_eq!(names(&store), ["a.part"]);
+        let mut one = store.begin("a", DONE).unwrap().unwrap();
+        assert!(store.begin("a", DONE).unwrap().is_none());
+        assert_eq!(names(&store), ["a.checkpoint.part"]);
         one.write_all(&[2; 10]).unwrap();
         drop(one);
         assert!(names(&store).is_empty());

@@ -143,7 +143,7 @@ fn repeated_runs_go_on_from_what_was_kept() {
     let (whole, resumed, _) = cache.compare("kept-1");
     assert_eq!(resumed, [None, None]);
     let kept = cache.files("checkpoint");
-    assert_eq!(kept.len(), 2);
+    assert_eq!((kept.len(), cache.files("pages").len()), (2, 1));
     let (again, resumed, _) = cache.compare("kept-2");
     assert!(
         again == whole,
@@ -163,6 +163,11 @@ fn repeated_runs_go_on_from_what_was_kept() {
     assert_eq!(resumed, [None, None]);
     assert_eq!(said.matches("cannot be used").count(), 2, "{said}");
     assert!(cache.compare("kept-4").1.iter().all(Option::is_some));
+    // Without the pages that both share, neither can be used.
+    std::fs::remove_file(&cache.files("pages")[0]).unwrap();
+    let (again, resumed, _) = cache.compare("kept-6");
+    assert!(again == whole);
+    assert_eq!(resumed, [None, None]);
     let mut command = cache.command(&["run", "--machine", "sstc", "--no-checkpoint"]);
     let ledger = scratch("kept-5.json");
     done(&command.arg("--ledger").arg(&ledger).output().unwrap());
@@ -180,8 +185,8 @@ fn keeping_a_checkpoint_never_fails_a_run() {
     let cache = OwnCache::new("kept-at-once");
     let files = ["kept-a.json", "kept-b.json"].map(scratch);
     let start = |file: &PathBuf| {
-        let mut command = cache.command(&["run", "--machine", "sstc", "--ledger"]);
-        command.arg(file).stderr(Stdio::piped());
+        let mut command = cache.command(&["run", "--machine", "sstc"]);
+        command.arg("--ledger").arg(file).stderr(Stdio::piped());
         command.stdout(Stdio::null()).spawn().unwrap()
     };
     let runs = files.each_ref().map(start);
@@ -194,8 +199,8 @@ fn keeping_a_checkpoint_never_fails_a_run() {
     assert!(cache.files("part").is_empty());
 
     std::fs::remove_file(&cache.files("checkpoint")[0]).unwrap();
-    let mut command = cache.command(&["run", "--machine", "sstc", "--ledger"]);
-    command.arg(scratch("kept-c.json"));
+    let mut command = cache.command(&["run", "--machine", "sstc"]);
+    command.arg("--ledger").arg(scratch("kept-c.json"));
     command.env("TRAPLESS_CHECKPOINTS", "1M");
     done(&command.output().unwrap());
     assert!(cache.files("checkpoint").is_empty() && cache.files("part").is_empty());
