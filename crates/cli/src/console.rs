@@ -12,7 +12,7 @@ use trapless_hart::Ram;
 use trapless_ledger::Ledger;
 use trapless_ledger::event::{Event, Sink, TimerSets};
 
-use crate::threads::ThreadNames;
+use crate::threads::{Layout, ThreadNames};
 
 /// Longest line that is kept; the guest decides how long lines are.
 const MAX_LINE: usize = 4096;
@@ -93,6 +93,8 @@ pub struct RecorderState {
     died: Option<u64>,
     printed: u64,
     begun_line: Vec<u8>,
+    /// Where the kernel has the names of threads.
+    threads: Option<Layout>,
 }
 
 impl Recorder {
@@ -124,11 +126,13 @@ impl Recorder {
             died: self.died,
             printed: self.printed,
             begun_line: self.begun_line.clone(),
+            threads: self.threads.as_ref().map(ThreadNames::layout),
         }
     }
 
-    /// Goes on with what another one knew. `None` if that cannot be decoded.
-    pub fn restore(&mut self, state: RecorderState) -> Option<()> {
+    /// Goes on with what another one knew, beside the machine with `ram`. `None` if that cannot be
+    /// decoded.
+    pub fn restore(&mut self, state: RecorderState, ram: &Ram) -> Option<()> {
         self.ledger = postcard::from_bytes(&state.ledger).ok()?;
         self.transcript = state.transcript;
         self.measured = state.measured;
@@ -137,6 +141,7 @@ impl Recorder {
         self.died = state.died;
         self.printed = state.printed;
         self.begun_line = state.begun_line;
+        self.threads = state.threads.map(|layout| ThreadNames::with(layout, ram));
         Some(())
     }
 

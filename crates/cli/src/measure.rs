@@ -40,23 +40,24 @@ impl Plan<'_> {
         poll: Poll<'_>,
     ) -> Result<(LedgerFile, Option<String>)> {
         let mut observation = Observation::new(observe, trace)?;
+        let kept = checkpoints.resume.is_none()
+            && checkpoints.make.is_empty()
+            && trace.is_none()
+            && observe.is_nothing()
+            && !self.args.console;
+        let place = if kept { self.place(run, None)? } else { None };
         let ready = match checkpoints.resume {
-            None => self.machine(run, &mut observation)?,
+            None => self.start(run, &mut observation, place.as_ref())?,
             Some(checkpoint) => self.resumed(run, &mut observation, checkpoint)?,
         };
         let Ready {
             mut machine,
             recorder,
             config,
+            resumed,
         } = ready;
-        let words = ["run", "--machine", &run.machine].map(String::from);
-        let words = words.into_iter().chain(self.args.words()).collect();
-        let mut pending = Pending::new(
-            checkpoints.make,
-            words,
-            &self.images,
-            self.command_line(run.seed),
-        );
+        let place = place.as_ref().filter(|_| resumed.is_none());
+        let mut pending = Pending::new(checkpoints.make, place, self.about(run));
         let before = machine.instret();
 
         let started = SystemTime::now();
@@ -87,6 +88,7 @@ impl Plan<'_> {
         let host = HostInfo {
             wall_seconds: seconds,
             instructions_per_second: Some((machine.instret() - before) as f64 / seconds),
+            resumed_at: resumed,
             started: Some(timestamp(started)),
             processor: processor(),
         };

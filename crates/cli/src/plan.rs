@@ -11,10 +11,10 @@ use trapless_ledger::Ledger;
 use trapless_ledger::document::{Measurement, RunInfo, Work};
 use trapless_machine::{Content, Machine, MachineConfig, Outcome, Payload, Peripherals};
 
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{self, Checkpoint, Key, Place, Store, program};
 use crate::console::{ConsoleTap, Lines, Recorder, SharedRecorder, Transcript};
 use crate::failure::Failed;
-use crate::machine;
+use crate::machine::{self, EngineName};
 use crate::observe::Observation;
 use crate::workload::{RunId, WorkloadArgs};
 use crate::{files, interrupt, project};
@@ -91,6 +91,8 @@ pub struct Plan<'a> {
     packages: BTreeMap<String, String>,
     /// The images by content, for checkpoints.
     pub images: Vec<String>,
+    /// Checkpoints that runs keep.
+    store: Option<Store>,
     /// Whether lines of consoles begin with the run they are from.
     labels: bool,
 }
@@ -103,6 +105,8 @@ pub struct Ready {
     pub recorder: SharedRecorder,
     /// What the machine is.
     pub config: MachineConfig,
+    /// Virtual time in cycles of the checkpoint from which it goes on.
+    pub resumed: Option<u64>,
 }
 
 impl<'a> Plan<'a> {
@@ -163,6 +167,9 @@ impl<'a> Plan<'a> {
             archives.push(take(&mut images, PATCHED_HOST)?);
         }
         let initrd = one_after_the_other(&archives)?;
+        let most = args.checkpoint_cache.map(|size| size.0);
+        let store = (!args.no_checkpoint && args.harts_options.engine != EngineName::Both)
+            .then(|| Store::open(images.cache().root(), most));
         Ok(Self {
             args,
             experiment,
@@ -173,6 +180,7 @@ impl<'a> Plan<'a> {
             harts,
             packages,
             images: contents,
+            store: store.flatten(),
             labels: false,
         })
     }
@@ -180,6 +188,21 @@ impl<'a> Plan<'a> {
     /// Begins lines of consoles with the run that they are from.
     pub fn label_consoles(&mut self) {
         self.labels = true;
+    }
+
+    /// What a checkpoint says of `run`.
+    pub fn about(&self, run: &RunId) -> checkpoint::Run<'_> {
+        let words = ["run", "--machine", &run.machine].map(String::from);
+        let options = if run.seed == self.args.seed() {
+            self.args.words()
+        } else {
+            self.args.for_run(run).words()
+        };
+        checkpoint::Run {
+            words: words.into_iter().chain(options).collect(),
+            images: &self.images,
+            command_line: self.command_line(run.seed),
+        }
     }
 
     /// Adds words to the host's kernel command line.
@@ -200,7 +223,7 @@ impl<'a> Plan<'a> {
         observation: &mut Observation,
         checkpoint: &Checkpoint,
     ) -> Result<Ready> {
-        let mut ready = self.machine(run, observation)?;
+        let mut ready = self.build(run, observation, true)?;
         let saved = checkpoint.restore(&mut ready.machine)?;
         let path = checkpoint.path().display();
         if saved.images != self.images {
@@ -218,13 +241,15 @@ impl<'a> Plan<'a> {
                 saved.command_line
             );
         }
-        let restored = ready.recorder.lock().restore(saved.recorder);
+        let ram = ready.machine.ram();
+        let restored = ready.recorder.lock().restore(saved.recorder, ram);
         restored.ok_or_else(|| checkpoint.damaged("its ledger cannot be decoded"))?;
+        ready.resumed = Some(ready.machine.now());
         Ok(ready)
     }
 
-    /// Builds the machine of `run`, about to boot.
-    pub fn machine(&self, run: &RunId, observation: &mut Observation) -> Result<Ready> {
+    /// What the machine of `run` is.
+    fn config(&self, run: &RunId) -> Result<MachineConfig> {
         let mut config = machine::config(
             &run.machine,
             self.harts as usize,
@@ -232,20 +257,68 @@ impl<'a> Plan<'a> {
             &self.args.settings_of(&run.machine),
         )?;
         config.seed = run.seed;
+        Ok(config)
+    }
+
+    /// Where a checkpoint of `run` is kept, if the user wants that: of the instant at which its
+    /// measured part begins, or another one that is called `instant`.
+    pub fn place(&self, run: &RunId, instant: Option<&str>) -> Result<Option<Place<'_>>> {
+        let Some(store) = &self.store else {
+            return Ok(None);
+        };
+        let measured = self.experiment.measured();
+        let key = Key {
+            program: &program(),
+            machine: &self.config(run)?,
+            images: &self.images,
+            command_line: &self.command_line(run.seed),
+            instant: instant.unwrap_or(&measured),
+        };
+        Ok(key.names().map(|names| Place::new(store, names)))
+    }
+
+    /// The machine of `run`: as the checkpoint at `place` has it if there is one, else about to
+    /// boot.
+    pub fn start(
+        &self,
+        run: &RunId,
+        observation: &mut Observation,
+        place: Option<&Place<'_>>,
+    ) -> Result<Ready> {
+        if let Some(place) = place
+            && let Some(checkpoint) = place.find()
+        {
+            match self.resumed(run, observation, &checkpoint) {
+                Ok(ready) => return Ok(ready),
+                Err(error) => place.discard(&error),
+            }
+        }
+        self.build(run, observation, false)
+    }
+
+    /// Builds the machine of `run`, about to boot, or to take over a checkpoint.
+    fn build(&self, run: &RunId, observation: &mut Observation, resumes: bool) -> Result<Ready> {
+        let config = self.config(run)?;
         let ledger = Ledger::new(machine::ledger_config(&config));
         let recorder = SharedRecorder::new(Recorder::new(ledger, self.experiment.measured()));
         let tap = ConsoleTap::new(recorder.clone(), self.screen(run));
+        let part = |content: &Content| match resumes {
+            true => content.outline(),
+            false => content.clone(),
+        };
         let payload = Payload {
             firmware: Some(self.firmware.clone()),
-            kernel: Some(self.kernel.clone()),
-            initrd: Some(self.initrd.clone()),
+            kernel: Some(part(&self.kernel)),
+            initrd: Some(part(&self.initrd)),
             append: self.command_line(run.seed),
             dtb: None,
         };
         let peripherals = Peripherals::new(Box::new(tap));
         let mut machine = observation.boot(config.clone(), &payload, peripherals)?;
         observation.follow(&recorder);
-        recorder.lock().name_threads(machine.ram());
+        if !resumes {
+            recorder.lock().name_threads(machine.ram());
+        }
         machine.add_sink(Box::new(recorder.clone()));
         machine::accompany(
             &mut machine,
@@ -260,6 +333,7 @@ impl<'a> Plan<'a> {
             machine,
             recorder,
             config,
+            resumed: None,
         })
     }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use trapless_experiments::Value;
+use trapless_machine::preset::Size;
 
 use crate::machine::{self, HartArgs};
 
@@ -56,6 +57,19 @@ pub struct WorkloadArgs {
     /// Give up after this much virtual time.
     #[arg(long, default_value_t = DEFAULT_LIMIT, value_name = "SECONDS")]
     pub time_limit: u64,
+    /// Boot, even if a checkpoint is kept of where the measured part of this run begins, and keep
+    /// none.
+    #[arg(long)]
+    pub no_checkpoint: bool,
+    /// Most disk space for checkpoints that runs keep in the cache; 0 for none [default: 8G, or a
+    /// quarter of what is free if that is less].
+    #[arg(
+        long,
+        value_name = "SIZE",
+        env = "TRAPLESS_CHECKPOINTS",
+        hide_env_values = true
+    )]
+    pub checkpoint_cache: Option<Size>,
     #[command(flatten)]
     pub harts_options: HartArgs,
 }
@@ -130,6 +144,8 @@ impl WorkloadArgs {
             vmm,
             console: _,
             time_limit,
+            no_checkpoint: _,
+            checkpoint_cache: _,
             harts_options,
         } = self;
         let mut options = vec![("--workload", workload.clone())];

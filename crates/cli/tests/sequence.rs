@@ -15,6 +15,7 @@ use trapless_ledger::document::LedgerFile;
 fn sequence(name: &str, vcpus: u32, parameters: &[&str]) -> LedgerFile {
     let ledger = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("sequence-{name}.json"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_trapless"));
+    command.env("TRAPLESS_CHECKPOINTS", "0");
     command.args(["run", "--machine", "trapless", "--workload", "sequence"]);
     command.args(["--guest-harts", &vcpus.to_string(), "--host-harts", "2"]);
     command
@@ -114,6 +115,7 @@ fn disturbed_vcpus_get_every_interrupt_once() {
 #[test]
 fn vcpus_disturbed_on_their_way_off_and_on_a_hart_get_every_interrupt_once() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_trapless"));
+    command.env("TRAPLESS_CHECKPOINTS", "0");
     command.args(["explore", "--json", "--workload", "sequence"]);
     command.args(["--time-limit", "60"]);
     let parameters = [

@@ -115,7 +115,8 @@ pub(crate) fn sha256_file(path: &Path) -> Result<String> {
 }
 
 /// SHA-256 of several byte strings; their borders count.
-pub(crate) fn sha256_parts<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
+#[must_use]
+pub fn sha256_parts<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
     let mut hash = Sha256::new();
     for part in parts {
         hash.update((part.len() as u64).to_le_bytes());

@@ -32,7 +32,7 @@ pub mod tree;
 pub mod vmm;
 
 pub use apt::{Apt, Package};
-pub use cache::Cache;
+pub use cache::{Cache, sha256_parts};
 pub use error::{Error, Result};
 pub use images::Images;
 pub use prepared::{PackageVersion, Prepared};

@@ -122,7 +122,7 @@ fn checkpoints_of_other_machines_are_refused() {
     let mut newer = file.clone();
     newer[16] += 1;
     let error = same.restore(&mut &newer[..]).unwrap_err().to_string();
-    assert!(error.contains("has format 2"), "{error}");
+    assert!(error.contains("has format 3"), "{error}");
     let mut cut = &file[..file.len() - 1];
     let error = same.restore(&mut cut).unwrap_err().to_string();
     assert!(error.contains("it is cut off"), "{error}");

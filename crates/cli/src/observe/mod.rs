@@ -70,6 +70,24 @@ pub struct ObserveArgs {
     pub profile: Option<Option<PathBuf>>,
 }
 
+impl ObserveArgs {
+    /// Whether nothing looks into the run.
+    pub fn is_nothing(&self) -> bool {
+        let Self {
+            log,
+            gdb,
+            diagram,
+            dump_code,
+            profile,
+        } = self;
+        log.is_none()
+            && gdb.is_none()
+            && diagram.is_empty()
+            && dump_code.is_none()
+            && profile.is_none()
+    }
+}
+
 type Trace = PerfettoTrace<Output>;
 
 /// What gdb's session calls between slices.

@@ -8,6 +8,7 @@ mod btf;
 
 use std::collections::HashMap;
 
+use serde::{Deserialize, Serialize};
 use trapless_hart::Ram;
 use trapless_ledger::event::Switch;
 use trapless_ledger::{Ledger, ThreadName};
@@ -30,8 +31,8 @@ const COMM: usize = 16;
 const PART: u64 = 2048;
 
 /// Where the kernel keeps what a thread is called. All of it is in one part of `task_struct`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Layout {
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Layout {
     /// Offset of that part in bytes, and its length.
     part: (u64, usize),
     /// Offsets in it.
@@ -110,12 +111,21 @@ pub struct ThreadNames {
 impl ThreadNames {
     /// Looks for the type information of the kernel that `ram` holds; `None` if there is none.
     pub fn of_kernel(ram: &Ram) -> Option<Self> {
-        let layout = layout(ram)?;
-        Some(Self {
+        Some(Self::with(layout(ram)?, ram))
+    }
+
+    /// Of a kernel in `ram` whose type information says this.
+    pub fn with(layout: Layout, ram: &Ram) -> Self {
+        Self {
             ram: ram.clone(),
             layout,
             places: HashMap::new(),
-        })
+        }
+    }
+
+    /// What the type information says.
+    pub fn layout(&self) -> Layout {
+        self.layout
     }
 
     /// Tells `ledger` the names of both threads of a switch that it is about to be told of: of the

@@ -1,7 +1,8 @@
 //! Runs that go on out of a file.
 
-use std::path::Path;
-use std::process::Output;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
 
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -74,4 +75,134 @@ fn resumed_runs_have_the_ledger_of_the_whole_run() {
     files
         .iter()
         .for_each(|file| std::fs::remove_file(file).unwrap());
+}
+
+/// A cache with the images of the usual one, and checkpoints of its own.
+struct OwnCache(PathBuf);
+
+impl OwnCache {
+    fn new(name: &str) -> Self {
+        let usual = std::env::var_os("TRAPLESS_CACHE").map_or_else(
+            || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache"),
+            PathBuf::from,
+        );
+        let folder = scratch(name);
+        // It may be there from an earlier time.
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        let entries = std::fs::read_dir(usual.canonicalize().unwrap()).unwrap();
+        for entry in entries.map(|entry| entry.unwrap().path()) {
+            let name = entry.file_name().unwrap();
+            if name != "checkpoints" {
+                std::os::unix::fs::symlink(&entry, folder.join(name)).unwrap();
+            }
+        }
+        Self(folder)
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = trapless();
+        command.args(words).args(["--workload", "timer"]);
+        command.args(["--set", "wakeups=50", "--time-limit", "60"]);
+        command.env("TRAPLESS_CACHE", &self.0);
+        command.env("TRAPLESS_CHECKPOINTS", "4G");
+        command
+    }
+
+    /// The ledgers of a comparison with this name: as text without the host block, and where they
+    /// went on from a checkpoint; and what the command said.
+    fn compare(&self, name: &str) -> (Vec<String>, Vec<Option<u64>>, String) {
+        let mut command = self.command(&["compare", "--machines", "sstc,trapless"]);
+        command.args(["--seeds", "1", "--out"]).arg(scratch(name));
+        let said = done(&command.output().unwrap());
+        let text = std::fs::read_to_string(scratch(&format!("{name}.json"))).unwrap();
+        let ledgers: Vec<LedgerFile> = serde_json::from_str(&text).unwrap();
+        let resumed = |ledger: &LedgerFile| ledger.host.as_ref().unwrap().resumed_at;
+        let resumed = ledgers.iter().map(resumed).collect();
+        let texts = ledgers.iter().map(|ledger| without_host(&ledger.to_json()));
+        (texts.collect(), resumed, said)
+    }
+
+    /// Names of files among the checkpoints that end like this.
+    fn files(&self, end: &str) -> Vec<PathBuf> {
+        let files = std::fs::read_dir(self.0.join("checkpoints")).unwrap();
+        let files = files.map(|entry| entry.unwrap().path());
+        let mut files: Vec<_> = files
+            .filter(|path| path.extension().is_some_and(|e| e == end))
+            .collect();
+        files.sort();
+        files
+    }
+}
+
+/// Promise: a command that is repeated goes on where the measured part begins, with the same
+/// ledgers; a checkpoint that is damaged is noticed and made again.
+#[test]
+fn repeated_runs_go_on_from_what_was_kept() {
+    let cache = OwnCache::new("kept-repeated");
+    let (whole, resumed, _) = cache.compare("kept-1");
+    assert_eq!(resumed, [None, None]);
+    let kept = cache.files("checkpoint");
+    assert_eq!((kept.len(), cache.files("pages").len()), (2, 1));
+    let (again, resumed, _) = cache.compare("kept-2");
+    assert!(
+        again == whole,
+        "going on from a checkpoint changes a ledger"
+    );
+    assert!(resumed.iter().all(Option::is_some), "{resumed:?}");
+
+    let len = std::fs::metadata(&kept[0]).unwrap().len();
+    let file = File::options().write(true).open(&kept[0]).unwrap();
+    file.set_len(len - 1).unwrap();
+    let mut bytes = std::fs::read(&kept[1]).unwrap();
+    let at = bytes.len() - 100_000;
+    bytes[at] ^= 1;
+    std::fs::write(&kept[1], &bytes).unwrap();
+    let (again, resumed, said) = cache.compare("kept-3");
+    assert!(again == whole, "a damaged checkpoint changes a ledger");
+    assert_eq!(resumed, [None, None]);
+    assert_eq!(said.matches("cannot be used").count(), 2, "{said}");
+    assert!(cache.compare("kept-4").1.iter().all(Option::is_some));
+    // Without the pages that both share, neither can be used.
+    std::fs::remove_file(&cache.files("pages")[0]).unwrap();
+    let (again, resumed, _) = cache.compare("kept-6");
+    assert!(again == whole);
+    assert_eq!(resumed, [None, None]);
+    let mut command = cache.command(&["run", "--machine", "sstc", "--no-checkpoint"]);
+    let ledger = scratch("kept-5.json");
+    done(&command.arg("--ledger").arg(&ledger).output().unwrap());
+    let text = std::fs::read_to_string(&ledger).unwrap();
+    let booted = LedgerFile::from_json(&text).unwrap();
+    assert_eq!(booted.host.unwrap().resumed_at, None);
+    assert!(without_host(&text) == whole[0]);
+    std::fs::remove_dir_all(&cache.0).unwrap();
+}
+
+/// Promise: two processes that make the same run at once, and a disk without room, are no reason
+/// for a run to fail.
+#[test]
+fn keeping_a_checkpoint_never_fails_a_run() {
+    let cache = OwnCache::new("kept-at-once");
+    let files = ["kept-a.json", "kept-b.json"].map(scratch);
+    let start = |file: &PathBuf| {
+        let mut command = cache.command(&["run", "--machine", "sstc"]);
+        command.arg("--ledger").arg(file).stderr(Stdio::piped());
+        command.stdout(Stdio::null()).spawn().unwrap()
+    };
+    let runs = files.each_ref().map(start);
+    for run in runs {
+        done(&run.wait_with_output().unwrap());
+    }
+    let ledgers = files.map(|file| without_host(&std::fs::read_to_string(file).unwrap()));
+    assert!(ledgers[0] == ledgers[1]);
+    assert_eq!(cache.files("checkpoint").len(), 1);
+    assert!(cache.files("part").is_empty());
+
+    std::fs::remove_file(&cache.files("checkpoint")[0]).unwrap();
+    let mut command = cache.command(&["run", "--machine", "sstc"]);
+    command.arg("--ledger").arg(scratch("kept-c.json"));
+    command.env("TRAPLESS_CHECKPOINTS", "1M");
+    done(&command.output().unwrap());
+    assert!(cache.files("checkpoint").is_empty() && cache.files("part").is_empty());
+    std::fs::remove_dir_all(&cache.0).unwrap();
 }

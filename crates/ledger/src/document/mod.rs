@@ -162,6 +162,10 @@ pub struct HostInfo {
     /// Guest instructions per second of wall-clock time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions_per_second: Option<f64>,
+    /// Virtual time in cycles at which it went on from a checkpoint, if it did: the other figures
+    /// are of what came after that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumed_at: Option<u64>,
     /// When the run began (UTC, RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<String>,

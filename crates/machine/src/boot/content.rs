@@ -21,6 +21,9 @@ pub enum Content {
     Bytes(Vec<u8>),
     /// Those of a regular file, which is read when it is loaded, without a copy on the way.
     File(PathBuf),
+    /// The same for a machine that takes over a checkpoint, which has what is in RAM: nothing is
+    /// loaded, but its length counts.
+    Outline(PathBuf),
 }
 
 impl Content {
@@ -38,6 +41,15 @@ impl Content {
         Ok(Self::Bytes(bytes))
     }
 
+    /// What a machine that takes over a checkpoint needs of it.
+    #[must_use]
+    pub fn outline(&self) -> Self {
+        match self {
+            Self::File(path) => Self::Outline(path.clone()),
+            other => other.clone(),
+        }
+    }
+
     /// Its first bytes, at most [`START`], and how many there are in all.
     ///
     /// # Errors
@@ -48,7 +60,7 @@ impl Content {
                 let start = &bytes[..bytes.len().min(START)];
                 return Ok((start.into(), bytes.len() as u64));
             }
-            Self::File(path) => path,
+            Self::File(path) | Self::Outline(path) => path,
         };
         let read = || -> io::Result<_> {
             let file = File::open(path)?;
@@ -67,7 +79,7 @@ impl Content {
     pub(super) fn bytes(&self, most: u64, what: &str) -> Result<Cow<'_, [u8]>, Error> {
         let path = match self {
             Self::Bytes(bytes) => return Ok(bytes.into()),
-            Self::File(path) => path,
+            Self::File(path) | Self::Outline(path) => path,
         };
         let read = || -> io::Result<_> {
             let file = File::open(path)?;
@@ -100,13 +112,16 @@ impl Content {
                 write(ram, addr, bytes, what)?;
                 return Ok(bytes.len() as u64);
             }
-            Self::File(path) => path,
+            Self::File(path) | Self::Outline(path) => path,
         };
         let mut file = File::open(path).map_err(|e| unreadable(what, path, &e))?;
         let len = file.metadata().map_err(|e| unreadable(what, path, &e))?;
         let len = len.len();
         some(len, what)?;
         room(ram, addr, len, what)?;
+        if matches!(self, Self::Outline(_)) {
+            return Ok(len);
+        }
         ram.expect_writes(addr, len);
         ram.guest_memory()
             .read_exact_volatile_from(GuestAddress(addr), &mut file, len as usize)

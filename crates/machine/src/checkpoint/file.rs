@@ -4,24 +4,23 @@
 use std::fmt::Display;
 use std::io::{self, Read, Write};
 
-use crc32fast::Hasher;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use trapless_hart::Ram;
 
-use super::pages::{self, Extent, PAGE};
+use super::base::Base;
+use super::listing::{self, Listing};
+use super::source::Cursor;
 use crate::error::Error;
 
 /// Version of the format. It changes with anything that a machine saves.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 const MAGIC: &[u8; 16] = b"Trapless machine";
 /// Longest header in bytes.
 const HEADER: u32 = 1 << 20;
 /// Longest part in bytes; one of 64 harts has about 60 MB.
 const PART: u64 = 1 << 30;
-/// Bytes of RAM read or written at once.
-const PIECE: usize = 4 << 20;
 
 /// What the maker of a checkpoint says of it.
 #[derive(Clone, Default, Serialize, Deserialize, PartialEq, Debug)]
@@ -43,6 +42,9 @@ pub struct Header {
     pub cycles: u64,
     /// Instructions retired by all harts.
     pub instructions: u64,
+    /// The file that it shares pages with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<String>,
 }
 
 impl Header {
@@ -118,50 +120,38 @@ fn block(to: &mut dyn Write, bytes: &[u8]) -> io::Result<()> {
     to.write_all(&crc32fast::hash(bytes).to_le_bytes())
 }
 
-/// Writes everything.
+/// The system does not let it be read.
+pub(super) fn unreadable(error: io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => damaged("it is cut off"),
+        _ => Error::Invalid(format!("cannot read the checkpoint: {error}")),
+    }
+}
+
+/// Writes everything; pages that `base` has only by their number.
 pub(super) fn write(
     to: &mut dyn Write,
     header: &Header,
     parts: &[&[u8]],
     ram: &Ram,
+    base: Option<&Base>,
 ) -> io::Result<()> {
     let header = serde_json::to_vec(header)?;
     to.write_all(MAGIC)?;
     to.write_all(&FORMAT.to_le_bytes())?;
     to.write_all(&(header.len() as u32).to_le_bytes())?;
     block(to, &header)?;
-    let extents = pages::filled(ram);
-    let listed = postcard::to_stdvec(&extents).map_err(io::Error::other)?;
+    let (listing, own) = listing::collect(ram, base);
+    let listed = postcard::to_stdvec(&listing).map_err(io::Error::other)?;
     for part in parts.iter().copied().chain([&listed[..]]) {
         to.write_all(&(part.len() as u64).to_le_bytes())?;
         block(to, part)?;
     }
-    let mut sum = Hasher::new();
-    let mut piece = vec![0; PIECE];
-    for (first, count) in pieces(&extents) {
-        let bytes = &mut piece[..count * PAGE];
-        pages::read(ram, first, bytes);
-        sum.update(bytes);
-        to.write_all(bytes)?;
-    }
-    to.write_all(&sum.finalize().to_le_bytes())
-}
-
-/// Extents in pieces: first page and number of pages.
-fn pieces(extents: &[Extent]) -> impl Iterator<Item = (usize, usize)> + '_ {
-    const PAGES: usize = PIECE / PAGE;
-    extents.iter().flat_map(|&(first, count)| {
-        let (first, count) = (first as usize, count as usize);
-        let starts = (0..count).step_by(PAGES);
-        starts.map(move |at| (first + at, PAGES.min(count - at)))
-    })
+    listing::write(to, ram, &own)
 }
 
 fn exactly(from: &mut dyn Read, bytes: &mut [u8]) -> Result<(), Error> {
-    from.read_exact(bytes).map_err(|e| match e.kind() {
-        io::ErrorKind::UnexpectedEof => damaged("it is cut off"),
-        _ => Error::Invalid(format!("cannot read the checkpoint: {e}")),
-    })
+    from.read_exact(bytes).map_err(unreadable)
 }
 
 fn number<const N: usize>(from: &mut dyn Read) -> Result<[u8; N], Error> {
@@ -203,28 +193,18 @@ fn read_part(from: &mut dyn Read) -> Result<Vec<u8>, Error> {
     checked(from, len)
 }
 
-/// Reads all of RAM.
-pub(super) fn read_pages(from: &mut dyn Read, ram: &Ram) -> Result<(), Error> {
+/// Passes over a part.
+pub(super) fn skip_part(from: &mut Cursor<'_>) -> Result<(), Error> {
+    let len = u64::from_le_bytes(number(from)?);
+    if len > PART {
+        return Err(damaged("a part is too long"));
+    }
+    from.at += len + 4;
+    Ok(())
+}
+
+/// Reads the list of pages.
+pub(super) fn read_listing(from: &mut dyn Read) -> Result<Listing, Error> {
     let listed = read_part(from)?;
-    let extents: Vec<Extent> =
-        postcard::from_bytes(&listed).map_err(|_| damaged("its pages cannot be decoded"))?;
-    if !pages::are_in(ram, &extents) {
-        return Err(damaged("it has pages outside RAM"));
-    }
-    ram.clear();
-    let mut sum = Hasher::new();
-    let mut piece = vec![0; PIECE];
-    for (first, count) in pieces(&extents) {
-        let bytes = &mut piece[..count * PAGE];
-        exactly(from, bytes)?;
-        sum.update(bytes);
-        pages::write(ram, first, bytes);
-    }
-    if u32::from_le_bytes(number(from)?) != sum.finalize() {
-        return Err(damaged("the checksum of its memory is wrong"));
-    }
-    match from.read(&mut [0]) {
-        Ok(0) => Ok(()),
-        _ => Err(damaged("something follows its end")),
-    }
+    postcard::from_bytes(&listed).map_err(|_| damaged("its pages cannot be decoded"))
 }

@@ -4,8 +4,11 @@
 //! interrupts on their way, devices and what was written to disks. Not in it is what only the host
 //! needs, decoded and compiled code above all; so either engine goes on.
 
+mod base;
 mod file;
+mod listing;
 mod pages;
+mod source;
 
 use std::io::{Read, Write};
 
@@ -20,7 +23,13 @@ use crate::interrupts::SavedInterrupts;
 use crate::machine::Machine;
 use crate::progress::Progress;
 use crate::wires::WireLevels;
+pub use base::Base;
 pub use file::{About, FORMAT, Header};
+use source::Cursor;
+pub use source::Source;
+
+/// Parts of a file before the list of its pages.
+const PARTS: usize = 2;
 
 /// All of a machine but RAM.
 #[derive(Serialize, Deserialize)]
@@ -44,6 +53,7 @@ impl Header {
             machine: serde_json::to_value(machine.config()).unwrap_or_default(),
             cycles: machine.now(),
             instructions: machine.instret(),
+            base: None,
         }
     }
 }
@@ -56,6 +66,20 @@ impl Machine {
     /// A sentence if the file cannot be written, or for a machine that cannot be saved: one with a
     /// twin, or of a program that prints by `tohost`.
     pub fn save(&self, to: &mut dyn Write, about: About, more: &[u8]) -> Result<(), Error> {
+        self.save_beside(to, about, more, None)
+    }
+
+    /// The same without the pages that `base` has: who reads it needs both.
+    ///
+    /// # Errors
+    /// As [`save`](Self::save).
+    pub fn save_beside(
+        &self,
+        to: &mut dyn Write,
+        about: About,
+        more: &[u8],
+        base: Option<&Base>,
+    ) -> Result<(), Error> {
         if self.twin.is_some() || self.htif.is_some() {
             return Err(Error::Invalid(
                 "this machine cannot be saved: it has a twin (--engine both), or runs a program \
@@ -64,8 +88,12 @@ impl Machine {
             ));
         }
         let state = postcard::to_stdvec(&self.state()).map_err(file::cannot_write)?;
-        let header = Header::of(self, about);
-        file::write(to, &header, &[&state, more], &self.ram)
+        let header = Header {
+            base: base.map(|base| base.name.clone()),
+            ..Header::of(self, about)
+        };
+        let parts: [&[u8]; PARTS] = [&state, more];
+        file::write(to, &header, &parts, &self.ram, base)
             .map_err(|e| Error::Invalid(format!("cannot write the checkpoint: {e}")))
     }
 
@@ -76,12 +104,28 @@ impl Machine {
     /// A sentence if the checkpoint is damaged, of another version or of another machine. This
     /// machine must not run any more then.
     pub fn restore(&mut self, from: &mut dyn Read) -> Result<Vec<u8>, Error> {
-        let header = Header::read(from)?;
+        let mut bytes = Vec::new();
+        from.read_to_end(&mut bytes).map_err(file::unreadable)?;
+        self.restore_from(&bytes, None)
+    }
+
+    /// The same out of a file, or bytes, and the file that it shares pages with.
+    ///
+    /// # Errors
+    /// As [`restore`](Self::restore).
+    pub fn restore_from(
+        &mut self,
+        source: &dyn Source,
+        base: Option<&Base>,
+    ) -> Result<Vec<u8>, Error> {
+        let mut cursor = Cursor::new(source).map_err(file::unreadable)?;
+        let header = Header::read(&mut cursor)?;
         header.check(&Header::of(self, About::default()))?;
-        let [state, more] = file::read_parts(from)?;
+        let [state, more]: [_; PARTS] = file::read_parts(&mut cursor)?;
         let state = postcard::from_bytes(&state)
             .map_err(|_| file::damaged("its state cannot be decoded"))?;
-        file::read_pages(from, &self.ram)?;
+        let listing = file::read_listing(&mut cursor)?;
+        listing.restore(source, cursor.at, base, &self.ram)?;
         self.code.compare(&self.ram);
         self.take_over(state).map_err(|what| file::damaged(&what))?;
         Ok(more)

@@ -19,7 +19,8 @@ mod walker;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
+use trapless_machine::checkpoint::About;
 
 use trapless_images::Project;
 
@@ -27,7 +28,7 @@ use crate::args::ExploreArgs;
 use crate::failure::Failed;
 use crate::machine::EngineName;
 use crate::observe::Observation;
-use crate::plan::Plan;
+use crate::plan::{Plan, Ready};
 use crate::workload::RunId;
 use crate::{interrupt, output};
 
@@ -51,9 +52,15 @@ pub fn main(args: &ExploreArgs, project: &Project) -> Result<ExitCode> {
         machine: args.machine.clone(),
         seed: args.workload.seed(),
     };
-    let mut ready = plan.machine(&run, &mut observation)?;
-    note!("Booting {} on {}", plan.experiment.name, args.machine);
+    let place = plan.place(&run, args.early.then_some("KVM is loaded"))?;
+    let mut ready = plan.start(&run, &mut observation, place.as_ref())?;
+    if ready.resumed.is_none() {
+        note!("Booting {} on {}", plan.experiment.name, args.machine);
+    }
     let symbols = reach_workload(&plan, &mut ready, args.early)?;
+    if let Some(place) = place.as_ref().filter(|_| ready.resumed.is_none()) {
+        place.keep(&plan.about(&run), &ready.machine, &ready.recorder);
+    }
     let wanted = args.functions.iter();
     let wanted = wanted.map(|name| Ok((symbols.find(name)?, args.calls)));
     let wanted: BTreeMap<u64, u32> = wanted.collect::<Result<_>>()?;
@@ -62,6 +69,7 @@ pub fn main(args: &ExploreArgs, project: &Project) -> Result<ExitCode> {
     }
     skip(args.skip, &plan, &mut ready)?;
 
+    warm_up(&plan, &mut ready, args)?;
     let mut walk = Walk::new(args, &plan, &symbols, wanted);
     walk.choose_stride(&mut ready)?;
     let mut children = Children::default();
@@ -97,6 +105,19 @@ pub fn main(args: &ExploreArgs, project: &Project) -> Result<ExitCode> {
         walk.text(&children)
     })?;
     verdict(&children)
+}
+
+/// Runs to the end once, without a disturbance, and goes back: copies of this process have the code
+/// of the workload compiled then, which takes longer than to run it.
+fn warm_up(plan: &Plan<'_>, ready: &mut Ready, args: &ExploreArgs) -> Result<()> {
+    let mut saved = Vec::new();
+    ready.machine.save(&mut saved, About::default(), &[])?;
+    let recorder = ready.recorder.lock().save();
+    finish(plan, ready, args.disturb.iter().any(|d| d.outlasts()))?;
+    ready.machine.restore_from(&saved, None)?;
+    let ram = ready.machine.ram();
+    let restored = ready.recorder.lock().restore(recorder, ram);
+    restored.context("a ledger that was saved can be decoded")
 }
 
 /// Exit status.

@@ -25,9 +25,13 @@ fn pass(cycles: u64, ready: &mut Ready) -> Outcome {
 }
 
 /// Runs until the workload's measured part begins, or, if `early`, until the host has listed the
-/// functions of KVM, which it does when it has loaded it.
+/// functions of KVM, which it does when it has loaded it. A machine that goes on from there does
+/// not run.
 pub fn reach_workload(plan: &Plan<'_>, ready: &mut Ready, early: bool) -> Result<Symbols> {
     loop {
+        if let Some(symbols) = reached(ready, early) {
+            return Ok(symbols);
+        }
         let outcome = pass(SLICE, ready);
         let recorder = ready.recorder.lock();
         if outcome != Outcome::Limit || ready.machine.now() > limit(plan) {
@@ -37,11 +41,15 @@ pub fn reach_workload(plan: &Plan<'_>, ready: &mut Ready, early: bool) -> Result
         if interrupt::requested() {
             return Err(interrupt::Interrupted.into());
         }
-        let listed = recorder.transcript.dumped("host.symbols");
-        if recorder.measuring() || (early && listed.is_some()) {
-            return Ok(Symbols::parse(listed.unwrap_or_default()));
-        }
     }
+}
+
+/// The functions of KVM, if the machine is where the exploration begins.
+fn reached(ready: &Ready, early: bool) -> Option<Symbols> {
+    let recorder = ready.recorder.lock();
+    let listed = recorder.transcript.dumped("host.symbols");
+    let there = recorder.measuring() || (early && listed.is_some());
+    there.then(|| Symbols::parse(listed.unwrap_or_default()))
 }
 
 /// Lets `cycles` of virtual time pass.

@@ -1,5 +1,9 @@
 //! Checkpoints of runs: the machine, its ledger and what its console has said, in one file.
 
+mod kept;
+mod key;
+mod store;
+
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -8,10 +12,14 @@ use std::str::FromStr;
 use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
 use trapless_machine::Machine;
-use trapless_machine::checkpoint::{About, Header};
+use trapless_machine::checkpoint::{About, Base, Header};
 
 use crate::console::{RecorderState, SharedRecorder};
 use crate::files;
+
+pub use kept::Place;
+pub use key::Key;
+pub use store::Store;
 
 /// Longest virtual time that can be asked for, in seconds: a century.
 const LONGEST: f64 = 3e9;
@@ -87,34 +95,60 @@ pub struct Saved {
     pub command_line: String,
 }
 
+/// What a checkpoint says of its run.
+pub struct Run<'a> {
+    /// The run's command line without the program.
+    pub words: Vec<String>,
+    /// The images it booted, by content.
+    pub images: &'a [String],
+    /// The command line of its host's kernel.
+    pub command_line: String,
+}
+
+impl Run<'_> {
+    /// Writes a checkpoint of it, without the pages that `base` has.
+    fn write(
+        &self,
+        machine: &Machine,
+        recorder: &SharedRecorder,
+        base: Option<&Base>,
+        to: &mut dyn Write,
+    ) -> Result<()> {
+        let saved = Saved {
+            recorder: recorder.lock().save(),
+            images: self.images.to_vec(),
+            command_line: self.command_line.clone(),
+        };
+        let about = About {
+            program: program(),
+            command: self.words.clone(),
+        };
+        let more = postcard::to_stdvec(&saved).context("cannot save the ledger")?;
+        Ok(machine.save_beside(to, about, &more, base)?)
+    }
+}
+
 /// Checkpoints that a run is still to make.
 pub struct Pending<'a> {
     requests: Vec<Request>,
-    /// The run's command line without the program.
-    words: Vec<String>,
-    images: &'a [String],
-    command_line: String,
+    /// Where it keeps one for itself.
+    place: Option<&'a Place<'a>>,
+    run: Run<'a>,
 }
 
 /// This program: what it saves may change with each revision.
-fn program() -> String {
+pub fn program() -> String {
     let (version, revision) = (env!("CARGO_PKG_VERSION"), env!("TRAPLESS_REVISION"));
     format!("trapless {version} ({revision})")
 }
 
 impl<'a> Pending<'a> {
-    /// Of a run that this command line makes, with these images.
-    pub fn new(
-        requests: &[Request],
-        words: Vec<String>,
-        images: &'a [String],
-        command_line: String,
-    ) -> Self {
+    /// Of `run`: those that are asked for, and one that it keeps for itself.
+    pub fn new(requests: &[Request], place: Option<&'a Place<'a>>, run: Run<'a>) -> Self {
         Self {
             requests: requests.to_vec(),
-            words,
-            images,
-            command_line,
+            place,
+            run,
         }
     }
 
@@ -129,23 +163,16 @@ impl<'a> Pending<'a> {
 
     /// Makes those that are due.
     pub fn make(&mut self, machine: &Machine, recorder: &SharedRecorder) -> Result<()> {
+        if recorder.lock().measuring()
+            && let Some(place) = self.place.take()
+        {
+            place.keep(&self.run, machine, recorder);
+        }
         let is_due = |request: &mut Request| request.due(machine, recorder);
         for request in self.requests.extract_if(.., is_due) {
-            let saved = Saved {
-                recorder: recorder.lock().save(),
-                images: self.images.to_vec(),
-                command_line: self.command_line.clone(),
-            };
-            let about = About {
-                program: program(),
-                command: self.words.clone(),
-            };
-            let more = postcard::to_stdvec(&saved).context("cannot save the ledger")?;
             files::make_parent(&request.file)?;
             let mut output = BufWriter::new(files::Output::create(&request.file)?);
-            machine
-                .save(&mut output, about, &more)
-                .and_then(|()| output.flush().map_err(cannot_write))?;
+            self.run.write(machine, recorder, None, &mut output)?;
             output
                 .into_inner()
                 .map_err(|e| cannot_write(e.into_error()))?
@@ -177,6 +204,9 @@ fn cannot_write(error: std::io::Error) -> trapless_machine::Error {
 /// A checkpoint that is about to be resumed.
 pub struct Checkpoint {
     path: PathBuf,
+    file: File,
+    /// The file that it shares pages with.
+    base: Option<Base>,
     /// What it says of itself.
     pub header: Header,
 }
@@ -184,9 +214,22 @@ pub struct Checkpoint {
 impl Checkpoint {
     /// Reads its header.
     pub fn open(path: &Path) -> Result<Self> {
-        let header = Header::read(&mut reader(path)?).map_err(|e| named(path, &e))?;
+        let file = File::open(path).with_context(|| {
+            format!(
+                "cannot read the checkpoint {}; make one with trapless run --checkpoint",
+                path.display()
+            )
+        })?;
+        Self::of(path, file)
+    }
+
+    /// The same of a file that is open, and was found at `path`.
+    fn of(path: &Path, file: File) -> Result<Self> {
+        let header = Header::read(&mut BufReader::new(&file)).map_err(|e| named(path, &e))?;
         Ok(Self {
             path: path.into(),
+            file,
+            base: None,
             header,
         })
     }
@@ -204,7 +247,8 @@ impl Checkpoint {
     /// Puts its state into a machine that was built for it; returns what was saved beside.
     pub fn restore(&self, machine: &mut Machine) -> Result<Saved> {
         let fail = |e| named(&self.path, &e);
-        let more = machine.restore(&mut reader(&self.path)?).map_err(fail)?;
+        let more = machine.restore_from(&self.file, self.base.as_ref());
+        let more = more.map_err(fail)?;
         postcard::from_bytes(&more).map_err(|_| self.damaged("its ledger cannot be decoded"))
     }
 
@@ -218,17 +262,6 @@ impl Checkpoint {
     pub fn path(&self) -> &Path {
         &self.path
     }
-}
-
-fn reader(path: &Path) -> Result<BufReader<File>> {
-    let open = File::open(path);
-    let file = open.with_context(|| {
-        format!(
-            "cannot read the checkpoint {}; make one with trapless run --checkpoint",
-            path.display()
-        )
-    })?;
-    Ok(BufReader::with_capacity(1 << 20, file))
 }
 
 fn named(path: &Path, error: &trapless_machine::Error) -> anyhow::Error {

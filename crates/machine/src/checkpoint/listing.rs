@@ -1,0 +1,321 @@
+//! Which pages of RAM have something in them, and where that is stored: each content once, in this
+//! file or in another one that it shares pages with.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+use serde::{Deserialize, Serialize};
+use trapless_hart::Ram;
+
+use super::base::Base;
+use super::file::{damaged, unreadable};
+use super::pages::{self, Extent, PAGE};
+use super::source::Source;
+use crate::error::Error;
+
+/// Pages read or written at once: they stay in the processor's caches.
+const PIECE: usize = 64;
+/// RAM with fewer pages is restored by one thread.
+const ALONE: usize = 4096;
+
+/// Pages of another file.
+#[derive(Serialize, Deserialize)]
+struct Shared {
+    /// How many it has itself.
+    pages: u32,
+    /// Checksum of their checksums.
+    sum: u32,
+}
+
+/// The list of pages.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Listing {
+    /// Where they are in RAM.
+    places: Vec<Extent>,
+    /// What is in them, in the same order: numbers of stored pages, those of the other file first.
+    contents: Vec<Extent>,
+    /// Checksums of the pages that this file has itself.
+    pub sums: Vec<u32>,
+    shared: Option<Shared>,
+}
+
+/// The checksum of checksums.
+fn sum_of(sums: &[u32]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    sums.iter()
+        .for_each(|sum| hasher.update(&sum.to_le_bytes()));
+    hasher.finalize()
+}
+
+/// Finds out what has to be stored. Checksums tell where the same content may be; it counts only
+/// if it is equal.
+struct Collector<'a> {
+    ram: &'a Ram,
+    base: Option<&'a Base>,
+    listing: Listing,
+    /// A stored page for each checksum.
+    known: HashMap<u32, u32>,
+    /// Where the pages that this file has itself are in RAM.
+    own: Vec<u32>,
+    /// The stored page of the last one.
+    last: u32,
+    other: Vec<u8>,
+}
+
+impl Collector<'_> {
+    fn shared(&self) -> u32 {
+        self.base.map_or(0, |base| base.sums().len() as u32)
+    }
+
+    /// The checksum of a stored page.
+    fn sum(&self, stored: u32) -> Option<u32> {
+        let (stored, shared) = (stored as usize, self.shared() as usize);
+        match (stored.checked_sub(shared), self.base) {
+            (None, Some(base)) => base.sums().get(stored).copied(),
+            (own, _) => self.listing.sums.get(own?).copied(),
+        }
+    }
+
+    /// Whether a stored page is this one.
+    fn holds(&mut self, stored: u32, page: &[u8]) -> bool {
+        match (stored.checked_sub(self.shared()), self.base) {
+            (None, Some(base)) => {
+                if base.read(stored, &mut self.other).is_err() {
+                    return false;
+                }
+            }
+            (own, _) => {
+                let Some(place) = own.and_then(|own| self.own.get(own as usize)) else {
+                    return false;
+                };
+                pages::read(self.ram, *place as usize, &mut self.other);
+            }
+        }
+        self.other == page
+    }
+
+    fn take(&mut self, place: u32, page: &[u8]) {
+        let sum = crc32fast::hash(page);
+        // What followed the last one is likely to follow it here, too.
+        let next = Some(self.last.wrapping_add(1)).filter(|next| self.sum(*next) == Some(sum));
+        let known = next.or_else(|| self.known.get(&sum).copied());
+        let stored = known.filter(|stored| self.holds(*stored, page));
+        let stored = stored.unwrap_or_else(|| {
+            self.own.push(place);
+            self.listing.sums.push(sum);
+            self.shared() + self.own.len() as u32 - 1
+        });
+        self.known.entry(sum).or_insert(stored);
+        self.last = stored;
+        pages::add(&mut self.listing.places, place);
+        pages::add(&mut self.listing.contents, stored);
+    }
+}
+
+/// What a file needs to hold: the list, and where its own pages are in RAM.
+pub(super) fn collect(ram: &Ram, base: Option<&Base>) -> (Listing, Vec<Extent>) {
+    let sums = base.map(Base::sums).unwrap_or_default();
+    let shared = base.map(|_| Shared {
+        pages: sums.len() as u32,
+        sum: sum_of(sums),
+    });
+    let mut collector = Collector {
+        ram,
+        base,
+        listing: Listing {
+            places: Vec::new(),
+            contents: Vec::new(),
+            sums: Vec::new(),
+            shared,
+        },
+        known: sums.iter().copied().zip(0..).collect(),
+        own: Vec::new(),
+        last: u32::MAX - 1,
+        other: vec![0; PAGE],
+    };
+    pages::for_each_filled(ram, |place, page| collector.take(place, page));
+    let mut own = Vec::new();
+    collector
+        .own
+        .iter()
+        .for_each(|place| pages::add(&mut own, *place));
+    (collector.listing, own)
+}
+
+/// Writes pages of RAM.
+pub(super) fn write(to: &mut dyn Write, ram: &Ram, own: &[Extent]) -> io::Result<()> {
+    let mut piece = vec![0; PIECE * PAGE];
+    for &(first, count) in own {
+        let (first, count) = (first as usize, count as usize);
+        for at in (0..count).step_by(PIECE) {
+            let bytes = &mut piece[..PIECE.min(count - at) * PAGE];
+            pages::read(ram, first + at, bytes);
+            to.write_all(bytes)?;
+        }
+    }
+    Ok(())
+}
+
+/// Pages that are neighbours in RAM and where they are stored.
+#[derive(Clone, Copy)]
+struct Run {
+    place: usize,
+    stored: usize,
+    count: usize,
+}
+
+impl Listing {
+    /// Refuses one that does not fit `ram` and the other file.
+    fn check(&self, ram: &Ram, base: Option<&Base>) -> Result<(), Error> {
+        let mut shared = 0;
+        if let Some(expected) = &self.shared {
+            let Some(base) = base else {
+                return Err(Error::Invalid(
+                    "the checkpoint shares pages with a file that is not there; make it again"
+                        .into(),
+                ));
+            };
+            let sums = base.sums();
+            if sums.len() != expected.pages as usize || sum_of(sums) != expected.sum {
+                return Err(damaged("it shares pages with another file"));
+            }
+            shared = sums.len();
+        }
+        let all = (shared + self.sums.len()) as u64;
+        let end = |&(first, count): &Extent| u64::from(first) + u64::from(count);
+        let count = |extents: &[Extent]| extents.iter().map(|e| u64::from(e.1)).sum::<u64>();
+        if !pages::are_in(ram, &self.places) {
+            return Err(damaged("it has pages outside RAM"));
+        }
+        let stored = self.contents.iter().all(|extent| end(extent) <= all);
+        if !stored || count(&self.places) != count(&self.contents) {
+            return Err(damaged("its pages are not all there"));
+        }
+        Ok(())
+    }
+
+    /// Both lists as one.
+    fn runs(&self) -> Vec<Run> {
+        let mut runs = Vec::new();
+        let mut contents = self.contents.iter().copied();
+        let (mut stored, mut left) = (0, 0);
+        for &(place, count) in &self.places {
+            let (mut place, mut count) = (place as usize, count as usize);
+            while count > 0 {
+                if left == 0 {
+                    let Some((first, count)) = contents.next() else {
+                        return runs;
+                    };
+                    (stored, left) = (first as usize, count as usize);
+                }
+                let many = count.min(left).min(PIECE);
+                runs.push(Run {
+                    place,
+                    stored,
+                    count: many,
+                });
+                (place, count) = (place + many, count - many);
+                (stored, left) = (stored + many, left - many);
+            }
+        }
+        runs
+    }
+
+    /// Puts all pages into RAM; this file's own begin at `offset` of `source`, which ends with them.
+    pub fn restore(
+        &self,
+        source: &dyn Source,
+        offset: u64,
+        base: Option<&Base>,
+        ram: &Ram,
+    ) -> Result<(), Error> {
+        self.check(ram, base)?;
+        let end = offset + (self.sums.len() * PAGE) as u64;
+        match source.size().map_err(unreadable)?.cmp(&end) {
+            std::cmp::Ordering::Less => return Err(damaged("it is cut off")),
+            std::cmp::Ordering::Equal => {}
+            std::cmp::Ordering::Greater => return Err(damaged("something follows its end")),
+        }
+        ram.clear();
+        let runs = self.runs();
+        let reader = Reader {
+            listing: self,
+            source,
+            offset,
+            base,
+            ram,
+        };
+        // The host clears memory at its first touch: two processors do more of that than one.
+        let total: usize = runs.iter().map(|run| run.count).sum();
+        let mut done = 0;
+        let half = runs.partition_point(|run| {
+            done += run.count;
+            done * 2 <= total
+        });
+        let (first, second) = runs.split_at(if total < ALONE { 0 } else { half });
+        std::thread::scope(|scope| {
+            let builder = std::thread::Builder::new().name("restore".into());
+            let other = builder.spawn_scoped(scope, || reader.read(first));
+            let done = reader.read(second);
+            let other = match other {
+                Ok(other) => other
+                    .join()
+                    .unwrap_or_else(|_| Err(damaged("it cannot be read"))),
+                // There are no more threads.
+                Err(_) => reader.read(first),
+            };
+            done.and(other)
+        })
+    }
+}
+
+/// Reads pages into RAM.
+struct Reader<'a> {
+    listing: &'a Listing,
+    source: &'a dyn Source,
+    offset: u64,
+    base: Option<&'a Base>,
+    ram: &'a Ram,
+}
+
+impl Reader<'_> {
+    fn read(&self, runs: &[Run]) -> Result<(), Error> {
+        let mut piece = vec![0; PIECE * PAGE];
+        let shared = self.base.filter(|_| self.listing.shared.is_some());
+        let sums = shared.map(Base::sums).unwrap_or_default();
+        for &Run {
+            place,
+            stored,
+            count,
+        } in runs
+        {
+            // A run may begin in the other file and end in this one.
+            let there = count.min(sums.len().saturating_sub(stored));
+            let (bytes, mut at) = (&mut piece[..count * PAGE], 0);
+            if let (Some(base), 1..) = (shared, there) {
+                let bytes = &mut bytes[..there * PAGE];
+                base.read(stored as u32, bytes).map_err(unreadable)?;
+                verify(bytes, &sums[stored..])?;
+                at = there;
+            }
+            if at < count {
+                let own = stored + at - sums.len();
+                let bytes = &mut bytes[at * PAGE..];
+                let offset = self.offset + (own * PAGE) as u64;
+                self.source.read_at(offset, bytes).map_err(unreadable)?;
+                verify(bytes, &self.listing.sums[own..])?;
+            }
+            pages::write(self.ram, place, bytes);
+        }
+        Ok(())
+    }
+}
+
+/// Compares pages with their checksums.
+fn verify(bytes: &[u8], sums: &[u32]) -> Result<(), Error> {
+    let mut pages = bytes.chunks_exact(PAGE).zip(sums);
+    if pages.all(|(page, sum)| crc32fast::hash(page) == *sum) {
+        return Ok(());
+    }
+    Err(damaged("the checksum of its memory is wrong"))
+}
