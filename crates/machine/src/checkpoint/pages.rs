@@ -1,10 +1,7 @@
 //! RAM in a checkpoint: pages that are not all zero.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-
 use trapless_hart::Ram;
-use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend};
+use vm_memory::{Bytes, GuestAddress};
 
 /// Bytes of a page.
 pub(super) const PAGE: usize = 4096;
@@ -30,52 +27,19 @@ pub(super) fn add(extents: &mut Vec<Extent>, number: u32) {
     }
 }
 
-/// Which pages of RAM the host has given memory for, as Linux tells: all others are zero.
-struct Given {
-    /// Eight bytes for each page of this process.
-    map: File,
-    /// Number of the first page of RAM in it.
-    first: u64,
-}
-
-impl Given {
-    fn new(ram: &Ram) -> Option<Self> {
-        let host = ram
-            .guest_memory()
-            .get_host_address(GuestAddress(ram.base()));
-        let map = File::open("/proc/self/pagemap").ok()?;
-        let first = host.ok()?.addr() as u64 / PAGE as u64;
-        Some(Self { map, first })
-    }
-
-    /// Whether all `count` pages from page `first` of RAM on are zero.
-    fn none(&self, first: usize, count: usize) -> bool {
-        let mut about = [0; PIECE * 8];
-        let about = &mut about[..count * 8];
-        let at = (self.first + first as u64) * 8;
-        let read = self.map.read_exact_at(about, at);
-        // Bits 63 and 62: present, swapped out.
-        read.is_ok() && about.chunks_exact(8).all(|about| about[7] & 0xC0 == 0)
-    }
-}
-
 /// Calls `visit` with the number and the bytes of each page with something in it.
 pub(super) fn for_each_filled(ram: &Ram, mut visit: impl FnMut(u32, &[u8])) {
-    let pages = (ram.size() / PAGE as u64) as usize;
-    let given = Given::new(ram);
     let mut piece = vec![0; PIECE * PAGE];
-    for first in (0..pages).step_by(PIECE) {
-        let count = PIECE.min(pages - first);
-        if given.as_ref().is_some_and(|given| given.none(first, count)) {
-            continue;
-        }
-        let bytes = &mut piece[..count * PAGE];
-        read(ram, first, bytes);
-        for (index, page) in bytes.chunks_exact(PAGE).enumerate() {
-            // The compiler makes vectors of this.
-            let (words, _) = page.as_chunks::<8>();
-            if words.iter().fold(0, |all, &w| all | u64::from_ne_bytes(w)) != 0 {
-                visit((first + index) as u32, page);
+    for range in ram.populated() {
+        for first in range.clone().step_by(PIECE) {
+            let bytes = &mut piece[..PIECE.min(range.end - first) * PAGE];
+            read(ram, first, bytes);
+            for (index, page) in bytes.chunks_exact(PAGE).enumerate() {
+                // The compiler makes vectors of this.
+                let (words, _) = page.as_chunks::<8>();
+                if words.iter().fold(0, |all, &w| all | u64::from_ne_bytes(w)) != 0 {
+                    visit((first + index) as u32, page);
+                }
             }
         }
     }
