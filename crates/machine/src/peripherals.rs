@@ -8,7 +8,7 @@ use trapless_devices::state::{Persist, StateError, StateReader, StateWriter};
 use trapless_devices::virtio::console::Console;
 use trapless_devices::virtio::{EmptySlot, VirtioDevice, VirtioMmio};
 use trapless_devices::{
-    DeviceEvents, GoldfishRtc, GuestRam, IrqLine, MmioDevice, PowerLatch, Syscon, Uart,
+    Clock, DeviceEvents, GoldfishRtc, GuestRam, IrqLine, MmioDevice, PowerLatch, Syscon, Uart,
 };
 
 use crate::address_map::{Device, Slot};
@@ -26,6 +26,19 @@ struct Socket {
     irq: Box<dyn IrqLine>,
     events: Box<dyn DeviceEvents>,
     input: ConsoleInput,
+    date: Date,
+}
+
+/// Virtual time as the machine's clock tells it: nanoseconds since 1970.
+struct Date {
+    clock: VirtualClock,
+    epoch: u64,
+}
+
+impl Clock for Date {
+    fn now_ns(&self) -> u64 {
+        self.epoch.saturating_add(self.clock.now_ns())
+    }
 }
 
 /// Devices beside those every machine has.
@@ -61,6 +74,23 @@ impl Peripherals {
             Box::new(|at: Socket| Box::new(VirtioMmio::new(device, at.ram, at.irq, at.events))),
             events,
         )
+    }
+
+    /// As [`plug`](Self::plug) with a device that tells the date: `make` gets a clock that counts
+    /// from 1970, in virtual time.
+    ///
+    /// # Errors
+    /// As [`plug`](Self::plug).
+    pub fn plug_dated<D: VirtioDevice + 'static>(
+        &mut self,
+        make: impl FnOnce(Box<dyn Clock>) -> D + 'static,
+        events: Box<dyn DeviceEvents>,
+    ) -> Result<(), Error> {
+        let plug = |at: Socket| {
+            let device = make(Box::new(at.date));
+            Box::new(VirtioMmio::new(device, at.ram, at.irq, at.events)) as Box<dyn Device>
+        };
+        self.take_slot(Box::new(plug), events)
     }
 
     /// Puts a virtio console into the next free slot. It writes to `out`, and console input goes to
@@ -145,6 +175,10 @@ impl Peripherals {
                     irq: wire,
                     events,
                     input: (*input).clone(),
+                    date: Date {
+                        clock: (*clock).clone(),
+                        epoch: config.epoch.saturating_mul(1_000_000_000),
+                    },
                 }),
                 None => Box::new(EmptySlot),
             };

@@ -53,7 +53,7 @@ impl Machine {
     ///
     /// # Errors
     /// A sentence if the file cannot be written, or for a machine that cannot be saved: one with a
-    /// twin, or of a program that prints by `tohost`.
+    /// twin, of a program that prints by `tohost`, or with a device whose state is outside of it.
     pub fn save(&self, to: &mut dyn Write, about: About, more: &[u8]) -> Result<(), Error> {
         if self.twin.is_some() || self.htif.is_some() {
             return Err(Error::Invalid(
@@ -61,6 +61,16 @@ impl Machine {
                  that ends by `tohost`"
                     .into(),
             ));
+        }
+        if let Some(obstacle) = self
+            .bus
+            .slots
+            .iter()
+            .find_map(|slot| slot.device.obstacle())
+        {
+            return Err(Error::Invalid(format!(
+                "this machine cannot be saved: {obstacle}"
+            )));
         }
         let state = postcard::to_stdvec(&self.state()).map_err(file::cannot_write)?;
         let header = Header::of(self, about);
