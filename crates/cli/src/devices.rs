@@ -1,14 +1,16 @@
 //! What `trapless boot` plugs into its machine.
 
 use std::io::Write;
-use std::os::unix::fs::FileTypeExt;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
+use trapless_backends::Report;
+use trapless_backends::disk::{self, Access, Image};
+use trapless_backends::share::Share;
 use trapless_devices::DeviceEvents;
-use trapless_devices::virtio::block::{Block, Overlay, RawDisk};
+use trapless_devices::virtio::block::Block;
+use trapless_devices::virtio::fs::Fs;
 use trapless_devices::virtio::net::{Net, Peer};
 use trapless_devices::virtio::rng::{Rng, SeededEntropy};
 use trapless_machine::{Error, Peripherals};
@@ -44,7 +46,8 @@ impl DeviceEvents for Complain {
 /// What is plugged into the machine.
 #[derive(Clone)]
 pub struct Devices {
-    disks: Vec<PathBuf>,
+    disks: Vec<Image>,
+    shares: Vec<Share>,
     virtio_console: bool,
     seed: u64,
     complaints: Arc<AtomicU32>,
@@ -55,10 +58,19 @@ impl Devices {
     pub fn new(args: &BootArgs) -> Self {
         Self {
             disks: args.disk.clone(),
+            shares: args.share.clone(),
             virtio_console: args.console == "virtio",
             seed: args.harts_options.seed.unwrap_or(0),
             complaints: Arc::new(COMPLAINTS.into()),
         }
+    }
+
+    /// Why no second machine may have the same devices: it would change what the first one changes.
+    pub fn alone(&self) -> Option<&'static str> {
+        let written = self.disks.iter().any(|disk| disk.access == Access::Write);
+        let shared = self.shares.iter().any(|share| !share.read_only);
+        let shared = shared.then_some("--share FOLDER without ro");
+        written.then_some("--disk FILE,rw").or(shared)
     }
 
     /// Plugs them in beside a UART that writes to `console`. The virtio console, if the machine has
@@ -77,10 +89,11 @@ impl Devices {
             Box::new(Complain { left })
         };
         let mut peripherals = Peripherals::new(console);
-        for (index, path) in self.disks.iter().enumerate() {
-            let base = open_disk(path)?;
-            let overlay = Overlay::new(Box::new(base), Some(OVERLAY));
-            let disk = Block::new(Box::new(overlay), &format!("trapless{index}"));
+        let report: Report = Arc::new(|text: &str| note!("\r\ntrapless: {text}\r"));
+        for (index, image) in self.disks.iter().enumerate() {
+            let disk = disk::open(image, OVERLAY, &report);
+            let disk = disk.map_err(|e| Error::Invalid(e.to_string()))?;
+            let disk = Block::new(disk, &format!("trapless{index}"));
             peripherals.plug(disk, complain())?;
         }
         let peer = Peer::new([0x52, 0x54, 0, 0, 0, 2], [10, 0, 2, 2].into());
@@ -90,22 +103,16 @@ impl Devices {
             let out = second.unwrap_or_else(|| Box::new(std::io::sink()));
             peripherals.plug_console(out, complain())?;
         }
+        for share in &self.shares {
+            let server = share.open().map_err(Error::Invalid)?;
+            let tag = share.tag.clone();
+            peripherals.plug_dated(
+                move |clock| Fs::new(Box::new(server.with_clock(clock)), &tag),
+                complain(),
+            )?;
+        }
         let rng = Rng::new(Box::new(SeededEntropy::new(self.seed)));
         peripherals.plug(rng, complain())?;
         Ok(peripherals)
     }
-}
-
-/// Opens a disk image. A pipe would wait for somebody to write to it.
-fn open_disk(path: &Path) -> Result<RawDisk, Error> {
-    let invalid = |text: String| Error::Invalid(text);
-    if let Ok(kind) = std::fs::metadata(path).map(|m| m.file_type())
-        && (kind.is_fifo() || kind.is_socket() || kind.is_char_device())
-    {
-        return Err(invalid(format!(
-            "cannot use {} as a disk image: it is neither a file nor a block device",
-            path.display()
-        )));
-    }
-    RawDisk::open(path, false).map_err(|e| invalid(e.to_string()))
 }

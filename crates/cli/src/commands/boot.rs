@@ -16,11 +16,12 @@ use crate::args::{BootArgs, OnPanic};
 use crate::console::{ConsoleTap, Recorder, SharedRecorder};
 use crate::devices::Devices;
 use crate::failure::Failed;
+use crate::machine::EngineName;
 use crate::output::Screen;
 use crate::plan::{PATCHED_HOST, PATCHED_KERNEL, one_after_the_other};
 use crate::script::{self, Script, ScriptTap, SharedScript};
 use crate::terminal::{HELP, Key, RawMode, keyboard};
-use crate::{files, interrupt, machine, observe, project};
+use crate::{copy, files, interrupt, machine, observe, project};
 
 /// Virtual time between two looks at the keyboard, in cycles.
 const SLICE: u64 = 2_000_000;
@@ -62,11 +63,15 @@ pub fn main(args: &BootArgs, project: &Project) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let script = script(args)?.map(SharedScript::new);
+    let devices = Devices::new(args);
+    if let (EngineName::Both, Some(option)) = (args.harts_options.engine, devices.alone()) {
+        bail!("{option} does not go with --engine both, whose two machines would share it");
+    }
     let mut power_on = PowerOn {
         args,
         config: &config,
         payload: &payload,
-        devices: Devices::new(args),
+        devices,
         keys: if script.is_some() {
             no_keys()
         } else {
@@ -159,6 +164,9 @@ fn payload(args: &BootArgs, project: &Project) -> Result<Payload> {
     if firmware.is_none() && kernel.is_none() {
         bail!("there is nothing to boot: give --firmware or --kernel a file");
     }
+    if chosen == Kernel::Patched && !args.share.is_empty() {
+        bail!("the patched kernel has no driver for --share; use --kernel debian, or --copy");
+    }
     let initrd = match (&args.initrd, chosen) {
         (Some(path), _) => Some(files::content(path, "initrd")?),
         (None, Kernel::Debian | Kernel::Patched) => {
@@ -169,6 +177,18 @@ fn payload(args: &BootArgs, project: &Project) -> Result<Payload> {
             Some(one_after_the_other(&archives)?)
         }
         (None, _) => None,
+    };
+    let initrd = if args.copy.is_empty() {
+        initrd
+    } else {
+        if has_root(args) {
+            bail!(
+                "--copy puts files into the RAM file system, which the system on the disk (root=) \
+                 does not see"
+            );
+        }
+        let image = initrd.context("--copy needs an initial RAM file system: give --initrd")?;
+        Some(copy::append(&image, &args.copy)?)
     };
     let default = match chosen {
         Kernel::Debian | Kernel::Patched => APPEND,
