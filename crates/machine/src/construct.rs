@@ -20,6 +20,7 @@ use crate::bus::{Bus, Parts};
 use crate::error::Error;
 use crate::htif::Htif;
 use crate::machine::Machine;
+use crate::outside::Frames;
 use crate::peripherals::{ConsoleInput, Peripherals, Wiring};
 use crate::preset::{Engine, Interrupts, MachineConfig};
 use crate::progress::Progress;
@@ -136,7 +137,9 @@ impl Machine {
 
         let (wires, clock) = (Arc::new(Wires::default()), VirtualClock::default());
         let (power, console) = (PowerLatch::default(), ConsoleInput::default());
+        let frames = Frames::default();
         let console_slot = peripherals.console_slot();
+        let cable_slot = peripherals.cable_slot();
         let slots = peripherals.build(&Wiring {
             config: &config,
             ram: ram.guest_memory(),
@@ -144,6 +147,7 @@ impl Machine {
             clock: &clock,
             power: &power,
             input: &console,
+            frames: &frames,
         });
         let hart_config = hart_config(&config, intc.as_mut());
         let parts = Parts {
@@ -179,6 +183,8 @@ impl Machine {
             inputs: BTreeMap::new(),
             console,
             console_slot,
+            frames,
+            cable_slot,
             input_count: 0,
             twin: None,
             symbols: loaded.symbols,

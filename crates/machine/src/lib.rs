@@ -28,6 +28,7 @@
 //! | `isa_string` | ISA strings of users, such as `rv64gc_h_sstc` |
 //! | [`boot`] | loading kernels, firmware, ELF programs, device trees |
 //! | [`fdt`] | the machine's own device tree |
+//! | `outside` | what comes from outside: typed lines, frames |
 //! | `peripherals` | what is plugged into a machine |
 //! | `construct` | from a configuration to a [`Machine`] |
 //! | `machine`, `inspect` | what is in a machine, and looking at it from outside |
@@ -63,6 +64,7 @@ pub mod log;
 mod machine;
 pub mod machines;
 pub mod map;
+mod outside;
 mod peripherals;
 pub mod preset;
 mod progress;
@@ -76,6 +78,7 @@ pub use boot::{Content, Payload};
 pub use error::Error;
 pub use machine::Machine;
 pub use machines::Machines;
+pub use outside::Input;
 pub use peripherals::Peripherals;
 pub use preset::{Engine, MachineConfig, presets};
 pub use progress::{Limits, Outcome};

@@ -12,6 +12,7 @@ use crate::boot::placement::Placement;
 use crate::bus::Bus;
 use crate::htif::Htif;
 use crate::lockstep::Twin;
+use crate::outside::{Frames, Input};
 use crate::peripherals::ConsoleInput;
 use crate::preset::MachineConfig;
 use crate::progress::Progress;
@@ -25,11 +26,14 @@ pub struct Machine {
     pub(crate) bus: Bus,
     pub(crate) htif: Option<Htif>,
     pub(crate) clock: Progress,
-    /// Console input to come, by time and order of arrival.
-    pub(crate) inputs: BTreeMap<(u64, u64), Vec<u8>>,
+    /// Input to come, by time and order of arrival.
+    pub(crate) inputs: BTreeMap<(u64, u64), Input>,
     pub(crate) console: ConsoleInput,
     /// Device that console input goes to.
     pub(crate) console_slot: usize,
+    pub(crate) frames: Frames,
+    /// Device that frames go to.
+    pub(crate) cable_slot: Option<usize>,
     pub(crate) input_count: u64,
     /// What runs along and must do the same. A twin is a machine, too: `lockstep` and this file are
     /// two halves of one thing.
@@ -130,9 +134,15 @@ impl Machine {
 
     /// Console input that arrives at virtual time `at` (cycles), or now if that is past.
     pub fn input(&mut self, at: u64, bytes: &[u8]) {
+        self.bring(at, Input::Console(bytes.into()));
+    }
+
+    /// Input that arrives at virtual time `at` (cycles), or now if that is past; returns when.
+    pub fn bring(&mut self, at: u64, input: Input) -> u64 {
         self.input_count += 1;
         let at = at.max(self.clock.now);
-        self.inputs.insert((at, self.input_count), bytes.into());
-        self.twin_input(at, bytes);
+        self.twin_input(at, &input);
+        self.inputs.insert((at, self.input_count), input);
+        at
     }
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use trapless_devices::state::{Persist, StateError, StateReader, StateWriter};
 use trapless_devices::virtio::console::Console;
+use trapless_devices::virtio::net::Net;
 use trapless_devices::virtio::{EmptySlot, VirtioDevice, VirtioMmio};
 use trapless_devices::{
     Clock, DeviceEvents, GoldfishRtc, GuestRam, IrqLine, MmioDevice, PowerLatch, Syscon, Uart,
@@ -14,6 +15,7 @@ use trapless_devices::{
 use crate::address_map::{Device, Slot};
 use crate::error::Error;
 use crate::map;
+use crate::outside::{Cable, Frames};
 use crate::preset::MachineConfig;
 use crate::wires::{VirtualClock, Wire, Wires};
 
@@ -26,6 +28,7 @@ struct Socket {
     irq: Box<dyn IrqLine>,
     events: Box<dyn DeviceEvents>,
     input: ConsoleInput,
+    frames: Frames,
     date: Date,
 }
 
@@ -47,6 +50,8 @@ pub struct Peripherals {
     virtio: Vec<(Plug, Box<dyn DeviceEvents>)>,
     /// Virtio slot of the console that gets the input instead of the UART.
     virtio_console: Option<usize>,
+    /// Virtio slot of the network card whose cable leads out of the machine.
+    cable: Option<usize>,
 }
 
 impl Peripherals {
@@ -58,6 +63,7 @@ impl Peripherals {
             console,
             virtio: Vec::new(),
             virtio_console: None,
+            cable: None,
         }
     }
 
@@ -114,6 +120,27 @@ impl Peripherals {
         self.take_slot(Box::new(plug), events)
     }
 
+    /// Puts a network card with the address `mac` into the next free slot, whose cable leads out of
+    /// the machine: `out` gets the guest's frames, and [`Input::Frame`](crate::Input) is for the
+    /// guest.
+    ///
+    /// # Errors
+    /// As [`plug`](Self::plug).
+    pub fn plug_cable(
+        &mut self,
+        out: Box<dyn FnMut(&[u8]) + Send>,
+        mac: [u8; 6],
+        events: Box<dyn DeviceEvents>,
+    ) -> Result<(), Error> {
+        self.cable = Some(self.virtio.len());
+        let plug = move |at: Socket| {
+            let frames = at.frames;
+            let net = Net::new(Box::new(Cable { out, frames }), mac);
+            Box::new(VirtioMmio::new(net, at.ram, at.irq, at.events)) as Box<dyn Device>
+        };
+        self.take_slot(Box::new(plug), events)
+    }
+
     fn take_slot(&mut self, plug: Plug, events: Box<dyn DeviceEvents>) -> Result<(), Error> {
         if self.virtio.len() == map::VIRTIO_SLOTS {
             return Err(Error::Invalid(format!(
@@ -131,6 +158,11 @@ impl Peripherals {
             .map_or(UART_SLOT, |slot| FIRST_VIRTIO + slot)
     }
 
+    /// Index among the slots of the network card that frames from outside go to.
+    pub(crate) fn cable_slot(&self) -> Option<usize> {
+        self.cable.map(|slot| FIRST_VIRTIO + slot)
+    }
+
     /// Builds all devices in their windows.
     pub(crate) fn build(self, wiring: &Wiring<'_>) -> Vec<Slot> {
         let Wiring {
@@ -140,6 +172,7 @@ impl Peripherals {
             clock,
             power,
             input,
+            frames,
         } = wiring;
         let uart = ConsoleUart {
             uart: Uart::new(self.console, Wire::line(wires, map::UART_IRQ)),
@@ -175,6 +208,7 @@ impl Peripherals {
                     irq: wire,
                     events,
                     input: (*input).clone(),
+                    frames: (*frames).clone(),
                     date: Date {
                         clock: (*clock).clone(),
                         epoch: config.epoch.saturating_mul(1_000_000_000),
@@ -205,6 +239,7 @@ pub(crate) struct Wiring<'a> {
     pub clock: &'a VirtualClock,
     pub power: &'a PowerLatch,
     pub input: &'a ConsoleInput,
+    pub frames: &'a Frames,
 }
 
 /// Console input that has arrived but did not yet fit into the UART.

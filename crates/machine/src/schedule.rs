@@ -18,6 +18,7 @@ use trapless_devices::PowerRequest;
 use trapless_hart::{Activity, Observer, Stop};
 
 use crate::machine::Machine;
+use crate::outside::Input;
 use crate::progress::{Limits, Outcome};
 
 /// Quanta in a round in which only one hart runs.
@@ -138,9 +139,20 @@ impl Machine {
             if entry.key().0 > now {
                 break;
             }
-            self.console.push(&entry.remove());
-            self.bus
-                .with_device(self.console_slot, now, |device| device.poll());
+            let slot = match entry.remove() {
+                Input::Console(bytes) => {
+                    self.console.push(&bytes);
+                    Some(self.console_slot)
+                }
+                Input::Frame(frame) => {
+                    self.frames.push(frame);
+                    self.cable_slot
+                }
+                Input::Tick => None,
+            };
+            if let Some(slot) = slot {
+                self.bus.with_device(slot, now, |device| device.poll());
+            }
         }
         if self.bus.touched || self.clock.device_deadline <= now {
             self.attend_devices(now);

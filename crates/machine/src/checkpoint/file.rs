@@ -13,7 +13,7 @@ use super::pages::{self, Extent, PAGE};
 use crate::error::Error;
 
 /// Version of the format. It changes with anything that a machine saves.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 const MAGIC: &[u8; 16] = b"Trapless machine";
 /// Longest header in bytes.

@@ -17,6 +17,7 @@ use crate::bus::SavedBus;
 use crate::error::Error;
 use crate::interrupts::SavedInterrupts;
 use crate::machine::Machine;
+use crate::outside::Input;
 use crate::progress::Progress;
 use crate::wires::WireLevels;
 pub use file::{About, FORMAT, Header};
@@ -25,7 +26,7 @@ pub use file::{About, FORMAT, Header};
 #[derive(Serialize, Deserialize)]
 struct MachineState {
     clock: Progress,
-    inputs: Vec<((u64, u64), Vec<u8>)>,
+    inputs: Vec<((u64, u64), Input)>,
     input_count: u64,
     console: Vec<u8>,
     /// From here on in the order in which a machine takes them over.
@@ -105,7 +106,7 @@ impl Machine {
         };
         MachineState {
             clock: self.clock.clone(),
-            inputs: inputs.map(|(at, bytes)| (*at, bytes.clone())).collect(),
+            inputs: inputs.map(|(at, input)| (*at, input.clone())).collect(),
             input_count: self.input_count,
             console: self.console.waiting(),
             interrupts: self.bus.interrupts.save(),
