@@ -1,5 +1,5 @@
-//! What a machine of `boot` gets from outside: typed lines, answers of shared folders, frames of the
-//! network. All of it passes here, to be recorded, or comes out of a record instead.
+//! What a machine of `boot` gets from outside: typed lines, answers of shared folders, frames of
+//! the network. All of it passes here, to be recorded, or comes out of a record instead.
 
 pub mod record;
 

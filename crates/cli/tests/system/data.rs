@@ -1,6 +1,8 @@
 //! Files into and out of a guest.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
@@ -78,7 +80,7 @@ fn files_come_in_and_results_go_out() {
             let times = fs::FileTimes::new().set_modified(std::time::UNIX_EPOCH);
             file.set_times(times).expect("it is ours");
         }
-        let ledger = format!("{name}.json");
+        let file = format!("{name}.json");
         let share = format!("{name},tag=data");
         let options = [
             "--share",
@@ -86,7 +88,7 @@ fn files_come_in_and_results_go_out() {
             "--copy",
             "tool:/bin/tool",
             "--ledger",
-            &ledger,
+            &file,
         ];
         let text = succeed(
             &folder,
@@ -100,14 +102,7 @@ fn files_come_in_and_results_go_out() {
         assert!(text.contains("Your folder is in /mnt/data."), "{text}");
         let result = fs::read_to_string(shared.join("result")).expect("the guest made it");
         assert_eq!(result, "B");
-        let text = fs::read_to_string(folder.join(&ledger)).expect("it is there");
-        let mut ledger: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
-        // How long the host took.
-        ledger
-            .as_object_mut()
-            .expect("it is an object")
-            .remove("host");
-        ledger
+        ledger(&folder.join(&file))
     });
     assert_eq!(ledgers[0], ledgers[1]);
 }
@@ -139,4 +134,67 @@ fn what_may_not_be_written_is_not() {
     let error = String::from_utf8_lossy(&twice.stderr).into_owned();
     assert_eq!(twice.status.code(), Some(2), "{error}");
     assert!(error.contains("is in use"), "{error}");
+}
+
+/// The ledger without what it says of the host.
+fn ledger(file: &Path) -> serde_json::Value {
+    let text = fs::read_to_string(file).expect("it is there");
+    let mut ledger: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+    let host = ledger
+        .as_object_mut()
+        .and_then(|ledger| ledger.remove("host"));
+    assert!(host.is_some(), "it tells the host's time");
+    ledger
+}
+
+/// Promise: a run with the host's network, a shared folder and typed lines is repeated from its
+/// record, where none of these is there: same output, same ledger. A record of another run is
+/// refused.
+#[test]
+fn recorded_run_is_repeated_without_what_it_needed() {
+    let folder = scratch("record");
+    fs::create_dir(folder.join("in")).expect("it can be made");
+    fs::write(folder.join("in/page"), "index").expect("it can be written");
+    let server = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let port = server.local_addr().expect("it has one").port();
+    let serve = std::thread::spawn(move || {
+        let (mut stream, _) = server.accept().expect("the guest calls");
+        let mut request = [0; 1024];
+        let len = stream.read(&mut request).expect("the guest asks");
+        let answer = b"HTTP/1.0 200 OK\r\n\r\nfrom the host";
+        stream.write_all(answer).expect("the guest listens");
+        String::from_utf8_lossy(&request[..len]).into_owned()
+    });
+    let get = format!(
+        "wget -q -O - http://10.0.2.2:{port}/$(cat /mnt/share/page) >/mnt/share/got; \
+         cat /mnt/share/got"
+    );
+    let outside = ["--net", "user", "--share", "in"];
+    let recorded = [&outside[..], &["--record", "r", "--ledger", "a.json"]].concat();
+    let lines = ["modprobe virtio_net", "ifconfig eth0 10.0.2.15 up", &get];
+    let first = succeed(&folder, &recorded, &lines);
+    let request = serve.join().expect("it has answered");
+    assert!(request.starts_with("GET /index "), "{request}");
+    let got = fs::read_to_string(folder.join("in/got")).expect("the guest made it");
+    assert_eq!(got, "from the host");
+
+    fs::remove_dir_all(folder.join("in")).expect("it can be removed");
+    let replay = |options: &[&str]| {
+        let mut command = trapless();
+        command.args(["boot", "--harts", "1", "--replay", "r"]);
+        let command = command.args(options).current_dir(&folder);
+        command.output().expect("the command starts")
+    };
+    let again = replay(&[&outside[..], &["--ledger", "b.json"]].concat());
+    let error = String::from_utf8_lossy(&again.stderr);
+    assert!(again.status.success(), "{error}");
+    let second = String::from_utf8_lossy(&again.stdout);
+    assert!(second.contains("from the host"), "{second}");
+    assert_eq!(first, second);
+    let [one, two] = ["a.json", "b.json"].map(|name| ledger(&folder.join(name)));
+    assert_eq!(one, two);
+    let other = replay(&["--net", "user"]);
+    let error = String::from_utf8_lossy(&other.stderr);
+    assert_eq!(other.status.code(), Some(2), "{error}");
+    assert!(error.contains("another set of devices"), "{error}");
 }
