@@ -14,6 +14,7 @@ use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 use trapless_devices::virtio::block::{Block, Disk, Overlay};
 use trapless_devices::virtio::console::Console;
+use trapless_devices::virtio::fs::{FileServer, Fs};
 use trapless_devices::virtio::net::{Loopback, Net, Peer};
 use trapless_devices::virtio::rng::{Rng, SeededEntropy};
 use trapless_devices::virtio::{VirtioDevice, VirtioMmio};
@@ -271,10 +272,22 @@ impl<D: VirtioDevice> Guest<D> {
     }
 }
 
+/// Answers with the request and 16 bytes more than there is room for.
+struct Echo;
+
+impl FileServer for Echo {
+    fn answer(&mut self, request: &[u8], room: usize, answer: &mut Vec<u8>) {
+        answer.extend_from_slice(request);
+        answer.resize(room + 16, 0);
+    }
+
+    fn reset(&mut self) {}
+}
+
 fuzz_target!(|bytes: &[u8]| {
     let mut input = Unstructured::new(bytes);
     let disk = || Box::new(Memory(vec![7; (SECTORS * 512) as usize]));
-    match input.int_in_range(0..=5_u8) {
+    match input.int_in_range(0..=6_u8) {
         Ok(0) => Guest::new(Block::new(disk(), "fuzz")).run(&mut input),
         Ok(1) => {
             let overlay = Overlay::new(disk(), Some(8192));
@@ -286,6 +299,7 @@ fuzz_target!(|bytes: &[u8]| {
             Guest::new(console).run(&mut input);
         }
         Ok(3) => Guest::new(Rng::new(Box::new(SeededEntropy::new(1)))).run(&mut input),
+        Ok(6) => Guest::new(Fs::new(Box::new(Echo), "fuzz")).run(&mut input),
         Ok(4) => Guest::new(Net::new(Box::new(Loopback::default()), [2; 6])).run(&mut input),
         _ => {
             let peer = Peer::new([0xff; 6], Ipv4Addr::UNSPECIFIED);

@@ -4,10 +4,14 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use trapless_backends::disk::Image;
+use trapless_backends::net::Network;
+use trapless_backends::share::Share;
 use trapless_experiments::Value;
 
 use crate::checkpoint::Request;
 use crate::commands::explore::disturbance::Disturbance;
+use crate::copy::Copied;
 use crate::machine::{self, HartArgs};
 use crate::observe::ObserveArgs;
 use crate::workload::WorkloadArgs;
@@ -121,6 +125,10 @@ Examples:
   trapless boot                                  Debian's kernel as KVM host, with a shell
   trapless boot --machine sbi --harts 4 --ram 4G
   trapless boot --disk debian.img --append 'root=/dev/vda rw console=ttyS0'   the system on a disk
+  trapless boot --disk debian.img,rw --append 'root=/dev/vda rw console=ttyS0'   what it writes is kept
+  trapless boot --share results                                  a folder of this computer in the guest
+  trapless boot --net user,hostfwd=tcp::2222-:22                 the network, and port 2222 for the guest
+  trapless boot --copy prog:/bin/prog --copy data                a program and a folder for the guest
   trapless boot --kernel Image --initrd initrd.img --append 'console=ttyS0'
   trapless boot --firmware u-boot.bin                                         nothing but that")]
 pub struct BootArgs {
@@ -135,9 +143,37 @@ pub struct BootArgs {
     /// --append has root=, else the KVM host image].
     #[arg(long, value_name = "FILE")]
     pub initrd: Option<PathBuf>,
-    /// Raw disk image on virtio-blk; what the guest writes stays in memory. Repeat for more.
+    /// Disk image (raw or qcow2) on virtio-blk; what the guest writes stays in memory. With `rw` it
+    /// goes to the file, with `ro` the guest cannot write. Repeat for more.
+    #[arg(long, value_name = "FILE[,rw|,ro][,format=raw|qcow2]")]
+    pub disk: Vec<Image>,
+    /// Share a folder with the guest by virtio-fs: `mount -t virtiofs share /mnt`, which the host
+    /// image does by itself. With `ro` the guest cannot write; `tag` is the name to mount it by
+    /// [default: share]. Repeat for more.
+    #[arg(long, value_name = "FOLDER[,ro][,tag=NAME]")]
+    pub share: Vec<Share>,
+    /// What the network card is connected to: `user` (the network of this computer, without any
+    /// rights; ports of it lead into the guest by hostfwd), `peer` (a machine at 10.0.2.2 that
+    /// answers pings) or `none` [default: peer].
+    #[arg(
+        long,
+        value_name = "user[,hostfwd=tcp:[ADDR]:PORT-:PORT]|peer|none",
+        default_value = "peer",
+        hide_default_value = true
+    )]
+    pub net: Network,
+    /// Record what comes from outside, with virtual times: typed lines, frames of --net user,
+    /// answers of --share.
     #[arg(long, value_name = "FILE")]
-    pub disk: Vec<PathBuf>,
+    pub record: Option<PathBuf>,
+    /// Repeat the run of a record, made with the same other options: its ledger is the same.
+    /// Folders and networks are not needed, and disks are not written to.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["record", "script", "until"])]
+    pub replay: Option<PathBuf>,
+    /// Put a file or folder of this computer into the guest's initial RAM file system [default
+    /// place: /root]. Repeat for more.
+    #[arg(long, value_name = "FILE[:/PATH]")]
+    pub copy: Vec<Copied>,
     /// Kernel command line.
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub append: Option<String>,

@@ -1,22 +1,29 @@
 //! What `trapless boot` plugs into its machine.
 
 use std::io::Write;
-use std::os::unix::fs::FileTypeExt;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
+use trapless_backends::Report;
+use trapless_backends::disk::{self, Access, Image};
+use trapless_backends::net::{self, Network};
+use trapless_backends::share::Share;
 use trapless_devices::DeviceEvents;
-use trapless_devices::virtio::block::{Block, Overlay, RawDisk};
+use trapless_devices::virtio::block::Block;
+use trapless_devices::virtio::fs::Fs;
 use trapless_devices::virtio::net::{Net, Peer};
 use trapless_devices::virtio::rng::{Rng, SeededEntropy};
 use trapless_machine::{Error, Peripherals};
 
 use crate::args::BootArgs;
+use crate::outside::Outside;
 
 /// Most memory that what a guest writes to one disk may take, in bytes.
 const OVERLAY: u64 = 4 << 30;
+
+/// Ethernet address of the machine.
+const MAC: [u8; 6] = [0x52, 0x54, 0, 0, 0, 1];
 
 /// Most complaints about drivers, however often the guest reboots.
 const COMPLAINTS: u32 = 20;
@@ -44,7 +51,9 @@ impl DeviceEvents for Complain {
 /// What is plugged into the machine.
 #[derive(Clone)]
 pub struct Devices {
-    disks: Vec<PathBuf>,
+    disks: Vec<Image>,
+    shares: Vec<Share>,
+    network: Network,
     virtio_console: bool,
     seed: u64,
     complaints: Arc<AtomicU32>,
@@ -55,18 +64,48 @@ impl Devices {
     pub fn new(args: &BootArgs) -> Self {
         Self {
             disks: args.disk.clone(),
+            shares: args.share.clone(),
+            network: args.net.clone(),
             virtio_console: args.console == "virtio",
             seed: args.harts_options.seed.unwrap_or(0),
             complaints: Arc::new(COMPLAINTS.into()),
         }
     }
 
+    /// Why no second machine may have the same devices: it would change what the first one changes.
+    pub fn alone(&self) -> Option<&'static str> {
+        let written = self.disks.iter().any(|disk| disk.access == Access::Write);
+        let shared = (!self.shares.is_empty()).then_some("--share");
+        written.then_some("--disk FILE,rw").or(shared)
+    }
+
+    /// What a record says of them.
+    pub fn describe(&self) -> Vec<String> {
+        let disks = self.disks.iter().map(|image| {
+            let read_only = image.access == Access::ReadOnly;
+            format!("disk{}", if read_only { "=ro" } else { "" })
+        });
+        let shares = self.shares.iter().map(|share| {
+            let rights = if share.read_only { ",ro" } else { "" };
+            format!("share={}{rights}", share.tag)
+        });
+        let net = match self.network {
+            Network::Peer => None,
+            Network::None => Some("net=none".to_string()),
+            Network::User(_) => Some("net=user".to_string()),
+        };
+        let console = self.virtio_console.then(|| "console=virtio".to_string());
+        disks.chain(shares).chain(net).chain(console).collect()
+    }
+
     /// Plugs them in beside a UART that writes to `console`. The virtio console, if the machine has
-    /// one, writes to `second`; without it nobody reads what is said here.
+    /// one, writes to `second`; without it nobody reads what is said here, nor what the guest sends
+    /// to the network.
     pub fn plug(
         &self,
         console: Box<dyn Write + Send>,
         second: Option<Box<dyn Write + Send>>,
+        outside: &mut Outside,
     ) -> Result<Peripherals, Error> {
         let left = match second {
             Some(_) => Arc::clone(&self.complaints),
@@ -77,35 +116,51 @@ impl Devices {
             Box::new(Complain { left })
         };
         let mut peripherals = Peripherals::new(console);
-        for (index, path) in self.disks.iter().enumerate() {
-            let base = open_disk(path)?;
-            let overlay = Overlay::new(Box::new(base), Some(OVERLAY));
-            let disk = Block::new(Box::new(overlay), &format!("trapless{index}"));
+        let report: Report = Arc::new(|text: &str| note!("\r\ntrapless: {text}\r"));
+        for (index, image) in self.disks.iter().enumerate() {
+            let mut image = image.clone();
+            if outside.replays() && image.access == Access::Write {
+                // The guest writes what it has written already.
+                image.access = Access::Forget;
+            }
+            let disk = disk::open(&image, OVERLAY, &report);
+            let disk = disk.map_err(|e| Error::Invalid(e.to_string()))?;
+            let disk = Block::new(disk, &format!("trapless{index}"));
             peripherals.plug(disk, complain())?;
         }
-        let peer = Peer::new([0x52, 0x54, 0, 0, 0, 2], [10, 0, 2, 2].into());
-        let net = Net::new(Box::new(peer), [0x52, 0x54, 0, 0, 0, 1]);
-        peripherals.plug(net, complain())?;
+        match &self.network {
+            Network::Peer => {
+                let peer = Peer::new([0x52, 0x54, 0, 0, 0, 2], net::GATEWAY);
+                peripherals.plug(Net::new(Box::new(peer), MAC), complain())?;
+            }
+            Network::User(forwards) => {
+                let out = match second {
+                    Some(_) => outside.connect(forwards).map_err(Error::Invalid)?,
+                    None => Box::new(|_: &[u8]| {}),
+                };
+                peripherals.plug_cable(out, MAC, complain())?;
+            }
+            Network::None => {}
+        }
         if self.virtio_console {
             let out = second.unwrap_or_else(|| Box::new(std::io::sink()));
             peripherals.plug_console(out, complain())?;
+        }
+        for (index, share) in self.shares.iter().enumerate() {
+            let tag = share.tag.clone();
+            if let Some(server) = outside.replayed_share(index) {
+                peripherals.plug(Fs::new(server, &tag), complain())?;
+                continue;
+            }
+            let folder = share.open().map_err(Error::Invalid)?;
+            let recorded = outside.recorded_share(index);
+            peripherals.plug_dated(
+                move |clock| Fs::new(recorded(folder.with_clock(clock)), &tag),
+                complain(),
+            )?;
         }
         let rng = Rng::new(Box::new(SeededEntropy::new(self.seed)));
         peripherals.plug(rng, complain())?;
         Ok(peripherals)
     }
-}
-
-/// Opens a disk image. A pipe would wait for somebody to write to it.
-fn open_disk(path: &Path) -> Result<RawDisk, Error> {
-    let invalid = |text: String| Error::Invalid(text);
-    if let Ok(kind) = std::fs::metadata(path).map(|m| m.file_type())
-        && (kind.is_fifo() || kind.is_socket() || kind.is_char_device())
-    {
-        return Err(invalid(format!(
-            "cannot use {} as a disk image: it is neither a file nor a block device",
-            path.display()
-        )));
-    }
-    RawDisk::open(path, false).map_err(|e| invalid(e.to_string()))
 }

@@ -18,6 +18,8 @@
 //! | `observe` | logs, traces, diagrams, profiles, debuggers |
 //! | `machine` | options -> machine configuration; what the ledger records of it |
 //! | `devices`, `terminal` | what `boot` plugs into its machine, and the user's terminal |
+//! | `session`, `outside` | a machine of `boot` with keyboard and screen; all that comes from outside |
+//! | `copy` | files of the host in the guest's initial RAM file system |
 //! | `checkpoint` | checkpoints that a run makes or goes on from |
 //! | `console`, `script` | marker lines on the guest's console; what is typed there by itself |
 //! | `project` | images of the project folder |
@@ -32,6 +34,7 @@ mod args;
 mod checkpoint;
 mod commands;
 mod console;
+mod copy;
 mod devices;
 mod failure;
 mod files;
@@ -39,11 +42,13 @@ mod interrupt;
 mod machine;
 mod measure;
 mod observe;
+mod outside;
 mod plan;
 mod project;
 mod qemu;
 mod script;
 mod series;
+mod session;
 mod single;
 mod terminal;
 mod threads;

@@ -6,6 +6,12 @@
 
 /// A device that can be saved and restored.
 pub trait Persist {
+    /// Why a machine with this device cannot be saved, as a sentence: what the device did is kept
+    /// outside. `None`: it can.
+    fn obstacle(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Appends the state.
     fn save(&self, to: &mut StateWriter);
 

@@ -12,6 +12,7 @@ use driver::{
 use proptest::prelude::*;
 use trapless_devices::virtio::block::{Block, Disk, Overlay, SECTOR};
 use trapless_devices::virtio::console::Console;
+use trapless_devices::virtio::fs::{FileServer, Fs};
 use trapless_devices::virtio::net::{Loopback, Net, Peer};
 use trapless_devices::virtio::rng::{Rng, SeededEntropy};
 use trapless_devices::virtio::{EmptySlot, VirtioDevice};
@@ -19,6 +20,18 @@ use trapless_devices::{GoldfishRtc, MmioDevice, PowerLatch, Syscon, Uart};
 
 fn rng() -> Rng {
     Rng::new(Box::new(SeededEntropy::new(7)))
+}
+
+/// Answers with the request and 16 bytes more than there is room for.
+struct Echo;
+
+impl FileServer for Echo {
+    fn answer(&mut self, request: &[u8], room: usize, answer: &mut Vec<u8>) {
+        answer.extend_from_slice(request);
+        answer.resize(room + 16, 0);
+    }
+
+    fn reset(&mut self) {}
 }
 
 /// The device has given up: it says so, has told the driver, and does nothing more until reset.
@@ -373,7 +386,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn no_sequence_breaks_a_virtio_device(kind in 0..6_u8, steps in prop::collection::vec(step(), 1..120)) {
+    fn no_sequence_breaks_a_virtio_device(kind in 0..7_u8, steps in prop::collection::vec(step(), 1..120)) {
         match kind {
             0 => drive(Block::new(Box::new(Zeroes), "id"), &steps),
             1 => drive(Block::new(Box::new(Overlay::new(Box::new(Zeroes), Some(16 << 10))), "id"), &steps),
@@ -383,6 +396,7 @@ proptest! {
                 drive(console, &steps);
             }
             3 => drive(rng(), &steps),
+            6 => drive(Fs::new(Box::new(Echo), "share"), &steps),
             4 => drive(Net::new(Box::new(Loopback::default()), [2; 6]), &steps),
             _ => drive(Net::new(Box::new(Peer::new([4; 6], Ipv4Addr::LOCALHOST)), [2; 6]), &steps),
         }

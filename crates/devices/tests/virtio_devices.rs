@@ -12,6 +12,7 @@ use tempfile::NamedTempFile;
 use trapless_devices::MmioDevice;
 use trapless_devices::virtio::block::{Block, Disk, Overlay, RawDisk};
 use trapless_devices::virtio::console::Console;
+use trapless_devices::virtio::fs::{FileServer, Fs};
 use trapless_devices::virtio::net::{Loopback, Net, Peer};
 use trapless_devices::virtio::rng::{Rng, SeededEntropy};
 use trapless_devices::virtio::shadow::{ACKNOWLEDGEMENT, SHADOWED, Shadow};
@@ -264,6 +265,44 @@ fn console_moves_bytes_both_ways() {
     assert_eq!((driver.config(0), driver.read(0xfc)), ([132, 0, 43, 0], 1));
     driver.device.write(0x108, b"!\0\0\0");
     assert!(out.0.lock().unwrap().ends_with(b"d!"));
+}
+
+/// Turns each request around; requests of one byte get no answer.
+struct Reverse;
+
+impl FileServer for Reverse {
+    fn answer(&mut self, request: &[u8], room: usize, answer: &mut Vec<u8>) {
+        if request.len() > 1 {
+            answer.extend(request.iter().rev().take(room));
+        }
+    }
+
+    fn reset(&mut self) {}
+}
+
+#[test]
+fn file_system_passes_requests_and_answers_on() {
+    let mut driver = Driver::started(Fs::new(Box::new(Reverse), "share"), 16);
+    assert_eq!(
+        (driver.config(0), driver.config(4)),
+        (*b"shar", *b"e\0\0\0")
+    );
+    assert_eq!(driver.config(36), [1, 0, 0, 0], "queues for requests");
+    driver.put(BUFFER, b"request");
+    let answer = BUFFER + 0x1000;
+    for (parts, used) in [
+        (
+            &[(BUFFER, 3, 0), (BUFFER + 3, 4, 0), (answer, 16, WRITE)][..],
+            7,
+        ),
+        (&[(BUFFER, 7, 0), (answer, 2, WRITE)], 2),
+        (&[(BUFFER, 1, 0)], 0),
+    ] {
+        driver.submit(1, parts);
+        driver.notify(1);
+        assert_eq!(driver.next_used(1).map(|(_, used)| used), Some(used));
+    }
+    assert_eq!(driver.get(answer, 7), b"tseuqer");
 }
 
 #[test]

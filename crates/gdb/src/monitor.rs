@@ -23,8 +23,13 @@ pub fn describe(hart: &Hart) -> String {
 /// How far back a machine can go.
 fn history(history: &History, machine: &Machine) -> String {
     let Some(beginning) = history.beginning() else {
-        return "there is no history: it begins when the machine runs, and --history 0 has none\n"
-            .into();
+        return match machine.obstacle() {
+            Some(obstacle) => format!("the machine cannot go back: {obstacle}\n"),
+            None => {
+                "there is no history: it begins when the machine runs; --gdb-history 0 has none\n"
+                    .into()
+            }
+        };
     };
     let present = match history.present() {
         Some(present) => format!(

@@ -9,7 +9,7 @@
 mod apt;
 mod cache;
 mod command;
-mod cpio;
+pub mod cpio;
 mod dpkg;
 mod elf;
 mod entry;

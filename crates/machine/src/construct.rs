@@ -18,8 +18,9 @@ use crate::boot::{self, reset};
 use crate::bus::{Bus, Parts};
 use crate::error::Error;
 use crate::htif::Htif;
-use crate::input::Input;
+use crate::input::Inputs;
 use crate::machine::Machine;
+use crate::outside::Frames;
 use crate::past::{OnlyNew, Past};
 use crate::peripherals::{ConsoleInput, Peripherals, Wiring};
 use crate::preset::{Engine, Interrupts, MachineConfig};
@@ -138,7 +139,9 @@ impl Machine {
         let (wires, clock) = (Arc::new(Wires::default()), VirtualClock::default());
         let (power, console) = (PowerLatch::default(), ConsoleInput::default());
         let past = Past::default();
+        let frames = Frames::default();
         let console_slot = peripherals.console_slot();
+        let cable_slot = peripherals.cable_slot();
         let slots = peripherals.build(&Wiring {
             config: &config,
             ram: ram.guest_memory(),
@@ -147,6 +150,7 @@ impl Machine {
             power: &power,
             input: &console,
             past: &past,
+            frames: &frames,
         });
         let hart_config = hart_config(&config, intc.as_mut());
         let parts = Parts {
@@ -180,9 +184,11 @@ impl Machine {
             bus,
             htif: None,
             clock: Progress::default(),
-            input: Input::default(),
+            input: Inputs::default(),
             console,
             console_slot,
+            frames,
+            cable_slot,
             twin: None,
             symbols: loaded.symbols,
             placement,

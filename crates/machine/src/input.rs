@@ -1,4 +1,4 @@
-//! Console input on its way to the machine, and the record of when it came.
+//! Input on its way to the machine, and the record of when it came.
 //!
 //! Input comes between rounds. At which of them is part of what makes a run what it is: the record
 //! has it, so that the same run can be made again, by [`history`](crate::history) or out of a file.
@@ -7,27 +7,29 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::outside::Input;
+
 /// Input that came.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Arrival {
     /// Virtual time in cycles that the machine had reached when it came.
     pub came: u64,
-    /// Virtual time in cycles at which the console gets it, not before `came`.
+    /// Virtual time in cycles at which the machine gets it, not before `came`.
     pub at: u64,
     /// The input.
-    pub bytes: Vec<u8>,
+    pub input: Input,
 }
 
 /// Input by time and order of arrival.
-pub(crate) type Coming = BTreeMap<(u64, u64), Vec<u8>>;
+pub(crate) type Coming = BTreeMap<(u64, u64), Input>;
 
 /// [`Coming`] in a checkpoint.
-pub(crate) type SavedInput = Vec<((u64, u64), Vec<u8>)>;
+pub(crate) type SavedInput = Vec<((u64, u64), Input)>;
 
-/// All console input of a machine.
+/// All input of a machine.
 #[derive(Default)]
-pub(crate) struct Input {
-    /// What the console will get.
+pub(crate) struct Inputs {
+    /// What the machine will get.
     coming: Coming,
     count: u64,
     /// Everything that came, in order; what a recorded run will get, too.
@@ -35,13 +37,13 @@ pub(crate) struct Input {
     /// How much of the record has come.
     taken: usize,
     /// Came in the middle of a round, or while the machine goes through its past.
-    early: Vec<(u64, Vec<u8>)>,
+    early: Vec<(u64, Input)>,
 }
 
-impl Input {
-    /// `bytes` for the time `at` come now.
-    pub fn push(&mut self, at: u64, bytes: &[u8]) {
-        self.early.push((at, bytes.into()));
+impl Inputs {
+    /// `input` for the time `at` comes now.
+    pub fn push(&mut self, at: u64, input: Input) {
+        self.early.push((at, input));
     }
 
     /// The machine is between two rounds at `now`: takes what comes there. Input of the outside
@@ -50,22 +52,22 @@ impl Input {
         while let Some(arrival) = self.record.get(self.taken).filter(|next| next.came <= now) {
             self.count += 1;
             let key = (arrival.at, self.count);
-            self.coming.insert(key, arrival.bytes.clone());
+            self.coming.insert(key, arrival.input.clone());
             self.taken += 1;
         }
         if past {
             return;
         }
-        for (at, bytes) in self.early.drain(..) {
+        for (at, input) in self.early.drain(..) {
             let at = at.max(now);
             self.count += 1;
-            self.coming.insert((at, self.count), bytes.clone());
+            self.coming.insert((at, self.count), input.clone());
             self.record.insert(
                 self.taken,
                 Arrival {
                     came: now,
                     at,
-                    bytes,
+                    input,
                 },
             );
             self.taken += 1;
@@ -73,12 +75,12 @@ impl Input {
     }
 
     /// The first that is due at `now`.
-    pub fn take_due(&mut self, now: u64) -> Option<Vec<u8>> {
+    pub fn take_due(&mut self, now: u64) -> Option<Input> {
         let first = self.coming.first_entry()?;
         (first.key().0 <= now).then(|| first.remove())
     }
 
-    /// When the console gets the next, in cycles; `u64::MAX` if nothing has come.
+    /// When the machine gets the next, in cycles; `u64::MAX` if nothing has come.
     pub fn next(&self) -> u64 {
         self.coming.keys().next().map_or(u64::MAX, |key| key.0)
     }
@@ -86,7 +88,7 @@ impl Input {
     /// What has come and how much came before, for checkpoints.
     pub fn save(&self) -> (SavedInput, u64) {
         let coming = self.coming.iter();
-        let coming = coming.map(|(at, bytes)| (*at, bytes.clone())).collect();
+        let coming = coming.map(|(at, input)| (*at, input.clone())).collect();
         (coming, self.count)
     }
 

@@ -28,6 +28,7 @@
 //! | `isa_string` | ISA strings of users, such as `rv64gc_h_sstc` |
 //! | [`boot`] | loading kernels, firmware, ELF programs, device trees |
 //! | [`fdt`] | the machine's own device tree |
+//! | `outside` | what comes from outside: typed lines, frames |
 //! | `peripherals` | what is plugged into a machine |
 //! | `construct` | from a configuration to a [`Machine`] |
 //! | `machine`, `inspect` | what is in a machine, and looking at it from outside |
@@ -39,7 +40,7 @@
 //! | `schedule`, `progress` | whose turn it is, and when a run ends |
 //! | [`checkpoint`] | a whole machine in a file |
 //! | [`history`] | where a machine was, and how it gets there again |
-//! | `input`, `past` | console input with the times of its arrival; what nobody hears twice |
+//! | `input`, `past` | input with the times of its arrival; what nobody hears twice |
 //! | `statistics` | what the engines did |
 //! | [`lockstep`] | a machine and its interpreted twin |
 //! | [`log`] | text logs of instructions, CSRs and the interrupt architecture |
@@ -67,6 +68,7 @@ pub mod log;
 mod machine;
 pub mod machines;
 pub mod map;
+mod outside;
 mod past;
 mod peripherals;
 pub mod preset;
@@ -83,6 +85,7 @@ pub use history::{History, Place};
 pub use input::Arrival;
 pub use machine::Machine;
 pub use machines::Machines;
+pub use outside::Input;
 pub use peripherals::Peripherals;
 pub use preset::{Engine, MachineConfig, presets};
 pub use progress::{Limits, Outcome};

@@ -21,6 +21,7 @@ use vm_memory::{Bytes, GuestAddress};
 
 use crate::error::Error;
 use crate::machine::Machine;
+use crate::outside::Input;
 use crate::preset::Engine;
 use crate::progress::{Limits, Outcome};
 
@@ -182,11 +183,11 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(build: &Build, engine: Engine, inputs: &[(u64, Vec<u8>)]) -> Result<Self, Error> {
+    fn new(build: &Build, engine: Engine, inputs: &[(u64, Input)]) -> Result<Self, Error> {
         let mut machines = [build(engine)?, build(Engine::Interp)?];
         for machine in &mut machines {
-            for (at, bytes) in inputs {
-                machine.input(*at, bytes);
+            for (at, input) in inputs {
+                machine.bring(*at, input.clone());
             }
         }
         let [a, b] = &mut machines;
@@ -233,7 +234,7 @@ pub(crate) struct Twin {
     machine: Machine,
     build: Build,
     comparison: Comparison,
-    inputs: Vec<(u64, Vec<u8>)>,
+    inputs: Vec<(u64, Input)>,
     rounds: u64,
     /// Virtual time up to which all registers were equal, and RAM.
     equal: u64,
@@ -420,7 +421,7 @@ fn events(text: &mut String, comparison: &Comparison) {
 impl Machine {
     /// Lets a twin of this machine, built by `build` and interpreted, run along from now on: a run
     /// ends with [`Outcome::Diverged`] when they differ. To be called before the first instruction.
-    /// The twin gets the machine's console input, but no changes that a debugger makes.
+    /// The twin gets the machine's input, but no changes that a debugger makes.
     ///
     /// # Errors
     /// As [`boot`](Self::boot).
@@ -446,11 +447,11 @@ impl Machine {
         Some(outcome)
     }
 
-    /// Tells the twin about console input.
-    pub(crate) fn twin_input(&mut self, at: u64, bytes: &[u8]) {
+    /// Tells the twin about input.
+    pub(crate) fn twin_input(&mut self, at: u64, input: &Input) {
         if let Some(twin) = &mut self.twin {
-            twin.machine.input(at, bytes);
-            twin.inputs.push((at, bytes.into()));
+            twin.machine.bring(at, input.clone());
+            twin.inputs.push((at, input.clone()));
         }
     }
 }

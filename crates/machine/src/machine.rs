@@ -10,8 +10,9 @@ use crate::boot::elf::Symbols;
 use crate::boot::placement::Placement;
 use crate::bus::Bus;
 use crate::htif::Htif;
-use crate::input::{Arrival, Input};
+use crate::input::{Arrival, Inputs};
 use crate::lockstep::Twin;
+use crate::outside::{Frames, Input};
 use crate::peripherals::ConsoleInput;
 use crate::preset::MachineConfig;
 use crate::progress::Progress;
@@ -25,10 +26,13 @@ pub struct Machine {
     pub(crate) bus: Bus,
     pub(crate) htif: Option<Htif>,
     pub(crate) clock: Progress,
-    pub(crate) input: Input,
+    pub(crate) input: Inputs,
     pub(crate) console: ConsoleInput,
     /// Device that console input goes to.
     pub(crate) console_slot: usize,
+    pub(crate) frames: Frames,
+    /// Device that frames go to.
+    pub(crate) cable_slot: Option<usize>,
     /// What runs along and must do the same. A twin is a machine, too: `lockstep` and this file are
     /// two halves of one thing.
     pub(crate) twin: Option<Box<Twin>>,
@@ -130,23 +134,35 @@ impl Machine {
     /// past: between rounds, and not while the machine goes through its
     /// [`history`](crate::history).
     pub fn input(&mut self, at: u64, bytes: &[u8]) {
+        self.bring(at, Input::Console(bytes.into()));
+    }
+
+    /// Input that arrives at virtual time `at` (cycles), or as soon as possible if that is past.
+    pub fn bring(&mut self, at: u64, input: Input) {
         let at = at.max(self.clock.now);
-        self.input.push(at, bytes);
+        self.twin_input(at, &input);
+        self.input.push(at, input);
         if !self.clock.in_round {
             self.input
                 .between_rounds(self.clock.now, self.bus.past.get());
         }
-        self.twin_input(at, bytes);
     }
 
-    /// The console input that came so far, or that [`replay_input`](Self::replay_input) announced.
+    /// The input that came so far, and what [`replay_input`](Self::replay_input) announced.
     #[must_use]
     pub fn recorded_input(&self) -> &[Arrival] {
         self.input.record()
     }
 
-    /// Lets the console get what it got in another run of this machine. To be called before the
-    /// first instruction.
+    /// Whether something of [`replay_input`](Self::replay_input) has not come yet: a machine that is
+    /// idle goes on until it comes.
+    #[must_use]
+    pub fn expects_input(&self) -> bool {
+        self.input.taken() < self.input.record().len()
+    }
+
+    /// Lets come what came in another run of this machine. To be called before the first
+    /// instruction.
     pub fn replay_input(&mut self, record: Vec<Arrival>) {
         self.input.replay(record);
     }

@@ -6,14 +6,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use trapless_devices::state::{Persist, StateError, StateReader, StateWriter};
 use trapless_devices::virtio::console::Console;
+use trapless_devices::virtio::net::Net;
 use trapless_devices::virtio::{EmptySlot, VirtioDevice, VirtioMmio};
 use trapless_devices::{
-    DeviceEvents, GoldfishRtc, GuestRam, IrqLine, MmioDevice, PowerLatch, Syscon, Uart,
+    Clock, DeviceEvents, GoldfishRtc, GuestRam, IrqLine, MmioDevice, PowerLatch, Syscon, Uart,
 };
 
 use crate::address_map::{Device, Slot};
 use crate::error::Error;
 use crate::map;
+use crate::outside::{Cable, Frames};
 use crate::past::{OnlyNew, Past};
 use crate::preset::MachineConfig;
 use crate::wires::{VirtualClock, Wire, Wires};
@@ -28,6 +30,20 @@ struct Socket {
     events: Box<dyn DeviceEvents>,
     input: ConsoleInput,
     past: Past,
+    frames: Frames,
+    date: Date,
+}
+
+/// Virtual time as the machine's clock tells it: nanoseconds since 1970.
+struct Date {
+    clock: VirtualClock,
+    epoch: u64,
+}
+
+impl Clock for Date {
+    fn now_ns(&self) -> u64 {
+        self.epoch.saturating_add(self.clock.now_ns())
+    }
 }
 
 /// Devices beside those every machine has.
@@ -36,6 +52,8 @@ pub struct Peripherals {
     virtio: Vec<(Plug, Box<dyn DeviceEvents>)>,
     /// Virtio slot of the console that gets the input instead of the UART.
     virtio_console: Option<usize>,
+    /// Virtio slot of the network card whose cable leads out of the machine.
+    cable: Option<usize>,
 }
 
 impl Peripherals {
@@ -47,6 +65,7 @@ impl Peripherals {
             console,
             virtio: Vec::new(),
             virtio_console: None,
+            cable: None,
         }
     }
 
@@ -63,6 +82,23 @@ impl Peripherals {
             Box::new(|at: Socket| Box::new(VirtioMmio::new(device, at.ram, at.irq, at.events))),
             events,
         )
+    }
+
+    /// As [`plug`](Self::plug) with a device that tells the date: `make` gets a clock that counts
+    /// from 1970, in virtual time.
+    ///
+    /// # Errors
+    /// As [`plug`](Self::plug).
+    pub fn plug_dated<D: VirtioDevice + 'static>(
+        &mut self,
+        make: impl FnOnce(Box<dyn Clock>) -> D + 'static,
+        events: Box<dyn DeviceEvents>,
+    ) -> Result<(), Error> {
+        let plug = |at: Socket| {
+            let device = make(Box::new(at.date));
+            Box::new(VirtioMmio::new(device, at.ram, at.irq, at.events)) as Box<dyn Device>
+        };
+        self.take_slot(Box::new(plug), events)
     }
 
     /// Puts a virtio console into the next free slot. It writes to `out`, and console input goes to
@@ -91,6 +127,27 @@ impl Peripherals {
         self.take_slot(Box::new(plug), events)
     }
 
+    /// Puts a network card with the address `mac` into the next free slot, whose cable leads out of
+    /// the machine: `out` gets the guest's frames, and [`Input::Frame`](crate::Input) is for the
+    /// guest.
+    ///
+    /// # Errors
+    /// As [`plug`](Self::plug).
+    pub fn plug_cable(
+        &mut self,
+        out: Box<dyn FnMut(&[u8]) + Send>,
+        mac: [u8; 6],
+        events: Box<dyn DeviceEvents>,
+    ) -> Result<(), Error> {
+        self.cable = Some(self.virtio.len());
+        let plug = move |at: Socket| {
+            let frames = at.frames;
+            let net = Net::new(Box::new(Cable { out, frames }), mac);
+            Box::new(VirtioMmio::new(net, at.ram, at.irq, at.events)) as Box<dyn Device>
+        };
+        self.take_slot(Box::new(plug), events)
+    }
+
     fn take_slot(&mut self, plug: Plug, events: Box<dyn DeviceEvents>) -> Result<(), Error> {
         if self.virtio.len() == map::VIRTIO_SLOTS {
             return Err(Error::Invalid(format!(
@@ -108,6 +165,11 @@ impl Peripherals {
             .map_or(UART_SLOT, |slot| FIRST_VIRTIO + slot)
     }
 
+    /// Index among the slots of the network card that frames from outside go to.
+    pub(crate) fn cable_slot(&self) -> Option<usize> {
+        self.cable.map(|slot| FIRST_VIRTIO + slot)
+    }
+
     /// Builds all devices in their windows.
     pub(crate) fn build(self, wiring: &Wiring<'_>) -> Vec<Slot> {
         let Wiring {
@@ -118,6 +180,7 @@ impl Peripherals {
             power,
             input,
             past,
+            frames,
         } = wiring;
         let console = OnlyNew::boxed(self.console, past);
         let uart = ConsoleUart {
@@ -155,6 +218,11 @@ impl Peripherals {
                     events,
                     input: (*input).clone(),
                     past: (*past).clone(),
+                    frames: (*frames).clone(),
+                    date: Date {
+                        clock: (*clock).clone(),
+                        epoch: config.epoch.saturating_mul(1_000_000_000),
+                    },
                 }),
                 None => Box::new(EmptySlot),
             };
@@ -182,6 +250,7 @@ pub(crate) struct Wiring<'a> {
     pub power: &'a PowerLatch,
     pub input: &'a ConsoleInput,
     pub past: &'a Past,
+    pub frames: &'a Frames,
 }
 
 /// Console input that has arrived but did not yet fit into the UART.

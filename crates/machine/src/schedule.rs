@@ -18,6 +18,7 @@ use trapless_devices::PowerRequest;
 use trapless_hart::{Activity, Observer, Stop};
 
 use crate::machine::Machine;
+use crate::outside::Input;
 use crate::progress::{Limits, Outcome};
 
 /// Quanta in a round in which only one hart runs.
@@ -135,10 +136,21 @@ impl Machine {
     fn begin_round(&mut self) {
         let now = self.clock.now;
         self.input.between_rounds(now, self.bus.past.get());
-        while let Some(bytes) = self.input.take_due(now) {
-            self.console.push(&bytes);
-            self.bus
-                .with_device(self.console_slot, now, |device| device.poll());
+        while let Some(input) = self.input.take_due(now) {
+            let slot = match input {
+                Input::Console(bytes) => {
+                    self.console.push(&bytes);
+                    Some(self.console_slot)
+                }
+                Input::Frame(frame) => {
+                    self.frames.push(frame);
+                    self.cable_slot
+                }
+                Input::Tick => None,
+            };
+            if let Some(slot) = slot {
+                self.bus.with_device(slot, now, |device| device.poll());
+            }
         }
         if self.bus.touched || self.clock.device_deadline <= now {
             self.attend_devices(now);

@@ -3,12 +3,11 @@
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{Receiver, channel};
 
 use anyhow::{Context, Result, anyhow, bail};
 use trapless_ledger::Ledger;
-use trapless_machine::{Limits, Machine, MachineConfig, Outcome, Payload, Peripherals};
+use trapless_machine::{Machine, MachineConfig, Outcome, Payload, Peripherals};
 
 use trapless_images::Project;
 
@@ -16,19 +15,15 @@ use crate::args::{BootArgs, OnPanic};
 use crate::console::{ConsoleTap, Recorder, SharedRecorder};
 use crate::devices::Devices;
 use crate::failure::Failed;
+use crate::machine::EngineName;
 use crate::output::Screen;
+use crate::outside::record::{self, Header};
+use crate::outside::{Outside, Source};
 use crate::plan::{PATCHED_HOST, PATCHED_KERNEL, one_after_the_other};
-use crate::script::{self, Script, ScriptTap, SharedScript};
-use crate::terminal::{HELP, Key, RawMode, keyboard};
-use crate::{files, interrupt, machine, observe, project};
-
-/// Virtual time between two looks at the keyboard, in cycles.
-const SLICE: u64 = 2_000_000;
-/// After this long idle and silent, in cycles, virtual time of a machine that gets no more input is
-/// throttled to wall-clock time.
-const IDLE: u64 = 10_000_000_000;
-/// How long to wait for a key while the machine is idle, before looking at Ctrl-C again.
-const PATIENCE: Duration = Duration::from_millis(50);
+use crate::script::{Script, ScriptTap, SharedScript};
+use crate::session::{self, Session};
+use crate::terminal::{Key, RawMode, keyboard};
+use crate::{copy, files, interrupt, machine, observe, project};
 
 /// Cycles in a second of virtual time.
 const SECOND: u64 = 1_000_000_000;
@@ -62,20 +57,49 @@ pub fn main(args: &BootArgs, project: &Project) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let script = script(args)?.map(SharedScript::new);
+    let devices = Devices::new(args);
+    if let (EngineName::Both, Some(option)) = (args.harts_options.engine, devices.alone()) {
+        bail!("{option} does not go with --engine both, whose two machines would share it");
+    }
+    let mut source = Source::default();
+    if args.record.is_some() || args.replay.is_some() {
+        let header = Header::of(&config, &payload, devices.describe())?;
+        let record = args.record.as_deref();
+        source.recorder = record
+            .map(|path| record::Recorder::create(path, &header))
+            .transpose()?;
+        let replay = args
+            .replay
+            .as_deref()
+            .map(|path| record::read(path, &header));
+        source.replayed = replay.transpose()?.map(Into::into);
+    }
     let mut power_on = PowerOn {
         args,
         config: &config,
         payload: &payload,
-        devices: Devices::new(args),
-        keys: if script.is_some() {
+        devices,
+        keys: if script.is_some() || args.replay.is_some() {
             no_keys()
         } else {
             keyboard()
         },
         script,
+        source,
         left: args.time_limit.map(|s| s.saturating_mul(SECOND)),
     };
-    while power_on.session()? {}
+    let ended = loop {
+        match power_on.session() {
+            Ok(true) => {}
+            Ok(false) => break Ok(()),
+            Err(error) => break Err(error),
+        }
+    };
+    // However the run ended, it can be repeated.
+    if let Some(recorder) = &power_on.source.recorder {
+        recorder.finish()?;
+    }
+    ended?;
     // A script goes on after a reboot.
     match power_on.script.and_then(|script| script.lock().missing()) {
         Some(missing) => {
@@ -159,6 +183,9 @@ fn payload(args: &BootArgs, project: &Project) -> Result<Payload> {
     if firmware.is_none() && kernel.is_none() {
         bail!("there is nothing to boot: give --firmware or --kernel a file");
     }
+    if chosen == Kernel::Patched && !args.share.is_empty() {
+        bail!("the patched kernel has no driver for --share; use --kernel debian, or --copy");
+    }
     let initrd = match (&args.initrd, chosen) {
         (Some(path), _) => Some(files::content(path, "initrd")?),
         (None, Kernel::Debian | Kernel::Patched) => {
@@ -169,6 +196,18 @@ fn payload(args: &BootArgs, project: &Project) -> Result<Payload> {
             Some(one_after_the_other(&archives)?)
         }
         (None, _) => None,
+    };
+    let initrd = if args.copy.is_empty() {
+        initrd
+    } else {
+        if has_root(args) {
+            bail!(
+                "--copy puts files into the RAM file system, which the system on the disk (root=) \
+                 does not see"
+            );
+        }
+        let image = initrd.context("--copy needs an initial RAM file system: give --initrd")?;
+        Some(copy::append(&image, &args.copy)?)
     };
     let default = match chosen {
         Kernel::Debian | Kernel::Patched => APPEND,
@@ -191,6 +230,7 @@ struct PowerOn<'a> {
     devices: Devices,
     keys: Receiver<Key>,
     script: Option<SharedScript>,
+    source: Source,
     /// Virtual time in cycles that is left of the user's limit.
     left: Option<u64>,
 }
@@ -219,13 +259,15 @@ impl PowerOn<'_> {
             Box::new(ConsoleTap::new(recorder.clone(), Some(copy)))
         };
         let devices = self.devices.clone();
-        let peripherals = devices.plug(console(), Some(console()))?;
+        let mut outside = Outside::next(&mut self.source);
+        let peripherals = devices.plug(console(), Some(console()), &mut outside)?;
         let mut machine = observation.boot(config.clone(), self.payload, peripherals)?;
         recorder.lock().name_threads(machine.ram());
         machine.add_sink(Box::new(recorder.clone()));
         let payload = self.payload.clone();
         machine::accompany(&mut machine, &args.harts_options, config, move |config| {
-            let nowhere = devices.plug(Box::new(std::io::sink()), None)?;
+            let mut twins = Outside::default();
+            let nowhere = devices.plug(Box::new(std::io::sink()), None, &mut twins)?;
             Machine::boot(config, &payload, nowhere)
         })?;
         let outcome = {
@@ -235,9 +277,10 @@ impl PowerOn<'_> {
                 script: self.script.as_ref(),
                 screen: &screen,
                 recorder: &recorder,
-                paced: args.real_time || std::io::stdin().is_terminal(),
+                outside,
+                paced: args.replay.is_none() && (args.real_time || std::io::stdin().is_terminal()),
                 ends_on_panic: ends_on_panic(args),
-                slice: args.harts_options.slice(SLICE),
+                slice: args.harts_options.slice(session::SLICE),
                 limit: self.left,
                 input_ended: None,
                 leave: None,
@@ -286,179 +329,5 @@ fn ends_on_panic(args: &BootArgs) -> bool {
     match args.on_panic {
         Some(action) => action == OnPanic::Exit,
         None => !std::io::stdin().is_terminal(),
-    }
-}
-
-/// Why a session ended that could have gone on.
-#[derive(Clone, PartialEq, Eq)]
-enum Leave {
-    /// The user pressed the key.
-    Key,
-    /// A signal came.
-    Signal,
-    /// The kernel has panicked, or standard output is gone.
-    Broken,
-    /// The time that the user allows is over.
-    Late,
-    /// The script has ended, or waits in vain.
-    Script(script::End),
-}
-
-/// A machine with the keyboard and the screen attached.
-struct Session<'a> {
-    keys: &'a Receiver<Key>,
-    script: Option<&'a SharedScript>,
-    screen: &'a Screen,
-    recorder: &'a SharedRecorder,
-    /// Somebody who types should not see idle hours fly by.
-    paced: bool,
-    ends_on_panic: bool,
-    slice: u64,
-    /// Virtual time in cycles at which the session ends.
-    limit: Option<u64>,
-    /// Set when standard input has ended.
-    input_ended: Option<Ended>,
-    leave: Option<Leave>,
-}
-
-/// What is watched after the end of standard input.
-#[derive(Clone, Copy)]
-struct Ended {
-    /// The host's time when the machine last worked or printed.
-    busy: Instant,
-    /// Virtual time then, in cycles.
-    at: u64,
-    /// Virtual time and executed instructions at the last look.
-    seen: (u64, u64),
-}
-
-impl Ended {
-    fn new(machine: &Machine) -> Self {
-        Self {
-            busy: Instant::now(),
-            at: machine.now(),
-            seen: (machine.now(), machine.instret()),
-        }
-    }
-
-    /// How long to wait. Only work keeps a machine busy that gets no input, and work runs at full
-    /// speed; a machine that has been idle and silent for [`IDLE`] cycles is slowed down to the
-    /// host's clock.
-    fn wait(&mut self, machine: &Machine, printed: u64) -> Duration {
-        let (now, executed) = (machine.now(), machine.instret());
-        let worked = executed.saturating_sub(self.seen.1) > now.saturating_sub(self.seen.0) / 2;
-        if worked || printed > self.at {
-            *self = Self::new(machine);
-            return Duration::ZERO;
-        }
-        self.seen = (now, executed);
-        let idle = Duration::from_nanos(now.saturating_sub(self.at).saturating_sub(IDLE));
-        idle.saturating_sub(self.busy.elapsed())
-    }
-}
-
-impl Session<'_> {
-    /// Runs the machine; `None` if the user left.
-    fn run(
-        &mut self,
-        machine: &mut Machine,
-        observation: &mut observe::Observation,
-    ) -> Result<Option<Outcome>> {
-        let paced = self.paced;
-        let clock = Instant::now();
-        let slice = self.slice;
-        let outcome = observation.drive(machine, Limits::default(), slice, &mut |machine, idle| {
-            show_output();
-            let ahead = Duration::from_nanos(machine.now()).saturating_sub(clock.elapsed());
-            let ahead = if paced { ahead } else { Duration::ZERO };
-            self.poll(machine, idle, ahead)
-        });
-        show_output();
-        let outcome = outcome?;
-        Ok(match &self.leave {
-            Some(Leave::Script(script::End::Late(reason))) => {
-                let last = &self.recorder.lock().transcript.last_line;
-                return Err(Failed(format!("{reason} (last line: {last})")).into());
-            }
-            Some(Leave::Key | Leave::Broken | Leave::Script(script::End::Done)) => None,
-            Some(Leave::Signal) => Some(Outcome::Stopped),
-            Some(Leave::Late) => Some(Outcome::Limit),
-            None => outcome,
-        })
-    }
-
-    fn end(&mut self, leave: Leave) -> bool {
-        self.leave = Some(leave);
-        false
-    }
-
-    /// Takes what came from the keyboard, and waits for it if the machine is idle or ahead of the
-    /// clock. `false` ends the session.
-    fn poll(&mut self, machine: &mut Machine, idle: bool, ahead: Duration) -> bool {
-        loop {
-            if interrupt::requested() {
-                return self.end(Leave::Signal);
-            }
-            let panicked = self.ends_on_panic && self.recorder.lock().dead(machine.now());
-            if panicked || self.screen.check().is_err() {
-                return self.end(Leave::Broken);
-            }
-            if self.limit.is_some_and(|limit| machine.now() >= limit) {
-                return self.end(Leave::Late);
-            }
-            if let Some(script) = self.script {
-                let mut script = script.lock();
-                for (at, bytes) in script.take_typed() {
-                    machine.input(at, &bytes);
-                }
-                if let Some(end) = script.end(machine.now()) {
-                    drop(script);
-                    return self.end(Leave::Script(end));
-                }
-            }
-            if let Some(ended) = &mut self.input_ended {
-                let printed = self.recorder.lock().last_output();
-                let wait = ended.wait(machine, printed).max(ahead);
-                std::thread::sleep(wait.min(PATIENCE));
-                return !idle;
-            }
-            let patience = if idle { PATIENCE } else { ahead.min(PATIENCE) };
-            match self.keys.recv_timeout(patience) {
-                Ok(Key::Input(bytes)) => machine.input(machine.now(), &bytes),
-                Ok(Key::Quit) => {
-                    note!("\r");
-                    return self.end(Leave::Key);
-                }
-                Ok(Key::Help) => note!("{HELP}\r"),
-                Ok(Key::Status) => status(machine),
-                Err(RecvTimeoutError::Timeout) if idle => continue,
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => {
-                    self.input_ended = Some(Ended::new(machine));
-                    continue;
-                }
-            }
-            return true;
-        }
-    }
-}
-
-/// Shows what the guest has written after the last whole line. Errors are ignored: the terminal may
-/// be gone.
-fn show_output() {
-    let _ = std::io::stdout().flush();
-}
-
-fn status(machine: &Machine) {
-    note!("\r\n{:.6} s of virtual time\r", machine.now() as f64 / 1e9);
-    for hart in machine.harts() {
-        let state = if hart.waiting() { "waits" } else { "runs" };
-        note!(
-            "hart {}: {} {:#x}, {state}, {} instructions\r",
-            hart.id(),
-            hart.mode(),
-            hart.pc(),
-            hart.instret()
-        );
     }
 }

@@ -76,6 +76,8 @@ impl ObserveArgs {
         let Self {
             log,
             gdb,
+            gdb_history: _,
+            at: _,
             diagram,
             dump_code,
             profile,

@@ -23,6 +23,7 @@
 //! | [`lifecycle`] | what harts of a KVM host go through loses no interrupt |
 //! | [`restore`] | saved and restored guests lose no interrupt |
 //! | [`checkpoint`] | a run goes on out of a file as if it had never stopped |
+//! | [`data`] | files come into guests and out of them |
 //! | [`disk`] | Debian's kernel starts the system on a user's disk |
 //! | [`terminal`] | a shell over pipes shows what is asked, and loses no line |
 //! | [`broken`] | broken kernels and initrds do no harm |
@@ -35,6 +36,7 @@ mod broken;
 mod checkpoint;
 mod console;
 mod contexts;
+mod data;
 mod dedicated;
 mod determinism;
 mod disk;

@@ -416,6 +416,10 @@ impl<D: VirtioDevice> MmioDevice for VirtioMmio<D> {
 }
 
 impl<D: VirtioDevice> Persist for VirtioMmio<D> {
+    fn obstacle(&self) -> Option<&'static str> {
+        self.device.obstacle()
+    }
+
     fn save(&self, to: &mut StateWriter) {
         to.number(self.device.device_id());
         to.number(self.device_features_select);

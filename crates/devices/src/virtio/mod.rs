@@ -5,7 +5,7 @@
 //!       |              registers answered without the device                (shadow.rs)
 //!       |  QueueIo     descriptor chains, checked against RAM              (queue.rs)
 //!       v
-//!   D: VirtioDevice    Block, Console, Net, Rng: requests only
+//!   D: VirtioDevice    Block, Console, Fs, Net, Rng: requests only
 //! ```
 
 use virtio_queue::Queue;
@@ -14,6 +14,7 @@ use crate::state::{StateError, StateReader, StateWriter};
 
 pub mod block;
 pub mod console;
+pub mod fs;
 pub mod mmio;
 pub mod net;
 pub mod queue;
@@ -80,6 +81,11 @@ pub trait VirtioDevice: Send {
     /// The driver reset the device: forget what belongs to requests and negotiation, keep the
     /// back-end.
     fn reset(&mut self) {}
+
+    /// Why a machine with this device cannot be saved, as a sentence; `None`: it can.
+    fn obstacle(&self) -> Option<&'static str> {
+        None
+    }
 
     /// Appends what a restored device needs besides its queues and the accepted features, which
     /// [`VirtioDevice::activate`] gets again.

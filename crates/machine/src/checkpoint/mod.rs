@@ -64,7 +64,7 @@ impl Machine {
     ///
     /// # Errors
     /// A sentence if the file cannot be written, or for a machine that cannot be saved: one with a
-    /// twin, or of a program that prints by `tohost`.
+    /// twin, of a program that prints by `tohost`, or with a device whose state is outside of it.
     pub fn save(&self, to: &mut dyn Write, about: About, more: &[u8]) -> Result<(), Error> {
         self.save_beside(to, about, more, None)
     }
@@ -80,12 +80,12 @@ impl Machine {
         more: &[u8],
         base: Option<&Base>,
     ) -> Result<(), Error> {
-        if self.twin.is_some() || self.htif.is_some() {
-            return Err(Error::Invalid(
-                "this machine cannot be saved: it has a twin (--engine both), or runs a program \
-                 that ends by `tohost`"
-                    .into(),
-            ));
+        let htif = "it runs a program that ends by `tohost`";
+        let obstacle = self.obstacle().or(self.htif.is_some().then_some(htif));
+        if let Some(obstacle) = obstacle {
+            return Err(Error::Invalid(format!(
+                "this machine cannot be saved: {obstacle}"
+            )));
         }
         let state = postcard::to_stdvec(&self.state()).map_err(file::cannot_write)?;
         let header = Header {
@@ -129,6 +129,15 @@ impl Machine {
         self.code.compare(&self.ram);
         self.take_over(state).map_err(|what| file::damaged(&what))?;
         Ok(more)
+    }
+
+    /// Why the machine cannot go back to a state it had: something of that is outside of it.
+    #[must_use]
+    pub fn obstacle(&self) -> Option<&'static str> {
+        let mut slots = self.bus.slots.iter();
+        let twin = "it has a twin (--engine both)";
+        let twin = self.twin.is_some().then_some(twin);
+        twin.or_else(|| slots.find_map(|slot| slot.device.obstacle()))
     }
 
     /// All of the machine but RAM, for [`reset_to`](Self::reset_to).

@@ -2,7 +2,7 @@
 //! at.
 //!
 //! A machine is deterministic, so the way from a snapshot is the way it went the first time, with
-//! the console input that came then. What happens there has been reported: sinks of events and
+//! the input that came then. What happens there has been reported: sinks of events and
 //! console hear nothing of it until the machine is back at the present.
 //!
 //! Snapshots share pages of RAM that did not change. They are the denser the closer they are to the
@@ -32,7 +32,7 @@ struct Snapshot {
     /// Instructions that all harts had retired.
     instret: u64,
     state: Vec<u8>,
-    /// How much console input had come.
+    /// How much input had come.
     input: usize,
 }
 
@@ -64,11 +64,11 @@ impl History {
     }
 
     /// Begins anew where `machine` stands: somebody changed it, so that it would not come here
-    /// again. Not in the past. A machine with a twin has no history.
+    /// again. Not in the past. A machine with an [obstacle](Machine::obstacle) has no history.
     pub fn begin(&mut self, machine: &Machine) {
         self.snapshots.clear();
         self.pages = Pages::default();
-        if self.limit > 0 && machine.twin.is_none() {
+        if self.limit > 0 && machine.obstacle().is_none() {
             self.keep(machine);
         }
     }

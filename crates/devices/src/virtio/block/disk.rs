@@ -30,6 +30,11 @@ pub trait Disk: Send {
     /// Returns when everything written is on stable storage, as far as the store has any.
     fn flush(&mut self) -> io::Result<()>;
 
+    /// Why a machine with this disk cannot be saved, as a sentence; `None`: it can.
+    fn obstacle(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Appends what was written and is in no file.
     fn save(&self, to: &mut StateWriter) {
         let _ = to;
@@ -122,9 +127,18 @@ impl RawDisk {
                 });
             }
         }
+        Self::from_file(file, writable).map_err(refused)
+    }
+
+    /// As [`open`](Self::open) with a file that is open already, whatever it begins with and
+    /// however short it is.
+    ///
+    /// # Errors
+    /// If its size cannot be found out.
+    pub fn from_file(mut file: File, writable: bool) -> io::Result<Self> {
         Ok(Self {
+            sectors: file.seek(SeekFrom::End(0))? / SECTOR,
             file,
-            sectors: bytes / SECTOR,
             read_only: !writable,
         })
     }

@@ -254,6 +254,10 @@ impl VirtioDevice for Block {
         Ok(())
     }
 
+    fn obstacle(&self) -> Option<&'static str> {
+        self.disk.obstacle()
+    }
+
     fn save(&self, to: &mut StateWriter) {
         self.disk.save(to);
     }

@@ -55,6 +55,11 @@ pub trait NetBackend: Send {
     /// while the guest has none: frames then wait here.
     fn receive(&mut self, frame: &mut Vec<u8>) -> bool;
 
+    /// Why a machine with this cable cannot be saved, as a sentence; `None`: it can.
+    fn obstacle(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Appends frames that wait here, if they are nowhere else.
     fn save(&self, to: &mut StateWriter) {
         let _ = to;
@@ -219,6 +224,10 @@ impl VirtioDevice for Net {
 
     fn reset(&mut self) {
         self.pending.clear();
+    }
+
+    fn obstacle(&self) -> Option<&'static str> {
+        self.backend.obstacle()
     }
 
     fn save(&self, to: &mut StateWriter) {

@@ -30,6 +30,7 @@ const NETMASK: Ipv4Addr = Ipv4Addr::new(255, 255, 255, 0);
 pub struct Peer {
     mac: EthernetAddress,
     ip: Ipv4Addr,
+    name_server: Option<Ipv4Addr>,
     answers: VecDeque<Vec<u8>>,
 }
 
@@ -43,8 +44,16 @@ impl Peer {
         Self {
             mac: EthernetAddress(mac),
             ip,
+            name_server: None,
             answers: VecDeque::new(),
         }
+    }
+
+    /// Tells clients by DHCP of a name server at `address`.
+    #[must_use]
+    pub fn with_name_server(mut self, address: Ipv4Addr) -> Self {
+        self.name_server = Some(address);
+        self
     }
 
     fn answer(&self, frame: &[u8]) -> Option<Vec<u8>> {
@@ -153,7 +162,7 @@ impl Peer {
         Some((bytes, to))
     }
 
-    /// RFC 2131: the only client gets the only address, with the peer as router and no name server.
+    /// RFC 2131: the only client gets the only address, with the peer as router.
     fn answer_dhcp(&self, message: &[u8]) -> Option<(Vec<u8>, Ipv4Addr)> {
         let message = DhcpPacket::new_checked(message).ok()?;
         let question = DhcpRepr::parse(&message).ok()?;
@@ -181,7 +190,10 @@ impl Peer {
             client_identifier: None,
             server_identifier: Some(self.ip),
             parameter_request_list: None,
-            dns_servers: None,
+            dns_servers: self
+                .name_server
+                .filter(|_| granted)
+                .map(|server| std::iter::once(server).collect()),
             max_size: None,
             lease_duration: granted.then_some(LEASE),
             renew_duration: None,

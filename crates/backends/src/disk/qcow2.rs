@@ -1,0 +1,71 @@
+//! qcow2 images, by the library `imago`.
+
+use std::fs::File;
+use std::io;
+
+use imago::file::File as Storage;
+use imago::qcow2::Qcow2;
+use imago::{FormatAccess, FormatDriverBuilder, PermissiveImplicitOpenGate, StorageOpenOptions};
+use trapless_devices::virtio::block::Disk;
+
+use super::{Access, Image, whole_sectors};
+
+/// A qcow2 image with the images below it, which are only read.
+pub struct Qcow2Disk {
+    image: FormatAccess<Storage>,
+    sectors: u64,
+    read_only: bool,
+}
+
+impl Qcow2Disk {
+    /// The image in `file`, which has been opened for the access that `image` says.
+    ///
+    /// The files that its header names are opened as well: the user says that this is a qcow2
+    /// image, and a guest cannot write its header.
+    pub fn open(file: File, image: &Image) -> io::Result<Self> {
+        let writable = image.access == Access::Write;
+        let options = StorageOpenOptions::new()
+            .filename(&image.path)
+            .write(writable);
+        let storage = Storage::from_open_file(file, options)?;
+        let driver = Qcow2::<Storage>::builder(storage)
+            .write(writable)
+            .open(PermissiveImplicitOpenGate::default())?;
+        let image = FormatAccess::new(driver);
+        Ok(Self {
+            sectors: whole_sectors(image.size()),
+            image,
+            read_only: !writable,
+        })
+    }
+}
+
+impl Disk for Qcow2Disk {
+    fn sectors(&self) -> u64 {
+        self.sectors
+    }
+
+    fn read_only(&self) -> bool {
+        self.read_only
+    }
+
+    fn read(&mut self, offset: u64, data: &mut [u8]) -> io::Result<()> {
+        self.image.read(data, offset)
+    }
+
+    fn write(&mut self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.image.write(data, offset)
+    }
+
+    fn write_zeroes(&mut self, offset: u64, len: u64) -> io::Result<()> {
+        self.image.discard_to_zero(offset, len)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.read_only {
+            return Ok(());
+        }
+        self.image.flush()?;
+        self.image.sync()
+    }
+}

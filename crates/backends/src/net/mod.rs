@@ -1,0 +1,118 @@
+//! A network for a guest without rights on the host: its connections become sockets of this
+//! process.
+//!
+//! ```text
+//!   guest 10.0.2.15 --- frames --- Gateway 10.0.2.2, name server 10.0.2.3
+//!                                    |  Tcp    connections, by smoltcp     (tcp.rs)
+//!                                    |  Udp    datagrams                   (udp.rs)
+//!                                    v  DHCP   the devices' network peer
+//!                                  sockets of the host; 10.0.2.2 is the host itself
+//! ```
+//!
+//! Nothing here is deterministic, and nothing needs to be: what comes out towards the guest is
+//! frames, and who records them with their virtual times can repeat the run without a network.
+
+mod gateway;
+mod link;
+mod tcp;
+mod udp;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::str::FromStr;
+
+pub use gateway::Gateway;
+
+/// The gateway, which is also the host itself.
+pub const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
+/// The name server.
+pub const NAMES: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 3);
+/// The guest's address by DHCP.
+pub const GUEST: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 15);
+/// Ethernet address of the gateway.
+const MAC: [u8; 6] = [0x52, 0x54, 0, 0, 0, 2];
+
+/// A port of the host that leads into the guest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Forward {
+    /// Where the host listens.
+    pub host: SocketAddrV4,
+    /// Port of the guest.
+    pub guest: u16,
+}
+
+/// What a guest's network card is connected to.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Network {
+    /// A peer in the machine that answers echo requests, and nothing else.
+    #[default]
+    Peer,
+    /// Nothing: there is no card.
+    None,
+    /// The host's network.
+    User(Vec<Forward>),
+}
+
+impl FromStr for Network {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut words = text.split(',');
+        match (words.next(), text) {
+            (_, "peer") => Ok(Self::Peer),
+            (_, "none") => Ok(Self::None),
+            (Some("user"), _) => words.map(forward).collect::<Result<_, _>>().map(Self::User),
+            _ => Err(format!(
+                "{text} is not known; give user (the network of this computer), peer (a machine \
+                 that answers pings) or none"
+            )),
+        }
+    }
+}
+
+/// `hostfwd=tcp:[ADDRESS]:PORT-[ADDRESS]:PORT`, as for QEMU.
+fn forward(text: &str) -> Result<Forward, String> {
+    let wrong =
+        || format!("{text} is not hostfwd=tcp:[ADDRESS]:PORT-:PORT, as in hostfwd=tcp::2222-:22");
+    let rest = text.strip_prefix("hostfwd=tcp:").ok_or_else(wrong)?;
+    let (host, guest) = rest.split_once('-').ok_or_else(wrong)?;
+    let (address, port) = host.rsplit_once(':').ok_or_else(wrong)?;
+    // Without an address only this computer gets in.
+    let address = match address {
+        "" => Ipv4Addr::LOCALHOST,
+        _ => address.parse().map_err(|_| wrong())?,
+    };
+    let (to, guest) = guest.rsplit_once(':').ok_or_else(wrong)?;
+    if !to.is_empty() && to.parse() != Ok(GUEST) {
+        return Err(format!("the guest's address is {GUEST}, not {to}"));
+    }
+    Ok(Forward {
+        host: SocketAddrV4::new(address, port.parse().map_err(|_| wrong())?),
+        guest: guest.parse().map_err(|_| wrong())?,
+    })
+}
+
+/// Where a guest's packets to `to` go on the host; `None`: nowhere.
+fn on_host(to: Ipv4Addr, port: u16, names: Option<IpAddr>) -> Option<SocketAddr> {
+    let address = match to {
+        GATEWAY => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        NAMES if port == 53 => names?,
+        _ if to.octets()[..3] == GATEWAY.octets()[..3] => return None,
+        _ if to.is_loopback() || to.is_unspecified() || to.is_multicast() || to.is_broadcast() => {
+            return None;
+        }
+        _ => IpAddr::V4(to),
+    };
+    Some(SocketAddr::new(address, port))
+}
+
+/// The first name server of the host, out of the text of `resolv.conf`.
+fn name_server(text: &str) -> Option<IpAddr> {
+    text.lines().find_map(|line| {
+        let mut words = line.split_whitespace();
+        let first = words.next().filter(|word| *word == "nameserver");
+        first.and(words.next())?.parse().ok()
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,220 @@
+//! A name in a folder of the host, reached without following any link: the only way from a guest's
+//! names to the host's files.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+use rustix::fs::{
+    AtFlags, Dir, FileType, Mode, OFlags, RawMode, RenameFlags, Stat, Timestamps, fchmod, fstat,
+    linkat, mkdirat, openat, readlinkat, renameat_with, statat, symlinkat, unlinkat, utimensat,
+};
+use rustix::io::Errno;
+
+/// Longest name in bytes, as in all file systems of Linux.
+const MAX_NAME: usize = 255;
+/// Folders above a file, at most.
+const MAX_DEPTH: usize = 128;
+/// Longest target of a symbolic link that is made.
+const MAX_TARGET: usize = 4095;
+
+/// Opens the folder that is shared.
+pub fn open_root(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = rustix::fs::open(path, flags, Mode::empty())?;
+    Ok(root.into())
+}
+
+/// A name that means an entry of its folder and nothing else.
+pub fn name(bytes: &[u8]) -> Result<&OsStr, Errno> {
+    match bytes {
+        b"" | b"." | b".." => Err(Errno::INVAL),
+        _ if bytes.len() > MAX_NAME => Err(Errno::NAMETOOLONG),
+        _ if bytes.iter().any(|byte| matches!(byte, 0 | b'/')) => Err(Errno::INVAL),
+        _ => Ok(OsStr::from_bytes(bytes)),
+    }
+}
+
+/// What identifies a file on the host: device and inode.
+pub type Key = (u64, u64);
+
+/// The key of what `stat` is about.
+pub fn key(stat: &Stat) -> Key {
+    (stat.st_dev, stat.st_ino)
+}
+
+/// What a guest may see: files, folders and symbolic links.
+pub fn visible(stat: &Stat) -> bool {
+    let kind = FileType::from_raw_mode(stat.st_mode);
+    kind.is_file() || kind.is_dir() || kind.is_symlink()
+}
+
+/// An entry of a folder.
+pub struct Place {
+    folder: OwnedFd,
+    /// `.` for the shared folder itself.
+    name: OsString,
+}
+
+impl Place {
+    /// The shared folder itself.
+    pub fn root(root: &File) -> Result<Self, Errno> {
+        Ok(Self {
+            folder: rustix::io::fcntl_dupfd_cloexec(root, 0)?,
+            name: ".".into(),
+        })
+    }
+
+    /// The entry that `names` lead to from `root`, each a name by [`name`]. The last one need not
+    /// exist.
+    pub fn find(root: &File, names: &[OsString]) -> Result<Self, Errno> {
+        let Some((last, above)) = names.split_last() else {
+            return Self::root(root);
+        };
+        if above.len() > MAX_DEPTH {
+            return Err(Errno::LOOP);
+        }
+        let mut folder = rustix::io::fcntl_dupfd_cloexec(root, 0)?;
+        for name in above {
+            folder = open_folder(&folder, name, OFlags::PATH)?;
+        }
+        Ok(Self {
+            folder,
+            name: last.clone(),
+        })
+    }
+
+    /// The entry `name` of this folder.
+    pub fn child(&self, name: &OsStr) -> Result<Self, Errno> {
+        Ok(Self {
+            folder: open_folder(&self.folder, &self.name, OFlags::PATH)?,
+            name: name.into(),
+        })
+    }
+
+    /// What is there, if a guest may see it.
+    pub fn stat(&self) -> Result<Stat, Errno> {
+        let stat = statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW)?;
+        visible(&stat).then_some(stat).ok_or(Errno::NOENT)
+    }
+
+    /// Opens the regular file that is there.
+    pub fn open(&self, access: OFlags) -> Result<File, Errno> {
+        // Opening some devices does something.
+        match FileType::from_raw_mode(self.stat()?.st_mode) {
+            FileType::RegularFile => {}
+            FileType::Directory => return Err(Errno::ISDIR),
+            _ => return Err(Errno::ACCESS),
+        }
+        let file = openat(&self.folder, &self.name, access | FILE, Mode::empty())?;
+        let stat = fstat(&file)?;
+        if !FileType::from_raw_mode(stat.st_mode).is_file() {
+            return Err(Errno::ACCESS);
+        }
+        Ok(file.into())
+    }
+
+    /// Makes a file where nothing is, and opens it.
+    pub fn create(&self, access: OFlags, mode: u32) -> Result<File, Errno> {
+        let flags = access | FILE | OFlags::CREATE | OFlags::EXCL;
+        let file = openat(&self.folder, &self.name, flags, permissions(mode))?;
+        // Whatever the umask of this process is.
+        fchmod(&file, permissions(mode))?;
+        Ok(file.into())
+    }
+
+    /// Names in the folder that is there, sorted.
+    pub fn list(&self) -> Result<Vec<OsString>, Errno> {
+        let folder = open_folder(&self.folder, &self.name, OFlags::RDONLY)?;
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&folder)? {
+            let entry = entry?;
+            let bytes = entry.file_name().to_bytes();
+            if name(bytes).is_ok() {
+                names.push(OsString::from_vec(bytes.to_vec()));
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// Makes a folder.
+    pub fn make_folder(&self, mode: u32) -> Result<(), Errno> {
+        mkdirat(&self.folder, &self.name, Mode::RWXU)?;
+        let made = open_folder(&self.folder, &self.name, OFlags::RDONLY)?;
+        fchmod(&made, permissions(mode))
+    }
+
+    /// Makes a symbolic link, if it leads down from its folder: somebody on the host may follow it.
+    pub fn make_link(&self, target: &[u8]) -> Result<(), Errno> {
+        let climbs = |part: &[u8]| part == b"..";
+        if target.starts_with(b"/") || target.split(|byte| *byte == b'/').any(climbs) {
+            return Err(Errno::PERM);
+        }
+        if target.is_empty() || target.len() > MAX_TARGET {
+            return Err(Errno::INVAL);
+        }
+        symlinkat(OsStr::from_bytes(target), &self.folder, &self.name)
+    }
+
+    /// Where the symbolic link that is there leads.
+    pub fn read_link(&self) -> Result<Vec<u8>, Errno> {
+        Ok(readlinkat(&self.folder, &self.name, Vec::new())?.into_bytes())
+    }
+
+    /// Makes this another name of the file at `old`.
+    pub fn link_to(&self, old: &Self) -> Result<(), Errno> {
+        linkat(
+            &old.folder,
+            &old.name,
+            &self.folder,
+            &self.name,
+            AtFlags::empty(),
+        )
+    }
+
+    /// Removes a file or link, or with [`AtFlags::REMOVEDIR`] an empty folder.
+    pub fn remove(&self, flags: AtFlags) -> Result<(), Errno> {
+        unlinkat(&self.folder, &self.name, flags)
+    }
+
+    /// Renames to `new`.
+    pub fn rename(&self, new: &Self, flags: RenameFlags) -> Result<(), Errno> {
+        renameat_with(&self.folder, &self.name, &new.folder, &new.name, flags)
+    }
+
+    /// Changes the permissions of the file or folder that is there.
+    pub fn set_permissions(&self, mode: u32) -> Result<(), Errno> {
+        let kind = FileType::from_raw_mode(self.stat()?.st_mode);
+        if kind.is_symlink() {
+            return Err(Errno::OPNOTSUPP);
+        }
+        // `fchmodat` would follow a link that took the place of the file.
+        let file = openat(&self.folder, &self.name, FILE, Mode::empty())?;
+        fchmod(&file, permissions(mode))
+    }
+
+    /// Sets times.
+    pub fn set_times(&self, times: &Timestamps) -> Result<(), Errno> {
+        utimensat(&self.folder, &self.name, times, AtFlags::SYMLINK_NOFOLLOW)
+    }
+}
+
+/// How every file is opened: no link is followed, and no pipe or terminal can hold this process.
+const FILE: OFlags = OFlags::CLOEXEC
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY);
+
+fn open_folder(above: impl AsFd, name: &OsStr, access: OFlags) -> Result<OwnedFd, Errno> {
+    let flags = access | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(above, name, flags, Mode::empty())
+}
+
+/// Permissions of what a guest makes: nothing that lends the rights of its owner to others.
+fn permissions(mode: u32) -> Mode {
+    Mode::from_raw_mode((mode & 0o777) as RawMode)
+}

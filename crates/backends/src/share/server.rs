@@ -1,0 +1,354 @@
+//! One request, one answer.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs::File;
+
+use rustix::fs::{AtFlags, FileType, OFlags, RenameFlags, Timespec, Timestamps, fstat};
+use rustix::fs::{UTIME_NOW, UTIME_OMIT};
+use rustix::io::Errno;
+use trapless_devices::Clock;
+use trapless_devices::virtio::fs::FileServer;
+
+use super::attributes::{self, Time};
+use super::files::{Open, errno};
+use super::place::{self, Place};
+use super::tree::Tree;
+use super::wire::{Fields, Header, OUT_HEADER, Put, op};
+
+/// Version of the protocol.
+const MAJOR: u32 = 7;
+const MINOR: u32 = 31;
+/// FUSE_BIG_WRITES, FUSE_AUTO_INVAL_DATA, FUSE_PARALLEL_DIROPS, FUSE_MAX_PAGES.
+const FEATURES: u32 = 1 << 5 | 1 << 12 | 1 << 18 | 1 << 22;
+/// Most bytes of one read or write, and the pages that these are.
+const MAX_DATA: u32 = 512 << 10;
+const MAX_PAGES: u16 = (MAX_DATA >> 12) as u16;
+/// An answer's body, or why there is none.
+pub(super) type Answer = Result<Vec<u8>, Errno>;
+
+/// A server of one folder.
+pub struct Server {
+    pub(super) tree: Tree,
+    pub(super) read_only: bool,
+    pub(super) open: HashMap<u64, Open>,
+    /// Number of the last one.
+    pub(super) handles: u64,
+}
+
+impl FileServer for Server {
+    fn answer(&mut self, request: &[u8], room: usize, answer: &mut Vec<u8>) {
+        let Some((header, fields)) = Header::parse(request) else {
+            // There is nobody to tell: the request has no number.
+            return;
+        };
+        let body = match header.opcode {
+            op::FORGET | op::BATCH_FORGET | op::INTERRUPT => {
+                // Nothing comes of a mistake in these.
+                let _ = self.forget(&header, fields);
+                return;
+            }
+            _ => self.serve(&header, fields, room.saturating_sub(OUT_HEADER)),
+        };
+        let fits = |body: &Vec<u8>| OUT_HEADER + body.len() <= room;
+        let body = body.and_then(|body| fits(&body).then_some(body).ok_or(Errno::INVAL));
+        let error = body.as_ref().err().map_or(0, |errno| -errno.raw_os_error());
+        let body = body.unwrap_or_default();
+        answer.u32((OUT_HEADER + body.len()) as u32);
+        answer.u32(error as u32);
+        answer.u64(header.unique);
+        answer.extend(body);
+    }
+
+    fn reset(&mut self) {
+        self.open.clear();
+        self.tree.reset();
+    }
+}
+
+impl Server {
+    /// A server of `root`; `clock` counts nanoseconds from 1970.
+    pub fn new(root: File, read_only: bool, clock: Box<dyn Clock>) -> Self {
+        Self {
+            tree: Tree::new(root, clock),
+            read_only,
+            open: HashMap::new(),
+            handles: 0,
+        }
+    }
+
+    fn serve(&mut self, header: &Header, fields: Fields<'_>, room: usize) -> Answer {
+        let node = header.node;
+        match header.opcode {
+            op::INIT => self.begin(fields),
+            op::LOOKUP => self.look_up(node, fields),
+            op::GETATTR => self.attributes(node, fields),
+            op::READLINK => self.tree.stat(node)?.0.read_link(),
+            op::OPEN => self.open_file(node, fields),
+            op::READ => self.read(fields, room),
+            op::OPENDIR => self.open_folder(node),
+            op::READDIR => self.list(node, fields, room),
+            op::RELEASE | op::RELEASEDIR => self.close(fields),
+            op::STATFS => {
+                let mut answer = Vec::new();
+                attributes::put_file_system(&mut answer);
+                Ok(answer)
+            }
+            op::FSYNC => self.sync(fields),
+            op::FLUSH | op::FSYNCDIR | op::SYNCFS => Ok(Vec::new()),
+            op::DESTROY => {
+                self.reset();
+                Ok(Vec::new())
+            }
+            op::SETATTR
+            | op::SYMLINK
+            | op::MKNOD
+            | op::MKDIR
+            | op::UNLINK
+            | op::RMDIR
+            | op::RENAME
+            | op::RENAME2
+            | op::LINK
+            | op::WRITE
+            | op::CREATE => {
+                if self.read_only {
+                    return Err(Errno::ROFS);
+                }
+                self.change(header.opcode, node, fields)
+            }
+            _ => Err(Errno::NOSYS),
+        }
+    }
+
+    fn change(&mut self, opcode: u32, node: u64, mut fields: Fields<'_>) -> Answer {
+        match opcode {
+            op::SETATTR => self.set_attributes(node, fields),
+            op::WRITE => self.write(fields),
+            op::CREATE => self.create(node, fields),
+            op::MKNOD => {
+                let mode = fields.u32()?;
+                fields.skip(12)?;
+                if !FileType::from_raw_mode(mode).is_file() {
+                    return Err(Errno::PERM);
+                }
+                self.make(node, fields, |place, _| {
+                    place.create(OFlags::WRONLY, mode).map(drop)
+                })
+            }
+            op::MKDIR => {
+                let mode = fields.u32()?;
+                fields.skip(4)?;
+                self.make(node, fields, |place, _| place.make_folder(mode))
+            }
+            op::SYMLINK => self.make(node, fields, |place, fields| {
+                place.make_link(fields.text()?)
+            }),
+            op::LINK => {
+                let old = self.tree.stat(fields.u64()?)?.0;
+                self.make(node, fields, |place, _| place.link_to(&old))
+            }
+            op::UNLINK => self.remove(node, fields, AtFlags::empty()),
+            op::RMDIR => self.remove(node, fields, AtFlags::REMOVEDIR),
+            op::RENAME => {
+                let to = fields.u64()?;
+                self.rename(node, to, RenameFlags::empty(), fields)
+            }
+            _ => {
+                let (to, flags) = (fields.u64()?, fields.u32()?);
+                fields.skip(4)?;
+                let known = RenameFlags::NOREPLACE | RenameFlags::EXCHANGE;
+                let flags = RenameFlags::from_bits(flags).ok_or(Errno::INVAL)?;
+                if !known.contains(flags) {
+                    return Err(Errno::INVAL);
+                }
+                self.rename(node, to, flags, fields)
+            }
+        }
+    }
+
+    fn begin(&mut self, mut fields: Fields<'_>) -> Answer {
+        let (major, _minor) = (fields.u32()?, fields.u32()?);
+        let (readahead, flags) = match major {
+            0..MAJOR => return Err(Errno::PROTO),
+            MAJOR => (fields.u32()?, fields.u32()?),
+            // The guest asks again with our version.
+            _ => (0, 0),
+        };
+        self.reset();
+        let mut answer = Vec::new();
+        answer.u32(MAJOR);
+        answer.u32(MINOR);
+        answer.u32(readahead);
+        answer.u32(flags & FEATURES);
+        // Requests in the background: the guest's choice.
+        answer.zeroes(4);
+        answer.u32(MAX_DATA);
+        // Unit of times in nanoseconds.
+        answer.u32(1);
+        answer.u16(MAX_PAGES);
+        answer.zeroes(2 + 4 + 4 + 6 * 4);
+        Ok(answer)
+    }
+
+    fn forget(&mut self, header: &Header, mut fields: Fields<'_>) -> Result<(), Errno> {
+        match header.opcode {
+            op::FORGET => self.tree.forget(header.node, fields.u64()?),
+            op::BATCH_FORGET => {
+                let count = fields.u32()?;
+                fields.skip(4)?;
+                for _ in 0..count {
+                    let (node, lookups) = (fields.u64()?, fields.u64()?);
+                    self.tree.forget(node, lookups);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The answer that tells of what is at `place`, which is the entry `name` of `parent`.
+    pub(super) fn entry(&mut self, parent: u64, name: &OsStr, place: &Place) -> Answer {
+        let stat = place.stat()?;
+        let mut answer = Vec::new();
+        self.tree.enter(parent, name, &stat)?.put_entry(&mut answer);
+        Ok(answer)
+    }
+
+    fn look_up(&mut self, parent: u64, mut fields: Fields<'_>) -> Answer {
+        let name = place::name(fields.text()?)?;
+        let place = self.tree.child(parent, name)?;
+        self.entry(parent, name, &place)
+    }
+
+    fn attributes(&mut self, node: u64, mut fields: Fields<'_>) -> Answer {
+        let flags = fields.u32()?;
+        fields.skip(4)?;
+        let handle = fields.u64()?;
+        const BY_HANDLE: u32 = 1;
+        let stat = match self.open.get(&handle) {
+            Some(Open::File(file, of)) if flags & BY_HANDLE != 0 && *of == node => fstat(file)?,
+            _ => self.tree.stat(node)?.1,
+        };
+        let mut answer = Vec::new();
+        self.tree.attributes(node, &stat).put_answer(&mut answer);
+        Ok(answer)
+    }
+
+    fn set_attributes(&mut self, node: u64, mut fields: Fields<'_>) -> Answer {
+        const MODE: u32 = 1 << 0;
+        const SIZE: u32 = 1 << 3;
+        const ATIME: u32 = 1 << 4;
+        const MTIME: u32 = 1 << 5;
+        const HANDLE: u32 = 1 << 6;
+        const MTIME_NOW: u32 = 1 << 8;
+        let valid = fields.u32()?;
+        fields.skip(4)?;
+        let (handle, size) = (fields.u64()?, fields.u64()?);
+        fields.skip(8 + 8)?;
+        let seconds = fields.u64()?;
+        fields.skip(8 + 4)?;
+        let rest = fields.u32()?;
+        fields.skip(4)?;
+        let mode = fields.u32()?;
+        let open = match self.open.get(&handle) {
+            Some(Open::File(file, of)) if valid & HANDLE != 0 && *of == node => Some(file),
+            _ => None,
+        };
+        // Owners are not kept: everything is root's.
+        if valid & SIZE != 0 {
+            match open {
+                Some(file) => file.set_len(size),
+                None => self.tree.stat(node)?.0.open(OFlags::WRONLY)?.set_len(size),
+            }
+            .map_err(errno)?;
+            self.tree.touch(node);
+        }
+        if valid & MODE != 0 {
+            self.tree.stat(node)?.0.set_permissions(mode)?;
+        }
+        if valid & (MTIME | ATIME) != 0 {
+            let omit = Timespec {
+                tv_sec: 0,
+                tv_nsec: UTIME_OMIT,
+            };
+            let mut times = Timestamps {
+                last_access: omit,
+                last_modification: omit,
+            };
+            if valid & MTIME_NOW != 0 {
+                times.last_modification.tv_nsec = UTIME_NOW;
+                self.tree.touch(node);
+            } else if valid & MTIME != 0 {
+                if rest >= 1_000_000_000 {
+                    return Err(Errno::INVAL);
+                }
+                let seconds = i64::try_from(seconds).map_err(|_| Errno::INVAL)?;
+                times.last_modification.tv_sec = seconds;
+                times.last_modification.tv_nsec = rest.into();
+                let time = (seconds as Time).saturating_mul(1_000_000_000);
+                self.tree.set_time(node, time.saturating_add(rest.into()));
+            }
+            self.tree.stat(node)?.0.set_times(&times)?;
+        }
+        let handle = self.open.get(&handle);
+        let stat = match handle {
+            Some(Open::File(file, of)) if valid & HANDLE != 0 && *of == node => fstat(file)?,
+            _ => self.tree.stat(node)?.1,
+        };
+        let mut answer = Vec::new();
+        self.tree.attributes(node, &stat).put_answer(&mut answer);
+        Ok(answer)
+    }
+
+    /// Makes an entry by `make`, which gets what follows its name.
+    fn make(
+        &mut self,
+        parent: u64,
+        mut fields: Fields<'_>,
+        make: impl FnOnce(&Place, &mut Fields<'_>) -> Result<(), Errno>,
+    ) -> Answer {
+        let name = place::name(fields.text()?)?;
+        let place = self.tree.child(parent, name)?;
+        make(&place, &mut fields)?;
+        self.made(parent, name, &place)
+    }
+
+    /// What follows when the guest has made an entry.
+    pub(super) fn made(&mut self, parent: u64, name: &OsStr, place: &Place) -> Answer {
+        let number = self.tree.number(&place.stat()?);
+        self.tree.touch(number);
+        self.tree.touch(parent);
+        self.entry(parent, name, place)
+    }
+
+    fn remove(&mut self, parent: u64, mut fields: Fields<'_>, flags: AtFlags) -> Answer {
+        let name = place::name(fields.text()?)?;
+        let place = self.tree.child(parent, name)?;
+        let stat = place.stat()?;
+        place.remove(flags)?;
+        self.tree.removed(parent, &stat);
+        Ok(Vec::new())
+    }
+
+    fn rename(&mut self, from: u64, to: u64, flags: RenameFlags, mut fields: Fields<'_>) -> Answer {
+        let old_name = place::name(fields.text()?)?;
+        let new_name = place::name(fields.text()?)?;
+        let old = self.tree.child(from, old_name)?;
+        let new = self.tree.child(to, new_name)?;
+        let (moved, replaced) = (old.stat()?, new.stat());
+        if matches!(replaced, Err(error) if error != Errno::NOENT) {
+            return Err(Errno::ACCESS);
+        }
+        old.rename(&new, flags)?;
+        if let Ok(replaced) = replaced {
+            // Two names of one file stay as they are.
+            if flags.contains(RenameFlags::EXCHANGE) {
+                self.tree.renamed(&replaced, to, from, old_name);
+            } else if place::key(&replaced) != place::key(&moved) {
+                self.tree.removed(to, &replaced);
+            }
+        }
+        self.tree.renamed(&moved, from, to, new_name);
+        Ok(Vec::new())
+    }
+}

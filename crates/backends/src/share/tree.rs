@@ -1,0 +1,209 @@
+//! The files that a guest knows, by numbers that do not depend on the host.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+
+use rustix::fs::Stat;
+use rustix::io::Errno;
+use trapless_devices::Clock;
+
+use super::attributes::{Attributes, Time};
+use super::place::{Key, Place, key};
+
+/// Number of the shared folder.
+pub const ROOT: u64 = 1;
+/// Most folders above a node; more are a loop, which the host can make by moving folders.
+const MAX_DEPTH: usize = 256;
+/// Most nodes that a guest may hold.
+const MAX_NODES: usize = 1 << 18;
+
+/// Key of no file.
+const GONE: Key = (u64::MAX, u64::MAX);
+
+/// Where a node was found last.
+struct Node {
+    parent: u64,
+    name: OsString,
+    key: Key,
+    /// How often the guest was told of it and has not given that back.
+    lookups: u64,
+    /// Nodes below it.
+    children: u64,
+}
+
+/// Everything that a guest knows of the shared folder.
+pub struct Tree {
+    root: File,
+    clock: Box<dyn Clock>,
+    /// Nodes that the guest holds, beside the root.
+    nodes: HashMap<u64, Node>,
+    /// Numbers of all files that the guest has ever seen and that still exist.
+    numbers: HashMap<Key, u64>,
+    last: u64,
+    /// When the guest changed what it changed.
+    changed: HashMap<u64, Time>,
+}
+
+impl Tree {
+    /// A tree below `root`.
+    pub fn new(root: File, clock: Box<dyn Clock>) -> Self {
+        Self {
+            root,
+            clock,
+            nodes: HashMap::new(),
+            numbers: HashMap::new(),
+            last: ROOT,
+            changed: HashMap::new(),
+        }
+    }
+
+    /// The guest starts anew: it holds no node.
+    pub fn reset(&mut self) {
+        self.nodes.clear();
+    }
+
+    /// Where the file of a node is.
+    pub fn place(&self, number: u64) -> Result<Place, Errno> {
+        let (mut names, mut at) = (Vec::new(), number);
+        while at != ROOT {
+            let node = self.nodes.get(&at).ok_or(Errno::STALE)?;
+            names.push(node.name.clone());
+            at = node.parent;
+            if names.len() > MAX_DEPTH {
+                return Err(Errno::STALE);
+            }
+        }
+        names.reverse();
+        Place::find(&self.root, &names)
+    }
+
+    /// The file of a node, if it is still the one that the guest has seen.
+    pub fn stat(&self, number: u64) -> Result<(Place, Stat), Errno> {
+        let place = self.place(number)?;
+        let stat = place.stat()?;
+        match self.nodes.get(&number) {
+            Some(node) if node.key != key(&stat) => Err(Errno::STALE),
+            _ => Ok((place, stat)),
+        }
+    }
+
+    /// The entry `name` of folder `number`.
+    pub fn child(&self, number: u64, name: &OsStr) -> Result<Place, Errno> {
+        self.stat(number)?.0.child(name)
+    }
+
+    /// Attributes of a node whose file is this.
+    pub fn attributes(&self, number: u64, stat: &Stat) -> Attributes {
+        Attributes::new(number, stat, self.changed.get(&number).copied())
+    }
+
+    /// The number of a file that the guest sees.
+    pub fn number(&mut self, stat: &Stat) -> u64 {
+        *self.numbers.entry(key(stat)).or_insert_with(|| {
+            self.last += 1;
+            self.last
+        })
+    }
+
+    /// Tells the guest of the entry `name` of folder `parent`, which is `stat`.
+    pub fn enter(&mut self, parent: u64, name: &OsStr, stat: &Stat) -> Result<Attributes, Errno> {
+        let number = self.number(stat);
+        if !self.nodes.contains_key(&number) && self.nodes.len() >= MAX_NODES {
+            return Err(Errno::NOMEM);
+        }
+        let old = self.nodes.get(&number).map(|node| node.parent);
+        let node = self.nodes.entry(number).or_insert_with(|| Node {
+            parent,
+            name: name.into(),
+            key: key(stat),
+            lookups: 0,
+            children: 0,
+        });
+        node.lookups = node.lookups.saturating_add(1);
+        node.parent = parent;
+        node.name = name.into();
+        self.count_child(parent);
+        if let Some(old) = old {
+            self.drop_child(old);
+        }
+        Ok(self.attributes(number, stat))
+    }
+
+    /// The guest gives back `count` lookups of a node.
+    pub fn forget(&mut self, number: u64, count: u64) {
+        if let Some(node) = self.nodes.get_mut(&number) {
+            node.lookups = node.lookups.saturating_sub(count);
+            self.drop_unused(number);
+        }
+    }
+
+    fn count_child(&mut self, parent: u64) {
+        if let Some(node) = self.nodes.get_mut(&parent) {
+            node.children += 1;
+        }
+    }
+
+    fn drop_child(&mut self, parent: u64) {
+        if let Some(node) = self.nodes.get_mut(&parent) {
+            node.children = node.children.saturating_sub(1);
+            self.drop_unused(parent);
+        }
+    }
+
+    /// Forgets a node that neither the guest nor another node needs, and then those above it.
+    fn drop_unused(&mut self, mut number: u64) {
+        while let Some(node) = self.nodes.get(&number) {
+            if node.lookups > 0 || node.children > 0 {
+                return;
+            }
+            let parent = node.parent;
+            self.nodes.remove(&number);
+            number = parent;
+            if let Some(node) = self.nodes.get_mut(&number) {
+                node.children = node.children.saturating_sub(1);
+            }
+        }
+    }
+
+    /// The guest has removed a name of what was `stat`.
+    pub fn removed(&mut self, parent: u64, stat: &Stat) {
+        self.touch(parent);
+        let folder = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir();
+        if folder || stat.st_nlink <= 1 {
+            // The host may give the inode to the next file.
+            if let Some(number) = self.numbers.remove(&key(stat)) {
+                self.changed.remove(&number);
+                if let Some(node) = self.nodes.get_mut(&number) {
+                    node.key = GONE;
+                }
+            }
+        }
+    }
+
+    /// The guest has renamed what is `stat`.
+    pub fn renamed(&mut self, stat: &Stat, from: u64, to: u64, name: &OsStr) {
+        self.touch(from);
+        self.touch(to);
+        let Some(&number) = self.numbers.get(&key(stat)) else {
+            return;
+        };
+        let Some(node) = self.nodes.get_mut(&number) else {
+            return;
+        };
+        let old = std::mem::replace(&mut node.parent, to);
+        node.name = name.into();
+        self.count_child(to);
+        self.drop_child(old);
+    }
+
+    /// The guest changes a file: now, in its time.
+    pub fn touch(&mut self, number: u64) {
+        self.changed.insert(number, self.clock.now_ns());
+    }
+
+    /// The guest sets a file's time.
+    pub fn set_time(&mut self, number: u64, time: Time) {
+        self.changed.insert(number, time);
+    }
+}

@@ -1,0 +1,200 @@
+//! Files into and out of a guest.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use crate::runs::trapless;
+
+/// An empty folder for one test.
+fn scratch(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join("data")
+        .join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("it can be made");
+    folder
+}
+
+/// Boots the host image, types these lines and waits for the guest to power off.
+fn boot(folder: &Path, options: &[&str], lines: &[&str]) -> Output {
+    let mut script = String::from("expect switches the host off\n");
+    for line in lines {
+        script += &format!("send {line}\n");
+    }
+    script += "send exit\n";
+    let file = folder.join("script");
+    fs::write(&file, script).expect("it can be written");
+    let mut command = trapless();
+    command
+        .args(["boot", "--harts", "1", "--script"])
+        .arg(&file);
+    command.args(options).current_dir(folder);
+    command.output().expect("the command starts")
+}
+
+/// What a boot printed, which ended well.
+fn succeed(folder: &Path, options: &[&str], lines: &[&str]) -> String {
+    let output = boot(folder, options, lines);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}\n{error}");
+    text
+}
+
+/// Promise: what a guest writes to a disk with `rw` is there at the next boot, whatever the format
+/// of the image; without `rw` the file stays as it was.
+#[test]
+fn second_boot_reads_what_the_first_wrote() {
+    let folder = scratch("disk");
+    let file = fs::File::create(folder.join("a.img")).expect("it can be made");
+    file.set_len(4 << 20).expect("it can grow");
+    let write = ["echo written | dd of=/dev/vda bs=512 seek=8 conv=sync,fsync"];
+    let read = ["dd if=/dev/vda bs=512 skip=8 count=1 | tr w W"];
+    succeed(&folder, &["--disk", "a.img"], &write);
+    let forgotten = succeed(&folder, &["--disk", "a.img"], &read);
+    assert!(!forgotten.contains("Written"), "{forgotten}");
+    succeed(&folder, &["--disk", "a.img,rw"], &write);
+    let bytes = fs::read(folder.join("a.img")).expect("it is there");
+    assert!(bytes[8 * 512..].starts_with(b"written\n"));
+    let kept = succeed(&folder, &["--disk", "a.img,ro"], &read);
+    assert!(kept.contains("Written"), "{kept}");
+}
+
+/// Promise: a shared folder brings files in and results out, a copied file is where it was asked
+/// for, and with the same files both runs have the same ledger.
+#[test]
+fn files_come_in_and_results_go_out() {
+    let folder = scratch("share");
+    fs::write(folder.join("tool"), "#!/bin/sh\ntr a-z A-Z\n").expect("it can be written");
+    let ledgers = ["one", "two"].map(|name| {
+        let shared = folder.join(name);
+        fs::create_dir_all(shared.join("in")).expect("it can be made");
+        for file in ["c", "a", "b"] {
+            fs::write(shared.join("in").join(file), file).expect("it can be written");
+        }
+        for path in ["in/a", "in/b", "in/c", "in", "."] {
+            let file = fs::File::open(shared.join(path)).expect("it is there");
+            let times = fs::FileTimes::new().set_modified(std::time::UNIX_EPOCH);
+            file.set_times(times).expect("it is ours");
+        }
+        let file = format!("{name}.json");
+        let share = format!("{name},tag=data");
+        let options = [
+            "--share",
+            &share,
+            "--copy",
+            "tool:/bin/tool",
+            "--ledger",
+            &file,
+        ];
+        let text = succeed(
+            &folder,
+            &options,
+            &[
+                "ls -l /mnt/data/in",
+                "sh /bin/tool </mnt/data/in/b >/mnt/data/result",
+                "find /mnt/data -newer /mnt/data/in/a -exec stat {} +",
+            ],
+        );
+        assert!(text.contains("Your folder is in /mnt/data."), "{text}");
+        let result = fs::read_to_string(shared.join("result")).expect("the guest made it");
+        assert_eq!(result, "B");
+        ledger(&folder.join(&file))
+    });
+    assert_eq!(ledgers[0], ledgers[1]);
+}
+
+/// Promise: with `ro` a guest changes nothing, and a file that two machines would write is refused.
+#[test]
+fn what_may_not_be_written_is_not() {
+    let folder = scratch("refused");
+    fs::create_dir(folder.join("in")).expect("it can be made");
+    fs::write(folder.join("in/file"), "kept").expect("it can be written");
+    fs::write(folder.join("a.img"), [0; 4096]).expect("it can be written");
+    let text = succeed(
+        &folder,
+        &["--share", "in,ro"],
+        &[
+            "echo x >/mnt/share/file",
+            "rm /mnt/share/file",
+            "touch /mnt/share/new",
+        ],
+    );
+    assert!(text.contains("Read-only file system"), "{text}");
+    let names = fs::read_dir(folder.join("in"))
+        .expect("it is there")
+        .count();
+    assert_eq!(names, 1);
+    let kept = fs::read_to_string(folder.join("in/file")).expect("it is there");
+    assert_eq!(kept, "kept");
+    let twice = boot(&folder, &["--disk", "a.img,rw", "--disk", "a.img"], &[]);
+    let error = String::from_utf8_lossy(&twice.stderr).into_owned();
+    assert_eq!(twice.status.code(), Some(2), "{error}");
+    assert!(error.contains("is in use"), "{error}");
+}
+
+/// The ledger without what it says of the host.
+fn ledger(file: &Path) -> serde_json::Value {
+    let text = fs::read_to_string(file).expect("it is there");
+    let mut ledger: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+    let host = ledger
+        .as_object_mut()
+        .and_then(|ledger| ledger.remove("host"));
+    assert!(host.is_some(), "it tells the host's time");
+    ledger
+}
+
+/// Promise: a run with the host's network, a shared folder and typed lines is repeated from its
+/// record, where none of these is there: same output, same ledger. A record of another run is
+/// refused.
+#[test]
+fn recorded_run_is_repeated_without_what_it_needed() {
+    let folder = scratch("record");
+    fs::create_dir(folder.join("in")).expect("it can be made");
+    fs::write(folder.join("in/page"), "index").expect("it can be written");
+    let server = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let port = server.local_addr().expect("it has one").port();
+    let serve = std::thread::spawn(move || {
+        let (mut stream, _) = server.accept().expect("the guest calls");
+        let mut request = [0; 1024];
+        let len = stream.read(&mut request).expect("the guest asks");
+        let answer = b"HTTP/1.0 200 OK\r\n\r\nfrom the host";
+        stream.write_all(answer).expect("the guest listens");
+        String::from_utf8_lossy(&request[..len]).into_owned()
+    });
+    let get = format!(
+        "wget -q -O - http://10.0.2.2:{port}/$(cat /mnt/share/page) >/mnt/share/got; \
+         cat /mnt/share/got"
+    );
+    let outside = ["--net", "user", "--share", "in"];
+    let recorded = [&outside[..], &["--record", "r", "--ledger", "a.json"]].concat();
+    let lines = ["modprobe virtio_net", "ifconfig eth0 10.0.2.15 up", &get];
+    let first = succeed(&folder, &recorded, &lines);
+    let request = serve.join().expect("it has answered");
+    assert!(request.starts_with("GET /index "), "{request}");
+    let got = fs::read_to_string(folder.join("in/got")).expect("the guest made it");
+    assert_eq!(got, "from the host");
+
+    fs::remove_dir_all(folder.join("in")).expect("it can be removed");
+    let replay = |options: &[&str]| {
+        let mut command = trapless();
+        command.args(["boot", "--harts", "1", "--replay", "r"]);
+        let command = command.args(options).current_dir(&folder);
+        command.output().expect("the command starts")
+    };
+    let again = replay(&[&outside[..], &["--ledger", "b.json"]].concat());
+    let error = String::from_utf8_lossy(&again.stderr);
+    assert!(again.status.success(), "{error}");
+    let second = String::from_utf8_lossy(&again.stdout);
+    assert!(second.contains("from the host"), "{second}");
+    assert_eq!(first, second);
+    let [one, two] = ["a.json", "b.json"].map(|name| ledger(&folder.join(name)));
+    assert_eq!(one, two);
+    let other = replay(&["--net", "user"]);
+    let error = String::from_utf8_lossy(&other.stderr);
+    assert_eq!(other.status.code(), Some(2), "{error}");
+    assert!(error.contains("another set of devices"), "{error}");
+}
