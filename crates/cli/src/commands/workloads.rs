@@ -5,24 +5,23 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use serde_json::json;
-use trapless_experiments::Experiment;
-
-use trapless_images::Project;
+use trapless_experiments::{Experiment, Workloads};
+use trapless_images::{Project, overlay};
 
 use crate::output::{print, print_json, table};
+use crate::own;
 
 /// Lists the workloads, or explains the one called `name`.
 pub fn main(name: Option<&str>, as_json: bool, project: &Project) -> Result<ExitCode> {
-    let folder = project.experiments()?;
     match (name, as_json) {
-        (None, as_json) => list(&Experiment::load_all(&folder)?, as_json)?,
-        (Some(name), true) => print_json(&describe(&Experiment::find(&folder, name)?))?,
-        (Some(name), false) => explain(&Experiment::find(&folder, name)?)?,
+        (None, as_json) => list(&own::workloads(project)?, as_json)?,
+        (Some(name), true) => print_json(&describe(&own::workload(name, project)?))?,
+        (Some(name), false) => explain(&own::workload(name, project)?)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(all: &[Experiment], as_json: bool) -> Result<()> {
+fn list(all: &Workloads, as_json: bool) -> Result<()> {
     if as_json {
         return print_json(&all.iter().map(describe).collect());
     }
@@ -44,6 +43,18 @@ fn explain(e: &Experiment) -> Result<()> {
         e.guest.memory
     );
     // Writing to a string cannot fail.
+    if let (Some(own), Some(added)) = (&e.own, overlay(e)?) {
+        let _ = write!(text, "\nFrom {}", own.file.display());
+        if let Some(base) = &own.base {
+            let _ = write!(text, ", based on {base}");
+        }
+        let _ = writeln!(text, " (sha256 {})", added.sha256);
+        for (side, files) in [("guest", &e.guest.files), ("host", &e.host.files)] {
+            for (place, file) in files {
+                let _ = writeln!(text, "  {place} of the {side}: {}", file.display());
+            }
+        }
+    }
     if !e.parameters.is_empty() {
         text.push_str("\nParameters (--set NAME=VALUE):\n");
         for (name, p) in &e.parameters {
