@@ -169,13 +169,13 @@ mod tests {
         Workloads::of_project(&folder).unwrap()
     }
 
-    fn with(text: &str) -> Result<Workloads, String> {
+    fn with(text: &str) -> std::result::Result<Workloads, String> {
         let mut all = project();
         let added = all.add(Path::new("lab/trapless.toml"), text);
         added.map(|()| all).map_err(|e| e.to_string())
     }
 
-    fn load(text: &str) -> Result<Experiment, String> {
+    fn load(text: &str) -> std::result::Result<Experiment, String> {
         let temp = tempfile::tempdir().unwrap();
         fs::write(temp.path().join("program"), "x").unwrap();
         let path = temp.path().join("mine.toml");
