@@ -33,8 +33,8 @@ const APART: &[&str] = &["target", "tests", "examples", "README.md"];
 /// Builds the VMM (`vmm/` of `project`) and its back ends as static riscv64 programs and returns
 /// the path of the VMM, beside which the others are.
 ///
-/// What has been built from the same sources is taken from the cache, or came with the program: then
-/// no compiler is needed.
+/// What has been built from the same sources is taken from the cache, or came with the program:
+/// then no compiler is needed.
 ///
 /// # Errors
 /// If the tools cannot be had or the program does not compile; the compiler's messages go to

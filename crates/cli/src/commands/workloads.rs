@@ -33,16 +33,14 @@ fn list(all: &Workloads, as_json: bool) -> Result<()> {
 }
 
 fn explain(e: &Experiment) -> Result<()> {
-    let mut text = format!(
-        "{}: {}\n\n{}\n\n{}\n\nGuest: {} vCPUs, {}\n",
-        e.name,
-        e.title,
-        e.explanation.trim(),
-        e.measures.trim(),
-        e.guest.harts,
-        e.guest.memory
-    );
+    let (about, measures) = (e.explanation.trim(), e.measures.trim());
+    let mut text = format!("{}: {}\n", e.name, e.title);
     // Writing to a string cannot fail.
+    for paragraph in [about, measures].iter().filter(|p| !p.is_empty()) {
+        let _ = writeln!(text, "\n{paragraph}");
+    }
+    let (harts, memory) = (e.guest.harts, &e.guest.memory);
+    let _ = writeln!(text, "\nGuest: {harts} vCPUs, {memory}");
     if let (Some(own), Some(added)) = (&e.own, overlay(e)?) {
         let _ = write!(text, "\nFrom {}", own.file.display());
         if let Some(base) = &own.base {
@@ -81,7 +79,11 @@ fn describe(e: &Experiment) -> serde_json::Value {
             (name.clone(), value)
         })
         .collect();
+    let own = e
+        .own
+        .as_ref()
+        .map(|own| json!({ "file": own.file, "base": own.base }));
     json!({ "name": e.name, "title": e.title, "explanation": e.explanation.trim(),
         "measures": e.measures.trim(), "guest_harts": e.guest.harts,
-        "guest_memory": e.guest.memory, "parameters": parameters })
+        "guest_memory": e.guest.memory, "parameters": parameters, "own": own })
 }
