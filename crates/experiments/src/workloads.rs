@@ -224,7 +224,11 @@ mod tests {
         let script = "[guest]\nscript = \"true\"\n";
         for (text, place, what) in [
             ("title = 1", "line 1, column 9", "invalid type"),
-            ("titel = \"x\"", "line 1, column 1", "unknown field `titel`"),
+            (
+                "subject = \"x\"",
+                "line 1, column 1",
+                "unknown field `subject`",
+            ),
             (
                 "title = \"x\"",
                 "line 1, column 1",
