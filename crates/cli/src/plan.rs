@@ -21,7 +21,7 @@ use crate::workload::{RunId, WorkloadArgs};
 use crate::{files, interrupt, own, project};
 
 /// What Linux on riscv64 takes of a command line, less the words that a run and `explore` add.
-const MAX_COMMAND_LINE: usize = 1023 - 48;
+const MAX_COMMAND_LINE: usize = 1023 - 64;
 /// RAM in MiB that a guest needs besides what a user adds to it.
 const GUEST_ITSELF: u64 = 96;
 /// Parameter of every workload: whose kernel the host has.
@@ -165,6 +165,14 @@ impl<'a> Plan<'a> {
             }
             append.push_str(&isolate(harts));
         }
+        if append.len() > MAX_COMMAND_LINE {
+            bail!(
+                "the host's kernel takes a command line of {MAX_COMMAND_LINE} bytes, and this \
+                 workload needs {}: give it fewer parameters, or mark those that only decide what \
+                 is started with outside = true",
+                append.len()
+            );
+        }
         let mut images = project::images(project)?;
         let mut packages = BTreeMap::new();
         let mut contents = Vec::new();
@@ -194,14 +202,6 @@ impl<'a> Plan<'a> {
         let initrd = one_after_the_other(&archives, added)?;
         if let Some(overlay) = &overlay {
             contents.push(format!("workload {}", overlay.sha256));
-        }
-        if append.len() > MAX_COMMAND_LINE {
-            bail!(
-                "the host's kernel takes a command line of {MAX_COMMAND_LINE} bytes, and this \
-                 workload needs {}: give it fewer parameters, or mark those that only decide what \
-                 is started with outside = true",
-                append.len()
-            );
         }
         Ok(Self {
             args,

@@ -466,6 +466,16 @@ fn machines_of_files_can_be_named() {
         text.contains("trapless.toml: line 2, column 1: base"),
         "{text}"
     );
+    let mut many = "[workloads.mine]\nbase = \"ipi\"\n".to_owned();
+    for letter in 'a'..='z' {
+        many += &format!("[workloads.mine.parameters.a_parameter_with_a_long_name_{letter}]\n");
+        many += "default = 1\nmaximum = 9\nexplanation = \"e\"\n";
+    }
+    write(&here, &many);
+    let output = command(&["run", "--machine", "sstc", "--workload", "mine"]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text.contains("give it fewer parameters"), "{text}");
     write(&here, "[machines.ours]\nbase = \"sstc\"\nquantm = 500\n");
     let output = command(&["exec", "--machine", "sstc", "x"]);
     let text = String::from_utf8_lossy(&output.stderr);

@@ -3,7 +3,8 @@
 //! ```text
 //! mirror -> Apt (private lists, exact versions) -> Store (files by SHA-256) -> tree (unpacked)
 //!   tree -> images
-//!   tree -> Tools, run by way of entry -> the VMM, kernel modules
+//!   tree -> Tools, run by way of entry -> the VMM, kernel modules -> export
+//! shipped: what export made, instead of Tools, in an installed program
 //! ```
 
 mod apt;
