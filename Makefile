@@ -7,7 +7,8 @@ ENGINES = --subject trapless:$(TRAPLESS) --against interp:$(TRAPLESS),both:$(TRA
 # Programs of Debian's next release that do not run on this one, unpacked in the cache.
 TOOLS = $(CARGO) run --release --locked -q -p trapless-images --example tools --
 
-.PHONY: help demo test test-long bench setup test-setup build lint fuzz spec book install
+.PHONY: help demo test test-long bench setup test-setup package-setup build lint fuzz spec book \
+    install package
 
 help:
 	@echo 'make demo   build, fetch Debian packages, make images, compare interrupts on sbi, sstc, aia and trapless'
@@ -16,6 +17,7 @@ help:
 	@echo 'make test-long  the same and what takes hours: a million interrupts of each class, thousands of programs'
 	@echo 'make bench  speed and memory beside QEMU (BENCH="--runs 5 --only boot"), and of the bare engines'
 	@echo 'make install  the program, manual pages, completions and data under PREFIX=$(PREFIX)'
+	@echo 'make package  a Debian package and an OCI image of it for users without Rust: out/package'
 	@echo 'make spec   the specifications as HTML: out/spec/xtrapless.html, haiov.html'
 	@echo 'make book   all pages and the specification as one book: out/book/index.html'
 	@echo 'make fuzz   each fuzz target for SECONDS=60'
@@ -26,7 +28,7 @@ setup:
 
 test-setup:
 	@scripts/space 9
-	@scripts/install packages packages-test
+	@scripts/install packages packages-test packages-package
 
 build: setup
 	$(CARGO) build --release --locked
@@ -46,6 +48,8 @@ test: test-setup lint build
 	spike=$$(scripts/tools spike) && target/release/trapless-difftest run --seeds 0..400 \
 	    --subject trapless:$(TRAPLESS) --against spike:$$spike/spike
 	target/release/trapless-difftest run --seeds 0..200 $(ENGINES)
+	scripts/package deb
+	tests/package quick
 
 # What takes too long for every change: the peers' side of comparisons (tests marked `ignored`),
 # thousands of mutated inputs and of programs, a million numbered interrupts of each class and three
@@ -58,6 +62,8 @@ test-long: test
 	tests/results sequence contexts
 	tests/lockdep
 	tests/series --boot
+	scripts/package
+	tests/package
 	tree=$$($(TOOLS) tree) && target/release/trapless-difftest run --seeds 400..5000 \
 	    --subject trapless:$(TRAPLESS) --against qemu:$$tree/usr/bin/qemu-system-riscv64
 	spike=$$(scripts/tools spike) && target/release/trapless-difftest run --seeds 400..5000 \
@@ -98,3 +104,11 @@ install:
 	rm -rf $(DESTDIR)$(PREFIX)/share/trapless
 	mkdir -p $(DESTDIR)$(PREFIX)/share/trapless
 	tar -c --exclude=target $(DATA) | tar -x --no-same-owner -C $(DESTDIR)$(PREFIX)/share/trapless
+
+# For users who have neither this source tree nor Rust nor root (docs/install.md).
+package-setup:
+	@scripts/space 6
+	@scripts/install packages packages-package
+
+package: package-setup build
+	scripts/package

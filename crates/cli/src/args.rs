@@ -448,13 +448,18 @@ pub struct ExecArgs {
 Examples:
   trapless images                list them
   trapless images host           make the KVM host image and print where it is
-  trapless images --refresh all  look for newer packages, then make all")]
+  trapless images --refresh all  look for newer packages, then make all
+  trapless images --export DIR   for packages of Trapless: build what users are not to compile")]
 pub struct ImagesArgs {
     /// Images to make; `all` for all.
     pub names: Vec<String>,
     /// Look for newer packages first.
     #[arg(long)]
     pub refresh: bool,
+    /// Build what workloads need that would have to be compiled, and write it to this new folder:
+    /// `share/trapless/prebuilt` of an installed program. Images that are named are added.
+    #[arg(long, value_name = "DIR", conflicts_with = "json")]
+    pub export: Option<PathBuf>,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,

@@ -23,6 +23,7 @@
 //! | `checkpoint` | checkpoints that a run makes or goes on from |
 //! | `console`, `script` | marker lines on the guest's console; what is typed there by itself |
 //! | `project` | images of the project folder |
+//! | `own` | machines and workloads out of users' files |
 //! | `files`, `output` | files the user names, standard output |
 //! | `failure`, `interrupt` | exit status, Ctrl-C |
 //! | `qemu` | what options of QEMU are called here |
@@ -43,6 +44,7 @@ mod machine;
 mod measure;
 mod observe;
 mod outside;
+mod own;
 mod plan;
 mod project;
 mod qemu;

@@ -11,12 +11,10 @@ use trapless_ledger::Config;
 use trapless_ledger::document::{Clock, Cost, RunInfo};
 use trapless_machine::cost::CostTable;
 use trapless_machine::preset::{Interrupts, Size};
-use trapless_machine::{Engine, Machine, MachineConfig, Machines};
+use trapless_machine::{Engine, Machine, MachineConfig};
 
-use crate::files;
+use crate::{files, own};
 
-/// File with machines of one's own.
-const OWN: &str = "trapless.toml";
 /// RAM of machines whose user does not say.
 const DEFAULT_RAM: u64 = 2 << 30;
 /// Most virtual time between two looks at Ctrl-C while everything is interpreted, in cycles.
@@ -104,26 +102,6 @@ fn cost_model(path: &Path) -> Result<CostTable> {
         .map_err(|reason| anyhow!("cannot use the cost model {}: {reason}", path.display()))
 }
 
-/// Machines by name: those of the project, those of the user, and those of the current folder.
-pub fn machines() -> Result<Machines> {
-    let mut machines = Machines::default();
-    let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".config"));
-    let config = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
-    let users = config.filter(|folder| folder.is_absolute()).or_else(home);
-    let users = users.map(|folder| folder.join("trapless").join(OWN));
-    let mut seen = Vec::new();
-    for file in users.into_iter().chain([PathBuf::from(OWN)]) {
-        let Ok(whole) = file.canonicalize() else {
-            continue;
-        };
-        if !seen.contains(&whole) {
-            machines.add(&file, &files::text(&file, "file with machines")?)?;
-            seen.push(whole);
-        }
-    }
-    Ok(machines)
-}
-
 /// The machine that the options describe.
 pub fn config(
     machine: &str,
@@ -131,7 +109,7 @@ pub fn config(
     args: &HartArgs,
     settings: &[(String, Value)],
 ) -> Result<MachineConfig> {
-    let mut config = machines()?.config(machine)?;
+    let mut config = own::machines()?.config(machine)?;
     for (name, value) in settings {
         config.set(name, &value.to_string())?;
     }

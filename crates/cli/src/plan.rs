@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use trapless_experiments::{Experiment, Value};
-use trapless_images::{Images, Project};
+use trapless_images::{Images, Overlay, Project, overlay};
 use trapless_ledger::Ledger;
 use trapless_ledger::document::{Measurement, RunInfo, Work};
+use trapless_machine::preset::Size;
 use trapless_machine::{Content, Machine, MachineConfig, Outcome, Payload, Peripherals};
 
 use crate::checkpoint::{self, Checkpoint, Key, Place, Store, program};
@@ -17,8 +18,12 @@ use crate::failure::Failed;
 use crate::machine::{self, EngineName};
 use crate::observe::Observation;
 use crate::workload::{RunId, WorkloadArgs};
-use crate::{files, interrupt, project};
+use crate::{files, interrupt, own, project};
 
+/// What Linux on riscv64 takes of a command line, less the words that a run and `explore` add.
+const MAX_COMMAND_LINE: usize = 1023 - 64;
+/// RAM in MiB that a guest needs besides what a user adds to it.
+const GUEST_ITSELF: u64 = 96;
 /// Parameter of every workload: whose kernel the host has.
 const HOST_KERNEL: &str = "host_kernel";
 /// Parameter of every workload: whether its vCPUs have harts of their own.
@@ -36,16 +41,17 @@ fn last_words(transcript: &Transcript) -> String {
     }
 }
 
-/// Several archives as one initial RAM file system. Linux unpacks one after the other; their writer
-/// ends them where the next may begin.
-pub fn one_after_the_other(archives: &[PathBuf]) -> Result<Content> {
-    if let [only] = archives {
+/// Several archives, and one that is in memory if there is any, as one initial RAM file system.
+/// Linux unpacks one after the other; their writer ends them where the next may begin.
+pub fn one_after_the_other(archives: &[PathBuf], added: &[u8]) -> Result<Content> {
+    if let ([only], true) = (archives, added.is_empty()) {
         return files::content(only, "image");
     }
     let mut bytes = Vec::new();
     for archive in archives {
         bytes.extend(files::read(archive, "image")?);
     }
+    bytes.extend_from_slice(added);
     Ok(Content::Bytes(bytes))
 }
 
@@ -71,6 +77,22 @@ fn word(text: &str) -> Value {
     Value::Word(text.into())
 }
 
+/// Refuses a guest that has no room for what is added to it: its kernel holds the archive and the
+/// files of it at once.
+fn check_room(workload: &Experiment, harts: Option<u32>, overlay: &Overlay) -> Result<()> {
+    let memory = workload.guest_memory(harts.unwrap_or(workload.guest.harts));
+    let megabytes = overlay.in_guest as u64 >> 20;
+    let needed = 2 * megabytes + GUEST_ITSELF;
+    let room = memory.parse::<Size>().map_or(u64::MAX, |size| size.0 >> 20);
+    if megabytes > 0 && needed > room {
+        bail!(
+            "a guest with {memory} of RAM has no room for {megabytes} MiB of files: \
+             set memory = \"{needed}M\" or more below [guest]"
+        );
+    }
+    Ok(())
+}
+
 macro_rules! fail {
     ($($text:tt)*) => {
         return Err(Failed(format!($($text)*)).into())
@@ -93,6 +115,8 @@ pub struct Plan<'a> {
     pub images: Vec<String>,
     /// Checkpoints that runs keep.
     store: Option<Store>,
+    /// Names the workload by content, if it is a user's own.
+    overlay: Option<String>,
     /// Whether lines of consoles begin with the run they are from.
     labels: bool,
 }
@@ -112,7 +136,11 @@ pub struct Ready {
 impl<'a> Plan<'a> {
     /// Prepares the images.
     pub fn new(args: &'a WorkloadArgs, project: &Project) -> Result<Self> {
-        let experiment = Experiment::find(&project.experiments()?, &args.workload)?;
+        let experiment = own::workload(&args.workload, project)?;
+        let overlay = overlay(&experiment)?;
+        if let Some(overlay) = &overlay {
+            check_room(&experiment, args.guest_harts, overlay)?;
+        }
         let parameters = args.workload_parameters();
         let mut append = experiment.host_command_line(&parameters, args.guest_harts)?;
         let host = if args.vmm == "qemu" {
@@ -141,6 +169,14 @@ impl<'a> Plan<'a> {
             }
             append.push_str(&isolate(harts));
         }
+        if append.len() > MAX_COMMAND_LINE {
+            bail!(
+                "the host's kernel takes a command line of {MAX_COMMAND_LINE} bytes, and this \
+                 workload needs {}: give it fewer parameters, or mark those that only decide what \
+                 is started with outside = true",
+                append.len()
+            );
+        }
         let mut images = project::images(project)?;
         let mut packages = BTreeMap::new();
         let mut contents = Vec::new();
@@ -166,7 +202,11 @@ impl<'a> Plan<'a> {
         if patched {
             archives.push(take(&mut images, PATCHED_HOST)?);
         }
-        let initrd = one_after_the_other(&archives)?;
+        let added = overlay.as_ref().map_or(&[][..], |o| &o.archive);
+        let initrd = one_after_the_other(&archives, added)?;
+        if let Some(overlay) = &overlay {
+            contents.push(format!("workload {}", overlay.sha256));
+        }
         let most = args.checkpoint_cache.map(|size| size.0);
         let store = (!args.no_checkpoint && args.harts_options.engine != EngineName::Both)
             .then(|| Store::open(images.cache().root(), most));
@@ -181,6 +221,7 @@ impl<'a> Plan<'a> {
             packages,
             images: contents,
             store: store.flatten(),
+            overlay: overlay.map(|overlay| overlay.sha256),
             labels: false,
         })
     }
@@ -228,7 +269,8 @@ impl<'a> Plan<'a> {
         let path = checkpoint.path().display();
         if saved.images != self.images {
             bail!(
-                "{path} was made with other images ({}) than there are now ({}); make it again",
+                "{path} was made with other images, or files of the workload ({}), than there are \
+                 now ({}); make it again",
                 saved.images.join(", "),
                 self.images.join(", ")
             );
@@ -401,6 +443,12 @@ impl<'a> Plan<'a> {
             self.experiment.guest_memory(guest_harts),
         );
         set.insert("kernel command line".into(), self.command_line(run.seed));
+        if let (Some(own), Some(content)) = (&self.experiment.own, &self.overlay) {
+            let file = own.file.file_name().unwrap_or_default().to_string_lossy();
+            set.insert("workload file".into(), file.into_owned());
+            set.insert("workload content".into(), format!("sha256 {content}"));
+            set.extend(own.base.clone().map(|base| ("workload base".into(), base)));
+        }
         for (name, value) in self.experiment.values(&parameters)? {
             set.insert(format!("parameter {name}"), value.to_string());
         }

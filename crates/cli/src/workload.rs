@@ -10,6 +10,7 @@ use trapless_experiments::Value;
 use trapless_machine::preset::Size;
 
 use crate::machine::{self, HartArgs};
+use crate::own;
 
 /// VMM in the host unless the user says otherwise.
 const DEFAULT_VMM: &str = "trapless";
@@ -36,7 +37,7 @@ impl fmt::Display for RunId {
 /// Options of `run` and `compare`.
 #[derive(Args, Clone)]
 pub struct WorkloadArgs {
-    /// Workload; `trapless workloads` lists them.
+    /// Workload; `trapless workloads` lists them. Or a file of your own, as in `./mine.toml`.
     #[arg(long, short, value_name = "NAME")]
     pub workload: String,
     /// Set a parameter of the workload, or of the machine `aia` (`aia.guests=3`). Repeat for more.
@@ -96,7 +97,7 @@ impl WorkloadArgs {
     /// it another run, so that no run replaces the results of a different one. `seeds` is the
     /// number of seeds, if it is not the usual one.
     pub fn result_name(&self, machines: &str, seeds: Option<u32>) -> PathBuf {
-        let mut name = format!("{}-{machines}", self.workload);
+        let mut name = format!("{}-{machines}", own::short_name(&self.workload));
         let mut words: Vec<String> = self
             .parameters
             .iter()
@@ -272,6 +273,9 @@ mod tests {
             "out/ipi-sstc-isa=-svadu,+zicond"
         );
         assert_eq!(name("--cost a/../slow.toml"), "out/ipi-sstc-cost=slow");
+        let mut mine = parsed("");
+        mine.workload = "a/mine.toml".into();
+        assert_eq!(mine.result_name("sstc", None), Path::new("out/mine-sstc"));
         let long = |last: &str| name(&format!("--set a={} --set b={last}", "x".repeat(250)));
         assert!(long("y").len() < 220 && long("y") != long("z"));
     }

@@ -330,6 +330,14 @@ const CASES: &[(&str, &str)] = &[
     ),
     ("compare --machines sbi", "--workload"),
     ("workloads nope", "known: applications, blk, boot, cable, "),
+    (
+        "workloads ./nope.toml",
+        "cannot read the workload ./nope.toml",
+    ),
+    (
+        "workloads @text",
+        "text: TOML parse error at line 1, column 6",
+    ),
     // Images and reports.
     ("images nope", "no image named `nope`"),
     ("report @missing", "cannot read the ledger"),
@@ -418,8 +426,8 @@ fn mistakes_are_told_in_a_sentence_with_status_2() {
     );
 }
 
-/// Promise: machines of a `trapless.toml` in the current folder, or in the user's configuration,
-/// can be named, and a mistake in it is told with its place.
+/// Promise: machines and workloads of a `trapless.toml` in the current folder, or in the user's
+/// configuration, can be named, and a mistake in it is told with its place.
 #[test]
 fn machines_of_files_can_be_named() {
     let here = folder().join("own");
@@ -451,6 +459,28 @@ fn machines_of_files_can_be_named() {
     assert_eq!(ours["machine"], "ours");
     assert_eq!(ours["quantum"], 500);
     assert_eq!(ours["hart"]["extensions"]["svadu"], true);
+    write(&here, "[workloads.mine]\nbase = \"ipi\"\n");
+    let output = command(&["workloads"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("  mine "), "{text}");
+    write(&here, "[workloads.mine]\nbase = \"ipo\"\n");
+    let output = command(&["run", "--machine", "sstc", "--workload", "ipi"]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        text.contains("trapless.toml: line 2, column 1: base"),
+        "{text}"
+    );
+    let mut many = "[workloads.mine]\nbase = \"ipi\"\n".to_owned();
+    for letter in 'a'..='z' {
+        many += &format!("[workloads.mine.parameters.a_parameter_with_a_long_name_{letter}]\n");
+        many += "default = 1\nmaximum = 9\nexplanation = \"e\"\n";
+    }
+    write(&here, &many);
+    let output = command(&["run", "--machine", "sstc", "--workload", "mine"]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text.contains("give it fewer parameters"), "{text}");
     write(&here, "[machines.ours]\nbase = \"sstc\"\nquantm = 500\n");
     let output = command(&["exec", "--machine", "sstc", "x"]);
     let text = String::from_utf8_lossy(&output.stderr);

@@ -1,6 +1,7 @@
 //! One experiment: its file, its parameters, and the words that make the host image run it.
 
 use crate::error::{Error, Result, io};
+use crate::own::Own;
 use crate::parameter::{Parameter, Value};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -30,7 +31,7 @@ pub struct Experiment {
     pub parameters: BTreeMap<String, Parameter>,
     /// Other defaults for common parameters; empty when the experiment is loaded.
     #[serde(default)]
-    defaults: BTreeMap<String, Value>,
+    pub(crate) defaults: BTreeMap<String, Value>,
     /// Keys of the `@trapless result KEY=VALUE` lines that a run prints.
     #[serde(default)]
     pub results: BTreeMap<String, Outcome>,
@@ -41,6 +42,9 @@ pub struct Experiment {
     /// `host ping`; by default those of the guest's side.
     #[serde(default)]
     pub measured: Option<String>,
+    /// Where it is from, if it is a user's own.
+    #[serde(skip)]
+    pub own: Option<Own>,
 }
 
 /// The unit of work of an experiment.
@@ -63,6 +67,10 @@ pub struct Guest {
     pub memory: String,
     /// Shell script; parameters are variables, `result KEY VALUE` reports.
     pub script: String,
+    /// Path in the guest = file or folder of this computer. Only for workloads of users: those of
+    /// the project have recipes of images.
+    #[serde(skip)]
+    pub files: BTreeMap<String, PathBuf>,
 }
 
 /// The host's side.
@@ -77,6 +85,9 @@ pub struct Host {
     pub images: Vec<String>,
     /// Shell script that starts the guest (`vmm_start`, `vmm_wait`); by default it does only that.
     pub script: Option<String>,
+    /// As those of the guest.
+    #[serde(skip)]
+    pub files: BTreeMap<String, PathBuf>,
 }
 
 /// One result line.
@@ -105,53 +116,43 @@ impl Experiment {
             message,
         };
         let mut experiment: Self = toml::from_str(&text).map_err(|e| bad(e.to_string()))?;
-        experiment.name = path
-            .file_stem()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
+        experiment.name = name_of(path);
         if !is_word(&experiment.name) {
             return Err(bad(
                 "the file name is the experiment's name: use lower-case letters, digits and `-`"
                     .into(),
             ));
         }
-        if experiment.guest.harts == 0 {
-            return Err(bad("guest.harts: at least 1".into()));
-        }
-        if let Some(work) = &experiment.work
-            && !experiment.results.contains_key(&work.result)
-        {
-            return Err(bad(format!(
-                "work.result: `{}` is not among the results",
-                work.result
-            )));
-        }
-        for (name, parameter) in &experiment.parameters {
-            parameter.check(name).map_err(bad)?;
-        }
+        experiment.check().map_err(|(_, message)| bad(message))?;
         experiment.take_common(path)?;
         Ok(experiment)
     }
 
-    /// Adds the parameters that all experiments of a folder have (`common/parameters.toml`).
+    /// What contradicts itself: the keys that lead to it, and a sentence.
+    pub(crate) fn check(&self) -> std::result::Result<(), (Vec<String>, String)> {
+        let keys = |keys: &[&str]| keys.iter().map(ToString::to_string).collect();
+        if self.guest.harts == 0 {
+            return Err((
+                keys(&["guest", "harts"]),
+                "guest.harts: at least 1".to_owned(),
+            ));
+        }
+        if let Some(work) = &self.work
+            && !self.results.contains_key(&work.result)
+        {
+            let message = format!("work.result: `{}` is not among the results", work.result);
+            return Err((keys(&["work"]), message));
+        }
+        for (name, parameter) in &self.parameters {
+            let wrong = |message| (keys(&["parameters", name]), message);
+            parameter.check(name).map_err(wrong)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the parameters that all experiments of its folder have.
     fn take_common(&mut self, path: &Path) -> Result<()> {
-        let common = path.with_file_name("common").join("parameters.toml");
-        let common: BTreeMap<String, Parameter> = if common.exists() {
-            let text = fs::read_to_string(&common).map_err(io("read", &common))?;
-            let bad = |message: String| Error::Data {
-                path: common.clone(),
-                message,
-            };
-            let all: BTreeMap<String, Parameter> =
-                toml::from_str(&text).map_err(|e| bad(e.to_string()))?;
-            for (name, parameter) in &all {
-                parameter.check(name).map_err(bad)?;
-            }
-            all
-        } else {
-            BTreeMap::new()
-        };
+        let common = common_parameters(path.parent().unwrap_or(Path::new("")))?;
         let bad = |message: String| Error::Data {
             path: path.to_owned(),
             message,
@@ -183,25 +184,6 @@ impl Experiment {
             .iter()
             .map(|path| Self::load(path))
             .collect()
-    }
-
-    /// Finds an experiment by name.
-    ///
-    /// # Errors
-    /// [`Error::Unknown`] with the names there are.
-    pub fn find(folder: &Path, name: &str) -> Result<Self> {
-        let all = Self::load_all(folder)?;
-        let known = all
-            .iter()
-            .map(|e| e.name.as_str())
-            .collect::<Vec<_>>()
-            .join(", ");
-        let found = all.into_iter().find(|e| e.name == name);
-        found.ok_or_else(|| Error::Unknown {
-            kind: "workload",
-            name: name.to_owned(),
-            known,
-        })
     }
 
     /// All parameters with the user's values in place of the defaults.
@@ -292,6 +274,30 @@ impl Experiment {
     }
 }
 
+/// Parameters that all experiments of a folder have (`common/parameters.toml`).
+pub(crate) fn common_parameters(folder: &Path) -> Result<BTreeMap<String, Parameter>> {
+    let path = folder.join("common").join("parameters.toml");
+    if !path.exists() {
+        return Ok(BTreeMap::new());
+    }
+    let text = fs::read_to_string(&path).map_err(io("read", &path))?;
+    let bad = |message: String| Error::Data {
+        path: path.clone(),
+        message,
+    };
+    let all: BTreeMap<String, Parameter> = toml::from_str(&text).map_err(|e| bad(e.to_string()))?;
+    for (name, parameter) in &all {
+        parameter.check(name).map_err(bad)?;
+    }
+    Ok(all)
+}
+
+/// The name of the experiment in a file.
+pub(crate) fn name_of(path: &Path) -> String {
+    let stem = path.file_stem().unwrap_or_default();
+    stem.to_string_lossy().into_owned()
+}
+
 /// The `.toml` files of a folder, sorted. Image recipes are found in the same way.
 ///
 /// # Errors
@@ -318,7 +324,7 @@ fn mebibytes(memory: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(factor)
 }
 
-fn is_word(name: &str) -> bool {
+pub(crate) fn is_word(name: &str) -> bool {
     !name.is_empty()
         && name
             .bytes()

@@ -6,11 +6,15 @@ use crate::command::{spawn_output, tail};
 use crate::error::{Error, Result, io};
 use crate::mirror::{ALIAS, Mirror, SUITE};
 use crate::progress::Progress;
+use crate::shipped::{self, Locked};
 use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// File that names the answers which [`Apt::refresh`] has replaced.
+const REPLACED: &str = "replaced";
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 /// One binary package of the archive, as the signed package index describes it.
@@ -22,7 +26,8 @@ pub struct Package {
     pub version: String,
     /// Debian architecture, e.g. `riscv64` or `all`.
     pub arch: String,
-    /// Where the file is, within the mirror. Not part of a ledger.
+    /// Where the file is; without the mirror's address if the answer came with the program. Not
+    /// part of a ledger.
     pub uri: String,
     /// Size of the file in bytes.
     pub size: u64,
@@ -31,7 +36,7 @@ pub struct Package {
 }
 
 /// Which packages are wanted.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Request {
     /// Debian architecture that unqualified names mean.
     pub arch: String,
@@ -45,7 +50,13 @@ pub struct Request {
 #[derive(Debug)]
 pub struct Apt {
     root: PathBuf,
+    cache: Cache,
     native: String,
+    progress: Progress,
+    /// Answers that came with the program, unless newer lists have been asked for.
+    locked: Option<Locked>,
+    /// What has been resolved.
+    answers: RefCell<Vec<(Request, Vec<Package>)>>,
 }
 
 impl Apt {
@@ -54,15 +65,29 @@ impl Apt {
     /// # Errors
     /// If there are no lists and they cannot be fetched.
     pub fn open(cache: &Cache, progress: Progress) -> Result<Self> {
+        let apt = Self::with_locked(cache, None, progress)?;
+        apt.need_lists()?;
+        Ok(apt)
+    }
+
+    /// As [`Apt::open`], with answers that came with the program: package lists are fetched only
+    /// for what these do not know.
+    ///
+    /// # Errors
+    /// If the folder cannot be made.
+    pub fn with_locked(cache: &Cache, locked: Option<Locked>, progress: Progress) -> Result<Self> {
         let root = cache.folder("apt")?;
         let native = spawn_output(Command::new("dpkg").arg("--print-architecture"), "dpkg")?;
         let native = String::from_utf8_lossy(&native.stdout).trim().to_owned();
-        let apt = Self { root, native };
-        let _lock = cache.lock("apt")?;
-        if !apt.stamp().exists() {
-            apt.update(progress)?;
-        }
-        Ok(apt)
+        let replaced = fs::read_to_string(root.join(REPLACED)).unwrap_or_default();
+        Ok(Self {
+            root,
+            cache: cache.clone(),
+            native,
+            progress,
+            locked: locked.filter(|locked| locked.key != replaced),
+            answers: RefCell::default(),
+        })
     }
 
     /// Debian architecture of this machine.
@@ -75,17 +100,42 @@ impl Apt {
     ///
     /// # Errors
     /// If the lists cannot be fetched; lists fetched earlier stay in use.
-    pub fn refresh(&self, cache: &Cache, progress: Progress) -> Result<()> {
-        let _lock = cache.lock("apt")?;
-        self.update(progress)
+    pub fn refresh(&mut self) -> Result<()> {
+        let _lock = self.cache.lock("apt")?;
+        self.update()?;
+        if let Some(locked) = self.locked.take() {
+            self.write(REPLACED, &locked.key)?;
+        }
+        Ok(())
+    }
+
+    /// Whether answers are those that came with the program.
+    #[must_use]
+    pub fn is_locked(&self) -> bool {
+        self.locked.is_some()
+    }
+
+    /// All that has been resolved so far.
+    pub(crate) fn answers(&self) -> Vec<(Request, Vec<Package>)> {
+        self.answers.borrow().clone()
+    }
+
+    fn need_lists(&self) -> Result<()> {
+        let _lock = self.cache.lock("apt")?;
+        if self.stamp().exists() {
+            return Ok(());
+        }
+        self.update()
     }
 
     fn stamp(&self) -> PathBuf {
         self.root.join("lists.complete")
     }
 
-    fn update(&self, progress: Progress) -> Result<()> {
-        let _task = progress.task(&format!("Fetching the package lists of Debian {SUITE}"), 0);
+    fn update(&self) -> Result<()> {
+        let _task = self
+            .progress
+            .task(&format!("Fetching the package lists of Debian {SUITE}"), 0);
         if !Path::new(KEYRING).exists() {
             return Err(Error::MissingProgram {
                 program: KEYRING.into(),
@@ -143,6 +193,18 @@ impl Apt {
     /// # Errors
     /// [`Error::Resolve`] if a package is not in the archive.
     pub fn resolve(&self, request: &Request) -> Result<Vec<Package>> {
+        let locked = self.locked.as_ref().and_then(|l| l.answer(request));
+        let packages = match locked {
+            Some(packages) => packages.to_vec(),
+            None => self.ask(request)?,
+        };
+        let answer = (request.clone(), packages.clone());
+        self.answers.borrow_mut().push(answer);
+        Ok(packages)
+    }
+
+    fn ask(&self, request: &Request) -> Result<Vec<Package>> {
+        self.need_lists()?;
         let stamp = fs::metadata(self.stamp()).and_then(|m| m.modified()).ok();
         let wanted = serde_json::to_string(request).unwrap_or_default();
         let key = sha256_parts([wanted.as_bytes(), format!("{stamp:?}").as_bytes()]);
@@ -200,7 +262,7 @@ impl Apt {
             .args(["-q", "download-file"]);
         for (package, path) in files {
             command
-                .arg(&package.uri)
+                .arg(shipped::expand(&package.uri)?)
                 .arg(path)
                 .arg(format!("SHA256:{}", package.sha256));
         }

@@ -2,6 +2,7 @@
 //! made from.
 
 use crate::error::{Result, io};
+use crate::shipped;
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
 use std::io::Read;
@@ -25,7 +26,8 @@ pub(crate) struct Lock {
 
 impl Cache {
     /// Opens the cache: `TRAPLESS_CACHE` if set, else `.cache` in the project folder, or that of
-    /// the user if nobody has made one there and this user cannot.
+    /// the user if nobody has made one there and this user cannot. With a project folder that was
+    /// installed from a package it is always the user's.
     ///
     /// A cache that belongs to another user serves what is finished in it.
     ///
@@ -34,6 +36,11 @@ impl Cache {
     pub fn open(project: &Path) -> Result<Self> {
         if let Some(named) = std::env::var_os(VARIABLE) {
             return Self::at(Path::new(&named));
+        }
+        if shipped::is_packed(project)
+            && let Some(own) = Self::of_user()
+        {
+            return own;
         }
         match Self::at(&project.join(".cache")) {
             Err(error) if error.is_denied() => Self::of_user().unwrap_or(Err(error)),

@@ -10,6 +10,7 @@ use crate::prepared::{self, Prepared, load_intact, remove_old};
 use crate::progress::Progress;
 use crate::recipe::{Build, Recipe, Side};
 use crate::selftests;
+use crate::shipped::Locked;
 use crate::vmm;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,11 +20,13 @@ use trapless_experiments::Experiment;
 /// Changes when this code would make other bytes from the same recipe.
 const FORMAT: &str = "2";
 const ARCH: &str = "riscv64";
+const REPLACED: &str = "The archive no longer has the packages this program came with; using newer \
+                        ones, for which kernel modules are built once";
 
 /// The project's images.
 #[derive(Debug)]
 pub struct Images {
-    project: PathBuf,
+    pub(crate) project: PathBuf,
     cache: Cache,
     progress: Progress,
     apt: Option<Apt>,
@@ -83,8 +86,11 @@ impl Images {
     /// # Errors
     /// If they cannot be fetched.
     pub fn refresh(&mut self) -> Result<()> {
-        let (cache, progress) = (self.cache.clone(), self.progress);
-        self.apt()?.refresh(&cache, progress)
+        self.apt()?;
+        match &mut self.apt {
+            Some(apt) => apt.refresh(),
+            None => Err(Error::NoMirror),
+        }
     }
 
     /// Makes several images; see [`Images::prepare`].
@@ -120,10 +126,19 @@ impl Images {
 
     /// Makes an image in the cache in use.
     fn make_here(&mut self, name: &str) -> Result<Prepared> {
-        match self.make(name) {
+        let made = self.make(name);
+        match &made {
             // The archive drops old versions: newer lists name what it has now.
-            Err(Error::Download { .. }) if self.refresh().is_ok() => self.make(name),
-            other => other,
+            Err(Error::Download { .. }) => {
+                let locked = self.apt()?.is_locked();
+                match self.refresh() {
+                    Ok(()) if locked => self.progress.tell(REPLACED),
+                    Ok(()) => {}
+                    Err(_) => return made,
+                }
+                self.make(name)
+            }
+            _ => made,
         }
     }
 
@@ -165,9 +180,13 @@ impl Images {
         }
     }
 
-    fn apt(&mut self) -> Result<&Apt> {
+    pub(crate) fn apt(&mut self) -> Result<&Apt> {
         if self.apt.is_none() {
-            self.apt = Some(Apt::open(&self.cache, self.progress)?);
+            let locked = Locked::of_project(&self.project)?;
+            self.apt = Some(match locked {
+                Some(_) => Apt::with_locked(&self.cache, locked, self.progress)?,
+                None => Apt::open(&self.cache, self.progress)?,
+            });
         }
         // Just set.
         self.apt.as_ref().ok_or(Error::NoMirror)
@@ -260,7 +279,7 @@ impl Images {
         Ok(prepared)
     }
 
-    fn recipe(&self, name: &str) -> Result<Recipe> {
+    pub(crate) fn recipe(&self, name: &str) -> Result<Recipe> {
         let path = self.project.join("images").join(format!("{name}.toml"));
         if name.contains(['/', '.']) || !path.exists() {
             let known = self
@@ -352,7 +371,7 @@ impl Images {
     }
 
     /// The packages of a recipe; of the kernel's meta-package only the kernel itself.
-    fn resolve(&mut self, recipe: &Recipe) -> Result<Vec<Package>> {
+    pub(crate) fn resolve(&mut self, recipe: &Recipe) -> Result<Vec<Package>> {
         let request = |names: &[String]| Request {
             arch: ARCH.into(),
             closure: names.to_vec(),

@@ -27,6 +27,7 @@ use crate::modules::Source;
 use crate::prepared::{PackageVersion, files_of, remove_old};
 use crate::progress::Progress;
 use crate::recipe::Build;
+use crate::shipped;
 use crate::tools::Tools;
 use crate::tree;
 use std::fs;
@@ -35,6 +36,10 @@ use std::process::Output;
 
 /// Changes when this code would make other modules from the same inputs.
 const FORMAT: &str = "1";
+/// Folder of the cache, and of what a package brings along.
+pub(crate) const KIND: &str = "modules";
+/// What is finished, in the folder of a build.
+pub(crate) const MODULES: &str = "modules";
 /// Where the tool tree sees things.
 const PROJECT: &str = "/trapless/source";
 const BUILD: &str = "/trapless/modules";
@@ -91,11 +96,13 @@ pub(crate) fn build(name: &str, build: &Build, inputs: &Inputs<'_>) -> Result<Bu
         parts.push(package.sha256.clone());
     }
     let key = sha256_parts(parts.iter().map(String::as_bytes));
-    let folder = cache
-        .folder("modules")?
-        .join(format!("{name}-{}", &key[..16]));
+    let folder = format!("{name}-{}", &key[..16]);
+    if let Some(shipped) = shipped::find(project, KIND, &folder) {
+        return built(name, shipped.join(MODULES), used);
+    }
+    let folder = cache.folder(KIND)?.join(folder);
     let _lock = cache.lock("modules")?;
-    let done = folder.join("modules");
+    let done = folder.join(MODULES);
     if done.exists() {
         return built(name, done, used);
     }

@@ -3,7 +3,8 @@
 //! ```text
 //! mirror -> Apt (private lists, exact versions) -> Store (files by SHA-256) -> tree (unpacked)
 //!   tree -> images
-//!   tree -> Tools, run by way of entry -> the VMM, kernel modules
+//!   tree -> Tools, run by way of entry -> the VMM, kernel modules -> export
+//! shipped: what export made, instead of Tools, in an installed program
 //! ```
 
 mod apt;
@@ -14,6 +15,7 @@ mod dpkg;
 mod elf;
 mod entry;
 mod error;
+mod export;
 mod files;
 mod images;
 mod initramfs;
@@ -21,11 +23,13 @@ mod inputs;
 mod kmod;
 mod mirror;
 mod modules;
+mod overlay;
 mod prepared;
 mod progress;
 mod project;
 mod recipe;
 mod selftests;
+mod shipped;
 mod store;
 mod tools;
 pub mod tree;
@@ -35,8 +39,10 @@ pub use apt::{Apt, Package};
 pub use cache::{Cache, sha256_parts};
 pub use error::{Error, Result};
 pub use images::Images;
+pub use overlay::{Overlay, overlay};
 pub use prepared::{PackageVersion, Prepared};
 pub use progress::Progress;
 pub use project::Project;
 pub use recipe::Recipe;
+pub use shipped::Locked;
 pub use tools::Tools;

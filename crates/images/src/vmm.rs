@@ -8,6 +8,7 @@ use crate::error::{Error, Result, io};
 use crate::inputs::add_input;
 use crate::prepared::files_of;
 use crate::progress::Progress;
+use crate::shipped;
 use crate::tools::Tools;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,6 +21,8 @@ const SOURCE: &str = "/trapless/source";
 const CACHE: &str = "/trapless/cache";
 const TARGET_MUSL: &str = "riscv64gc-unknown-linux-musl";
 
+/// Folder of the cache, and of what a package brings along.
+pub(crate) const KIND: &str = "vmm";
 /// What is built: the VMM first.
 const PROGRAMS: [&str; 2] = ["trapless-vmm", "trapless-backend"];
 /// Changes when this code would make another program from the same sources.
@@ -30,13 +33,18 @@ const APART: &[&str] = &["target", "tests", "examples", "README.md"];
 /// Builds the VMM (`vmm/` of `project`) and its back ends as static riscv64 programs and returns
 /// the path of the VMM, beside which the others are.
 ///
-/// What has been built from the same sources is taken from the cache: then no compiler is needed.
+/// What has been built from the same sources is taken from the cache, or came with the program:
+/// then no compiler is needed.
 ///
 /// # Errors
 /// If the tools cannot be had or the program does not compile; the compiler's messages go to
 /// standard error.
 pub fn build(project: &Path, cache: &Cache, apt: &Apt, progress: Progress) -> Result<PathBuf> {
-    let folder = cache.folder("vmm")?.join(&sources(project)?[..24]);
+    let key = &sources(project)?[..24];
+    if let Some(shipped) = shipped::find(project, KIND, key) {
+        return Ok(shipped.join(PROGRAMS[0]));
+    }
+    let folder = cache.folder(KIND)?.join(key);
     let program = folder.join("trapless-vmm");
     let _lock = cache.lock("vmm")?;
     if program.exists() {

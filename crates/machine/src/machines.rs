@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use crate::cost::CostTable;
 use crate::error::Error;
@@ -30,6 +31,9 @@ const NAME: usize = 40;
 struct File {
     #[serde(default)]
     machines: BTreeMap<String, Own>,
+    /// For `trapless-experiments`.
+    #[serde(default, rename = "workloads")]
+    _workloads: IgnoredAny,
 }
 
 /// A machine in a file.

@@ -193,7 +193,7 @@ fn payload(args: &BootArgs, project: &Project) -> Result<Payload> {
             if chosen == Kernel::Patched {
                 archives.push(image(PATCHED_HOST)?);
             }
-            Some(one_after_the_other(&archives)?)
+            Some(one_after_the_other(&archives, &[])?)
         }
         (None, _) => None,
     };

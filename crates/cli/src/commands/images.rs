@@ -17,6 +17,13 @@ pub fn main(args: &ImagesArgs, project: &Project) -> Result<ExitCode> {
     if args.refresh {
         images.refresh()?;
     }
+    if let Some(folder) = &args.export {
+        let more: Vec<&str> = args.names.iter().map(String::as_str).collect();
+        let built = images.export(folder, &more)?;
+        let built = built.into_iter().collect::<Vec<_>>().join(", ");
+        print(&format!("{}: {built}\n", folder.display()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if args.names.is_empty() {
         list(&images.recipes()?, args.json, project)?;
         return Ok(ExitCode::SUCCESS);

@@ -10,12 +10,13 @@ use serde_json::json;
 use crate::args::{BOOT_HARTS, EXEC_HARTS};
 use crate::machine::{self, HartArgs};
 use crate::output::{print, print_json, table};
+use crate::own;
 
 /// Lists the machines, or explains the one called `name`.
 pub fn main(name: Option<&str>, as_json: bool) -> Result<ExitCode> {
     match (name, as_json) {
         (None, true) => {
-            let all = machine::machines()?;
+            let all = own::machines()?;
             print_json(&json!(all.iter().collect::<BTreeMap<_, _>>()))?;
         }
         (None, false) => list()?,
@@ -25,7 +26,7 @@ pub fn main(name: Option<&str>, as_json: bool) -> Result<ExitCode> {
 }
 
 fn list() -> Result<()> {
-    let all = machine::machines()?;
+    let all = own::machines()?;
     let rows = all.iter().map(|(n, p)| (n, p.summary.as_str()));
     print(&format!(
         "Machines:\n{}\n`trapless machines NAME` shows one with its cost model. Your own go into \
@@ -41,7 +42,7 @@ fn explain(name: &str, as_json: bool) -> Result<()> {
         return print_json(&json!(config));
     }
     let info = machine::run_info(&config);
-    let all = machine::machines()?;
+    let all = own::machines()?;
     let preset = all.iter().find(|(known, _)| *known == name);
     let summary = preset.map_or("", |(_, preset)| preset.summary.as_str());
     let rows = info.configuration.iter();

@@ -5,24 +5,23 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use serde_json::json;
-use trapless_experiments::Experiment;
-
-use trapless_images::Project;
+use trapless_experiments::{Experiment, Workloads};
+use trapless_images::{Project, overlay};
 
 use crate::output::{print, print_json, table};
+use crate::own;
 
 /// Lists the workloads, or explains the one called `name`.
 pub fn main(name: Option<&str>, as_json: bool, project: &Project) -> Result<ExitCode> {
-    let folder = project.experiments()?;
     match (name, as_json) {
-        (None, as_json) => list(&Experiment::load_all(&folder)?, as_json)?,
-        (Some(name), true) => print_json(&describe(&Experiment::find(&folder, name)?))?,
-        (Some(name), false) => explain(&Experiment::find(&folder, name)?)?,
+        (None, as_json) => list(&own::workloads(project)?, as_json)?,
+        (Some(name), true) => print_json(&describe(&own::workload(name, project)?))?,
+        (Some(name), false) => explain(&own::workload(name, project)?)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(all: &[Experiment], as_json: bool) -> Result<()> {
+fn list(all: &Workloads, as_json: bool) -> Result<()> {
     if as_json {
         return print_json(&all.iter().map(describe).collect());
     }
@@ -34,16 +33,26 @@ fn list(all: &[Experiment], as_json: bool) -> Result<()> {
 }
 
 fn explain(e: &Experiment) -> Result<()> {
-    let mut text = format!(
-        "{}: {}\n\n{}\n\n{}\n\nGuest: {} vCPUs, {}\n",
-        e.name,
-        e.title,
-        e.explanation.trim(),
-        e.measures.trim(),
-        e.guest.harts,
-        e.guest.memory
-    );
+    let (about, measures) = (e.explanation.trim(), e.measures.trim());
+    let mut text = format!("{}: {}\n", e.name, e.title);
     // Writing to a string cannot fail.
+    for paragraph in [about, measures].iter().filter(|p| !p.is_empty()) {
+        let _ = writeln!(text, "\n{paragraph}");
+    }
+    let (harts, memory) = (e.guest.harts, &e.guest.memory);
+    let _ = writeln!(text, "\nGuest: {harts} vCPUs, {memory}");
+    if let (Some(own), Some(added)) = (&e.own, overlay(e)?) {
+        let _ = write!(text, "\nFrom {}", own.file.display());
+        if let Some(base) = &own.base {
+            let _ = write!(text, ", based on {base}");
+        }
+        let _ = writeln!(text, " (sha256 {})", added.sha256);
+        for (side, files) in [("guest", &e.guest.files), ("host", &e.host.files)] {
+            for (place, file) in files {
+                let _ = writeln!(text, "  {place} of the {side}: {}", file.display());
+            }
+        }
+    }
     if !e.parameters.is_empty() {
         text.push_str("\nParameters (--set NAME=VALUE):\n");
         for (name, p) in &e.parameters {
@@ -70,7 +79,11 @@ fn describe(e: &Experiment) -> serde_json::Value {
             (name.clone(), value)
         })
         .collect();
+    let own = e
+        .own
+        .as_ref()
+        .map(|own| json!({ "file": own.file, "base": own.base }));
     json!({ "name": e.name, "title": e.title, "explanation": e.explanation.trim(),
         "measures": e.measures.trim(), "guest_harts": e.guest.harts,
-        "guest_memory": e.guest.memory, "parameters": parameters })
+        "guest_memory": e.guest.memory, "parameters": parameters, "own": own })
 }

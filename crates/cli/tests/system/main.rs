@@ -24,6 +24,7 @@
 //! | [`restore`] | saved and restored guests lose no interrupt |
 //! | [`checkpoint`] | a run goes on out of a file as if it had never stopped |
 //! | [`data`] | files come into guests and out of them |
+//! | [`own`] | a user's workload runs, with files of its own |
 //! | [`disk`] | Debian's kernel starts the system on a user's disk |
 //! | [`terminal`] | a shell over pipes shows what is asked, and loses no line |
 //! | [`broken`] | broken kernels and initrds do no harm |
@@ -49,6 +50,7 @@ mod kvm;
 mod lifecycle;
 mod log;
 mod micro;
+mod own;
 mod restore;
 mod runs;
 mod seeds;
