@@ -223,8 +223,8 @@ impl<'a> Plan<'a> {
         Ok(ready)
     }
 
-    /// Builds the machine of `run`, about to boot.
-    pub fn machine(&self, run: &RunId, observation: &mut Observation) -> Result<Ready> {
+    /// What the machine of `run` is.
+    pub fn config(&self, run: &RunId) -> Result<MachineConfig> {
         let mut config = machine::config(
             &run.machine,
             self.harts as usize,
@@ -232,6 +232,12 @@ impl<'a> Plan<'a> {
             &self.args.settings_of(&run.machine),
         )?;
         config.seed = run.seed;
+        Ok(config)
+    }
+
+    /// Builds the machine of `run`, about to boot.
+    pub fn machine(&self, run: &RunId, observation: &mut Observation) -> Result<Ready> {
+        let config = self.config(run)?;
         let ledger = Ledger::new(machine::ledger_config(&config));
         let recorder = SharedRecorder::new(Recorder::new(ledger, self.experiment.measured()));
         let tap = ConsoleTap::new(recorder.clone(), self.screen(run));
