@@ -16,7 +16,6 @@ from .errors import SweepError
 # RAM of a machine whose user does not say, and what a run needs beside it: as `trapless compare`.
 DEFAULT_RAM = 2 << 30
 BESIDE_RAM = 256 << 20
-SECONDS_TO_CONNECT = 30
 # Classes of dask-jobqueue by the name of the batch system.
 SYSTEMS = {
     "slurm": "SLURMCluster",
@@ -32,7 +31,6 @@ SETTINGS = {
     # Costs time on workers and tells nothing about runs.
     "distributed.worker.profile.enabled": False,
     "distributed.admin.large-graph-warning-threshold": "1GB",
-    "distributed.comm.timeouts.connect": f"{SECONDS_TO_CONNECT}s",
 }
 
 
@@ -69,7 +67,7 @@ def local(workers):
 def remote(address):
     """The workers of a scheduler that somebody has started."""
     try:
-        client = Client(address, timeout=SECONDS_TO_CONNECT)
+        client = Client(address)
     except (OSError, ValueError) as error:
         raise SweepError(
             f"no Dask scheduler answers at {address} ({error}); start `dask scheduler`, or leave "

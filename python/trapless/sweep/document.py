@@ -79,8 +79,8 @@ class Reader:
             result[name] = value
         return result
 
-    def several(self, path, table, words=()):
-        """A table of options with a list of values each."""
+    def several(self, path, table, twice=False):
+        """A table of options with a list of values each. `twice`: values may come again."""
         result = {}
         for name, value, at in self.options(path, table):
             where = self.where(*at)
@@ -88,7 +88,7 @@ class Reader:
             values = self.values(at, name, value)
             for value in values:
                 check_value(name, value, where)
-            if len({repr(value) for value in values}) < len(values):
+            if not twice and len({repr(value) for value in values}) < len(values):
                 self.error(at, f"{name} has a value twice")
             result[name] = values
         return result
@@ -145,7 +145,7 @@ def check(tables, reader, folder, text):
         reader.error(["title"], f"title is {title!r}, not a text")
     zipped = {}
     for name, table in reader.table(["zip"], tables.get("zip", {})).items():
-        columns = zipped[name] = reader.several(["zip", name], table)
+        columns = zipped[name] = reader.several(["zip", name], table, twice=True)
         lengths = {key: len(values) for key, values in columns.items()}
         if len(set(lengths.values())) != 1:
             told = ", ".join(f"{key} has {n}" for key, n in lengths.items()) or "it is empty"

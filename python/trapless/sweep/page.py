@@ -5,7 +5,6 @@ import importlib.resources
 import jinja2
 
 from . import figures, plots, tornado
-from .options import PRICE
 from .plan import BASE
 from .program import told
 from .statistics import coverage, outside
@@ -129,8 +128,6 @@ def table(plan, base, first):
 
 def case_content(case, first, index):
     """What the page says of prices in one base."""
-    words = [figures.word(k, v) for k, v in case.base.options.items()
-             if not k.startswith(PRICE) and k != "workload"]
     drawn = []
     for i, counter in enumerate(first[:MOST_TORNADOS]):
         bars = [bar for bar in tornado.bars(case, counter) if bar.size][:BARS]
@@ -143,7 +140,7 @@ def case_content(case, first, index):
         kinds[dependence.kind].append(dependence)
     kinds[tornado.SHOWN].sort(key=lambda d: -max(abs(d.least), abs(d.most)))
     count = len({price for price, _ in case.others})
-    return {"label": " ".join(w for w in words if w), "prices": count, "tornados": drawn, **kinds}
+    return {"label": case.base.label, "prices": count, "tornados": drawn, **kinds}
 
 
 def everything(base):

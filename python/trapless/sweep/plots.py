@@ -14,7 +14,7 @@ from .plan import BASE  # noqa: E402
 
 # Colours that stand for variables of the style sheet, so that one drawing suits light and dark.
 VARIABLES = {"#010101": "--ink", "#020202": "--soft", "#030303": "--line", "#040404": "--good",
-             "#050505": "--bad", **{f"#0101{i:02d}": f"--c{i}" for i in range(8)}}
+             "#050505": "--bad", **{f"#0a0b{i:02d}": f"--c{i}" for i in range(8)}}
 INK, SOFT, LINE, FEWER, MORE, *SERIES = VARIABLES
 MARKS = "osD^vP*X"
 STYLE = {
@@ -93,7 +93,8 @@ def rows(found, counter):
     axes.set_yticks(range(len(found)), [shortened(group.label) for group in found])
     axes.set_ylim(len(found) - 0.4, -0.6)
     low, high = axes.get_xlim()
-    axes.set_xlim(min(0, low), high)
+    axes.set_xlim(min(0, low), high + (high - low) * 0.03)
+    axes.xaxis.set_major_formatter(tick)
     axes.grid(axis="x", linewidth=0.6)
     axes.tick_params(length=0)
     return figure
@@ -119,12 +120,21 @@ def lines(found, counter, axis):
                       markersize=4, linewidth=1.2, capsize=2, label=shortened(label))
     axes.set_xlabel(short(axis) + (" (cycles)" if axis.startswith(PRICE) else ""))
     axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
+    axes.yaxis.set_major_formatter(tick)
     axes.grid(axis="y", linewidth=0.6)
     axes.tick_params(length=0)
     if len(series) > 1:
         axes.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.45, -0.2),
                     ncols=2)
     return figure
+
+
+def tick(value, _):
+    """A number at an axis."""
+    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= limit:
+            return f"{value / limit:g}{unit}"
+    return f"{value:g}"
 
 
 def short(axis):
@@ -138,18 +148,22 @@ def shortened(text):
 def tornado(bars, name):
     """What each price does to one figure in per cent; pale where intervals show nothing."""
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(WIDTH, 0.55 + 0.26 * len(bars)))
+        rows = max(len(bar.changes) for bar in bars)
+        figure = Figure(figsize=(WIDTH, 0.55 + (0.1 + 0.14 * rows) * len(bars)))
         axes = figure.add_subplot()
         for y, bar in enumerate(bars):
-            for cycles, change, shown in bar.changes:
+            # A row has a thin bar for each value of its price, the lowest at the top.
+            height = 0.8 / len(bar.changes)
+            for i, (cycles, change, shown) in enumerate(bar.changes):
                 if change is None:
                     continue
-                axes.barh([y], [change], height=0.62, color=MORE if change > 0 else FEWER,
-                          alpha=0.9 if shown else 0.3)
-                if cycles is not None and change:
-                    axes.annotate(f"{cycles}", (change, y), xytext=(3 if change > 0 else -3, 0),
+                at = y - 0.4 + (i + 0.5) * height
+                axes.barh([at], [change], height=height * 0.88, alpha=0.9 if shown else 0.3,
+                          color=MORE if change > 0 else FEWER)
+                if cycles is not None:
+                    axes.annotate(f"{cycles}", (change, at), xytext=(3 if change >= 0 else -3, 0),
                                   textcoords="offset points", va="center", fontsize=7, color=SOFT,
-                                  ha="left" if change > 0 else "right")
+                                  ha="left" if change >= 0 else "right")
         axes.axvline(0, color=INK, linewidth=0.8)
         axes.set_yticks(range(len(bars)), [bar.price for bar in bars])
         axes.set_ylim(len(bars) - 0.4, -0.6)
