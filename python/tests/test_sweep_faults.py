@@ -196,9 +196,9 @@ def test_a_batch_system_starts_the_workers(bench, tmp_path, undisturbed):  # noq
     job = (tmp_path / "job").read_text()
     assert "#SBATCH -p short" in job and "00:10:00" in job
     assert bench.data() == undisturbed
-    wrong = bench.file(TEXT + "[jobqueue]\nqeue = 'short'\n")
+    wrong = bench.file(TEXT + "[jobqueue]\nque = 'short'\n")
     said = bench.sweep(wrong, "--jobqueue", "slurm", store=tmp_path / "else", status=2)
-    assert "[jobqueue] does not suit slurm" in said and "qeue" in said
+    assert "[jobqueue] does not suit slurm" in said and "'que'" in said
     said = bench.sweep(wrong, "--jobqueue", "slrum", store=tmp_path / "else", status=2)
     assert "there is no batch system slrum" in said
 

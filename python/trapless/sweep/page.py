@@ -11,7 +11,7 @@ from .statistics import coverage, outside
 from .store import told as disk
 from .store import write_file
 
-MOST_TORNADOS = 4
+MOST_TORNADOS = 3
 # Columns up to which all counters of all groups are a table.
 MOST_COLUMNS = 16
 BARS = 12
@@ -28,6 +28,7 @@ def render(plan, results, failures):
     files = importlib.resources.files(__package__)
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters["figure"] = figures.number
+    environment.filters["percent"] = percent
     template = environment.from_string(files.joinpath("page.html.j2").read_text("utf-8"))
     style = files.joinpath("page.css").read_text("utf-8")
     return template.render(style=style, **content(plan, results, failures))
@@ -86,6 +87,14 @@ def command(run):
     return told(words)
 
 
+def percent(change):
+    """A change: never 0 or 100 where it is not quite that."""
+    size = abs(change)
+    digits = 1 if 0 < size < 1 or 99 < size < 100 else 0
+    size = min(max(size, 0.1), 99.9) if digits else size
+    return f"{'−' if change < 0 else '+'}{size:.{digits}f} %"
+
+
 def cell(sample, base=None):
     """A figure of the table, with what is shown of its difference from the baseline."""
     if sample is None:
@@ -97,7 +106,7 @@ def cell(sample, base=None):
     if base is not None:
         differs = sample.differs(base)
         if differs and base.median:
-            change = f"{(sample.median - base.median) * 100 / base.median:+.0f} %"
+            change = percent((sample.median - base.median) * 100 / base.median)
         elif differs is False:
             change = "≈"
     return {"median": sample.median, "interval": interval, "change": change}
