@@ -45,7 +45,8 @@ class Bench:
                    str(self.program), "--store", str(store or self.store), "--out", str(self.out),
                    *options]
         return subprocess.Popen(command, cwd=self.folder, env=self.environment, text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                start_new_session=True)
 
     def sweep(self, file, *options, status=0, store=None):
         """The command, ended: what it said."""

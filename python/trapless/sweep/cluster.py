@@ -4,7 +4,9 @@ import contextlib
 import importlib
 import logging
 import os
+import signal
 import tempfile
+from multiprocessing import resource_tracker
 
 import dask
 from dask.system import CPU_COUNT
@@ -52,13 +54,28 @@ def at_a_time(asked, runs, each):
 
 
 @contextlib.contextmanager
+def shielded():
+    """Threads and processes that are started here do not see Ctrl-C, which a terminal sends to all
+    of them: this process ends them. Until then it waits.
+    """
+    # It would unblock the signal where it is started.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
 def local(workers):
     """Workers on this computer, each with a folder of its own."""
     with tempfile.TemporaryDirectory(prefix="trapless-sweep-", ignore_cleanup_errors=True) as at:
-        cluster = LocalCluster(
-            n_workers=workers, threads_per_worker=1, processes=True, host="127.0.0.1",
-            dashboard_address=None, memory_limit=0, local_directory=at,
-            silence_logs=logging.CRITICAL)
+        with shielded():
+            cluster = LocalCluster(
+                n_workers=workers, threads_per_worker=1, processes=True, host="127.0.0.1",
+                dashboard_address=None, memory_limit=0, local_directory=at,
+                silence_logs=logging.CRITICAL)
         with cluster, Client(cluster) as client:
             yield client
 
