@@ -108,6 +108,7 @@ def test_a_run_is_named_by_all_that_determines_it(bench, monkeypatch):  # noqa: 
     (BASE + "price.trap = [0]", "at least 1 cycle"),
     (BASE + "cost = ['none.toml']", "cannot read the cost model"),
     ("[run]\nworkload = 'x'\nmachine = 'none'\n", "there is no machine none"),
+    (BASE + "[report]\nbaseline = 'aia'", "line 7: no run has the machine aia"),
     (BASE + "[[exclude]]\nmachine = ['sbi', 'trapless']", "every combination is excluded"),
 ])
 def test_mistakes_are_told_with_their_place(bench, text, told):  # noqa: F811

@@ -48,8 +48,10 @@ def test_a_second_call_runs_nothing_and_a_new_value_only_the_difference(bench): 
     assert "6 kept, 0 to make" in bench.sweep(bench.file(SEEDS))
     assert bench.runs() == 6
     assert bench.data() == first and (bench.out / "sweep.html").read_bytes() == page
-    bench.sweep(bench.file(SEEDS.replace("count = 3", "count = 4")))
+    said = bench.sweep(bench.file(SEEDS.replace("count = 3", "count = 4")
+                          + "[report]\ncounters = ['guest_exit']\n"))
     assert bench.runs() == 8
+    assert "No run has the counter guest_exit; did you mean guest_exits" in said
     table = bench.table().to_pylist()
     row = next(r for r in table if r["counter"] == "guest_exits")
     assert row["machine"] == "sbi" and row["seed"] == 0 and row["phase"] == "workload"
@@ -146,7 +148,8 @@ if __name__ == "__main__":
 
 
 def test_a_real_sweep(bench, tmp_path):  # noqa: F811
-    """Promise: a sweep of two machines and two seeds is made and kept, by the command itself."""
+    """Promise: a sweep of two machines and two seeds is made and kept, by the command itself; a
+    machine of the user's own, with its cost model, comes along."""
     import subprocess
     import sys
 
@@ -159,9 +162,11 @@ workload = "timer"
 set.wakeups = 5
 ram = "1G"
 [axes]
-machine = ["sbi", "sstc"]
+machine = ["sbi", "mine"]
 seed = [0, 1]
 """)
+    bench.file("[machines.mine]\nbase = 'sstc'\ncost = 'mine.toml'\n", "trapless.toml")
+    bench.file("[trap]\ncycles = 50\n", "mine.toml")
     command = [real, "sweep", file, "--store", bench.store, "--out", bench.out]
     environment = {**bench.environment, "TRAPLESS_PYTHON": sys.executable}
     for told in ("0 kept, 4 to make", "4 kept, 0 to make"):

@@ -8,6 +8,7 @@ from . import counters, document, engine, output, page, progress, store
 from . import plan as plans
 from . import program as programs
 from .errors import Interrupted, SweepError
+from .options import suggestion
 
 OUT = "out"
 
@@ -108,10 +109,14 @@ def execute(plan, settings):
                       f"{len(results)} kept, {len(missing)} to make")
     failures, before = {}, len(results)
     if missing:
-        failures = make(plan, missing, settings, place, len(plan.runs))
+        ended = make(plan, missing, settings, place, len(plan.runs))
+        # In the order of the file, not in that of their ends.
+        failures = {run.key: ended[run.key] for run in missing if run.key in ended}
         for run in missing:
             if run.key not in failures:
                 results[run.key] = counters.of(place.get(run.key)["ledger"])
+    if show:
+        unknown(plan, results)
     table = output.table(plan, results, failures)
     folder = None
     if settings.out is not None:
@@ -121,6 +126,14 @@ def execute(plan, settings):
         write_costs(plan, failures, folder)
     told = page.failed(plan, failures)
     return Result(table, told, len(missing) - len(failures), before, folder)
+
+
+def unknown(plan, results):
+    """Says which counters the page was to show that no run has."""
+    there = {name for _, found in results.values() for name in found}
+    for name in plan.document.report["counters"]:
+        if name not in there and there:
+            progress.note(f"No run has the counter {name}; {suggestion(name, list(there), 3)}")
 
 
 def make(plan, missing, settings, place, whole):

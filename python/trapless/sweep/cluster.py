@@ -9,6 +9,7 @@ import tempfile
 from multiprocessing import resource_tracker
 
 import dask
+import psutil
 from dask.system import CPU_COUNT
 from distributed import Client, LocalCluster
 from distributed.system import MEMORY_LIMIT
@@ -50,7 +51,8 @@ def at_a_time(asked, runs, each):
     """Workers on this computer: one for each processor, as far as there is memory."""
     if asked is not None:
         return max(1, min(asked, runs))
-    return max(1, min(CPU_COUNT, MEMORY_LIMIT // each, runs))
+    memory = min(MEMORY_LIMIT, psutil.virtual_memory().available)
+    return max(1, min(CPU_COUNT, memory // each, runs))
 
 
 @contextlib.contextmanager

@@ -166,7 +166,17 @@ def check(tables, reader, folder, text):
         text=text,
     )
     once(reader, document)
+    baseline = document.report["baseline"]
+    if baseline is not None and baseline not in machines(document):
+        reader.error(["report", "baseline"], f"no run has the machine {baseline}, so nothing can "
+                                             "be compared to it")
     return document
+
+
+def machines(document):
+    """Machines of all runs."""
+    found = [document.run.get("machine"), *document.axes.get("machine", [])]
+    return found + [m for columns in document.zip.values() for m in columns.get("machine", [])]
 
 
 def exclusion(reader, index, table):

@@ -46,7 +46,6 @@ def make(plan, runs, settings, store, progress):
 
 def collect(client, runs, job, store, progress, failures):
     """Sends runs to workers, and keeps results in whatever order they come."""
-    job = client.scatter(job, broadcast=True, hash=False) if len(runs) > 1000 else job
     prefix = f"trapless-{uuid.uuid4().hex[:8]}-"
     futures = {}
     for run in runs:

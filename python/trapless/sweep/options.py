@@ -34,10 +34,17 @@ FACTOR = re.compile(r"x(\d+(?:\.\d+)?)\Z")
 MOST_CYCLES = 100_000
 
 
-def suggestion(name, known):
-    """A sentence with the nearest of the `known` names, or all of them."""
-    near = difflib.get_close_matches(name, known, 1)
-    return f"did you mean {near[0]}?" if near else f"there are: {', '.join(sorted(known))}"
+# Names that a list has before the rest is left out.
+LISTED = 30
+
+
+def suggestion(name, known, most=1):
+    """A sentence with the nearest of the `known` names, or all of them if they are few."""
+    near = difflib.get_close_matches(name, known, most)
+    if near:
+        return f"did you mean {' or '.join(near)}?"
+    more = ", ..." if len(known) > LISTED else ""
+    return f"there are: {', '.join(sorted(known)[:LISTED])}{more}"
 
 
 def check_name(name, where):
