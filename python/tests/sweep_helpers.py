@@ -14,6 +14,8 @@ import pytest
 HERE = Path(__file__).resolve().parent
 PACKAGES = HERE.parent
 ROOT = PACKAGES.parent
+# For processes that tests start, and for the tests themselves, which import this first.
+sys.path.insert(0, str(PACKAGES))
 BASE = """
 [run]
 workload = "timer"
