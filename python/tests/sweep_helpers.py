@@ -50,10 +50,10 @@ class Bench:
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                 start_new_session=True)
 
-    def sweep(self, file, *options, status=0, store=None):
+    def sweep(self, file, *options, status=0, store=None, seconds=120):
         """The command, ended: what it said."""
         process = self.start(file, *options, store=store)
-        said = "".join(process.communicate(timeout=120))
+        said = "".join(process.communicate(timeout=seconds))
         assert process.returncode == status, said
         assert "Traceback" not in said, said
         return said

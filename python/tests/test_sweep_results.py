@@ -100,6 +100,7 @@ def test_a_run_that_crashes_is_one_row_with_the_command_that_repeats_it(bench): 
 def test_a_full_disk_leaves_nothing_half_written(tmp_path, monkeypatch):
     """Promise: a full disk is a sentence, and the former state stays."""
     place = store.Store(tmp_path / "store")
+    place.prepare()
     place.put("ab1", store.pack({"key": "ab1", "n": 1}))
 
     def full(*_):

@@ -34,7 +34,7 @@ def sweep(source, **options):
 
     Raises `SweepError`, whose text says what is wrong and what to do.
     """
-    from . import api  # Dask and pyarrow take a second to import.
+    from . import api  # pyarrow and Matplotlib take a second to import.
 
     return api.sweep(source, **options)
 

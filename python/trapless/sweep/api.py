@@ -4,7 +4,7 @@ import dataclasses
 import os
 from pathlib import Path
 
-from . import counters, document, engine, output, page, progress, store
+from . import counters, document, output, page, progress, store
 from . import plan as plans
 from . import program as programs
 from .errors import Interrupted, SweepError
@@ -102,6 +102,13 @@ def execute(plan, settings):
     """Makes what is missing, and writes all of it."""
     show = settings.show_progress
     place = store.Store(settings.store or store.default_folder())
+    place.prepare()
+    folder = None
+    if settings.out is not None:
+        # Before hours of runs, not after them.
+        folder = Path(settings.out)
+        with store.told(folder):
+            folder.mkdir(parents=True, exist_ok=True)
     results = kept(plan, place, show)
     missing = [run for key, run in plan.runs.items() if key not in results]
     if show:
@@ -118,9 +125,7 @@ def execute(plan, settings):
     if show:
         unknown(plan, results)
     table = output.table(plan, results, failures)
-    folder = None
-    if settings.out is not None:
-        folder = Path(settings.out)
+    if folder is not None:
         output.write(table, folder)
         page.write(plan, results, failures, folder)
         write_costs(plan, failures, folder)
@@ -138,6 +143,8 @@ def unknown(plan, results):
 
 def make(plan, missing, settings, place, whole):
     """Has the missing runs made. Whatever ends it, the user is told how to go on."""
+    from . import engine  # Dask takes half a second, and is not needed where all is kept.
+
     display = progress.of(settings.show_progress)
     try:
         return engine.make(plan, missing, settings, place, display)

@@ -73,7 +73,7 @@ def main(arguments):
 
 def sweep(args):
     """Makes the sweep, or lists its runs."""
-    from . import api  # Dask and pyarrow take a second, which --help need not wait for.
+    from . import api  # pyarrow and Matplotlib take a second; --help need not wait for them.
 
     settings = api.Settings(args.program, args.worker_program, args.store,
                             args.out or api.default_out(args.file), args.jobs, args.scheduler,
@@ -94,13 +94,19 @@ def sweep(args):
 def dry_run(plan, settings):
     """Lists the runs as commands, and counts them."""
     from . import page, store
+    from .options import PRICE
 
     place = store.Store(settings.store or store.default_folder())
     there = 0
+    prices = {}
+    for point in plan.points:
+        changed = [f"{k}={v}" for k, v in point.options.items() if k.startswith(PRICE)]
+        prices.setdefault(point.key, changed)
     for key, run in plan.runs.items():
         exists = place.path(key).exists()
         there += exists
-        print(page.command(run) + ("   # kept" if exists else ""))
+        remarks = ", ".join([*prices[key], *(["kept"] if exists else [])])
+        print(page.command(run) + (f"   # {remarks}" if remarks else ""))
     sys.stdout.flush()
     note(f"{len(plan.points)} points, {len(plan.runs)} different runs: {there} kept, "
          f"{len(plan.runs) - there} to make")

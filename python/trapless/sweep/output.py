@@ -71,6 +71,5 @@ def write(table, folder):
     text = io.BytesIO()
     csv.write_csv(table, text)
     with told(folder):
-        folder.mkdir(parents=True, exist_ok=True)
         write_file(folder / "sweep.parquet", data.getvalue())
         write_file(folder / "sweep.csv", text.getvalue())

@@ -177,7 +177,6 @@ def add_run(result, point, base, identity, costs):
         "program": {**identity, "machine": machine},
         "options": {"seed": 0, **plain},
         "prices": prices,
-        "machines": result.files,
     }
     canonical = json.dumps(about, sort_keys=True, separators=(",", ":"))
     point.key = hashlib.sha256(canonical.encode()).hexdigest()

@@ -62,13 +62,15 @@ def environment():
     return {name: os.path.abspath(os.environ[name]) for name in PATHS if os.environ.get(name)}
 
 
-def identity(program, words):
+def identity(program, words, folder=None, environment=None):
     """What determines the result of a run with these words, as the program says: its revision, its
-    images by content, its machine, its prices. Makes the images if there are none.
+    images by content, its machine, its prices. Makes the images if there are none. It is asked in
+    `folder` with `environment`, which may define machines.
     """
     command = [program, "run", *words, "--identity"]
     try:
-        result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                cwd=folder, env=environment)
     except OSError as error:
         raise SweepError(f"cannot start {program}: {error.strerror}") from None
     if result.returncode != 0:

@@ -84,6 +84,9 @@ class Store:
 
     def __init__(self, folder):
         self.folder = Path(folder).absolute()
+
+    def prepare(self):
+        """Makes the folder, and removes what killed sweeps were writing."""
         with told(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
         self.remove_leftovers()

@@ -60,12 +60,12 @@ class Runs(WorkerPlugin):
                 if sweep in (None, of):
                     process.kill()
 
-    def check(self, program, run):
+    def check(self, program, run, folder, environment):
         """Refuses a program that is not the one which planned the run; asks it once."""
         words = [word for word in run["words"] if not word.startswith("--seed=")]
         asked = (program, *words)
         if asked not in self.programs:
-            self.programs[asked] = programs.identity(program, words)
+            self.programs[asked] = programs.identity(program, words, folder, environment)
         there, here = run["identity"], self.programs[asked]
         for name in sorted(set(there) | set(here)):
             if name == "machine" and run["cost"] is not None:
@@ -95,21 +95,21 @@ def perform(run, job):
 
 def execute(runs, run, job, folder):
     """Makes a run in `folder`."""
-    if job["check"]:
-        runs.check(job["program"], run)
     config = folder / "config"
     config.mkdir()
     for name, text in job["files"].items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
+    environment = {**os.environ, **job["environment"], "XDG_CONFIG_HOME": str(config)}
+    if job["check"]:
+        runs.check(job["program"], run, folder, environment)
     command = [job["program"], "run", *run["words"]]
     if run["cost"] is not None:
         (folder / "cost.toml").write_text(run["cost"], encoding="utf-8")
         command += ["--cost", "cost.toml"]
     ledger = folder / "ledger.json"
     command += ["--ledger", str(ledger)]
-    environment = {**os.environ, **job["environment"], "XDG_CONFIG_HOME": str(config)}
     with open(folder / "said", "w+b") as said:
         process = runs.start(job["sweep"], command, cwd=folder, env=environment, stderr=said,
                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
