@@ -2,7 +2,6 @@
 
 import pytest
 from sweep_helpers import BASE, PACKAGES, bench  # noqa: F401
-
 from trapless.sweep import SweepError, document, plan, program
 
 
@@ -89,14 +88,16 @@ def test_a_run_is_named_by_all_that_determines_it(bench, monkeypatch):  # noqa: 
 
 
 @pytest.mark.parametrize("text, told", [
-    ("[axes]\nmachine = ['sbi']\n[rum]\n", "sweep.toml, line 3: unknown key rum; did you mean run?"),
+    ("[axes]\nmachine = ['sbi']\n[rum]\n",
+     "sweep.toml, line 3: unknown key rum; did you mean run?"),
     ("[run]\nmachine = 'sbi'\nworkload = 'x'\nguest-hart = 2\n",
      "line 4: there is no option guest-hart; did you mean guest-harts?"),
     (BASE + "seed = []", "line 6: seed is []"),
     (BASE + "seed = { from = 1, cuont = 2 }", "line 6: unknown key cuont; did you mean count?"),
     (BASE + "seed = [1, 1]", "line 6: seed has a value twice"),
     (BASE + "workload = ['y']", "line 6: workload is set twice, also in run"),
-    (BASE + "[zip.a]\nseed = [1, 2]\nram = ['1G']", "line 6: lists of zip.a are to be equally long"),
+    (BASE + "[zip.a]\nseed = [1, 2]\nram = ['1G']",
+     "line 6: lists of zip.a are to be equally long"),
     (BASE + "[[exclude]]\nmachine = 'sbi'\n[[exclude]]\nset.x = 1\n",
      "line 9: set.x is not varied"),
     (BASE + "price.trap = [-1]", "line 6: price.trap is -1, not cycles"),

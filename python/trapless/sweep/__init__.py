@@ -8,7 +8,8 @@
     })
     result.to_pandas()
 
-The module itself can be called; `sweep` is the same function. `docs/sweeps.md` says what a sweep is.
+The module itself can be called; `sweep` is the same function. `docs/sweeps.md` says what a sweep
+is.
 
     __main__ -> cli -> api -> engine -> worker         (a run, where Dask puts it)
                         |     \\> store                 (results by content)

@@ -83,7 +83,8 @@ def sweep(args):
         return dry_run(plan, settings)
     result = api.execute(plan, settings)
     for failure in result.failures:
-        note(f"Failed: {failure['command']}\n  {failure['reason'].replace(chr(10), chr(10) + '  ')}")
+        reason = failure["reason"].replace("\n", "\n  ")
+        note(f"Failed: {failure['command']}\n  {reason}")
     if not args.quiet:
         note(f"{result.made} runs made, {result.kept} were kept"
              + (f", {len(result.failures)} failed" if result.failures else ""))

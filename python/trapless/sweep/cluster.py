@@ -76,7 +76,7 @@ def local(workers):
         with shielded():
             cluster = LocalCluster(
                 n_workers=workers, threads_per_worker=1, processes=True, host="127.0.0.1",
-                dashboard_address=None, memory_limit=0, local_directory=at,
+                dashboard_address="127.0.0.1:0", memory_limit=0, local_directory=at,
                 silence_logs=logging.CRITICAL)
         with cluster, Client(cluster) as client:
             yield client

@@ -65,8 +65,8 @@ class Reader:
         """Options of a table by dotted name, with the path of each."""
         for key, value in self.table(path, table).items():
             if key + "." in ("set.", PRICE) and isinstance(value, dict):
-                for name, value in flat(value):
-                    yield f"{key}.{name}", value, [*path, key, *name.split(".")]
+                for name, inner in flat(value):
+                    yield f"{key}.{name}", inner, [*path, key, *name.split(".")]
             else:
                 yield key, value, [*path, key]
 

@@ -12,6 +12,7 @@ from .store import told as disk
 from .store import write_file
 
 MOST_TORNADOS = 3
+MOST_CASES = 12
 # Columns up to which all counters of all groups are a table.
 MOST_COLUMNS = 16
 BARS = 12
@@ -39,6 +40,7 @@ def content(plan, results, failures):
     found = figures.groups(plan, results)
     first = figures.shown_first(plan, found)
     base = [g for g in found if g.variation == BASE]
+    cases = tornado.cases(found)
     runs = next(iter(plan.runs.values()))
     return {
         "title": plan.document.title,
@@ -51,10 +53,10 @@ def content(plan, results, failures):
         "failures": failed(plan, failures),
         "plots": [(figures.title(c), plots.overview(plan, found, c, f"p{i}"))
                   for i, c in enumerate(first)],
-        "more": max(0, len(base) - plots.MOST_ROWS),
+        "more": plots.left_out(plan, base) if base else 0,
         "table": table(plan, base, first),
-        "cases": [case_content(case, first, i)
-                  for i, case in enumerate(tornado.cases(found))],
+        "cases": [case_content(case, first, i) for i, case in enumerate(cases[:MOST_CASES])],
+        "more_cases": max(0, len(cases) - MOST_CASES),
         "all": everything(base) if len(base) <= MOST_COLUMNS else None,
     }
 
@@ -137,19 +139,23 @@ def table(plan, base, first):
 
 def case_content(case, first, index):
     """What the page says of prices in one base."""
-    drawn = []
-    for i, counter in enumerate(first[:MOST_TORNADOS]):
+    drawn, unchanged = [], []
+    for i, counter in enumerate(first):
         bars = [bar for bar in tornado.bars(case, counter) if bar.size][:BARS]
-        if bars:
+        if not bars:
+            unchanged.append(figures.title(counter))
+        elif len(drawn) < MOST_TORNADOS:
             drawn.append((figures.title(counter), plots.tornado(bars, f"t{index}-{i}")))
-        else:
-            drawn.append((figures.title(counter), None))
     kinds = {kind: [] for kind in (tornado.SHOWN, tornado.WITHIN, tornado.SAME)}
     for dependence in tornado.dependences(case):
         kinds[dependence.kind].append(dependence)
     kinds[tornado.SHOWN].sort(key=lambda d: -max(abs(d.least), abs(d.most)))
-    count = len({price for price, _ in case.others})
-    return {"label": case.base.label, "prices": count, "tornados": drawn, **kinds}
+    names = {name for name, _ in case.others}
+    what = "prices" if names <= case.base.prices.keys() else "prices or whole cost models"
+    told = f"{len(names)} {what} were changed, each alone" if len(names) > 1 \
+        else f"{names.pop()} was changed"
+    return {"label": case.base.label, "told": told, "tornados": drawn,
+            "unchanged": unchanged, **kinds}
 
 
 def everything(base):

@@ -27,6 +27,8 @@ STYLE = {
 # Inches at 96 pixels: as wide as a telephone, so that nothing is shrunk there.
 WIDTH = 3.7
 MOST_ROWS = 40
+# Lines that a reader can tell apart.
+MOST_LINES = 8
 # An axis of numbers with as many values is drawn as a line.
 LEAST_NUMBERS = 3
 
@@ -100,15 +102,29 @@ def rows(found, counter):
     return figure
 
 
-def lines(found, counter, axis):
-    """A line for each series over the numbers of `axis`."""
+def series_of(found, axis):
+    """Groups that differ in nothing but `axis`, by what they have in common."""
     series = {}
     for group in found:
         words = [w for w in group.label.split(" ") if not w.startswith(short(axis) + "=")]
         series.setdefault(" ".join(words) or "all", []).append(group)
+    return series
+
+
+def left_out(plan, base):
+    """How many lines or rows the plots lack."""
+    axis = number_axis(plan, base)
+    if axis:
+        return max(0, len(series_of(base, axis)) - MOST_LINES)
+    return max(0, len(base) - MOST_ROWS)
+
+
+def lines(found, counter, axis):
+    """A line for each series over the numbers of `axis`."""
+    series = series_of(found, axis)
     figure = Figure(figsize=(WIDTH, 2.5))
     axes = figure.add_subplot()
-    for i, (label, members) in enumerate(series.items()):
+    for i, (label, members) in enumerate(list(series.items())[:MOST_LINES]):
         members = sorted(members, key=lambda g: number_of(g, axis))
         xs = [number_of(g, axis) for g in members]
         samples = [g.sample(counter) for g in members]
@@ -119,7 +135,8 @@ def lines(found, counter, axis):
         axes.errorbar(xs, medians, yerr=bars, color=SERIES[i % 8], marker=MARKS[i % 8],
                       markersize=4, linewidth=1.2, capsize=2, label=shortened(label))
     axes.set_xlabel(short(axis) + (" (cycles)" if axis.startswith(PRICE) else ""))
-    axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
+    low, high = axes.get_ylim()
+    axes.set_ylim(min(0, low), high + (high - min(0, low)) * 0.04)
     axes.yaxis.set_major_formatter(tick)
     axes.grid(axis="y", linewidth=0.6)
     axes.tick_params(length=0)
