@@ -48,6 +48,7 @@ test: test-setup lint build
 	spike=$$(scripts/tools spike) && target/release/trapless-difftest run --seeds 0..400 \
 	    --subject trapless:$(TRAPLESS) --against spike:$$spike/spike
 	target/release/trapless-difftest run --seeds 0..200 $(ENGINES)
+	$$(scripts/tools sweep)/python -m pytest -q -p no:cacheprovider python/tests/test_sweep_*.py
 	scripts/package deb
 	tests/package quick
 
@@ -61,6 +62,7 @@ test-long: test
 	TRAPLESS_MUTATIONS=10000 $(CARGO) test --release --locked -p trapless-cli --test mutated
 	tests/results sequence contexts
 	tests/lockdep
+	$$(scripts/tools sweep)/python tests/sweep
 	tests/series --boot
 	scripts/package
 	tests/package
@@ -91,7 +93,7 @@ book: spec
 
 # The program as built, what it documents itself with, and what images are made from. `DESTDIR` is
 # for packages. Nothing is built here: run `make build` first, as yourself.
-DATA = images experiments vmm crates linux spec Cargo.toml Cargo.lock LICENSES
+DATA = images experiments python vmm crates linux spec Cargo.toml Cargo.lock LICENSES
 install:
 	@test -x $(TRAPLESS) || { echo 'There is no $(TRAPLESS) yet: run "make build" first.' >&2; exit 2; }
 	install -D -m 755 $(TRAPLESS) $(DESTDIR)$(PREFIX)/bin/trapless
@@ -103,7 +105,7 @@ install:
 	$(TRAPLESS) completions fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/trapless.fish
 	rm -rf $(DESTDIR)$(PREFIX)/share/trapless
 	mkdir -p $(DESTDIR)$(PREFIX)/share/trapless
-	tar -c --exclude=target $(DATA) | tar -x --no-same-owner -C $(DESTDIR)$(PREFIX)/share/trapless
+	tar -c --exclude=target --exclude=__pycache__ $(DATA) | tar -x --no-same-owner -C $(DESTDIR)$(PREFIX)/share/trapless
 
 # For users who have neither this source tree nor Rust nor root (docs/install.md).
 package-setup:

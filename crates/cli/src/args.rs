@@ -11,6 +11,7 @@ use trapless_experiments::Value;
 
 use crate::checkpoint::Request;
 use crate::commands::explore::disturbance::Disturbance;
+use crate::commands::sweep::SweepArgs;
 use crate::copy::Copied;
 use crate::machine::{self, HartArgs};
 use crate::observe::ObserveArgs;
@@ -67,6 +68,8 @@ pub enum Command {
     Resume(ResumeArgs),
     /// Run a workload on several machines and compare their ledgers.
     Compare(CompareArgs),
+    /// Make many runs and keep their results: machines, settings, prices, seeds.
+    Sweep(SweepArgs),
     /// Disturb a workload at every instruction boundary of functions of the host's KVM.
     Explore(ExploreArgs),
     /// Run a bare-metal ELF program from reset in M-mode.
@@ -266,6 +269,9 @@ pub struct RunArgs {
     /// more.
     #[arg(long, value_name = "WHEN=FILE")]
     pub checkpoint: Vec<Request>,
+    /// Make the images, print what determines the result of the run as JSON, and do not run it.
+    #[arg(long, conflicts_with = "seeds")]
+    pub identity: bool,
     #[command(flatten)]
     pub observe: ObserveArgs,
 }

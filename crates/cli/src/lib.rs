@@ -14,6 +14,7 @@
 //! | `series` | several runs side by side |
 //! | `measure`, `single` | one run of a workload, its ledger and its progress |
 //! | `plan` | a workload with its images and its machine |
+//! | `identity` | what determines the result of a run |
 //! | `workload` | options that say what to run, and names that follow from them |
 //! | `observe` | logs, traces, diagrams, profiles, debuggers |
 //! | `machine` | options -> machine configuration; what the ledger records of it |
@@ -39,6 +40,7 @@ mod copy;
 mod devices;
 mod failure;
 mod files;
+mod identity;
 mod interrupt;
 mod machine;
 mod measure;

@@ -291,7 +291,7 @@ impl<'a> Plan<'a> {
     }
 
     /// What the machine of `run` is.
-    fn config(&self, run: &RunId) -> Result<MachineConfig> {
+    pub fn config(&self, run: &RunId) -> Result<MachineConfig> {
         let mut config = machine::config(
             &run.machine,
             self.harts as usize,

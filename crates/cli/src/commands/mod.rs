@@ -11,6 +11,7 @@ mod man;
 mod report;
 mod resume;
 mod run;
+pub mod sweep;
 mod workloads;
 
 use std::process::ExitCode;
@@ -29,6 +30,7 @@ pub fn run(cli: &Cli) -> Result<ExitCode> {
         Command::Run(args) => run::main(args, project),
         Command::Resume(args) => resume::main(args, project),
         Command::Compare(args) => compare::main(args, project),
+        Command::Sweep(args) => sweep::main(args, project),
         Command::Explore(args) => explore::main(args, project),
         Command::Exec(args) => exec::main(args),
         Command::Machines { json, name } => machines::main(name.as_deref(), *json),

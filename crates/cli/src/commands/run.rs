@@ -10,6 +10,7 @@ use trapless_images::Project;
 
 use crate::args::RunArgs;
 use crate::checkpoint::Checkpoint;
+use crate::identity::Identity;
 use crate::machine::EngineName;
 use crate::measure::Checkpoints;
 use crate::plan::Plan;
@@ -26,11 +27,25 @@ pub fn main(args: &RunArgs, project: &Project) -> Result<ExitCode> {
     observe::check_engine(&args.workload.harts_options, &args.observe)?;
     observe::check_single(&args.observe, args.trace.as_deref(), args.seeds)?;
     check_checkpoints(args)?;
+    if args.identity {
+        return identity(args, project);
+    }
     if args.seeds == 1 {
         one(args, None, project)
     } else {
         several(args, project)
     }
+}
+
+fn identity(args: &RunArgs, project: &Project) -> Result<ExitCode> {
+    let plan = Plan::new(&args.workload, project)?;
+    let run = RunId {
+        machine: args.machine.clone(),
+        seed: args.workload.seed(),
+    };
+    let identity = Identity::of(&plan, &run)?;
+    output::print(&format!("{}\n", serde_json::to_string_pretty(&identity)?))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn check_checkpoints(args: &RunArgs) -> Result<()> {

@@ -1,0 +1,141 @@
+//! `trapless sweep`: many runs, made by Dask. What a sweep is, is written in Python
+//! (`python/trapless/sweep`); this finds a Python that can run it.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use anyhow::{Context, Result, anyhow, bail};
+use clap::Args;
+use trapless_images::Project;
+
+/// Names the Python to use.
+const VARIABLE: &str = "TRAPLESS_PYTHON";
+/// Modules without which no sweep runs. The others are asked for where they are needed.
+const MODULES: [&str; 5] = ["distributed", "pyarrow", "jinja2", "matplotlib", "rich"];
+/// What a Python without one of them prints; its exit status is then 3.
+const CHECK: &str = "\
+import importlib.util, sys
+missing = [m for m in sys.argv[1:] if importlib.util.find_spec(m) is None]
+old = sys.version_info < (3, 11)
+print('it is older than 3.11' if old else 'it has no ' + ', '.join(missing))
+sys.exit(3 if old or missing else 0)";
+
+/// `trapless sweep`. All options are those of the Python program, which explains them itself.
+#[derive(Args)]
+#[command(disable_help_flag = true)]
+pub struct SweepArgs {
+    /// A file that says what to run, and options; `trapless sweep --help` explains both.
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "ARGUMENTS"
+    )]
+    pub arguments: Vec<OsString>,
+}
+
+/// Becomes the Python program.
+///
+/// # Errors
+/// If there is no Python with the packages that it needs.
+pub fn main(args: &SweepArgs, project: &Project) -> Result<ExitCode> {
+    let folder = project.folder()?;
+    let sources = folder.join("python");
+    let path = search_path(&sources)?;
+    let python = python(&folder, &path)?;
+    let program = std::env::current_exe().context("cannot find this program's own file")?;
+    let mut command = Command::new(&python);
+    command
+        .args(["-m", "trapless.sweep", "--program"])
+        .arg(program)
+        .args(&args.arguments)
+        .env("PYTHONPATH", path);
+    if project.is_named() {
+        command.env("TRAPLESS_PROJECT", folder.canonicalize().unwrap_or(folder));
+    }
+    Err(command.exec()).with_context(|| format!("cannot start {}", python.display()))
+}
+
+/// Python's search path with the project's own packages first.
+fn search_path(sources: &Path) -> Result<OsString> {
+    let others = std::env::var_os("PYTHONPATH").unwrap_or_default();
+    let others = std::env::split_paths(&others).filter(|path| !path.as_os_str().is_empty());
+    std::env::join_paths(std::iter::once(sources.to_path_buf()).chain(others))
+        .context("cannot name Python's packages: a folder has a colon in its name")
+}
+
+/// The Python that the user names, or the first that has what is needed: that of the user's
+/// environment, of `scripts/tools sweep`, or of the computer.
+fn python(folder: &Path, path: &OsString) -> Result<PathBuf> {
+    if let Some(named) = std::env::var_os(VARIABLE).map(PathBuf::from) {
+        let wrong = |reason| anyhow!("{VARIABLE} is {}, but {reason}", named.display());
+        check(&named, path).map_err(wrong)?;
+        return Ok(named);
+    }
+    let environment = std::env::var_os("VIRTUAL_ENV").map(|v| Path::new(&v).join("bin/python"));
+    let tools = folder.join("target/tools/sweep/bin/python");
+    let candidates = environment.into_iter().chain([tools, "python3".into()]);
+    let mut reasons = Vec::new();
+    for candidate in candidates {
+        match check(&candidate, path) {
+            Ok(()) => return Ok(candidate),
+            Err(reason) => reasons.push(format!("{}: {reason}", candidate.display())),
+        }
+    }
+    bail!(
+        "no Python here can run a sweep ({}). In the source tree, run `scripts/tools sweep`, which \
+         makes one; elsewhere, install {} with pip, and name that Python in {VARIABLE}",
+        reasons.join("; "),
+        MODULES.join(", ")
+    )
+}
+
+/// Whether this Python has what is needed; if not, why.
+fn check(python: &Path, path: &OsString) -> Result<(), String> {
+    let mut command = Command::new(python);
+    command.args(["-c", CHECK]).args(MODULES);
+    command.env("PYTHONPATH", path).stdin(Stdio::null());
+    let output = command
+        .output()
+        .map_err(|error| format!("it cannot be started ({error})"))?;
+    let said = String::from_utf8_lossy(&output.stdout).trim().to_string();
+    match output.status.code() {
+        Some(0) => Ok(()),
+        Some(3) => Err(said),
+        _ => Err("it cannot run a program of one line".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Promise: a Python that cannot run a sweep is refused with what it lacks.
+    #[test]
+    fn a_python_without_packages_says_which() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = OsString::new();
+        let missing = check(&folder.path().join("python"), &path).unwrap_err();
+        assert!(missing.starts_with("it cannot be started"), "{missing}");
+        let bare = Command::new("python3")
+            .args(["-I", "-S", "-c", CHECK, "distributed", "json"])
+            .output();
+        if let Ok(bare) = bare {
+            assert_eq!(bare.status.code(), Some(3));
+            let said = String::from_utf8_lossy(&bare.stdout);
+            assert!(
+                said.contains("distributed") || said.contains("3.11"),
+                "{said}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_project_comes_first_in_the_search_path() {
+        let path = search_path(Path::new("/project/python")).unwrap();
+        let first = std::env::split_paths(&path).next();
+        assert_eq!(first, Some(PathBuf::from("/project/python")));
+        assert!(search_path(Path::new("/a:b")).is_err());
+    }
+}

@@ -1,0 +1,104 @@
+#!/usr/bin/env -S python3 -SE
+"""Stands for `trapless` in tests of sweeps: writes ledgers whose counters follow from the options.
+
+`--set burn=MS` takes so long, `crash=1` ends by SIGSEGV, `fail=1` with a sentence. FAKE_LOG is a
+file to which each run appends a line.
+"""
+
+import hashlib
+import json
+import os
+import signal
+import sys
+import time
+
+PRICES = {"simple": 1, "trap": 5, "xret": 5, "csr": 3, "device": 40}
+
+
+def options(words):
+    found, settings = {}, {}
+    words = iter(words)
+    for word in words:
+        name, equals, value = word.removeprefix("--").partition("=")
+        if name == "identity":
+            found[name] = True
+            continue
+        value = value if equals else next(words)
+        if name == "set":
+            key, _, value = value.partition("=")
+            settings[key] = value
+        else:
+            found[name] = value
+    return found, settings
+
+
+def prices(file):
+    result, current = dict(PRICES), None
+    for line in open(file) if file else ():
+        if line.startswith("["):
+            current = line.strip("[]\n")
+        elif line.startswith("cycles"):
+            result[current] = int(line.split("=")[1].split("#")[0])
+    return result
+
+
+def identity(found, settings):
+    return {
+        "program": "trapless 9", "revision": os.environ.get("FAKE_REVISION", "abc"),
+        "images": ["kernel-1/kernel"], "command_line": json.dumps(settings, sort_keys=True),
+        "machine": {"name": found["machine"], "configuration": {"harts": "1", "seed": "0"},
+                    "prices": prices(found.get("cost"))},
+    }
+
+
+def burn(milliseconds):
+    end = time.process_time() + milliseconds / 1000
+    while time.process_time() < end:
+        pass
+
+
+def ledger(found, settings):
+    seed, model = int(found.get("seed", 0)), prices(found.get("cost"))
+    text = json.dumps([found["machine"], found["workload"], settings], sort_keys=True)
+    noise = int(hashlib.sha256(f"{text} {seed}".encode()).hexdigest()[:4], 16) % 5
+    exits = {"sbi": 200, "sstc": 120, "trapless": 40}.get(found["machine"], 100) + noise
+    section = {
+        "guest_exits": exits, "guest_entries": exits, "cycles": 1000 * exits + 50 * model["trap"],
+        "firmware": {"total": 3 * exits, "charged_to_exits": exits, "direct": {}},
+        "exits": {"wfi": {"exits": exits, "cycles": {"HS": 9 * exits}}},
+        "interrupts": {"timer": {"taken": 50, "exits": exits}},
+        "latency": {"guest_timer": {"count": 50, "p50": 900 + noise, "min": 1, "buckets": []}},
+        "harts": [{"hart": 0, "cycles": {"VS": 7 * exits}}], "chains": {"wfi: HS only": exits},
+    }
+    return {
+        "schema": "trapless-ledger/2", "total": section,
+        "phases": [{"name": "workload", "from": 0, "totals": section}],
+        "run": {"machine": found["machine"], "work": {"unit": "rounds", "count": 10},
+                "measurements": [{"name": "us", "unit": "us", "value": 1.5}]},
+        "host": {"started": time.time(), "wall_seconds": time.process_time()},
+    }
+
+
+def main():
+    command, *words = sys.argv[1:]
+    assert command == "run", sys.argv
+    found, settings = options(words)
+    if found["machine"] == "none":
+        sys.exit("trapless: there is no machine none")
+    if found.get("identity"):
+        print(json.dumps(identity(found, settings)))
+        return
+    if log := os.environ.get("FAKE_LOG"):
+        with open(log, "a") as file:
+            file.write(" ".join(words) + "\n")
+    burn(int(settings.get("burn", 0)))
+    if settings.get("crash") == "1":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if settings.get("fail") == "1":
+        print("Running x on y\ntrapless: the workload failed", file=sys.stderr)
+        sys.exit(1)
+    with open(found["ledger"], "w") as file:
+        json.dump(ledger(found, settings), file)
+
+
+main()

@@ -1,0 +1,109 @@
+"""What tests of sweeps share: a program that stands for `trapless`, and the command in a process of
+its own."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+HERE = Path(__file__).resolve().parent
+PACKAGES = HERE.parent
+ROOT = PACKAGES.parent
+# For processes that tests start, and for the tests themselves, which import this first.
+sys.path.insert(0, str(PACKAGES))
+BASE = """
+[run]
+workload = "timer"
+[axes]
+machine = ["sbi", "trapless"]
+"""
+
+
+class Bench:
+    """A folder with a fake program, a store and a log of its runs."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.program = folder / "bin" / "trapless"
+        self.program.parent.mkdir()
+        shutil.copy(HERE / "fake_trapless.py", self.program)
+        self.store, self.out, self.log = folder / "store", folder / "out", folder / "log"
+        self.environment = {**os.environ, "FAKE_LOG": str(self.log), "PYTHONPATH": str(PACKAGES),
+                            "XDG_CONFIG_HOME": str(folder / "config")}
+
+    def file(self, text, name="sweep.toml"):
+        path = self.folder / name
+        path.write_text(text)
+        return path
+
+    def start(self, file, *options, store=None):
+        """The command, running."""
+        command = [sys.executable, "-m", "trapless.sweep", str(file), "--program",
+                   str(self.program), "--store", str(store or self.store), "--out", str(self.out),
+                   *options]
+        return subprocess.Popen(command, cwd=self.folder, env=self.environment, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                start_new_session=True)
+
+    def sweep(self, file, *options, status=0, store=None, seconds=120):
+        """The command, ended: what it said."""
+        process = self.start(file, *options, store=store)
+        said = "".join(process.communicate(timeout=seconds))
+        assert process.returncode == status, said
+        assert "Traceback" not in said, said
+        return said
+
+    def runs(self):
+        """Runs so far, those included that were not finished."""
+        return len(self.log.read_text().splitlines()) if self.log.exists() else 0
+
+    def wait_for_runs(self, count, seconds=60):
+        end = time.monotonic() + seconds
+        while self.runs() < count and time.monotonic() < end:
+            time.sleep(0.02)
+        assert self.runs() >= count
+
+    def data(self):
+        """The bytes of both data files."""
+        return [(self.out / f"sweep.{kind}").read_bytes() for kind in ("parquet", "csv")]
+
+    def table(self):
+        return pq.read_table(self.out / "sweep.parquet")
+
+
+@pytest.fixture
+def bench(tmp_path):
+    """A fake program with a store of its own."""
+    return Bench(tmp_path)
+
+
+def children(pid):
+    """Processes below a process, as /proc tells."""
+    below = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            text = stat.read_text()
+        except OSError:
+            continue
+        below.setdefault(int(text.rpartition(")")[2].split()[1]), []).append(int(stat.parent.name))
+    found, left = [], [pid]
+    while left:
+        direct = below.get(left.pop(), [])
+        found += direct
+        left += direct
+    return found
+
+
+def workers_of(pid):
+    """Dask workers below a process."""
+    def command(child):
+        try:
+            return Path(f"/proc/{child}/cmdline").read_bytes()
+        except OSError:
+            return b""
+    return [child for child in children(pid) if b"spawn_main" in command(child)]

@@ -1,0 +1,226 @@
+"""Sweeps that are stopped, robbed of workers, schedulers and disk space: they go on, and the data
+is the same."""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from sweep_helpers import BASE, Bench, bench, children, workers_of  # noqa: F401
+
+RUNS = 12
+TEXT = BASE.replace("[axes]", "set.burn = 60\n[axes]") + "seed = { from = 0, count = 6 }\n"
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """The data of the same sweep in another folder, made by one worker."""
+    other = Bench(tmp_path_factory.mktemp("undisturbed"))
+    other.environment.pop("FAKE_LOG")
+    other.sweep(other.file(TEXT), "--jobs", "1")
+    return other.data()
+
+
+def gone(pids, seconds=15):
+    """Whether these processes end in time."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if not any(os.path.exists(f"/proc/{pid}") for pid in pids):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_ctrl_c_keeps_what_is_done_and_the_sweep_goes_on(bench, undisturbed):  # noqa: F811
+    """Promise: Ctrl-C at any moment loses nothing that is done, leaves no process, and says how to
+    go on; the data is the same, byte for byte."""
+    file, dice = bench.file(TEXT), random.Random(1)
+    for at in (0, 1, 3, 7):
+        process = bench.start(file)
+        if at:
+            bench.wait_for_runs(bench.runs() + at // 2)
+        time.sleep(dice.random() / 2)
+        below = children(process.pid)
+        # As a terminal does it: to the workers, too.
+        os.killpg(process.pid, signal.SIGINT)
+        said = "".join(process.communicate(timeout=30))
+        assert process.returncode == 130, said
+        assert "the same command goes on from there" in said and "Traceback" not in said
+        assert gone(below), "processes are left"
+        assert not list(bench.store.glob("*/.new-*"))
+    bench.sweep(file)
+    assert bench.data() == undisturbed
+
+
+def test_workers_that_are_killed_cost_their_runs_only(bench, undisturbed):  # noqa: F811
+    """Promise: Dask makes the runs of lost workers again; the user need not do anything."""
+    process = bench.start(bench.file(TEXT), "--jobs", "2")
+    for done in (2, 6):
+        bench.wait_for_runs(done)
+        victims = workers_of(process.pid)
+        assert victims
+        os.kill(random.Random(done).choice(victims), signal.SIGKILL)
+    said = "".join(process.communicate(timeout=120))
+    assert process.returncode == 0, said
+    assert bench.data() == undisturbed
+
+
+def test_a_killed_sweep_leaves_whole_results_and_no_process(bench, undisturbed):  # noqa: F811
+    """Promise: after SIGKILL of the command, and of its scheduler with it, nothing runs on, and the
+    next call goes on."""
+    file = bench.file(TEXT)
+    process = bench.start(file)
+    bench.wait_for_runs(5)
+    below = children(process.pid)
+    process.kill()
+    process.communicate()
+    assert gone(below), "processes are left"
+    assert "kept" in bench.sweep(file)
+    assert bench.data() == undisturbed
+
+
+class Cluster:
+    """A Dask scheduler and two workers, each in a folder of its own."""
+
+    def __init__(self, folder, environment):
+        self.folder, self.environment, self.processes = folder, environment, []
+
+    def run(self, name, *command):
+        folder = self.folder / name
+        folder.mkdir(exist_ok=True)
+        command = [sys.executable, "-m", "distributed.cli." + command[0], *command[1:]]
+        with open(folder / "log", "w") as log:
+            process = subprocess.Popen(command, cwd=folder, env=self.environment, stdout=log,
+                                       stderr=log, start_new_session=True)
+        self.processes.append(process)
+        return process
+
+    def scheduler(self):
+        file = self.folder / "scheduler.json"
+        file.unlink(missing_ok=True)
+        process = self.run("head", "dask_scheduler", "--host", "127.0.0.1", "--port", "0",
+                           "--no-dashboard", "--scheduler-file", str(file))
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            if file.exists() and file.read_text().strip():
+                import json
+                self.address = json.loads(file.read_text())["address"]
+                return process
+            time.sleep(0.05)
+        raise AssertionError("no scheduler")
+
+    def worker(self, name):
+        return self.run(name, "dask_worker", self.address, "--nthreads", "1", "--no-dashboard",
+                        "--host", "127.0.0.1", "--local-directory", str(self.folder / name),
+                        "--death-timeout", "60")
+
+    def close(self):
+        for process in self.processes:
+            if process.poll() is None:
+                for child in children(process.pid):
+                    os.kill(child, signal.SIGKILL)
+                process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def cluster(bench, tmp_path):  # noqa: F811
+    made = Cluster(tmp_path, bench.environment)
+    yield made
+    made.close()
+
+
+def test_a_cluster_of_two_nodes_and_a_killed_scheduler(  # noqa: F811
+        bench, cluster, tmp_path, undisturbed):
+    """Promise: workers that share no folder give the same data; a scheduler that dies is a clear
+    sentence, and with another the sweep goes on."""
+    file, first = bench.file(TEXT), cluster.scheduler()
+    cluster.worker("one")
+    cluster.worker("two")
+    process = bench.start(file, "--scheduler", cluster.address)
+    bench.wait_for_runs(5)
+    first.kill()
+    said = "".join(process.communicate(timeout=60))
+    assert process.returncode == 1, said
+    assert "the Dask scheduler is gone" in said and "Traceback" not in said
+    assert "of 12 runs are kept; the same command goes on from there" in said
+    cluster.scheduler()
+    cluster.worker("three")
+    cluster.worker("four")
+    bench.sweep(file, "--scheduler", cluster.address)
+    assert bench.data() == undisturbed
+    # A program that is not the one of the sweep is refused.
+    other = tmp_path / "other"
+    other.mkdir()
+    shutil.copy(bench.program, other / "trapless")
+    text = (other / "trapless").read_text().replace("kernel-1", "kernel-2")
+    (other / "trapless").write_text(text)
+    said = bench.sweep(bench.file(TEXT.replace("60", "61")), "--scheduler", cluster.address,
+                       "--worker-program", str(other / "trapless"), status=1)
+    assert "is not the program of the sweep: its images is" in said
+
+
+def test_no_scheduler_is_a_sentence(bench):  # noqa: F811
+    bench.environment["DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT"] = "1s"
+    said = bench.sweep(bench.file(TEXT), "--scheduler", "tcp://127.0.0.1:9", status=1)
+    assert "no Dask scheduler answers at tcp://127.0.0.1:9" in said
+
+
+def test_a_batch_system_starts_the_workers(bench, tmp_path, undisturbed):  # noqa: F811
+    """Promise: `--jobqueue slurm` has Slurm start workers, with the options of the file."""
+    pytest.importorskip("dask_jobqueue")
+    tools = tmp_path / "slurm"
+    tools.mkdir()
+    # What dask-jobqueue calls: a batch system of one computer.
+    (tools / "sbatch").write_text(
+        f"#!/bin/sh\ncp \"$1\" {tmp_path}/job\nsh \"$1\" >{tmp_path}/job.log 2>&1 &\n"
+        "echo $! >>" + f"{tmp_path}/jobs\necho Submitted batch job $!\n")
+    (tools / "scancel").write_text("#!/bin/sh\nkill \"$1\"\n")
+    for tool in tools.iterdir():
+        tool.chmod(0o755)
+    bench.environment["PATH"] = f"{tools}:{bench.environment['PATH']}"
+    file = bench.file(TEXT + "[jobqueue]\nqueue = 'short'\nmemory = '1GB'\n"
+                             "interface = 'lo'\nwalltime = '00:10:00'\n")
+    try:
+        bench.sweep(file, "--jobqueue", "slurm")
+    finally:
+        for pid in (tmp_path / "jobs").read_text().split():
+            for process in [*children(int(pid)), int(pid)]:
+                try:
+                    os.kill(process, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+    job = (tmp_path / "job").read_text()
+    assert "#SBATCH -p short" in job and "00:10:00" in job
+    assert bench.data() == undisturbed
+    wrong = bench.file(TEXT + "[jobqueue]\nque = 'short'\n")
+    said = bench.sweep(wrong, "--jobqueue", "slurm", store=tmp_path / "else", status=2)
+    assert "[jobqueue] does not suit slurm" in said and "'que'" in said
+    said = bench.sweep(wrong, "--jobqueue", "slrum", store=tmp_path / "else", status=2)
+    assert "there is no batch system slrum" in said
+
+
+def test_a_disk_that_fills_up_stops_the_sweep_and_it_goes_on(bench, tmp_path, undisturbed):  # noqa: F811
+    """Promise: on a real full disk nothing half-written is left; with room the sweep goes on."""
+    small = tmp_path / "small"
+    small.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32k", "tmpfs", str(small)],
+                             capture_output=True)
+    if mounted.returncode != 0:
+        pytest.skip("this user cannot mount a small file system")
+    try:
+        said = bench.sweep(bench.file(TEXT), store=small / "store", status=1)
+        assert "is full; nothing half-written is left" in said
+        assert "runs are kept; the same command goes on from there" in said
+        whole = list((small / "store").glob("*/*"))
+        assert 0 < len(whole) < RUNS and all(p.suffix == ".result" for p in whole)
+        subprocess.run(["mount", "-o", "remount,size=4m", str(small)], check=True)
+        said = bench.sweep(bench.file(TEXT), store=small / "store")
+        assert f"{len(whole)} kept, {RUNS - len(whole)} to make" in said
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+    assert bench.data() == undisturbed

@@ -1,0 +1,181 @@
+"""What a sweep makes of its runs: kept results, data, statistics."""
+
+import errno
+import os
+
+import pytest
+from sweep_helpers import BASE, PACKAGES, bench  # noqa: F401
+from trapless.sweep import SweepError, counters, store
+from trapless.sweep.statistics import Sample, coverage, outside
+
+SEEDS = BASE + "seed = { from = 0, count = 3 }\n"
+
+
+def test_intervals_are_those_of_the_report():
+    """Promise: the page's intervals are those of `trapless report` (crates/report/statistics)."""
+    assert [outside(runs) for runs in (1, 2, 5, 8, 9, 100)] == [0, 0, 0, 0, 1, 40]
+    assert coverage(5, 0) == 0.9375 and coverage(2, 0) == 0.5 and coverage(1, 0) == 0.0
+    assert coverage(9, 1) == 1 - 20 / 512
+    nine = Sample([9, 1, 8, 2, 7, 3, 6, 4, 5])
+    assert (nine.median, nine.interval) == (5, (2, 8))
+    assert Sample([7]).interval is None
+    base, near, far = Sample([100, 110, 120]), Sample([120, 130, 200]), Sample([54, 55, 56])
+    assert (near.differs(base), far.differs(base)) == (False, True)
+    assert Sample([1]).differs(base) is None
+
+
+def test_counters_are_those_of_the_measured_part():
+    section = {"guest_exits": 6, "interrupts": {"timer": {"taken": 3, "exits": 5}},
+               "latency": {"guest_timer": {"count": 0, "p50": 0, "buckets": []}},
+               "harts": [{"cycles": {"VS": 1}}, {"cycles": {"VS": 2, "HS": 4}}]}
+    whole = {"guest_exits": 9}
+    ledger = {"total": whole, "phases": [{"name": "workload", "totals": section}], "run": {}}
+    phase, found = counters.of(ledger)
+    assert phase == "workload" and found["guest_exits"] == 6
+    assert (found["cycles.VS"], found["cycles.HS"]) == (3, 4)
+    assert found["per_interrupt.exits"] == 2
+    assert "latency.guest_timer.p50" not in found and found["latency.guest_timer.count"] == 0
+    assert counters.of({"total": whole})[0] == "total"
+
+
+def test_a_second_call_runs_nothing_and_a_new_value_only_the_difference(bench):  # noqa: F811
+    """Promise: what was run once is not run again, and the data is the same."""
+    said = bench.sweep(bench.file(SEEDS))
+    assert "6 points, 6 different runs: 0 kept, 6 to make" in said
+    first, page = bench.data(), (bench.out / "sweep.html").read_bytes()
+    assert bench.runs() == 6
+    assert "6 kept, 0 to make" in bench.sweep(bench.file(SEEDS))
+    assert bench.runs() == 6
+    assert bench.data() == first and (bench.out / "sweep.html").read_bytes() == page
+    said = bench.sweep(bench.file(SEEDS.replace("count = 3", "count = 4")
+                          + "[report]\ncounters = ['guest_exit']\n"))
+    assert bench.runs() == 8
+    assert "No run has the counter guest_exit; did you mean guest_exits" in said
+    table = bench.table().to_pylist()
+    row = next(r for r in table if r["counter"] == "guest_exits")
+    assert row["machine"] == "sbi" and row["seed"] == 0 and row["phase"] == "workload"
+    assert {r["seed"] for r in table} == {0, 1, 2, 3}
+    assert not any("host" in r["counter"] or "wall" in r["counter"] for r in table)
+    listed = bench.sweep(bench.file(SEEDS), "--dry-run")
+    assert listed.count("trapless run --workload=timer --machine=sbi") == 3
+    assert "6 kept, 0 to make" in listed
+
+
+def test_a_damaged_result_is_found_and_made_again(bench):  # noqa: F811
+    """Promise: what is kept is what was written, or it is made again."""
+    file = bench.file(SEEDS)
+    bench.sweep(file)
+    first = bench.data()
+    results = sorted(bench.store.glob("*/*.result"))
+    flipped = bytearray(results[0].read_bytes())
+    flipped[len(flipped) // 2] ^= 1
+    results[0].write_bytes(flipped)
+    results[1].write_bytes(results[1].read_bytes()[:-7])
+    results[2].write_bytes(results[3].read_bytes())
+    assert "3 kept results are damaged and are made again" in bench.sweep(file)
+    assert bench.runs() == 9 and bench.data() == first
+
+
+def test_a_run_that_crashes_is_one_row_with_the_command_that_repeats_it(bench):  # noqa: F811
+    """Promise: a crash costs one run, which the user can repeat."""
+    file = bench.file(BASE + "[zip.end]\nset.crash = [0, 1, 0]\nset.fail = [0, 0, 1]\n"
+                             "[one-at-a-time]\nprice.trap = [9]")
+    said = bench.sweep(file, status=1)
+    command = "trapless run --workload=timer --machine=sbi --set crash=1 --set fail=0"
+    assert f"Failed: {command}\n  ended by SIGSEGV" in said
+    assert "4 runs made, 0 were kept, 8 failed" in said
+    rows = bench.table().to_pylist()
+    errors = [r["error"] for r in rows if r["counter"] is None]
+    assert sorted(errors) == ["ended by SIGSEGV"] * 4 + ["the workload failed"] * 4
+    page = (bench.out / "sweep.html").read_text()
+    assert command in page and "8 failed" in page
+    # The cost model of a command is where the command says.
+    named = said.split("--cost ")[1].split()[0]
+    assert "[trap]\ncycles = 9" in (bench.out / named).read_text()
+    # Only what failed is made again.
+    assert "4 kept, 8 to make" in bench.sweep(file, status=1)
+
+
+def test_a_full_disk_leaves_nothing_half_written(tmp_path, monkeypatch):
+    """Promise: a full disk is a sentence, and the former state stays."""
+    place = store.Store(tmp_path / "store")
+    place.prepare()
+    place.put("ab1", store.pack({"key": "ab1", "n": 1}))
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(SweepError, match="is full; nothing half-written is left"):
+        place.put("ab1", store.pack({"key": "ab1", "n": 2}))
+    monkeypatch.undo()
+    assert place.get("ab1")["n"] == 1
+    assert [path.name for path in (tmp_path / "store").glob("*/*")] == ["ab1.result"]
+
+
+def test_the_page_needs_nothing_and_says_what_depends_on_prices(bench):  # noqa: F811
+    """Promise: one file without scripts and network; what depends on prices and what does not."""
+    bench.sweep(bench.file(SEEDS + "[one-at-a-time]\nprice.trap = [50]\nprice.csr = [9]"))
+    page = (bench.out / "sweep.html").read_text()
+    assert "<script" not in page and "http://" not in page.replace("http://www.w3.org", "")
+    assert "default-src 'none'" in page and "prefers-color-scheme: dark" in page
+    assert "2 prices were changed, each alone" in page
+    assert "Nothing changes in: Exits per interrupt;" in page
+    shown = page.split("Depends on prices (")[1].split("</table>")[0]
+    assert "<th>cycles</th>" in shown and "guest_exits" not in shown
+    same = page.split("Does not depend on prices (")[1].split("</details>")[0]
+    assert "<code>guest_exits</code>" in same and "<code>cycles</code>" not in same
+
+
+def test_the_module_is_the_function(bench):  # noqa: F811
+    """Promise: `trapless.sweep(...)` gives the table in a program."""
+    import trapless.sweep
+
+    assert callable(trapless.sweep)
+    script = bench.file(f"""
+import trapless.sweep
+if __name__ == "__main__":
+    result = trapless.sweep(
+        {{"run": {{"workload": "timer", "machine": "sbi"}}, "axes": {{"seed": [1, 2]}}}},
+        program={str(bench.program)!r}, store={str(bench.store)!r})
+    exits = [row for row in result.table.to_pylist() if row["counter"] == "guest_exits"]
+    print(len(exits), result.made, result.failures, result.folder)
+""", "script.py")
+    import subprocess
+    import sys
+    done = subprocess.run([sys.executable, script], env=bench.environment, capture_output=True,
+                          text=True, timeout=60)
+    assert done.stdout == "2 2 [] None\n", done.stderr
+
+
+def test_a_real_sweep(bench, tmp_path):  # noqa: F811
+    """Promise: a sweep of two machines and two seeds is made and kept, by the command itself; a
+    machine of the user's own, with its cost model, comes along."""
+    import subprocess
+    import sys
+
+    real = PACKAGES.parent / "target/release/trapless"
+    if not real.exists():
+        pytest.skip("trapless is not built")
+    file = bench.file("""
+[run]
+workload = "timer"
+set.wakeups = 5
+ram = "1G"
+[axes]
+machine = ["sbi", "mine"]
+seed = [0, 1]
+""")
+    bench.file("[machines.mine]\nbase = 'sstc'\ncost = 'mine.toml'\n", "trapless.toml")
+    bench.file("[trap]\ncycles = 50\n", "mine.toml")
+    command = [real, "sweep", file, "--store", bench.store, "--out", bench.out]
+    environment = {**bench.environment, "TRAPLESS_PYTHON": sys.executable}
+    for told in ("0 kept, 4 to make", "4 kept, 0 to make"):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True,
+                              timeout=400, cwd=tmp_path)
+        assert done.returncode == 0 and told in done.stderr, done.stderr
+    rows = bench.table().to_pylist()
+    wakeups = {r["value"] for r in rows if r["counter"] == "measurement.wakeups"}
+    exits = {(r["machine"], r["value"]) for r in rows if r["counter"] == "exits.timer_set.exits"}
+    assert wakeups == {5.0}
+    assert {machine for machine, value in exits if value} == {"sbi"}

@@ -1,0 +1,1 @@
+"""Trapless from Python."""

@@ -1,0 +1,33 @@
+"""`python -m trapless.sweep`: what `trapless sweep` starts."""
+
+import os
+import signal
+import sys
+
+
+def interrupted(number, frame):
+    """Ctrl-C and SIGTERM end a sweep in an orderly way; a second one at once."""
+    for again in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(again, lambda *_: os._exit(130))
+    raise KeyboardInterrupt
+
+
+def main():
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, interrupted)
+    try:
+        from .cli import main as command
+
+        status = command(sys.argv[1:])
+    except KeyboardInterrupt:
+        print("trapless: interrupted; kept results stay, and the same command goes on from there",
+              file=sys.stderr)
+        status = 130
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Dask's threads would take seconds to end, and have nothing left to do.
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,174 @@
+"""`trapless.sweep(...)`: everything that the command does, for programs."""
+
+import dataclasses
+import os
+from pathlib import Path
+
+from . import counters, document, output, page, progress, store
+from . import plan as plans
+from . import program as programs
+from .errors import Interrupted, SweepError
+from .options import suggestion
+
+OUT = "out"
+
+
+@dataclasses.dataclass
+class Settings:
+    """How a sweep is made; nothing here changes its results."""
+
+    program: str | None = None
+    worker_program: str | None = None
+    store: object = None
+    out: object = None
+    jobs: int | None = None
+    scheduler: str | None = None
+    jobqueue: str | None = None
+    client: object = None
+    show_progress: bool = False
+
+    def remote(self):
+        """Whether workers may be on other computers."""
+        return bool(self.scheduler or self.jobqueue or self.client)
+
+
+@dataclasses.dataclass
+class Result:
+    """All results of a sweep.
+
+    `table`: a `pyarrow.Table` with one row for each run and counter. `failures`: for each run that
+    failed, the command that repeats it and what it said. `made`: runs that were made now, not kept
+    from before. `folder`: where the files are, if they were written.
+    """
+
+    table: object
+    failures: list
+    made: int
+    kept: int
+    folder: Path | None
+
+    def to_pandas(self):
+        """The table as a pandas `DataFrame`."""
+        return self.table.to_pandas()
+
+
+def sweep(source, *, out=None, store=None, jobs=None, scheduler=None, jobqueue=None, client=None,
+          program=None, worker_program=None, show_progress=False):
+    """Makes the runs of a sweep that are not kept yet, and returns a `Result`.
+
+    `source`: path of a TOML file, or a mapping with the same tables.
+    `out`: folder for `sweep.parquet`, `sweep.csv` and `sweep.html`; none are written without it.
+    `store`: folder of kept results, by default `trapless/sweeps` in the user's cache folder.
+    `jobs`: runs at a time on this computer, or jobs of the batch system; by default one for each
+    processor, as far as there is memory.
+    `scheduler`: address of a Dask scheduler. `client`: a `distributed.Client` that there is
+    already. `jobqueue`: name of a batch system, whose options are in the sweep's table `jobqueue`.
+    `program`, `worker_program`: paths of `trapless` here, and on workers if it is elsewhere there.
+
+    Raises `SweepError` for what is wrong, `Interrupted` after Ctrl-C; what was done is kept.
+    """
+    settings = Settings(program, worker_program, store, out, jobs, scheduler, jobqueue, client,
+                        show_progress)
+    plan = prepare(source, settings)
+    return execute(plan, settings)
+
+
+def prepare(source, settings):
+    """The plan of a sweep; nothing runs."""
+    if sum(map(bool, (settings.scheduler, settings.jobqueue, settings.client))) > 1:
+        raise SweepError("--scheduler and --jobqueue exclude each other; leave out one")
+    if settings.jobs is not None and settings.jobs < 1:
+        raise SweepError(f"--jobs is {settings.jobs}, not 1 or more")
+    return plans.plan(document.read(source), programs.find(settings.program))
+
+
+def kept(plan, place, show):
+    """Counters of the runs whose results are kept, by key; damaged ones are made again."""
+    results, damaged = {}, 0
+    for key in plan.runs:
+        try:
+            content = place.get(key)
+        except store.Damaged:
+            damaged += 1
+            continue
+        if content is not None:
+            results[key] = counters.of(content["ledger"])
+    if damaged and show:
+        progress.note(f"{damaged} kept results are damaged and are made again")
+    return results
+
+
+def execute(plan, settings):
+    """Makes what is missing, and writes all of it."""
+    show = settings.show_progress
+    place = store.Store(settings.store or store.default_folder())
+    place.prepare()
+    folder = None
+    if settings.out is not None:
+        # Before hours of runs, not after them.
+        folder = Path(settings.out)
+        with store.told(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+    results = kept(plan, place, show)
+    missing = [run for key, run in plan.runs.items() if key not in results]
+    if show:
+        progress.note(f"{len(plan.points)} points, {len(plan.runs)} different runs: "
+                      f"{len(results)} kept, {len(missing)} to make")
+    failures, before = {}, len(results)
+    if missing:
+        ended = make(plan, missing, settings, place, len(plan.runs))
+        # In the order of the file, not in that of their ends.
+        failures = {run.key: ended[run.key] for run in missing if run.key in ended}
+        for run in missing:
+            if run.key not in failures:
+                results[run.key] = counters.of(place.get(run.key)["ledger"])
+    if show:
+        unknown(plan, results)
+    table = output.table(plan, results, failures)
+    if folder is not None:
+        output.write(table, folder)
+        page.write(plan, results, failures, folder)
+        write_costs(plan, failures, folder)
+    told = page.failed(plan, failures)
+    return Result(table, told, len(missing) - len(failures), before, folder)
+
+
+def unknown(plan, results):
+    """Says which counters the page was to show that no run has."""
+    there = {name for _, found in results.values() for name in found}
+    for name in plan.document.report["counters"]:
+        if name not in there and there:
+            progress.note(f"No run has the counter {name}; {suggestion(name, list(there), 3)}")
+
+
+def make(plan, missing, settings, place, whole):
+    """Has the missing runs made. Whatever ends it, the user is told how to go on."""
+    from . import engine  # Dask takes half a second, and is not needed where all is kept.
+
+    display = progress.of(settings.show_progress)
+    try:
+        return engine.make(plan, missing, settings, place, display)
+    except (KeyboardInterrupt, SweepError) as error:
+        display.close()
+        done = sum(place.path(key).exists() for key in plan.runs)
+        told = f"{done} of {whole} runs are kept; the same command goes on from there"
+        if isinstance(error, KeyboardInterrupt):
+            raise Interrupted(f"interrupted: {told}") from None
+        raise type(error)(f"{error}; {told}", error.status) from None
+    finally:
+        display.close()
+
+
+def write_costs(plan, failures, folder):
+    """Cost models of the commands that repeat failed runs."""
+    for key in failures:
+        text = plan.runs[key].cost
+        if text is not None:
+            with store.told(folder):
+                (folder / "cost").mkdir(exist_ok=True)
+                store.write_file(folder / "cost" / f"{key[:16]}.toml", text.encode())
+
+
+def default_out(source):
+    """`out/NAME` for a file `NAME.toml`."""
+    return Path(OUT) / Path(os.path.basename(source)).stem

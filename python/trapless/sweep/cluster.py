@@ -1,0 +1,136 @@
+"""Where runs are made: Dask workers on this computer, of a scheduler, or of a batch system."""
+
+import contextlib
+import importlib
+import logging
+import os
+import signal
+import tempfile
+from multiprocessing import resource_tracker
+
+import dask
+import psutil
+from dask.system import CPU_COUNT
+from distributed import Client, LocalCluster
+from distributed.system import MEMORY_LIMIT
+
+from .errors import SweepError
+
+# RAM of a machine whose user does not say, and what a run needs beside it: as `trapless compare`.
+DEFAULT_RAM = 2 << 30
+BESIDE_RAM = 256 << 20
+# Classes of dask-jobqueue by the name of the batch system.
+SYSTEMS = {
+    "slurm": "SLURMCluster",
+    "pbs": "PBSCluster",
+    "lsf": "LSFCluster",
+    "sge": "SGECluster",
+    "oar": "OARCluster",
+    "moab": "MoabCluster",
+    "htcondor": "HTCondorCluster",
+}
+UNITS = {"K": 10, "M": 20, "G": 30, "T": 40}
+SETTINGS = {
+    # Costs time on workers and tells nothing about runs.
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.large-graph-warning-threshold": "1GB",
+}
+
+
+def ram(options):
+    """Bytes that a run may take."""
+    value = options.get("ram", DEFAULT_RAM)
+    if isinstance(value, str):
+        unit = UNITS.get(value[-1:].upper())
+        number = value[:-1] if unit else value
+        value = int(number) << (unit or 0) if number.isdigit() else DEFAULT_RAM
+    return value + BESIDE_RAM
+
+
+def at_a_time(asked, runs, each):
+    """Workers on this computer: one for each processor, as far as there is memory."""
+    if asked is not None:
+        return max(1, min(asked, runs))
+    memory = min(MEMORY_LIMIT, psutil.virtual_memory().available)
+    return max(1, min(CPU_COUNT, memory // each, runs))
+
+
+@contextlib.contextmanager
+def shielded():
+    """Threads and processes that are started here do not see Ctrl-C, which a terminal sends to all
+    of them: this process ends them. Until then it waits.
+    """
+    # It would unblock the signal where it is started.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def local(workers):
+    """Workers on this computer, each with a folder of its own."""
+    with tempfile.TemporaryDirectory(prefix="trapless-sweep-", ignore_cleanup_errors=True) as at:
+        with shielded():
+            cluster = LocalCluster(
+                n_workers=workers, threads_per_worker=1, processes=True, host="127.0.0.1",
+                dashboard_address="127.0.0.1:0", memory_limit=0, local_directory=at,
+                silence_logs=logging.CRITICAL)
+        with cluster, Client(cluster) as client:
+            yield client
+
+
+@contextlib.contextmanager
+def remote(address):
+    """The workers of a scheduler that somebody has started."""
+    try:
+        client = Client(address)
+    except (OSError, ValueError) as error:
+        raise SweepError(
+            f"no Dask scheduler answers at {address} ({error}); start `dask scheduler`, or leave "
+            "out --scheduler to use this computer", 1) from None
+    with client:
+        yield client
+
+
+@contextlib.contextmanager
+def jobqueue(system, options, jobs):
+    """Workers that a batch system starts as jobs."""
+    name = SYSTEMS.get(system)
+    if name is None:
+        raise SweepError(f"there is no batch system {system}; there are: {', '.join(SYSTEMS)}")
+    try:
+        module = importlib.import_module("dask_jobqueue")
+    except ImportError:
+        raise SweepError("--jobqueue needs the package dask-jobqueue: install it with pip") \
+            from None
+    options = {"cores": 1, "processes": 1, "memory": "4GB", **options}
+    jobs = options.pop("jobs", jobs)
+    try:
+        cluster = getattr(module, name)(**options)
+    except (TypeError, ValueError) as error:
+        raise SweepError(f"[jobqueue] does not suit {system}: {error}") from None
+    with cluster, Client(cluster) as client:
+        cluster.scale(jobs=jobs)
+        yield client
+
+
+@contextlib.contextmanager
+def connect(settings, workers, document):
+    """A client of the workers that were asked for."""
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    with dask.config.set(SETTINGS), contextlib.ExitStack() as stack:
+        if settings.client is not None:
+            yield settings.client
+            return
+        if settings.scheduler:
+            chosen = remote(settings.scheduler)
+        elif settings.jobqueue:
+            chosen = jobqueue(settings.jobqueue, document.jobqueue, settings.jobs or 1)
+        else:
+            # Inherited by workers: they do no arithmetic of their own.
+            os.environ.setdefault("OMP_NUM_THREADS", "1")
+            chosen = local(workers)
+        yield stack.enter_context(chosen)

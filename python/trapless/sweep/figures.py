@@ -1,0 +1,118 @@
+"""Figures of points that differ in nothing but the seed."""
+
+import dataclasses
+
+from . import counters as names
+from .options import PRICE
+from .output import option_names, value_of
+from .plan import BASE
+from .statistics import Sample
+
+
+@dataclasses.dataclass
+class Group:
+    """Points with the same values but the seed. `values`: counters by seed."""
+
+    options: dict
+    variation: str
+    prices: dict
+    label: str = ""
+    values: dict = dataclasses.field(default_factory=dict)
+
+    def sample(self, counter):
+        """The figure over seeds; `None` where some run has none."""
+        found = [self.value(seed, counter) for seed in self.values]
+        if not found or None in found:
+            return None
+        return Sample(found)
+
+    def value(self, seed, counter):
+        """A counter of one run; absent ones are 0 or unknown."""
+        absent = None if names.optional(counter) else 0.0
+        return self.values[seed].get(counter, absent)
+
+
+def groups(plan, results):
+    """All groups that have a result, in the order of the file."""
+    found = {}
+    for point in plan.points:
+        if point.key not in results:
+            continue
+        options = {k: v for k, v in point.options.items() if k != "seed"}
+        identity = (tuple(options.items()), point.variation)
+        group = found.setdefault(identity, Group(options, point.variation, point.prices))
+        group.values[point.options.get("seed", 0)] = results[point.key][1]
+    result = list(found.values())
+    differing = different(plan)
+    for group in result:
+        words = [word(name, group.options.get(name)) for name in differing]
+        words = [w for w in words if w]
+        if group.variation != BASE:
+            words.append(group.variation)
+        group.label = " ".join(words) or str(group.options["machine"])
+    return result
+
+
+def different(plan):
+    """Options but the seed that points differ in, without what varies one at a time."""
+    skipped = set(plan.document.one_at_a_time) | {"seed"}
+    return [name for name in option_names(plan) if name not in skipped
+            and not (name.startswith(PRICE) and PRICE + "all" in skipped)
+            and len({repr(value_of(p, name)) for p in plan.points}) > 1]
+
+
+def word(name, value):
+    """A value in a label: names of machines and workloads speak for themselves."""
+    if value is None:
+        return ""
+    if name in ("machine", "workload"):
+        return str(value)
+    return f"{name.removeprefix('set.')}={value}"
+
+
+def all_counters(found):
+    """Names of all counters, sorted."""
+    return sorted({name for group in found for run in group.values.values() for name in run})
+
+
+# What is shown first, in this order, as far as it is there.
+FIRST = ["per_interrupt.exits", "per_interrupt.firmware_traps", "per_work.exits",
+         "per_work.cycles", "guest_exits", "cycles", "latency.guest_timer.p50",
+         "latency.guest_ipi.p50", "latency.guest_device.p50"]
+TITLES = {
+    "per_interrupt.exits": "Exits per interrupt",
+    "per_interrupt.firmware_traps": "Firmware traps per interrupt",
+    "per_interrupt.timer.exits": "Exits per timer interrupt",
+    "per_interrupt.ipi.exits": "Exits per IPI",
+    "per_interrupt.device.exits": "Exits per device interrupt",
+    "per_work.exits": "Exits per unit of work",
+    "per_work.cycles": "Cycles per unit of work",
+    "guest_exits": "Exits",
+    "cycles": "Cycles of virtual time",
+    "latency.guest_timer.p50": "Timer latency, median (cycles)",
+    "latency.guest_ipi.p50": "IPI latency, median (cycles)",
+    "latency.guest_device.p50": "Device latency, median (cycles)",
+}
+
+
+def shown_first(plan, found):
+    """Counters of the page's plots: those that the file names, else the usual ones."""
+    there = set(all_counters(found))
+    wanted = plan.document.report["counters"] or FIRST
+    # A figure that one of the groups lacks cannot be compared.
+    return [c for c in wanted if c in there and any(g.sample(c) for g in found)]
+
+
+def title(counter):
+    """A counter for people."""
+    return TITLES.get(counter, counter)
+
+
+def number(value):
+    """A figure with as many digits as it needs."""
+    size = abs(value)
+    if size >= 10_000:
+        return f"{value:,.0f}".replace(",", "\u202f")
+    if size >= 100 or value == int(value):
+        return f"{value:.0f}"
+    return f"{value:.2f}" if size >= 0.005 else f"{value:.1e}"

@@ -1,0 +1,75 @@
+"""Results as data: Parquet and CSV, one row for each run and counter."""
+
+import io
+import math
+
+import pyarrow as pa
+from pyarrow import csv, parquet
+
+from .options import PRICE
+from .plan import BASE
+from .store import told, write_file
+
+# Behind the columns of options.
+FIXED = [("run", pa.string()), ("phase", pa.string()), ("counter", pa.string()),
+         ("value", pa.float64()), ("error", pa.string())]
+
+
+def option_names(plan):
+    """Options that some run sets, in the order of the file."""
+    return list(dict.fromkeys(name for point in plan.points for name in point.options))
+
+
+def value_of(point, name):
+    """The value of an option in a point; prices in cycles, whether they were changed or not."""
+    if name.startswith(PRICE):
+        return point.prices[name.removeprefix(PRICE)]
+    return point.options.get(name)
+
+
+def column(values):
+    """A column with the narrowest type that has all values."""
+    kinds = {type(value) for value in values if value is not None}
+    if kinds <= {int} and all(v is None or v < 1 << 63 for v in values):
+        return pa.array(values, pa.int64())
+    if kinds <= {bool}:
+        return pa.array(values, pa.bool_())
+    texts = [None if value is None else str(value) for value in values]
+    return pa.array(texts, pa.string())
+
+
+def table(plan, results, failures):
+    """All points with all their counters, in an order that does not depend on that of the runs.
+
+    A run that failed has one row, with its reason and without a counter.
+    """
+    names = option_names(plan)
+    varied = any(point.variation != BASE for point in plan.points)
+    indices, fixed = [], [[] for _ in FIXED]
+    for index, point in enumerate(plan.points):
+        phase, counters = results.get(point.key, (None, {}))
+        rows = [(phase, name, float(value), None) for name, value in sorted(counters.items())
+                if math.isfinite(value)]
+        for row in rows or [(None, None, None, failures.get(point.key, "not made"))]:
+            indices.append(index)
+            for values, value in zip(fixed, (point.key[:16], *row), strict=True):
+                values.append(value)
+    index = pa.array(indices, pa.int32())
+    columns = {name: column([value_of(p, name) for p in plan.points]).take(index)
+               for name in names}
+    if varied:
+        columns["variation"] = pa.array([p.variation for p in plan.points]).take(index)
+    for (name, kind), values in zip(FIXED, fixed, strict=True):
+        columns[name] = pa.array(values, kind)
+    return pa.table(columns)
+
+
+def write(table, folder):
+    """Writes `sweep.parquet` and `sweep.csv`; no name, time or number of this computer in them."""
+    data = io.BytesIO()
+    parquet.write_table(table, data, compression="zstd", store_schema=True)
+    text = io.BytesIO()
+    csv.write_csv(table, text)
+    with told(folder):
+        write_file(folder / "sweep.parquet", data.getvalue())
+        write_file(folder / "sweep.csv", text.getvalue())

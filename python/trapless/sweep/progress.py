@@ -1,0 +1,95 @@
+"""How far a sweep is: a line that moves on a terminal, else a line now and then."""
+
+import sys
+import time
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+SECONDS_BETWEEN_LINES = 10
+
+
+def note(text):
+    """A line for people; standard output is for data."""
+    print(text, file=sys.stderr, flush=True)
+
+
+class Quiet:
+    """Shows nothing, and holds the futures until their results are kept."""
+
+    def __init__(self):
+        self.held = {}
+
+    def begin(self, runs, workers):
+        """Before workers start."""
+
+    def sent(self, future):
+        self.held[future.key] = future
+
+    def futures(self):
+        return list(self.held.values())
+
+    def done(self, future, run, error):
+        """The result of `run` is kept, or is an error."""
+        self.held.pop(future.key, None)
+
+    def close(self):
+        """At the end, however it comes."""
+
+
+class Lines(Quiet):
+    """A line every few seconds, for logs."""
+
+    def begin(self, runs, workers):
+        self.runs, self.ready, self.start = runs, 0, time.monotonic()
+        self.last = self.start
+        where = f", {workers} at a time" if workers else ""
+        note(f"Making {runs} runs{where}")
+
+    def done(self, future, run, error):
+        super().done(future, run, error)
+        self.ready += 1
+        if error is not None:
+            note(f"A run failed: {error.splitlines()[0]}")
+        now = time.monotonic()
+        if now - self.last >= SECONDS_BETWEEN_LINES and self.ready < self.runs:
+            self.last = now
+            left = (now - self.start) / self.ready * (self.runs - self.ready)
+            note(f"{self.ready} of {self.runs} runs, {left:.0f} s left")
+
+
+class Bar(Quiet):
+    """A bar with the time that is left."""
+
+    def begin(self, runs, workers):
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+                   TextColumn("runs,"), TimeElapsedColumn(), TextColumn("gone,"),
+                   TimeRemainingColumn(), TextColumn("left"))
+        self.bar = Progress(*columns, console=Console(stderr=True), transient=True)
+        where = f"{workers} at a time" if workers else "on the cluster"
+        self.task = self.bar.add_task(where, total=runs)
+        self.bar.start()
+
+    def done(self, future, run, error):
+        super().done(future, run, error)
+        self.bar.advance(self.task)
+        if error is not None:
+            self.bar.console.print(f"A run failed: {error.splitlines()[0]}", markup=False)
+
+    def close(self):
+        if bar := getattr(self, "bar", None):
+            bar.stop()
+
+
+def of(wanted):
+    """The display for standard error."""
+    if not wanted:
+        return Quiet()
+    return Bar() if sys.stderr.isatty() else Lines()

@@ -1,0 +1,131 @@
+"""Results, kept by what determines them: one file each, complete or absent.
+
+A file is a line with the checksum of the rest, and a compressed JSON object with the key and the
+ledger of the run. It is written under another name, brought to disk and renamed, so that a power
+cut, a full disk or a killed process leaves the former state.
+"""
+
+import contextlib
+import errno
+import gzip
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+
+from .errors import SweepError
+
+MAGIC = b"trapless-result/1"
+TEMPORARY = ".new-"
+# Reasons to stop the sweep: what follows would fail, too.
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+def default_folder():
+    """`trapless/sweeps` in the user's cache folder."""
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    base = Path(cache) if cache.startswith("/") else Path.home() / ".cache"
+    return base / "trapless" / "sweeps"
+
+
+def pack(content):
+    """A ledger with its key as the bytes that are kept; the same bytes for the same content."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+    return gzip.compress(text, compresslevel=6, mtime=0)
+
+
+class Damaged(Exception):
+    """A kept result that is not what was written."""
+
+
+def unpack(data):
+    """The object of `pack`."""
+    return json.loads(gzip.decompress(data))
+
+
+@contextlib.contextmanager
+def told(path):
+    """Turns errors of the file system into sentences."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in FULL:
+            raise SweepError(f"the disk with {path} is full; nothing half-written is left", 1) \
+                from None
+        raise SweepError(f"cannot write to {path}: {error.strerror}") from None
+
+
+def write_file(path, data):
+    """Writes a whole file, or leaves what was there."""
+    folder = path.parent
+    handle, temporary = tempfile.mkstemp(prefix=f"{TEMPORARY}{os.getpid()}-", dir=folder)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+        temporary = None
+    finally:
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+    folder = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+class Store:
+    """A folder with results."""
+
+    def __init__(self, folder):
+        self.folder = Path(folder).absolute()
+
+    def prepare(self):
+        """Makes the folder, and removes what killed sweeps were writing."""
+        with told(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+        self.remove_leftovers()
+
+    def remove_leftovers(self):
+        """Removes what killed sweeps were writing."""
+        for path in self.folder.glob(f"*/{TEMPORARY}*"):
+            owner = path.name.removeprefix(TEMPORARY).split("-")[0]
+            if not owner.isdigit() or not Path("/proc", owner).exists():
+                with contextlib.suppress(OSError):
+                    path.unlink()
+
+    def path(self, key):
+        """Where the result of a run is."""
+        return self.folder / key[:2] / f"{key}.result"
+
+    def put(self, key, data):
+        """Keeps packed content."""
+        path = self.path(key)
+        check = hashlib.sha256(data).hexdigest().encode()
+        with told(self.folder):
+            path.parent.mkdir(exist_ok=True)
+            write_file(path, MAGIC + b" " + check + b"\n" + data)
+
+    def get(self, key):
+        """The content of `pack`, or `None` if there is none.
+
+        Raises `Damaged` if it is not what was written.
+        """
+        try:
+            data = self.path(key).read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise Damaged(error.strerror) from None
+        head, _, data = data.partition(b"\n")
+        if head != MAGIC + b" " + hashlib.sha256(data).hexdigest().encode():
+            raise Damaged("its checksum is wrong")
+        content = unpack(data)
+        if content.get("key") != key:
+            raise Damaged("it belongs to another run")
+        return content
