@@ -136,20 +136,7 @@ impl<'a> Pending<'a> {
                 images: self.images.to_vec(),
                 command_line: self.command_line.clone(),
             };
-            let about = About {
-                program: program(),
-                command: self.words.clone(),
-            };
-            let more = postcard::to_stdvec(&saved).context("cannot save the ledger")?;
-            files::make_parent(&request.file)?;
-            let mut output = BufWriter::new(files::Output::create(&request.file)?);
-            machine
-                .save(&mut output, about, &more)
-                .and_then(|()| output.flush().map_err(cannot_write))?;
-            output
-                .into_inner()
-                .map_err(|e| cannot_write(e.into_error()))?
-                .commit()?;
+            write(&request.file, machine, &saved, &self.words)?;
             note!(
                 "Checkpoint at {:.6} s of virtual time: {}",
                 machine.now() as f64 / 1e9,
@@ -168,6 +155,28 @@ impl<'a> Pending<'a> {
             );
         }
     }
+}
+
+/// Writes a checkpoint of the machine that the command line `words` makes, with what is `saved`
+/// beside it.
+///
+/// # Errors
+/// If the file cannot be written, or the machine not be saved.
+pub fn write(path: &Path, machine: &Machine, saved: &Saved, words: &[String]) -> Result<()> {
+    let about = About {
+        program: program(),
+        command: words.to_vec(),
+    };
+    let more = postcard::to_stdvec(saved).context("cannot save the ledger")?;
+    files::make_parent(path)?;
+    let mut output = BufWriter::new(files::Output::create(path)?);
+    machine
+        .save(&mut output, about, &more)
+        .and_then(|()| output.flush().map_err(cannot_write))?;
+    output
+        .into_inner()
+        .map_err(|e| cannot_write(e.into_error()))?
+        .commit()
 }
 
 fn cannot_write(error: std::io::Error) -> trapless_machine::Error {

@@ -11,7 +11,7 @@ use trapless_ledger::Config;
 use trapless_ledger::document::{Clock, Cost, RunInfo};
 use trapless_machine::cost::CostTable;
 use trapless_machine::preset::{Interrupts, Size};
-use trapless_machine::{Engine, Machine, MachineConfig, Machines};
+use trapless_machine::{Engine, Machine, MachineConfig, Machines, OwnMachine};
 
 use crate::files;
 
@@ -104,9 +104,11 @@ fn cost_model(path: &Path) -> Result<CostTable> {
         .map_err(|reason| anyhow!("cannot use the cost model {}: {reason}", path.display()))
 }
 
-/// Machines by name: those of the project, those of the user, and those of the current folder.
-pub fn machines() -> Result<Machines> {
+/// Machines by name: those of the project, `own` ones of the program, those of the user, and those
+/// of the current folder.
+pub fn machines(own: &[OwnMachine]) -> Result<Machines> {
     let mut machines = Machines::default();
+    own.iter().try_for_each(|own| machines.add_own(own))?;
     let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".config"));
     let config = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
     let users = config.filter(|folder| folder.is_absolute()).or_else(home);
@@ -124,14 +126,15 @@ pub fn machines() -> Result<Machines> {
     Ok(machines)
 }
 
-/// The machine that the options describe.
+/// The machine out of `machines` that the options describe.
 pub fn config(
+    machines: &Machines,
     machine: &str,
     harts: usize,
     args: &HartArgs,
     settings: &[(String, Value)],
 ) -> Result<MachineConfig> {
-    let mut config = machines()?.config(machine)?;
+    let mut config = machines.config(machine)?;
     for (name, value) in settings {
         config.set(name, &value.to_string())?;
     }

@@ -6,14 +6,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use trapless_experiments::{Experiment, Value};
-use trapless_images::{Images, Project};
+use trapless_images::Images;
 use trapless_ledger::Ledger;
 use trapless_ledger::document::{Measurement, RunInfo, Work};
-use trapless_machine::{Content, Machine, MachineConfig, Outcome, Payload, Peripherals};
+use trapless_machine::{Content, Machine, MachineConfig, Machines, Outcome, Payload, Peripherals};
 
 use crate::checkpoint::Checkpoint;
 use crate::console::{ConsoleTap, Lines, Recorder, SharedRecorder, Transcript};
 use crate::failure::Failed;
+use crate::library::Trapless;
 use crate::machine;
 use crate::observe::Observation;
 use crate::workload::{RunId, WorkloadArgs};
@@ -78,9 +79,11 @@ macro_rules! fail {
 }
 
 /// Everything a workload needs, the same for all machines that are compared.
-pub struct Plan<'a> {
+pub struct Plan {
     /// Its options.
-    pub args: &'a WorkloadArgs,
+    pub args: WorkloadArgs,
+    /// Machines by name.
+    machines: Machines,
     /// The workload.
     pub experiment: Experiment,
     kernel: Content,
@@ -105,9 +108,10 @@ pub struct Ready {
     pub config: MachineConfig,
 }
 
-impl<'a> Plan<'a> {
+impl Plan {
     /// Prepares the images.
-    pub fn new(args: &'a WorkloadArgs, project: &Project) -> Result<Self> {
+    pub fn new(args: &WorkloadArgs, trapless: &Trapless) -> Result<Self> {
+        let (project, machines) = (&trapless.project(), trapless.machines()?);
         let experiment = Experiment::find(&project.experiments()?, &args.workload)?;
         let parameters = args.workload_parameters();
         let mut append = experiment.host_command_line(&parameters, args.guest_harts)?;
@@ -164,7 +168,8 @@ impl<'a> Plan<'a> {
         }
         let initrd = one_after_the_other(&archives)?;
         Ok(Self {
-            args,
+            args: args.clone(),
+            machines,
             experiment,
             kernel,
             initrd,
@@ -175,6 +180,11 @@ impl<'a> Plan<'a> {
             images: contents,
             labels: false,
         })
+    }
+
+    /// The machines that it can run on.
+    pub(crate) fn machines(&self) -> &Machines {
+        &self.machines
     }
 
     /// Begins lines of consoles with the run that they are from.
@@ -200,7 +210,17 @@ impl<'a> Plan<'a> {
         observation: &mut Observation,
         checkpoint: &Checkpoint,
     ) -> Result<Ready> {
-        let mut ready = self.machine(run, observation)?;
+        let ready = self.machine(run, observation)?;
+        self.take_over(run, ready, checkpoint)
+    }
+
+    /// Puts the state of `checkpoint` into a machine of `run`.
+    pub fn take_over(
+        &self,
+        run: &RunId,
+        mut ready: Ready,
+        checkpoint: &Checkpoint,
+    ) -> Result<Ready> {
         let saved = checkpoint.restore(&mut ready.machine)?;
         let path = checkpoint.path().display();
         if saved.images != self.images {
@@ -225,7 +245,18 @@ impl<'a> Plan<'a> {
 
     /// Builds the machine of `run`, about to boot.
     pub fn machine(&self, run: &RunId, observation: &mut Observation) -> Result<Ready> {
+        self.machine_with(run, observation, self.screen(run))
+    }
+
+    /// The same with a copy of its console for `console`.
+    pub fn machine_with(
+        &self,
+        run: &RunId,
+        observation: &mut Observation,
+        console: Option<Box<dyn Write + Send>>,
+    ) -> Result<Ready> {
         let mut config = machine::config(
+            &self.machines,
             &run.machine,
             self.harts as usize,
             &self.args.harts_options,
@@ -234,7 +265,7 @@ impl<'a> Plan<'a> {
         config.seed = run.seed;
         let ledger = Ledger::new(machine::ledger_config(&config));
         let recorder = SharedRecorder::new(Recorder::new(ledger, self.experiment.measured()));
-        let tap = ConsoleTap::new(recorder.clone(), self.screen(run));
+        let tap = ConsoleTap::new(recorder.clone(), console);
         let payload = Payload {
             firmware: Some(self.firmware.clone()),
             kernel: Some(self.kernel.clone()),

@@ -23,6 +23,7 @@
 //! |---|---|
 //! | [`preset`] | the machines and their options |
 //! | [`machines`] | machines by name, out of files as well |
+//! | `own` | interrupt architectures from outside the project |
 //! | [`cost`] | the cost model as data |
 //! | [`map`] | physical memory map |
 //! | `isa_string` | ISA strings of users, such as `rv64gc_h_sstc` |
@@ -63,6 +64,7 @@ pub mod log;
 mod machine;
 pub mod machines;
 pub mod map;
+mod own;
 mod peripherals;
 pub mod preset;
 mod progress;
@@ -76,6 +78,7 @@ pub use boot::{Content, Payload};
 pub use error::Error;
 pub use machine::Machine;
 pub use machines::Machines;
+pub use own::{Architecture, OwnMachine};
 pub use peripherals::Peripherals;
 pub use preset::{Engine, MachineConfig, presets};
 pub use progress::{Limits, Outcome};

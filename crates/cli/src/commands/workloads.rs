@@ -7,13 +7,12 @@ use anyhow::Result;
 use serde_json::json;
 use trapless_experiments::Experiment;
 
-use trapless_images::Project;
-
+use crate::library::Trapless;
 use crate::output::{print, print_json, table};
 
 /// Lists the workloads, or explains the one called `name`.
-pub fn main(name: Option<&str>, as_json: bool, project: &Project) -> Result<ExitCode> {
-    let folder = project.experiments()?;
+pub fn main(name: Option<&str>, as_json: bool, trapless: &Trapless) -> Result<ExitCode> {
+    let folder = trapless.project().experiments()?;
     match (name, as_json) {
         (None, as_json) => list(&Experiment::load_all(&folder)?, as_json)?,
         (Some(name), true) => print_json(&describe(&Experiment::find(&folder, name)?))?,
@@ -60,7 +59,8 @@ fn explain(e: &Experiment) -> Result<()> {
     print(&text)
 }
 
-fn describe(e: &Experiment) -> serde_json::Value {
+/// All about a workload, as JSON.
+pub fn describe(e: &Experiment) -> serde_json::Value {
     let parameters: serde_json::Map<_, _> = e
         .parameters
         .iter()

@@ -21,10 +21,9 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
-use trapless_images::Project;
-
 use crate::args::ExploreArgs;
 use crate::failure::Failed;
+use crate::library::Trapless;
 use crate::machine::EngineName;
 use crate::observe::Observation;
 use crate::plan::Plan;
@@ -38,12 +37,12 @@ use stretch::{finish, reach_workload, skip};
 use walk::Walk;
 
 /// `trapless explore`.
-pub fn main(args: &ExploreArgs, project: &Project) -> Result<ExitCode> {
+pub fn main(args: &ExploreArgs, trapless: &Trapless) -> Result<ExitCode> {
     interrupt::catch()?;
     if args.workload.harts_options.engine == EngineName::Both {
         bail!("explore watches each instruction of one machine; choose --engine jit or interp");
     }
-    let mut plan = Plan::new(&args.workload, project)?;
+    let mut plan = Plan::new(&args.workload, trapless)?;
     // What the host's kernel complains of makes the run fail, as what the workload does.
     plan.append("trapless.symbols=1 panic_on_warn=1 oops=panic panic=-1");
     let mut observation = Observation::new(&Default::default(), None)?;

@@ -12,7 +12,7 @@ use super::symbols::Symbols;
 pub const SLICE: u64 = 1_000_000;
 
 /// Virtual time in cycles at which a workload has failed.
-pub fn limit(plan: &Plan<'_>) -> u64 {
+pub fn limit(plan: &Plan) -> u64 {
     plan.args.time_limit.saturating_mul(1_000_000_000)
 }
 
@@ -26,7 +26,7 @@ fn pass(cycles: u64, ready: &mut Ready) -> Outcome {
 
 /// Runs until the workload's measured part begins, or, if `early`, until the host has listed the
 /// functions of KVM, which it does when it has loaded it.
-pub fn reach_workload(plan: &Plan<'_>, ready: &mut Ready, early: bool) -> Result<Symbols> {
+pub fn reach_workload(plan: &Plan, ready: &mut Ready, early: bool) -> Result<Symbols> {
     loop {
         let outcome = pass(SLICE, ready);
         let recorder = ready.recorder.lock();
@@ -45,7 +45,7 @@ pub fn reach_workload(plan: &Plan<'_>, ready: &mut Ready, early: bool) -> Result
 }
 
 /// Lets `cycles` of virtual time pass.
-pub fn skip(cycles: u64, plan: &Plan<'_>, ready: &mut Ready) -> Result<()> {
+pub fn skip(cycles: u64, plan: &Plan, ready: &mut Ready) -> Result<()> {
     match pass(cycles, ready) {
         Outcome::Limit => Ok(()),
         outcome => plan.judge(outcome, &ready.config, &ready.recorder.lock().transcript),
@@ -55,7 +55,7 @@ pub fn skip(cycles: u64, plan: &Plan<'_>, ready: &mut Ready) -> Result<()> {
 /// Runs the measured part of the workload to its end and judges it: what the host does afterwards
 /// takes longer than a short workload. If that part has ended already, or `to_the_end` says so,
 /// runs until the host is off.
-pub fn finish(plan: &Plan<'_>, ready: &mut Ready, to_the_end: bool) -> Result<()> {
+pub fn finish(plan: &Plan, ready: &mut Ready, to_the_end: bool) -> Result<()> {
     let ended = to_the_end || ready.recorder.lock().measured_status().is_some();
     loop {
         let outcome = pass(SLICE, ready);
