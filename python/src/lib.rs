@@ -1,5 +1,5 @@
-//! `trapless._native`: machines, runs and ledgers for the Python package `trapless`, which gives them
-//! their shape (`trapless/*.py`).
+//! `trapless._native`: machines, runs and ledgers for the Python package `trapless`, which gives
+//! them their shape (`trapless/*.py`).
 //!
 //! | module | subject |
 //! |---|---|

@@ -42,7 +42,9 @@ impl Printed {
 
     /// Whether there is what is expected; if so, the next is looked for behind it.
     fn expect(&mut self, regex: &Regex) -> bool {
-        let end = regex.find(self.since(self.expected)).map(|found| found.end());
+        let end = regex
+            .find(self.since(self.expected))
+            .map(|found| found.end());
         if let Some(end) = end {
             self.expected = self.expected.max(self.dropped) + end;
         }

@@ -107,7 +107,9 @@ fn counters(
         Value::Object(map) => {
             for (key, value) in map {
                 let schema = schema.and_then(|s| {
+                    let patterns = s["patternProperties"].as_object();
                     let property = s["properties"].get(key);
+                    let property = property.or_else(|| patterns?.values().next());
                     property.or_else(|| s.get("additionalProperties"))
                 });
                 // Maps of cycles have no unit of their own.
@@ -292,8 +294,8 @@ fn run_rows(files: &[(String, &LedgerFile)]) -> Columns {
 
 #[pymethods]
 impl Table {
-    /// The table `kind` of ledgers: `counters`, `exits` or `runs`. `sources` names the file of each.
-    /// `phase`: `workload` for the measured part, `total`, the name of another, or none for all.
+    /// The table `kind` of ledgers: `counters`, `exits` or `runs`. `sources` names the file of
+    /// each. `phase`: `workload` for the measured part, `total`, the name of another, or none for all.
     #[new]
     #[pyo3(signature = (ledgers, sources, kind, phase=None))]
     fn new(
