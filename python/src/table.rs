@@ -295,7 +295,8 @@ fn run_rows(files: &[(String, &LedgerFile)]) -> Columns {
 #[pymethods]
 impl Table {
     /// The table `kind` of ledgers: `counters`, `exits` or `runs`. `sources` names the file of
-    /// each. `phase`: `workload` for the measured part, `total`, the name of another, or none for all.
+    /// each. `phase`: `workload` for the measured part, `total`, the name of another, or none for
+    /// all.
     #[new]
     #[pyo3(signature = (ledgers, sources, kind, phase=None))]
     fn new(

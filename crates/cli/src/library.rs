@@ -211,3 +211,45 @@ fn usage(error: &clap::Error) -> anyhow::Error {
     let text = text.split("\n\n").next().unwrap_or_default();
     anyhow!("{}", text.strip_prefix("error: ").unwrap_or(text).trim())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(words: &[&str]) -> String {
+        let session = Trapless::new().start(words, Box::new(std::io::sink()));
+        session.err().expect("it is refused").to_string()
+    }
+
+    /// Promise: programs get the command's sentences, without what only a shell's user can use.
+    #[test]
+    fn options_are_refused_in_one_sentence() {
+        let wrong = refused(&["boot", "--ram=lots"]);
+        let size =
+            "invalid value 'lots' for '--ram <SIZE>': lots is not a size; write it like 512M";
+        assert!(wrong.starts_with(size) && !wrong.contains('\n'), "{wrong}");
+        assert_eq!(
+            refused(&["machines"]),
+            "only boot and exec start a machine of their own"
+        );
+        let plan = Trapless::new().plan(&["--workload=ipi", "--guest-harts=0"]);
+        let wrong = plan.err().expect("it is refused").to_string();
+        assert!(wrong.contains("0 is not in 1..=512"), "{wrong}");
+    }
+
+    #[test]
+    fn ledgers_are_read_alone_and_in_lists() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("ledger.json");
+        let config = trapless_ledger::Config::new(1);
+        let ledger = trapless_ledger::Ledger::new(config).to_file(Default::default(), None);
+        std::fs::write(&file, ledger.to_json()).unwrap();
+        assert_eq!(read_ledgers(&file).unwrap(), [ledger.clone()]);
+        let list = serde_json::to_string(&[&ledger, &ledger]).unwrap();
+        std::fs::write(&file, list).unwrap();
+        assert_eq!(read_ledgers(&file).unwrap().len(), 2);
+        std::fs::write(&file, "[1]").unwrap();
+        let wrong = failure::sentence(&read_ledgers(&file).unwrap_err());
+        assert!(wrong.contains("ledger.json is not a ledger: "), "{wrong}");
+    }
+}

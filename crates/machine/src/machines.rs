@@ -270,4 +270,43 @@ mod tests {
         let error = Machines::default().config("stsc").unwrap_err().to_string();
         assert!(error.contains("sbi, sstc"), "{error}");
     }
+
+    /// Promise: a machine with an interrupt architecture from outside is its base but for that, and
+    /// files can build on it.
+    #[test]
+    fn machines_have_architectures_from_outside() {
+        let own = |name: &str, base: &str| OwnMachine {
+            name: name.into(),
+            base: base.into(),
+            summary: "with mine".into(),
+            architecture: Architecture::new(|_| unreachable!("nothing is built")),
+        };
+        let mut machines = Machines::default();
+        machines.add_own(&own("mine", "sstc")).unwrap();
+        let text = "[machines.dear]\nbase = \"mine\"\nquantum = 500\n\
+                    [machines.plain]\nbase = \"mine\"\ninterrupts = \"aclint-plic\"";
+        machines.add(Path::new("trapless.toml"), text).unwrap();
+        let has = |name: &str| machines.config(name).unwrap().architecture.is_some();
+        assert_eq!(
+            ["mine", "dear", "plain", "sstc"].map(has),
+            [true, true, false, false]
+        );
+        let mut config = machines.config("mine").unwrap();
+        assert!(config.hart.extensions.sstc && config.check().is_ok());
+        config.hart.extensions.xvei = true;
+        assert!(
+            config
+                .check()
+                .unwrap_err()
+                .to_string()
+                .contains("leave xvei out")
+        );
+
+        let told = |own| machines.clone().add_own(&own).unwrap_err().to_string();
+        assert!(told(own("sstc", "sbi")).contains("a machine called sstc already"));
+        assert!(told(own("Mine", "sbi")).contains("lower-case letters"));
+        assert!(
+            told(own("other", "stsc")).contains("based on stsc, which there is not; use one of")
+        );
+    }
 }
