@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::exceptions::PyAttributeError;
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use trapless_ledger::event::{Event as Told, Guest, Sink};
@@ -314,6 +315,21 @@ impl Tap {
     /// Calls the one with this number no more.
     pub fn forget(&self, id: u64) {
         self.lock().listeners.retain(|listener| listener.id != id);
+    }
+
+    /// Shows the callbacks to Python's garbage collector: one often refers to its machine.
+    pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let Ok(state) = self.state.try_lock() else {
+            return Ok(());
+        };
+        let mut callbacks = state.listeners.iter().map(|listener| &listener.callback);
+        callbacks.try_for_each(|callback| visit.call(callback))
+    }
+
+    /// Calls no callback any more.
+    pub fn clear(&self) {
+        let listeners = std::mem::take(&mut self.lock().listeners);
+        drop(listeners);
     }
 
     /// What a callback has raised.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use regex::bytes::Regex;
@@ -225,6 +226,14 @@ impl Machine {
     /// Ends a run from a callback or another thread.
     fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.tap.traverse(&visit)
+    }
+
+    fn __clear__(&self) {
+        self.tap.clear();
     }
 
     /// Name of the machine.

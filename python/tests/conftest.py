@@ -2,6 +2,7 @@
 
 import pytest
 import riscv
+
 import trapless
 
 

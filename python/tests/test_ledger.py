@@ -7,6 +7,7 @@ import pandas
 import polars
 import pyarrow
 import pytest
+
 import trapless
 
 

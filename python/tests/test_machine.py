@@ -1,11 +1,14 @@
 """Machines: run in pieces, looked into, changed, saved."""
 
+import gc
 import signal
 import threading
 import time
+import weakref
 
 import pytest
 import riscv
+
 import trapless
 
 
@@ -139,6 +142,19 @@ def test_callbacks_see_traps_stop_the_run_and_raise(boot):
         machine.run()
 
 
+def test_a_callback_that_knows_its_machine_keeps_it_no_longer_than_needed(boot):
+    """Promise: a machine, whose RAM may be large, goes when nobody has it any more."""
+
+    def make():
+        machine = boot(riscv.traps(3))
+        machine.on(lambda event: machine.stop())
+        return weakref.ref(machine)
+
+    gone = make()
+    gc.collect()
+    assert gone() is None
+
+
 def test_the_interpreter_is_free_while_a_machine_runs(boot):
     """Promise: other threads of Python go on, and one of them can end the run."""
     machine = boot(riscv.spin())
@@ -172,7 +188,9 @@ def test_ctrl_c_ends_a_run_that_can_go_on(boot):
 
 
 def test_mistakes_are_told_in_the_words_of_the_command(boot, tmp_path):
-    with pytest.raises(trapless.Error, match="there is no machine called stsc; use one of: aia, full"):
+    with pytest.raises(
+        trapless.Error, match="there is no machine called stsc; use one of: aia, full"
+    ):
         boot(riscv.spin(), machine="stsc")
     with pytest.raises(trapless.Error, match="a machine has 1 to 64 harts, not 65"):
         trapless.Machine.boot(firmware=tmp_path / "program.bin", harts=65)

@@ -1,6 +1,11 @@
 """A real run: host, KVM, VMM and guest, once; what can be told of it in pieces."""
 
+import signal
+import threading
+import time
+
 import pytest
+
 import trapless
 
 SETTINGS = {"loops": 5}
@@ -48,6 +53,17 @@ def test_the_checkpoint_ends_in_the_same_ledger(halfway):
     again = trapless.Machine.restore(file)
     assert again.measuring and again.run().reason == "off"
     assert again.ledger().data["phases"] == machine.ledger().data["phases"]
+
+
+def test_ctrl_c_ends_all_runs_of_a_comparison():
+    """Promise: KeyboardInterrupt comes within seconds, and no run goes on behind one's back."""
+    timer = threading.Timer(1.5, signal.raise_signal, [signal.SIGINT])
+    timer.start()
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        trapless.compare("ipi", ["sbi", "sstc"], seeds=10, jobs=2)
+    assert time.monotonic() - begun < 30
+    assert not [t for t in threading.enumerate() if t.name.startswith("trapless")]
 
 
 def test_workloads_that_cannot_run_say_why():

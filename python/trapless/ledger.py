@@ -36,7 +36,7 @@ def load(*paths: Path) -> Ledgers:
         for file in files:
             ledgers += (Ledger(native, str(file)) for native in _native.read_ledgers(file))
     if not ledgers:
-        names = ", ".join(map(os.fspath, paths)) or "nothing"
+        names = ", ".join(str(path) for path in paths) or "nothing"
         raise _native.Error(f"there are no ledgers in {names}; `trapless run` writes them to out/")
     return Ledgers(ledgers)
 
@@ -68,7 +68,9 @@ class _Tables:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
-    def to_pandas(self, table: str = "counters", phase: str | None = "workload") -> pandas.DataFrame:
+    def to_pandas(
+        self, table: str = "counters", phase: str | None = "workload"
+    ) -> pandas.DataFrame:
         """The same as a DataFrame of pandas; needs `pip install trapless[pandas]`."""
         try:
             import pyarrow
@@ -76,7 +78,9 @@ class _Tables:
             raise _missing("pandas", error) from error
         return pyarrow.table(self.to_arrow(table, phase)).to_pandas()
 
-    def to_polars(self, table: str = "counters", phase: str | None = "workload") -> polars.DataFrame:
+    def to_polars(
+        self, table: str = "counters", phase: str | None = "workload"
+    ) -> polars.DataFrame:
         """The same as a DataFrame of polars; needs `pip install trapless[polars]`."""
         try:
             import polars
@@ -131,8 +135,9 @@ class Ledger(_Tables):
     @property
     def measured(self) -> dict[str, Any]:
         """Counts of the measured part, or of the whole run if it has marked none."""
+        total: dict[str, Any] = self.data["total"]
         phases = [p["totals"] for p in self.data["phases"] if p["name"] == "workload"]
-        return phases[0] if phases else self.data["total"]
+        return phases[0] if phases else total
 
     @property
     def measurements(self) -> dict[str, float]:
@@ -159,7 +164,9 @@ class Ledger(_Tables):
 
 
 class Ledgers(_Tables):
-    """Several ledgers. No Sequence, which polars would take for a list before it asks for a table."""
+    """Several ledgers."""
+
+    # No Sequence: polars would take it for a list before it asks for a table.
 
     def __init__(self, ledgers: Iterable[Ledger]) -> None:
         self._ledgers = list(ledgers)
@@ -220,7 +227,7 @@ class Comparison:
     @property
     def verdict(self) -> str:
         """What may be said of exits per interrupt, in sentences."""
-        return self.figures["verdict"]
+        return str(self.figures["verdict"])
 
     def rows(self) -> list[dict[str, Any]]:
         """The figures as rows, for a DataFrame of any kind: section, figure, column, median, ends

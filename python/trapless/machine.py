@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from . import _native
 from .ledger import Ledger
 from .options import HARTS, WORKLOAD, Words, program
 
 if TYPE_CHECKING:
-    from .options import HartOptions, Path, WorkloadOptions
     from typing_extensions import Unpack
+
+    from .options import HartOptions, Path, WorkloadOptions
 
 # Virtual time between two looks at the events, in cycles.
 SLICE = 1_000_000
@@ -22,7 +23,7 @@ class Stopped(NamedTuple):
     """Why a machine has stopped."""
 
     reason: str
-    """"limit" (`until` or `instructions` reached), "expected" (the console printed what was
+    """One of "limit" (`until` or `instructions` reached), "expected" (the console printed what was
     expected), "off" (the guest powered off), "reboot", "exit" (a program ended, with `status`),
     "idle" (all harts wait and only input can wake one), "panic" (the kernel panicked), "stopped"
     (by `stop` or a callback)."""
@@ -52,7 +53,7 @@ class Hart:
 
     @property
     def mode(self) -> str:
-        """"M", "HS", "U", "VS" or "VU"."""
+        """Its mode: M, HS, U, VS or VU."""
         return self._native.state(self.index)[0]
 
     @property
@@ -113,15 +114,21 @@ class Machine:
         """A machine that is about to boot, as `trapless boot` makes it.
 
         `kernel`: a file, "debian" (the default, a KVM host with a shell), "patched" or "none".
-        `firmware`: a file, OpenSBI by default, or "none". `disks`: raw images; what the guest writes
-        stays in memory. `console`: "uart" or "virtio".
+        `firmware`: a file, OpenSBI by default, or "none". `disks`: raw images; what the guest
+        writes stays in memory. `console`: "uart" or "virtio".
         """
         words = Words("boot", f"--machine={machine}")
-        files = {"kernel": kernel, "initrd": initrd, "firmware": firmware, "dtb": dtb}
-        for name, value in {**files, "append": append, "disk": list(disks), "trace": trace}.items():
-            words.add(name, value)
-        for name, value in {"console": console, "harts": harts, "seed": seed, "set": settings}.items():
-            words.add(name, value)
+        of_boot = {
+            "kernel": kernel,
+            "initrd": initrd,
+            "firmware": firmware,
+            "append": append,
+            "disk": list(disks),
+            "dtb": dtb,
+            "console": console,
+            "trace": trace,
+        }
+        words.add_each(**of_boot, harts=harts, seed=seed, set=settings)
         words.add_all(HARTS, options, "Machine.boot")
         return cls(program(project).start(words.words))
 
@@ -139,8 +146,7 @@ class Machine:
     ) -> Machine:
         """A machine that is about to run a bare-metal ELF program from reset in M-mode."""
         words = Words("exec", f"--machine={machine}")
-        for name, value in {"harts": harts, "seed": seed, "set": settings}.items():
-            words.add(name, value)
+        words.add_each(harts=harts, seed=seed, set=settings)
         words.add_all(HARTS, options, "Machine.exec")
         return cls(program(project).start([*words.words, "--", os.fspath(file)]))
 

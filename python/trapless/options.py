@@ -27,7 +27,7 @@ class HartOptions(TypedDict, total=False):
     quantum: int
     """Cycles that a hart runs before it is the next one's turn."""
     engine: str
-    """"jit" or "interp"; results are the same."""
+    """Either "jit" or "interp"; results are the same."""
 
 
 class WorkloadOptions(HartOptions, total=False):
@@ -40,7 +40,7 @@ class WorkloadOptions(HartOptions, total=False):
     guest_harts: int
     """vCPUs; by default what the workload says."""
     vmm: str
-    """"trapless" or "qemu"."""
+    """Either "trapless" or "qemu"."""
     time_limit: int
     """Seconds of virtual time after which the run is given up."""
 
@@ -92,12 +92,17 @@ class Words:
         elif isinstance(value, Mapping):
             self.words += [f"--{option}={name}={number(of)}" for name, of in value.items()]
         elif isinstance(value, (str, os.PathLike, int)):
-            self.words.append(f"--{option}={os.fspath(value) if not isinstance(value, int) else value}")
+            self.words.append(f"--{option}={value if isinstance(value, int) else os.fspath(value)}")
         elif isinstance(value, Iterable):
             for one in value:
                 self.add(option, one)
         else:
             raise TypeError(f"{option} cannot be {value!r}")
+
+    def add_each(self, **options: Any) -> None:
+        """Adds options by name."""
+        for option, value in options.items():
+            self.add(option, value)
 
     def add_all(self, names: Mapping[str, str], options: Mapping[str, Any], function: str) -> None:
         """Adds those of `options` that `names` knows; others are mistakes."""

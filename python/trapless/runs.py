@@ -13,8 +13,9 @@ from .ledger import Comparison, Ledger, Ledgers
 from .options import HARTS, WORKLOAD, Words, program
 
 if TYPE_CHECKING:
-    from .options import Path, WorkloadOptions
     from typing_extensions import Unpack
+
+    from .options import Path, WorkloadOptions
 
 # Seconds between two looks at Ctrl-C while runs go on in other threads.
 _PATIENCE = 0.2
