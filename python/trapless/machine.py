@@ -191,7 +191,8 @@ class Machine:
 
         `until`: virtual time in cycles; `instructions`: of all harts since reset; it stops soon
         after. `expect`: a regular expression that the console is to print, after what an earlier
-        `expect` has found. A workload stops at its time limit, too.
+        `expect` has found; give `until` besides, lest it never comes. A workload stops at its time
+        limit, too.
         """
         return Stopped(*self._native.run(until, instructions, expect))
 

@@ -244,7 +244,7 @@ mod tests {
         let config = trapless_ledger::Config::new(1);
         let ledger = trapless_ledger::Ledger::new(config).to_file(Default::default(), None);
         std::fs::write(&file, ledger.to_json()).unwrap();
-        assert_eq!(read_ledgers(&file).unwrap(), [ledger.clone()]);
+        assert_eq!(read_ledgers(&file).unwrap(), std::slice::from_ref(&ledger));
         let list = serde_json::to_string(&[&ledger, &ledger]).unwrap();
         std::fs::write(&file, list).unwrap();
         assert_eq!(read_ledgers(&file).unwrap().len(), 2);
