@@ -8,7 +8,7 @@ ENGINES = --subject trapless:$(TRAPLESS) --against interp:$(TRAPLESS),both:$(TRA
 TOOLS = $(CARGO) run --release --locked -q -p trapless-images --example tools --
 
 .PHONY: help demo test test-long bench setup test-setup package-setup build lint fuzz spec book \
-    install package
+    python install package
 
 help:
 	@echo 'make demo   build, fetch Debian packages, make images, compare interrupts on sbi, sstc, aia and trapless'
@@ -18,6 +18,7 @@ help:
 	@echo 'make bench  speed and memory beside QEMU (BENCH="--runs 5 --only boot"), and of the bare engines'
 	@echo 'make install  the program, manual pages, completions and data under PREFIX=$(PREFIX)'
 	@echo 'make package  a Debian package and an OCI image of it for users without Rust: out/package'
+	@echo 'make python  the Python package as a wheel in out/wheels (docs/python.md)'
 	@echo 'make spec   the specifications as HTML: out/spec/xtrapless.html, haiov.html'
 	@echo 'make book   all pages and the specification as one book: out/book/index.html'
 	@echo 'make fuzz   each fuzz target for SECONDS=60'
@@ -27,7 +28,7 @@ setup:
 	@scripts/install
 
 test-setup:
-	@scripts/space 9
+	@scripts/space 10
 	@scripts/install packages packages-test packages-package
 
 build: setup
@@ -42,6 +43,8 @@ lint: test-setup
 test: test-setup lint build
 	$(CARGO) test --release --locked --workspace --no-fail-fast
 	cd vmm && $(CARGO) test --locked
+	cd examples/own-architecture && CARGO_TARGET_DIR=$(CURDIR)/target $(CARGO) test --release --locked
+	scripts/wheel test
 	$(CARGO) run --release --locked -q -p trapless-spec -- litmus scripts/herd7
 	tree=$$($(TOOLS) tree) && target/release/trapless-difftest run --seeds 0..400 \
 	    --subject trapless:$(TRAPLESS) --against qemu:$$tree/usr/bin/qemu-system-riscv64
@@ -80,6 +83,10 @@ bench: build
 	$(CARGO) run --release --locked -q -p trapless-hart --example speed
 	$(CARGO) run --release --locked -q -p trapless-hart --example speed jit
 	target/release/trapless-bench $(BENCH)
+
+python: setup
+	@scripts/install packages-python
+	scripts/wheel build
 
 # Its tables are generated and committed; a test compares them with spec/registers.toml.
 spec:

@@ -130,6 +130,14 @@ impl Recorder {
         }
     }
 
+    /// The ledger as it would be if the run ended at virtual time `now`, in cycles; this one counts
+    /// on.
+    pub fn ledger_at(&self, now: u64) -> Option<Ledger> {
+        let mut ledger: Ledger = postcard::from_bytes(&self.save().ledger).ok()?;
+        ledger.finish(now);
+        Some(ledger)
+    }
+
     /// Goes on with what another one knew, beside the machine with `ram`. `None` if that cannot be
     /// decoded.
     pub fn restore(&mut self, state: RecorderState, ram: &Ram) -> Option<()> {

@@ -30,13 +30,35 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
         return ExitCode::from(CLOSED);
     }
     note!("trapless: {}", sentence(error));
-    ExitCode::from(if error.is::<Interrupted>() {
-        interrupt::STATUS
-    } else if error.is::<Failed>() {
-        FAILED
-    } else {
-        USAGE
+    ExitCode::from(match Failure::of(error) {
+        Failure::Interrupted => interrupt::STATUS,
+        Failure::Workload => FAILED,
+        Failure::Usage => USAGE,
     })
+}
+
+/// What kind of failure an error is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Failure {
+    /// The user has ended the run.
+    Interrupted,
+    /// A workload did not do what it should, or a kernel panicked.
+    Workload,
+    /// An option or a file cannot be used.
+    Usage,
+}
+
+impl Failure {
+    /// The kind of `error`.
+    pub fn of(error: &anyhow::Error) -> Self {
+        if error.is::<Interrupted>() {
+            Self::Interrupted
+        } else if error.is::<Failed>() {
+            Self::Workload
+        } else {
+            Self::Usage
+        }
+    }
 }
 
 /// The error and its causes. Some errors name their cause themselves; it is said once.

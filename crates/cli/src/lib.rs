@@ -1,5 +1,6 @@
-//! The `trapless` command as a library, so that another program can be the same command with more
-//! machines.
+//! The `trapless` command as a library: for programs that make runs themselves, as the Python
+//! package does ([`Trapless::plan`], [`Session`]), and for the same command with more machines
+//! ([`Trapless::with_machine`], [`Trapless::main`]).
 //!
 //! ```text
 //! args -> commands -> series -> measure -> plan -> observe -> machine     (what a machine is)
@@ -9,6 +10,8 @@
 //!
 //! | module | subject |
 //! |---|---|
+//! | `library` | what other programs use: the command and its parts |
+//! | `session` | a machine under way that another program drives |
 //! | `args` | the command line |
 //! | `commands` | one file for each subcommand |
 //! | `series` | several runs side by side |
@@ -18,8 +21,8 @@
 //! | `workload` | options that say what to run, and names that follow from them |
 //! | `observe` | logs, traces, diagrams, profiles, debuggers |
 //! | `machine` | options -> machine configuration; what the ledger records of it |
-//! | `devices`, `terminal` | what `boot` plugs into its machine, and the user's terminal |
-//! | `session`, `outside` | a machine of `boot` with keyboard and screen; all that comes from outside |
+//! | `payload`, `devices`, `terminal` | what `boot` loads and plugs into its machine, the user's terminal |
+//! | `interactive`, `outside` | a machine of `boot` with keyboard and screen; all that comes from outside |
 //! | `copy` | files of the host in the guest's initial RAM file system |
 //! | `checkpoint` | checkpoints that a run makes or goes on from |
 //! | `console`, `script` | marker lines on the guest's console; what is typed there by itself |
@@ -41,12 +44,15 @@ mod devices;
 mod failure;
 mod files;
 mod identity;
+mod interactive;
 mod interrupt;
+mod library;
 mod machine;
 mod measure;
 mod observe;
 mod outside;
 mod own;
+mod payload;
 mod plan;
 mod project;
 mod qemu;
@@ -60,19 +66,15 @@ mod workload;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use args::Cli;
+pub use failure::{Failure, sentence};
+pub use interrupt::Interrupted;
+pub use library::{Console, Trapless, read_ledgers};
+pub use plan::Plan;
+pub use session::{Ended, Session};
+pub use workload::RunId;
 
 /// Reads the command line, does what it says, and returns the exit status that `trapless --help`
 /// lists.
 pub fn main() -> ExitCode {
-    let cli = Cli::try_parse().unwrap_or_else(|error| {
-        if let Some(hint) = qemu::hint(std::env::args().skip(1)) {
-            note!("trapless: {hint}");
-            std::process::exit(failure::USAGE.into());
-        }
-        error.exit()
-    });
-    commands::run(&cli).unwrap_or_else(|error| failure::report(&error))
+    Trapless::new().main()
 }

@@ -11,9 +11,9 @@ use trapless_ledger::Config;
 use trapless_ledger::document::{Clock, Cost, RunInfo};
 use trapless_machine::cost::CostTable;
 use trapless_machine::preset::{Interrupts, Size};
-use trapless_machine::{Engine, Machine, MachineConfig};
+use trapless_machine::{Engine, Machine, MachineConfig, Machines};
 
-use crate::{files, own};
+use crate::files;
 
 /// RAM of machines whose user does not say.
 const DEFAULT_RAM: u64 = 2 << 30;
@@ -102,14 +102,15 @@ fn cost_model(path: &Path) -> Result<CostTable> {
         .map_err(|reason| anyhow!("cannot use the cost model {}: {reason}", path.display()))
 }
 
-/// The machine that the options describe.
+/// The machine out of `machines` that the options describe.
 pub fn config(
+    machines: &Machines,
     machine: &str,
     harts: usize,
     args: &HartArgs,
     settings: &[(String, Value)],
 ) -> Result<MachineConfig> {
-    let mut config = own::machines()?.config(machine)?;
+    let mut config = machines.config(machine)?;
     for (name, value) in settings {
         config.set(name, &value.to_string())?;
     }

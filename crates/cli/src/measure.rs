@@ -4,11 +4,11 @@ use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Result, bail};
-use trapless_ledger::document::{HostInfo, LedgerFile};
-use trapless_machine::{Limits, Machine, Outcome};
+use trapless_ledger::document::{HostInfo, LedgerFile, RunInfo};
+use trapless_machine::{Limits, Machine, Machines, Outcome};
 
 use crate::checkpoint::{Checkpoint, Pending, Request};
-use crate::console::SharedRecorder;
+use crate::console::{SharedRecorder, Transcript};
 use crate::observe::{Observation, ObserveArgs};
 use crate::plan::{Plan, Ready};
 use crate::workload::{RunId, WorkloadArgs};
@@ -29,7 +29,7 @@ pub struct Checkpoints<'a> {
 /// Is called between slices of a run.
 pub type Poll<'a> = &'a mut dyn FnMut(&Machine, &SharedRecorder);
 
-impl Plan<'_> {
+impl Plan {
     /// Runs the workload once: its ledger, and the profile as text if it is wanted.
     pub fn run(
         &self,
@@ -77,23 +77,25 @@ impl Plan<'_> {
         let outcome = outcome?;
         pending.finish();
         self.judge(outcome, &config, &recorder.transcript)?;
+        let info = self.info(run, &machine, &recorder.transcript)?;
+        let host = HostInfo {
+            resumed_at: resumed,
+            ..host_info(started, seconds, machine.instret() - before)
+        };
+        let ledger = recorder.ledger.to_file(info, Some(host));
+        Ok((ledger, observation.profile()))
+    }
 
-        let mut info = machine::run_info(&config);
-        self.describe(run, &mut info, &recorder.transcript)?;
+    /// What the ledger of a run that has ended well says of it.
+    pub fn info(&self, run: &RunId, machine: &Machine, transcript: &Transcript) -> Result<RunInfo> {
+        let mut info = machine::run_info(machine.config());
+        self.describe(run, &mut info, transcript)?;
         info.counters
             .insert("instructions".into(), machine.instret());
         info.counters.insert("hfence".into(), machine.hfences());
         info.counters
-            .extend(tracepoints(recorder.transcript.dumped("host.tracepoints")));
-        let host = HostInfo {
-            wall_seconds: seconds,
-            instructions_per_second: Some((machine.instret() - before) as f64 / seconds),
-            resumed_at: resumed,
-            started: Some(timestamp(started)),
-            processor: processor(),
-        };
-        let ledger = recorder.ledger.to_file(info, Some(host));
-        Ok((ledger, observation.profile()))
+            .extend(tracepoints(transcript.dumped("host.tracepoints")));
+        Ok(info)
     }
 
     /// Runs the machine in slices.
@@ -131,6 +133,17 @@ impl Plan<'_> {
     }
 }
 
+/// What a ledger says of the computer on which `instructions` took `seconds`.
+pub fn host_info(started: SystemTime, seconds: f64, instructions: u64) -> HostInfo {
+    HostInfo {
+        wall_seconds: seconds,
+        instructions_per_second: (seconds > 0.0).then(|| instructions as f64 / seconds),
+        resumed_at: None,
+        started: Some(timestamp(started)),
+        processor: processor(),
+    }
+}
+
 /// Counters out of the lines `NAME COUNT` that the host prints with `--set tracepoints=1`.
 fn tracepoints(lines: Option<&[String]>) -> impl Iterator<Item = (String, u64)> {
     lines.into_iter().flatten().filter_map(|line| {
@@ -140,9 +153,10 @@ fn tracepoints(lines: Option<&[String]>) -> impl Iterator<Item = (String, u64)> 
 }
 
 /// Refuses what cannot work before it costs the time of images and runs.
-pub fn check(args: &WorkloadArgs, machine: &str) -> Result<()> {
+pub fn check(args: &WorkloadArgs, machine: &str, machines: &Machines) -> Result<()> {
     let harts = args.host_harts.unwrap_or(1) as usize;
     let config = machine::config(
+        machines,
         machine,
         harts,
         &args.harts_options,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use trapless_experiments::{Experiment, Workloads};
 use trapless_images::Project;
-use trapless_machine::Machines;
+use trapless_machine::{Machines, OwnMachine};
 
 use crate::files;
 
@@ -33,12 +33,14 @@ fn descriptions() -> Result<Vec<(PathBuf, String)>> {
     Ok(found)
 }
 
-/// Machines by name: those of the project, those of the user, and those of the current folder.
+/// Machines by name: those of the project, `own` ones of the program, those of the user, and those
+/// of the current folder.
 ///
 /// # Errors
 /// If one of the files cannot be read, or says something wrong.
-pub fn machines() -> Result<Machines> {
+pub fn machines(own: &[OwnMachine]) -> Result<Machines> {
     let mut machines = Machines::default();
+    own.iter().try_for_each(|own| machines.add_own(own))?;
     for (file, text) in descriptions()? {
         machines.add(&file, &text)?;
     }

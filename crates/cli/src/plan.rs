@@ -6,15 +6,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use trapless_experiments::{Experiment, Value};
-use trapless_images::{Images, Overlay, Project, overlay};
+use trapless_images::{Images, Overlay, overlay};
 use trapless_ledger::Ledger;
 use trapless_ledger::document::{Measurement, RunInfo, Work};
 use trapless_machine::preset::Size;
-use trapless_machine::{Content, Machine, MachineConfig, Outcome, Payload, Peripherals};
+use trapless_machine::{Content, Machine, MachineConfig, Machines, Outcome, Payload, Peripherals};
 
 use crate::checkpoint::{self, Checkpoint, Key, Place, Store, program};
 use crate::console::{ConsoleTap, Lines, Recorder, SharedRecorder, Transcript};
 use crate::failure::Failed;
+use crate::library::Trapless;
 use crate::machine::{self, EngineName};
 use crate::observe::Observation;
 use crate::workload::{RunId, WorkloadArgs};
@@ -100,9 +101,11 @@ macro_rules! fail {
 }
 
 /// Everything a workload needs, the same for all machines that are compared.
-pub struct Plan<'a> {
+pub struct Plan {
     /// Its options.
-    pub args: &'a WorkloadArgs,
+    pub args: WorkloadArgs,
+    /// Machines by name.
+    machines: Machines,
     /// The workload.
     pub experiment: Experiment,
     kernel: Content,
@@ -133,9 +136,10 @@ pub struct Ready {
     pub resumed: Option<u64>,
 }
 
-impl<'a> Plan<'a> {
+impl Plan {
     /// Prepares the images.
-    pub fn new(args: &'a WorkloadArgs, project: &Project) -> Result<Self> {
+    pub fn new(args: &WorkloadArgs, trapless: &Trapless) -> Result<Self> {
+        let (project, machines) = (&trapless.project(), trapless.machines()?);
         let experiment = own::workload(&args.workload, project)?;
         let overlay = overlay(&experiment)?;
         if let Some(overlay) = &overlay {
@@ -211,7 +215,8 @@ impl<'a> Plan<'a> {
         let store = (!args.no_checkpoint && args.harts_options.engine != EngineName::Both)
             .then(|| Store::open(images.cache().root(), most));
         Ok(Self {
-            args,
+            args: args.clone(),
+            machines,
             experiment,
             kernel,
             initrd,
@@ -224,6 +229,11 @@ impl<'a> Plan<'a> {
             overlay: overlay.map(|overlay| overlay.sha256),
             labels: false,
         })
+    }
+
+    /// The machines that it can run on.
+    pub(crate) fn machines(&self) -> &Machines {
+        &self.machines
     }
 
     /// Begins lines of consoles with the run that they are from.
@@ -264,7 +274,17 @@ impl<'a> Plan<'a> {
         observation: &mut Observation,
         checkpoint: &Checkpoint,
     ) -> Result<Ready> {
-        let mut ready = self.build(run, observation, true)?;
+        let ready = self.build(run, observation, self.screen(run), true)?;
+        self.take_over(run, ready, checkpoint)
+    }
+
+    /// Puts the state of `checkpoint` into a machine of `run`.
+    pub fn take_over(
+        &self,
+        run: &RunId,
+        mut ready: Ready,
+        checkpoint: &Checkpoint,
+    ) -> Result<Ready> {
         let saved = checkpoint.restore(&mut ready.machine)?;
         let path = checkpoint.path().display();
         if saved.images != self.images {
@@ -293,6 +313,7 @@ impl<'a> Plan<'a> {
     /// What the machine of `run` is.
     pub fn config(&self, run: &RunId) -> Result<MachineConfig> {
         let mut config = machine::config(
+            &self.machines,
             &run.machine,
             self.harts as usize,
             &self.args.harts_options,
@@ -335,15 +356,22 @@ impl<'a> Plan<'a> {
                 Err(error) => place.discard(&error),
             }
         }
-        self.build(run, observation, false)
+        self.build(run, observation, self.screen(run), false)
     }
 
-    /// Builds the machine of `run`, about to boot, or to take over a checkpoint.
-    fn build(&self, run: &RunId, observation: &mut Observation, resumes: bool) -> Result<Ready> {
+    /// Builds the machine of `run`, about to boot, or to take over a checkpoint, with a copy of its
+    /// console for `console`.
+    pub fn build(
+        &self,
+        run: &RunId,
+        observation: &mut Observation,
+        console: Option<Box<dyn Write + Send>>,
+        resumes: bool,
+    ) -> Result<Ready> {
         let config = self.config(run)?;
         let ledger = Ledger::new(machine::ledger_config(&config));
         let recorder = SharedRecorder::new(Recorder::new(ledger, self.experiment.measured()));
-        let tap = ConsoleTap::new(recorder.clone(), self.screen(run));
+        let tap = ConsoleTap::new(recorder.clone(), console);
         let part = |content: &Content| match resumes {
             true => content.outline(),
             false => content.clone(),

@@ -1,227 +1,368 @@
-//! A machine of `boot` with the keyboard and the screen attached, from one reset to the next.
+//! A machine under way that another program drives piece by piece, with its ledger and console.
 
-use std::io::Write;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::{Duration, Instant};
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::Result;
-use trapless_machine::{Limits, Machine, Outcome};
+use anyhow::{Context, Result, bail};
+use trapless_ledger::{Ledger, LedgerFile};
+use trapless_machine::{Limits, Machine, MachineConfig, Outcome, Peripherals};
 
-use crate::console::SharedRecorder;
-use crate::failure::Failed;
-use crate::interrupt;
-use crate::observe;
-use crate::output::Screen;
-use crate::outside::{Outside, TICK};
-use crate::script::{self, SharedScript};
-use crate::terminal::{HELP, Key};
+use crate::args::{BootArgs, ExecArgs};
+use crate::checkpoint::{Checkpoint, Run};
+use crate::console::{ConsoleTap, Recorder, SharedRecorder};
+use crate::devices::Devices;
+use crate::library::{Console, Trapless};
+use crate::measure::{self, host_info};
+use crate::observe::{Observation, ObserveArgs};
+use crate::outside::Outside;
+use crate::payload::payload;
+use crate::plan::{Plan, Ready};
+use crate::series::at_a_time;
+use crate::workload::RunId;
+use crate::{files, machine};
 
-/// Virtual time between two looks at the keyboard, in cycles.
-pub const SLICE: u64 = 2_000_000;
-/// After this long idle and silent, in cycles, virtual time of a machine that gets no more input is
-/// throttled to wall-clock time.
-const IDLE: u64 = 10_000_000_000;
-/// How long to wait for a key while the machine is idle, before looking at Ctrl-C again.
-const PATIENCE: Duration = Duration::from_millis(50);
+/// Virtual time between two looks at what the caller wants, in cycles.
+const SLICE: u64 = 5_000_000;
 
-/// Why a session ended that could have gone on.
-#[derive(Clone, PartialEq, Eq)]
-pub enum Leave {
-    /// The user pressed the key.
-    Key,
-    /// A signal came.
-    Signal,
-    /// The kernel has panicked, or standard output is gone.
-    Broken,
-    /// The time that the user allows is over.
-    Late,
-    /// The script has ended, or waits in vain.
-    Script(script::End),
+/// How a piece of a session ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Ended {
+    /// The machine did, or a limit was reached.
+    Machine(Outcome),
+    /// Its kernel has panicked, with these words, and does nothing more.
+    Panicked(String),
+    /// The caller wanted no more.
+    Caller,
 }
 
-/// A machine with the keyboard and the screen attached.
-pub struct Session<'a> {
-    /// What the user types.
-    pub keys: &'a Receiver<Key>,
-    /// Who types instead.
-    pub script: Option<&'a SharedScript>,
-    /// What the guest prints.
-    pub screen: &'a Screen,
-    /// The ledger, and what the guest has printed.
-    pub recorder: &'a SharedRecorder,
-    /// Somebody who types should not see idle hours fly by.
-    pub paced: bool,
-    /// Whether a kernel panic ends the session.
-    pub ends_on_panic: bool,
-    /// Virtual time in cycles between two looks at the keyboard.
-    pub slice: u64,
-    /// Virtual time in cycles at which the session ends.
-    pub limit: Option<u64>,
-    /// What comes from outside.
-    pub outside: Outside,
-    /// Set when standard input has ended.
-    pub input_ended: Option<Ended>,
-    /// Set when the session ends.
-    pub leave: Option<Leave>,
+/// What the machine runs.
+enum Kind {
+    Workload { plan: Arc<Plan>, run: RunId },
+    Other { name: String },
 }
 
-/// What is watched after the end of standard input.
-#[derive(Clone, Copy)]
-pub struct Ended {
-    /// The host's time when the machine last worked or printed.
-    busy: Instant,
-    /// Virtual time then, in cycles.
-    at: u64,
-    /// Virtual time and executed instructions at the last look.
-    seen: (u64, u64),
+/// A machine with its ledger, run in pieces.
+pub struct Session {
+    machine: Machine,
+    recorder: SharedRecorder,
+    observation: Observation,
+    kind: Kind,
+    /// The command line that makes the machine, for checkpoints.
+    words: Vec<String>,
+    ended: Option<Outcome>,
+    started: SystemTime,
+    /// The host's time that it ran, and instructions when it began.
+    spent: Duration,
+    before: u64,
 }
 
-impl Ended {
-    fn new(machine: &Machine) -> Self {
-        Self {
-            busy: Instant::now(),
-            at: machine.now(),
-            seen: (machine.now(), machine.instret()),
-        }
-    }
-
-    /// How long to wait. Only work keeps a machine busy that gets no input, and work runs at full
-    /// speed; a machine that has been idle and silent for [`IDLE`] cycles is slowed down to the
-    /// host's clock.
-    fn wait(&mut self, machine: &Machine, printed: u64) -> Duration {
-        let (now, executed) = (machine.now(), machine.instret());
-        let worked = executed.saturating_sub(self.seen.1) > now.saturating_sub(self.seen.0) / 2;
-        if worked || printed > self.at {
-            *self = Self::new(machine);
-            return Duration::ZERO;
-        }
-        self.seen = (now, executed);
-        let idle = Duration::from_nanos(now.saturating_sub(self.at).saturating_sub(IDLE));
-        idle.saturating_sub(self.busy.elapsed())
-    }
-}
-
-impl Session<'_> {
-    /// Runs the machine; `None` if the user left.
+impl Plan {
+    /// Builds the machine of a run of this workload, about to boot. A copy of its console goes to
+    /// `console`, a trace for Perfetto to the file `trace`.
     ///
     /// # Errors
-    /// A sentence, if something expected has not come.
-    pub fn run(
-        &mut self,
-        machine: &mut Machine,
-        observation: &mut observe::Observation,
-    ) -> Result<Option<Outcome>> {
-        let paced = self.paced;
-        let clock = Instant::now();
-        self.outside.start(machine);
-        let slice = match self.outside.waits() {
-            true => self.slice.min(TICK),
-            false => self.slice,
-        };
-        let outcome = observation.drive(machine, Limits::default(), slice, &mut |machine, idle| {
-            show_output();
-            let ahead = Duration::from_nanos(machine.now()).saturating_sub(clock.elapsed());
-            let ahead = if paced { ahead } else { Duration::ZERO };
-            self.poll(machine, idle, ahead)
-        });
-        show_output();
-        let outcome = outcome?;
-        let ended = outcome.is_some_and(|outcome| outcome != Outcome::Idle);
-        self.outside.record(machine);
-        self.outside
-            .end(machine.now(), self.leave.is_some() || !ended);
-        Ok(match &self.leave {
-            Some(Leave::Script(script::End::Late(reason))) => {
-                let last = &self.recorder.lock().transcript.last_line;
-                return Err(Failed(format!("{reason} (last line: {last})")).into());
-            }
-            Some(Leave::Key | Leave::Broken | Leave::Script(script::End::Done)) => None,
-            Some(Leave::Signal) => Some(Outcome::Stopped),
-            Some(Leave::Late) => Some(Outcome::Limit),
-            None => outcome,
-        })
+    /// If there is no such machine, or a file cannot be written.
+    pub fn session(
+        self: &Arc<Self>,
+        run: &RunId,
+        trace: Option<&Path>,
+        console: Console,
+    ) -> Result<Session> {
+        let mut observation = Observation::new(&ObserveArgs::default(), trace)?;
+        let ready = self.build(run, &mut observation, Some(console), false)?;
+        Ok(Session::of_workload(self.clone(), run, ready, observation))
     }
 
-    fn end(&mut self, leave: Leave) -> bool {
-        self.leave = Some(leave);
-        false
+    /// Refuses settings of machines that do not run, and machines that cannot run guests.
+    ///
+    /// # Errors
+    /// A sentence that says what to change.
+    pub fn check(&self, machines: &[&str]) -> Result<()> {
+        self.args.check_settings(machines)?;
+        let check = |machine: &&str| measure::check(&self.args, machine, self.machines());
+        machines.iter().try_for_each(check)
     }
 
-    /// Takes what came from the keyboard, and waits for it if the machine is idle or ahead of the
-    /// clock. `false` ends the session.
-    fn poll(&mut self, machine: &mut Machine, idle: bool, ahead: Duration) -> bool {
-        self.outside.record(machine);
-        self.outside.exchange(machine);
-        loop {
-            if interrupt::requested() {
-                return self.end(Leave::Signal);
-            }
-            let panicked = self.ends_on_panic && self.recorder.lock().dead(machine.now());
-            if panicked || self.screen.check().is_err() {
-                return self.end(Leave::Broken);
-            }
-            if self.limit.is_some_and(|limit| machine.now() >= limit) {
-                return self.end(Leave::Late);
-            }
-            if self.outside.left(machine) {
-                return self.end(Leave::Key);
-            }
-            if let Some(script) = self.script {
-                let mut script = script.lock();
-                for (at, bytes) in script.take_typed() {
-                    machine.input(at, &bytes);
-                }
-                if let Some(end) = script.end(machine.now()) {
-                    drop(script);
-                    return self.end(Leave::Script(end));
-                }
-            }
-            if self.outside.replays() || self.outside.waits() && self.input_ended.is_some() {
-                return !idle || machine.expects_input();
-            }
-            if let Some(ended) = &mut self.input_ended {
-                let printed = self.recorder.lock().last_output();
-                let wait = ended.wait(machine, printed).max(ahead);
-                std::thread::sleep(wait.min(PATIENCE));
-                return !idle;
-            }
-            let patience = if idle { PATIENCE } else { ahead.min(PATIENCE) };
-            match self.keys.recv_timeout(patience) {
-                Ok(Key::Input(bytes)) => machine.input(machine.now(), &bytes),
-                Ok(Key::Quit) => {
-                    note!("\r");
-                    return self.end(Leave::Key);
-                }
-                Ok(Key::Help) => note!("{HELP}\r"),
-                Ok(Key::Status) => status(machine),
-                Err(RecvTimeoutError::Timeout) if idle => continue,
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => {
-                    self.input_ended = Some(Ended::new(machine));
-                    continue;
-                }
-            }
-            return true;
+    /// How many of `runs` runs to make at a time: `asked`, or one for each processor, but no more
+    /// than there is memory for.
+    pub fn at_a_time(&self, asked: Option<usize>, runs: usize) -> usize {
+        at_a_time(asked, runs, &self.args.harts_options)
+    }
+
+    /// Name of the ledger of a run without its folder, as `trapless run` forms it: options that
+    /// change the run are in it.
+    pub fn ledger_name(&self, machine: &str) -> String {
+        let name = self.args.result_name(machine, None);
+        let name = name.file_name().unwrap_or_default().to_string_lossy();
+        format!("{name}.json")
+    }
+}
+
+impl Session {
+    fn new(
+        machine: Machine,
+        recorder: SharedRecorder,
+        observation: Observation,
+        kind: Kind,
+        words: Vec<String>,
+    ) -> Self {
+        Self {
+            before: machine.instret(),
+            machine,
+            recorder,
+            observation,
+            kind,
+            words,
+            ended: None,
+            started: SystemTime::now(),
+            spent: Duration::ZERO,
         }
     }
+
+    fn of_workload(plan: Arc<Plan>, run: &RunId, ready: Ready, observation: Observation) -> Self {
+        let words = ["run", "--machine", &run.machine].map(String::from);
+        let words = words.into_iter().chain(plan.args.for_run(run).words());
+        let words = words.collect();
+        let run = run.clone();
+        let kind = Kind::Workload { plan, run };
+        Self::new(ready.machine, ready.recorder, observation, kind, words)
+    }
+
+    pub(crate) fn resume_workload(
+        plan: Arc<Plan>,
+        machine: &str,
+        seed: u64,
+        checkpoint: &Checkpoint,
+        console: Console,
+    ) -> Result<Self> {
+        let run = RunId {
+            machine: machine.into(),
+            seed,
+        };
+        let mut observation = Observation::new(&ObserveArgs::default(), None)?;
+        let ready = plan.build(&run, &mut observation, Some(console), true)?;
+        let ready = plan.take_over(&run, ready, checkpoint)?;
+        Ok(Self::of_workload(plan, &run, ready, observation))
+    }
+
+    pub(crate) fn boot(
+        args: &BootArgs,
+        words: Vec<String>,
+        trapless: &Trapless,
+        console: Console,
+    ) -> Result<Self> {
+        let config = machine::config(
+            &trapless.machines()?,
+            &args.machine,
+            args.harts,
+            &args.harts_options,
+            &args.settings,
+        )?;
+        let payload = payload(args, &trapless.project())?;
+        let recorder = recorder(&config);
+        let tap = || ConsoleTap::new(recorder.clone(), None);
+        let first = Box::new(ConsoleTap::new(recorder.clone(), Some(console)));
+        let mut outside = Outside::default();
+        let peripherals = Devices::new(args).plug(first, Some(Box::new(tap())), &mut outside)?;
+        if outside.waits() {
+            bail!("only the command trapless boot connects to a network; leave out --net user");
+        }
+        let mut observation = Observation::new(&args.observe, args.trace.as_deref())?;
+        let mut machine = observation.boot(config, &payload, peripherals)?;
+        recorder.lock().name_threads(machine.ram());
+        machine.add_sink(Box::new(recorder.clone()));
+        let name = "boot".into();
+        let kind = Kind::Other { name };
+        Ok(Self::new(machine, recorder, observation, kind, words))
+    }
+
+    pub(crate) fn exec(
+        args: &ExecArgs,
+        words: Vec<String>,
+        trapless: &Trapless,
+        console: Console,
+    ) -> Result<Self> {
+        let config = machine::config(
+            &trapless.machines()?,
+            &args.machine,
+            args.harts,
+            &args.harts_options,
+            &args.settings,
+        )?;
+        let elf = files::read(&args.file, "program")?;
+        let recorder = recorder(&config);
+        let mut observation = Observation::new(&args.observe, None)?;
+        let copy = Both(Arc::new(Mutex::new(console)));
+        let tap = ConsoleTap::new(recorder.clone(), Some(Box::new(copy.clone())));
+        let peripherals = Peripherals::new(Box::new(tap));
+        let mut machine = observation.exec(config, &elf, peripherals, Box::new(copy))?;
+        machine.add_sink(Box::new(recorder.clone()));
+        let name = args.file.display().to_string();
+        let kind = Kind::Other { name };
+        Ok(Self::new(machine, recorder, observation, kind, words))
+    }
+
+    /// Puts the state of `checkpoint` into a machine that was built for it.
+    pub(crate) fn resumed(mut self, checkpoint: &Checkpoint) -> Result<Self> {
+        let saved = checkpoint.restore(&mut self.machine)?;
+        let restored = self
+            .recorder
+            .lock()
+            .restore(saved.recorder, self.machine.ram());
+        restored.ok_or_else(|| checkpoint.damaged("its ledger cannot be decoded"))?;
+        self.before = self.machine.instret();
+        Ok(self)
+    }
+
+    /// The machine.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// The machine, to change what is in it.
+    pub fn machine_mut(&mut self) -> &mut Machine {
+        &mut self.machine
+    }
+
+    /// Virtual time in cycles at which the run of a workload is given up.
+    pub fn time_limit(&self) -> Option<u64> {
+        match &self.kind {
+            Kind::Workload { plan, .. } => Some(plan.args.time_limit.saturating_mul(1_000_000_000)),
+            Kind::Other { .. } => None,
+        }
+    }
+
+    /// Whether the measured part of the workload has begun.
+    pub fn measuring(&self) -> bool {
+        self.recorder.lock().measuring()
+    }
+
+    /// Lets the machine run until one of `limits` or something else ends it. `poll` is called
+    /// between slices of some milliseconds; with `false` the caller wants no more.
+    ///
+    /// # Errors
+    /// Those of `poll`; or if a trace cannot be written.
+    pub fn run(
+        &mut self,
+        limits: &Limits,
+        poll: &mut dyn FnMut(&mut Machine) -> Result<bool>,
+    ) -> Result<Ended> {
+        let (recorder, limits) = (self.recorder.clone(), *limits);
+        if self.machine.now() >= limits.until || self.machine.instret() >= limits.instret {
+            return Ok(Ended::Machine(Outcome::Limit));
+        }
+        let (mut go_on, mut failed) = (true, None);
+        let clock = Instant::now();
+        let look = &mut |machine: &mut Machine, idle: bool| {
+            go_on = poll(machine).unwrap_or_else(|error| {
+                failed = Some(error);
+                false
+            });
+            let reached = machine.now() >= limits.until || machine.instret() >= limits.instret;
+            go_on && !idle && !reached && !recorder.lock().dead(machine.now())
+        };
+        let outcome = self
+            .observation
+            .drive(&mut self.machine, limits, SLICE, look);
+        self.spent += clock.elapsed();
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        let outcome = outcome?;
+        let now = self.machine.now();
+        if outcome.is_none() && recorder.lock().dead(now) {
+            self.end(Outcome::Limit)?;
+            let panic = recorder.lock().transcript.panic.clone();
+            return Ok(Ended::Panicked(panic.unwrap_or_default()));
+        }
+        match outcome {
+            None if !go_on => return Ok(Ended::Caller),
+            Some(outcome @ (Outcome::PoweredOff | Outcome::Rebooted | Outcome::Exit(_))) => {
+                self.end(outcome)?;
+            }
+            _ => {}
+        }
+        Ok(Ended::Machine(outcome.unwrap_or(Outcome::Limit)))
+    }
+
+    /// The run is over: completes its trace.
+    fn end(&mut self, outcome: Outcome) -> Result<()> {
+        if self.ended.is_none() {
+            self.observation.finish(self.machine.now())?;
+        }
+        self.ended = Some(outcome);
+        Ok(())
+    }
+
+    /// The ledger so far.
+    ///
+    /// # Errors
+    /// If the workload has ended, but not as it should.
+    pub fn ledger(&self) -> Result<LedgerFile> {
+        let recorder = self.recorder.lock();
+        let late = self.time_limit().is_some_and(|at| self.machine.now() >= at);
+        let outcome = self.ended.or(late.then_some(Outcome::Limit));
+        let config = self.machine.config();
+        let info = match (&self.kind, outcome) {
+            (Kind::Workload { plan, run }, Some(outcome)) => {
+                plan.judge(outcome, config, &recorder.transcript)?;
+                plan.info(run, &self.machine, &recorder.transcript)?
+            }
+            (kind, _) => {
+                let mut info = machine::run_info(config);
+                info.workload = match kind {
+                    Kind::Workload { run: _, plan } => plan.experiment.name.clone(),
+                    Kind::Other { name } => name.clone(),
+                };
+                let instructions = self.machine.instret();
+                info.counters.insert("instructions".into(), instructions);
+                info
+            }
+        };
+        let instructions = self.machine.instret() - self.before;
+        let host = host_info(self.started, self.spent.as_secs_f64(), instructions);
+        let ledger = recorder.ledger_at(self.machine.now());
+        let mut ledger = ledger.context("the ledger cannot be copied")?;
+        Ok(ledger.to_file(info, Some(host)))
+    }
+
+    /// Writes a checkpoint, out of which [`Trapless::resume`] goes on, and of a workload `trapless
+    /// resume`, too.
+    ///
+    /// # Errors
+    /// If the file cannot be written, or the machine not be saved.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        let (images, command_line) = match &self.kind {
+            Kind::Workload { plan, run } => (&plan.images[..], plan.command_line(run.seed)),
+            Kind::Other { .. } => <_>::default(),
+        };
+        let run = Run {
+            words: self.words.clone(),
+            images,
+            command_line,
+        };
+        run.save(path, &self.machine, &self.recorder)
+    }
 }
 
-/// Shows what the guest has written after the last whole line. Errors are ignored: the terminal may
-/// be gone.
-fn show_output() {
-    let _ = std::io::stdout().flush();
+fn recorder(config: &MachineConfig) -> SharedRecorder {
+    let ledger = Ledger::new(machine::ledger_config(config));
+    SharedRecorder::new(Recorder::new(ledger, String::new()))
 }
 
-fn status(machine: &Machine) {
-    note!("\r\n{:.6} s of virtual time\r", machine.now() as f64 / 1e9);
-    for hart in machine.harts() {
-        let state = if hart.waiting() { "waits" } else { "runs" };
-        note!(
-            "hart {}: {} {:#x}, {state}, {} instructions\r",
-            hart.id(),
-            hart.mode(),
-            hart.pc(),
-            hart.instret()
-        );
+/// A console that a UART and `tohost` write to.
+#[derive(Clone)]
+struct Both(Arc<Mutex<Console>>);
+
+impl Write for Both {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut console = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        console.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }

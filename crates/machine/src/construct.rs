@@ -30,6 +30,9 @@ use crate::{fdt, map};
 
 /// The interrupt architecture that a configuration names.
 fn architecture(config: &MachineConfig) -> Box<dyn InterruptArchitecture> {
+    if let Some(own) = &config.architecture {
+        return own.make(config);
+    }
     let (harts, cycles_per_tick) = (config.harts, config.hart.cycles_per_tick);
     let aclint = aclint_plic::Config {
         harts,

@@ -23,6 +23,7 @@
 //! |---|---|
 //! | [`preset`] | the machines and their options |
 //! | [`machines`] | machines by name, out of files as well |
+//! | `own` | interrupt architectures from outside the project |
 //! | [`cost`] | the cost model as data |
 //! | [`map`] | physical memory map |
 //! | `isa_string` | ISA strings of users, such as `rv64gc_h_sstc` |
@@ -69,6 +70,7 @@ mod machine;
 pub mod machines;
 pub mod map;
 mod outside;
+mod own;
 mod past;
 mod peripherals;
 pub mod preset;
@@ -86,6 +88,7 @@ pub use input::Arrival;
 pub use machine::Machine;
 pub use machines::Machines;
 pub use outside::Input;
+pub use own::{Architecture, OwnMachine};
 pub use peripherals::Peripherals;
 pub use preset::{Engine, MachineConfig, presets};
 pub use progress::{Limits, Outcome};

@@ -20,6 +20,7 @@ use serde::de::IgnoredAny;
 
 use crate::cost::CostTable;
 use crate::error::Error;
+use crate::own::{Architecture, OwnMachine};
 use crate::preset::{Interrupts, MachineConfig, Preset, presets};
 
 /// Longest name of a machine, which is part of file names.
@@ -55,6 +56,7 @@ struct Known {
     preset: Preset,
     quantum: Option<u64>,
     cost: Option<CostTable>,
+    architecture: Option<Architecture>,
 }
 
 /// All that can be named.
@@ -68,6 +70,7 @@ impl Default for Machines {
             preset,
             quantum: None,
             cost: None,
+            architecture: None,
         };
         let all = presets().into_iter();
         Self(all.map(|(name, preset)| (name, known(preset))).collect())
@@ -100,7 +103,34 @@ impl Machines {
         Ok(())
     }
 
-    fn derive(&self, path: &Path, name: &str, own: Own) -> Result<Known, String> {
+    /// Adds a machine with an interrupt architecture from outside the project.
+    ///
+    /// # Errors
+    /// A sentence about its name, or a base that there is not.
+    pub fn add_own(&mut self, own: &OwnMachine) -> Result<(), Error> {
+        let name = &own.name;
+        self.check_name(name).map_err(Error::Invalid)?;
+        let Some(base) = self.0.get(&own.base) else {
+            return Err(Error::Invalid(format!(
+                "the machine {name} is based on {}, which there is not; use one of: {}",
+                own.base,
+                self.names()
+            )));
+        };
+        let mut known = base.clone();
+        known.preset.summary.clone_from(&own.summary);
+        known.architecture = Some(own.architecture.clone());
+        self.0.insert(name.clone(), known);
+        Ok(())
+    }
+
+    fn names(&self) -> String {
+        let all: Vec<_> = self.0.keys().map(String::as_str).collect();
+        all.join(", ")
+    }
+
+    /// Refuses what cannot be the name of another machine.
+    fn check_name(&self, name: &str) -> Result<(), String> {
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         if name.is_empty() || name.len() > NAME || !name.chars().all(plain) {
             return Err(format!(
@@ -113,12 +143,20 @@ impl Machines {
                 "there is a machine called {name} already; give this one a name of its own"
             ));
         }
+        Ok(())
+    }
+
+    fn derive(&self, path: &Path, name: &str, own: Own) -> Result<Known, String> {
+        self.check_name(name)?;
         let mut known = self.0[&own.base].clone();
         known.preset.summary = own.summary.unwrap_or_else(|| {
             let file = path.file_name().unwrap_or_default().to_string_lossy();
             format!("{} as {file} changes it", own.base)
         });
-        known.preset.interrupts = own.interrupts.unwrap_or(known.preset.interrupts);
+        if let Some(interrupts) = own.interrupts {
+            known.preset.interrupts = interrupts;
+            known.architecture = None;
+        }
         known.quantum = own.quantum.or(known.quantum);
         let toggles = own.extensions.iter();
         let toggles = toggles.map(|(name, on)| format!("{}{name}", if *on { '+' } else { '-' }));
@@ -150,14 +188,14 @@ impl Machines {
     /// A sentence with the known names.
     pub fn config(&self, name: &str) -> Result<MachineConfig, Error> {
         let Some(known) = self.0.get(name) else {
-            let all: Vec<_> = self.0.keys().map(String::as_str).collect();
             return Err(Error::Invalid(format!(
                 "there is no machine called {name}; use one of: {}",
-                all.join(", ")
+                self.names()
             )));
         };
         let mut config = MachineConfig::of(name, &known.preset);
         config.quantum = known.quantum.unwrap_or(config.quantum);
+        config.architecture.clone_from(&known.architecture);
         if let Some(cost) = &known.cost {
             config.set_cost(cost.clone());
         }
@@ -235,5 +273,44 @@ mod tests {
         assert!(error.contains("line 3"), "{error}");
         let error = Machines::default().config("stsc").unwrap_err().to_string();
         assert!(error.contains("sbi, sstc"), "{error}");
+    }
+
+    /// Promise: a machine with an interrupt architecture from outside is its base but for that, and
+    /// files can build on it.
+    #[test]
+    fn machines_have_architectures_from_outside() {
+        let own = |name: &str, base: &str| OwnMachine {
+            name: name.into(),
+            base: base.into(),
+            summary: "with mine".into(),
+            architecture: Architecture::new(|_| unreachable!("nothing is built")),
+        };
+        let mut machines = Machines::default();
+        machines.add_own(&own("mine", "sstc")).unwrap();
+        let text = "[machines.dear]\nbase = \"mine\"\nquantum = 500\n\
+                    [machines.plain]\nbase = \"mine\"\ninterrupts = \"aclint-plic\"";
+        machines.add(Path::new("trapless.toml"), text).unwrap();
+        let has = |name: &str| machines.config(name).unwrap().architecture.is_some();
+        assert_eq!(
+            ["mine", "dear", "plain", "sstc"].map(has),
+            [true, true, false, false]
+        );
+        let mut config = machines.config("mine").unwrap();
+        assert!(config.hart.extensions.sstc && config.check().is_ok());
+        config.hart.extensions.xvei = true;
+        assert!(
+            config
+                .check()
+                .unwrap_err()
+                .to_string()
+                .contains("leave xvei out")
+        );
+
+        let told = |own| machines.clone().add_own(&own).unwrap_err().to_string();
+        assert!(told(own("sstc", "sbi")).contains("a machine called sstc already"));
+        assert!(told(own("Mine", "sbi")).contains("lower-case letters"));
+        assert!(
+            told(own("other", "stsc")).contains("based on stsc, which there is not; use one of")
+        );
     }
 }

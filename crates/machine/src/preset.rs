@@ -9,6 +9,7 @@ use trapless_hart::{CodeLimits, Extensions, HartConfig};
 use crate::cost::CostTable;
 use crate::error::Error;
 use crate::isa_string;
+use crate::own::Architecture;
 
 /// Which interrupt architecture a machine has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -73,6 +74,10 @@ pub struct MachineConfig {
     pub machine: String,
     /// Interrupt architecture.
     pub interrupts: Interrupts,
+    /// One from outside the project, instead of it. Checkpoints and ledgers know it by the
+    /// machine's name.
+    #[serde(skip)]
+    pub architecture: Option<Architecture>,
     /// Number of harts, 1..=[`MAX_HARTS`].
     pub harts: usize,
     /// Bytes of RAM, a multiple of 4096 in [`MIN_RAM`]..=[`MAX_RAM`].
@@ -130,6 +135,7 @@ impl MachineConfig {
         Self {
             machine: name.into(),
             interrupts: preset.interrupts,
+            architecture: None,
             harts: 1,
             ram: 1 << 30,
             hart,
@@ -247,6 +253,13 @@ impl MachineConfig {
         }
         if !(1..=1_000_000).contains(&self.quantum) {
             return fail("the quantum must be 1 to 1000000 cycles".into());
+        }
+        if self.architecture.is_some() && self.hart.extensions.xvei {
+            return fail(format!(
+                "the machine {} has an interrupt architecture of its own, to which Xvei cannot be \
+                 added; leave xvei out",
+                self.machine
+            ));
         }
         if self.hart.cycles_per_tick == 0 || 1_000_000_000 % self.hart.cycles_per_tick != 0 {
             return fail("cycles per tick must divide 1000000000".into());

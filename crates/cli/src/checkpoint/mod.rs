@@ -126,6 +126,20 @@ impl Run<'_> {
         let more = postcard::to_stdvec(&saved).context("cannot save the ledger")?;
         Ok(machine.save_beside(to, about, &more, base)?)
     }
+
+    /// Writes a checkpoint of it to a file of the user's.
+    ///
+    /// # Errors
+    /// If the file cannot be written, or the machine not be saved.
+    pub fn save(&self, path: &Path, machine: &Machine, recorder: &SharedRecorder) -> Result<()> {
+        files::make_parent(path)?;
+        let mut output = BufWriter::new(files::Output::create(path)?);
+        self.write(machine, recorder, None, &mut output)?;
+        output
+            .into_inner()
+            .map_err(|e| cannot_write(e.into_error()))?
+            .commit()
+    }
 }
 
 /// Checkpoints that a run is still to make.
@@ -170,13 +184,7 @@ impl<'a> Pending<'a> {
         }
         let is_due = |request: &mut Request| request.due(machine, recorder);
         for request in self.requests.extract_if(.., is_due) {
-            files::make_parent(&request.file)?;
-            let mut output = BufWriter::new(files::Output::create(&request.file)?);
-            self.run.write(machine, recorder, None, &mut output)?;
-            output
-                .into_inner()
-                .map_err(|e| cannot_write(e.into_error()))?
-                .commit()?;
+            self.run.save(&request.file, machine, recorder)?;
             note!(
                 "Checkpoint at {:.6} s of virtual time: {}",
                 machine.now() as f64 / 1e9,

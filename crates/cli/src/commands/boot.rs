@@ -1,41 +1,36 @@
 //! `trapless boot`: a machine with its console on the terminal.
 
 use std::io::{IsTerminal, Write};
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, channel};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use trapless_ledger::Ledger;
 use trapless_machine::{Machine, MachineConfig, Outcome, Payload, Peripherals};
-
-use trapless_images::Project;
 
 use crate::args::{BootArgs, OnPanic};
 use crate::console::{ConsoleTap, Recorder, SharedRecorder};
 use crate::devices::Devices;
 use crate::failure::Failed;
+use crate::interactive::{self, Session};
+use crate::library::Trapless;
 use crate::machine::EngineName;
 use crate::output::Screen;
 use crate::outside::record::{self, Header};
 use crate::outside::{Outside, Source};
-use crate::plan::{PATCHED_HOST, PATCHED_KERNEL, one_after_the_other};
+use crate::payload::payload;
 use crate::script::{Script, ScriptTap, SharedScript};
-use crate::session::{self, Session};
 use crate::terminal::{Key, RawMode, keyboard};
-use crate::{copy, files, interrupt, machine, observe, project};
+use crate::{files, interrupt, machine, observe};
 
 /// Cycles in a second of virtual time.
 const SECOND: u64 = 1_000_000_000;
 
-/// Kernel command line with the default images. The self-tests of the kernel's ciphers keep a hart
-/// busy for seconds after the boot.
-const APPEND: &str = "console=ttyS0 quiet cryptomgr.notests";
-
 /// Boots, and boots again after a reboot, until the guest powers off or the user leaves.
-pub fn main(args: &BootArgs, project: &Project) -> Result<ExitCode> {
+pub fn main(args: &BootArgs, trapless: &Trapless) -> Result<ExitCode> {
     interrupt::catch()?;
     let config = machine::config(
+        &trapless.machines()?,
         &args.machine,
         args.harts,
         &args.harts_options,
@@ -46,7 +41,7 @@ pub fn main(args: &BootArgs, project: &Project) -> Result<ExitCode> {
     for path in args.ledger.iter().chain(&args.dump_dtb) {
         files::check_output(path)?;
     }
-    let payload = payload(args, project)?;
+    let payload = payload(args, &trapless.project())?;
     if let Some(path) = &args.dump_dtb {
         let machine = Machine::boot(
             config,
@@ -126,102 +121,6 @@ fn no_keys() -> Receiver<Key> {
     channel().1
 }
 
-/// What `--kernel` stands for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kernel<'a> {
-    None,
-    Debian,
-    Patched,
-    File(&'a Path),
-}
-
-impl<'a> Kernel<'a> {
-    /// As on QEMU, firmware of one's own comes without a kernel: it may be the whole program.
-    fn of(args: &'a BootArgs) -> Self {
-        let own_firmware = args.firmware.as_deref().is_some_and(|path| path != "none");
-        match args.kernel.as_deref() {
-            Some(path) if path == "none" => Self::None,
-            Some(path) if path == "debian" => Self::Debian,
-            Some(path) if path == "patched" => Self::Patched,
-            Some(path) => Self::File(path),
-            None if own_firmware => Self::None,
-            None => Self::Debian,
-        }
-    }
-}
-
-/// Whether the kernel's command line names a disk with the system.
-fn has_root(args: &BootArgs) -> bool {
-    let words = args.append.iter().flat_map(|text| text.split_whitespace());
-    words.into_iter().any(|word| word.starts_with("root="))
-}
-
-fn payload(args: &BootArgs, project: &Project) -> Result<Payload> {
-    let mut images = None;
-    let mut image = |name: &str| -> Result<PathBuf> {
-        if images.is_none() {
-            images = Some(project::images(project)?);
-        }
-        let images = images.as_mut().context("images are open")?;
-        Ok(images.artefact(name)?.path)
-    };
-    let given = |path: &Option<std::path::PathBuf>, what: &str| {
-        path.as_deref().map(|p| files::read(p, what)).transpose()
-    };
-    let firmware = match args.firmware.as_deref() {
-        Some(path) if path.as_os_str() == "none" => None,
-        Some(path) => Some(files::read(path, "firmware")?),
-        None => Some(files::read(&image("opensbi")?, "opensbi")?),
-    };
-    let chosen = Kernel::of(args);
-    let kernel = match chosen {
-        Kernel::None => None,
-        Kernel::Debian => Some(files::content(&image("kernel")?, "kernel")?),
-        Kernel::Patched => Some(files::content(&image(PATCHED_KERNEL)?, "kernel")?),
-        Kernel::File(path) => Some(files::content(path, "kernel")?),
-    };
-    if firmware.is_none() && kernel.is_none() {
-        bail!("there is nothing to boot: give --firmware or --kernel a file");
-    }
-    if chosen == Kernel::Patched && !args.share.is_empty() {
-        bail!("the patched kernel has no driver for --share; use --kernel debian, or --copy");
-    }
-    let initrd = match (&args.initrd, chosen) {
-        (Some(path), _) => Some(files::content(path, "initrd")?),
-        (None, Kernel::Debian | Kernel::Patched) => {
-            let mut archives = vec![image(if has_root(args) { "disk" } else { "host" })?];
-            if chosen == Kernel::Patched {
-                archives.push(image(PATCHED_HOST)?);
-            }
-            Some(one_after_the_other(&archives, &[])?)
-        }
-        (None, _) => None,
-    };
-    let initrd = if args.copy.is_empty() {
-        initrd
-    } else {
-        if has_root(args) {
-            bail!(
-                "--copy puts files into the RAM file system, which the system on the disk (root=) \
-                 does not see"
-            );
-        }
-        let image = initrd.context("--copy needs an initial RAM file system: give --initrd")?;
-        Some(copy::append(&image, &args.copy)?)
-    };
-    let default = match chosen {
-        Kernel::Debian | Kernel::Patched => APPEND,
-        Kernel::None | Kernel::File(_) => "",
-    };
-    Ok(Payload {
-        firmware,
-        kernel,
-        initrd,
-        append: args.append.clone().unwrap_or_else(|| default.into()),
-        dtb: given(&args.dtb, "device tree")?,
-    })
-}
-
 /// What stays the same from one reboot to the next.
 struct PowerOn<'a> {
     args: &'a BootArgs,
@@ -280,7 +179,7 @@ impl PowerOn<'_> {
                 outside,
                 paced: args.replay.is_none() && (args.real_time || std::io::stdin().is_terminal()),
                 ends_on_panic: ends_on_panic(args),
-                slice: args.harts_options.slice(session::SLICE),
+                slice: args.harts_options.slice(interactive::SLICE),
                 limit: self.left,
                 input_ended: None,
                 leave: None,

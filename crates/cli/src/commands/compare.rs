@@ -5,20 +5,19 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-use trapless_images::Project;
-
 use crate::args::{COMPARE_SEEDS, CompareArgs};
+use crate::library::Trapless;
 use crate::plan::Plan;
 use crate::series::{self, Results, Series};
 use crate::{files, interrupt, measure, output};
 
 /// Runs it on each and shows the comparison.
-pub fn main(args: &CompareArgs, project: &Project) -> Result<ExitCode> {
+pub fn main(args: &CompareArgs, trapless: &Trapless) -> Result<ExitCode> {
     interrupt::catch()?;
     let machines: Vec<&str> = args.machines.iter().map(String::as_str).collect();
     args.workload.check_settings(&machines)?;
     for machine in &args.machines {
-        measure::check(&args.workload, machine)?;
+        measure::check(&args.workload, machine, &trapless.machines()?)?;
     }
     let seeds = series::seeds(&args.workload, args.seeds)?;
     let unusual = Some(args.seeds).filter(|seeds| *seeds != COMPARE_SEEDS);
@@ -29,7 +28,7 @@ pub fn main(args: &CompareArgs, project: &Project) -> Result<ExitCode> {
     let (json, html) = (name("json"), name("html"));
     files::check_output(&json)?;
     files::check_output(&html)?;
-    let mut plan = Plan::new(&args.workload, project)?;
+    let mut plan = Plan::new(&args.workload, trapless)?;
     plan.label_consoles();
     let results = Series::new(&plan, &args.machines, &seeds, args.jobs).run(&|_, _| Ok(()));
     if interrupt::requested() {

@@ -13,6 +13,7 @@ use trapless_machine::{Limits, Machine, Outcome, Peripherals};
 
 use crate::args::ExecArgs;
 use crate::console::{Recorder, SharedRecorder};
+use crate::library::Trapless;
 use crate::output::Screen;
 use crate::{files, interrupt, machine, observe};
 
@@ -23,9 +24,10 @@ const SLICE: u64 = 10_000_000;
 const HOPELESS: u64 = 1_000_000;
 
 /// Runs the program; the exit status is its own.
-pub fn main(args: &ExecArgs) -> Result<ExitCode> {
+pub fn main(args: &ExecArgs, trapless: &Trapless) -> Result<ExitCode> {
     interrupt::catch()?;
     let config = machine::config(
+        &trapless.machines()?,
         &args.machine,
         args.harts,
         &args.harts_options,

@@ -6,27 +6,27 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use serde_json::json;
+use trapless_machine::Machines;
 
 use crate::args::{BOOT_HARTS, EXEC_HARTS};
+use crate::library::Trapless;
 use crate::machine::{self, HartArgs};
 use crate::output::{print, print_json, table};
-use crate::own;
 
 /// Lists the machines, or explains the one called `name`.
-pub fn main(name: Option<&str>, as_json: bool) -> Result<ExitCode> {
+pub fn main(name: Option<&str>, as_json: bool, trapless: &Trapless) -> Result<ExitCode> {
+    let all = &trapless.machines()?;
     match (name, as_json) {
         (None, true) => {
-            let all = own::machines()?;
             print_json(&json!(all.iter().collect::<BTreeMap<_, _>>()))?;
         }
-        (None, false) => list()?,
-        (Some(name), as_json) => explain(name, as_json)?,
+        (None, false) => list(all)?,
+        (Some(name), as_json) => explain(name, as_json, all)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn list() -> Result<()> {
-    let all = own::machines()?;
+fn list(all: &Machines) -> Result<()> {
     let rows = all.iter().map(|(n, p)| (n, p.summary.as_str()));
     print(&format!(
         "Machines:\n{}\n`trapless machines NAME` shows one with its cost model. Your own go into \
@@ -36,13 +36,12 @@ fn list() -> Result<()> {
 }
 
 /// Shows the machine as `boot` makes it.
-fn explain(name: &str, as_json: bool) -> Result<()> {
-    let config = machine::config(name, BOOT_HARTS, &HartArgs::default(), &[])?;
+fn explain(name: &str, as_json: bool, all: &Machines) -> Result<()> {
+    let config = machine::config(all, name, BOOT_HARTS, &HartArgs::default(), &[])?;
     if as_json {
         return print_json(&json!(config));
     }
     let info = machine::run_info(&config);
-    let all = own::machines()?;
     let preset = all.iter().find(|(known, _)| *known == name);
     let summary = preset.map_or("", |(_, preset)| preset.summary.as_str());
     let rows = info.configuration.iter();

@@ -18,24 +18,23 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-use trapless_images::Project;
-
 use crate::args::{Cli, Command};
+use crate::library::Trapless;
+pub use workloads::describe as describe_workload;
 
 /// Does what the command line says.
-pub fn run(cli: &Cli) -> Result<ExitCode> {
-    let project = &Project::new(cli.project.as_deref());
+pub fn run(cli: &Cli, trapless: &Trapless) -> Result<ExitCode> {
     match &cli.command {
-        Command::Boot(args) => boot::main(args, project),
-        Command::Run(args) => run::main(args, project),
-        Command::Resume(args) => resume::main(args, project),
-        Command::Compare(args) => compare::main(args, project),
-        Command::Sweep(args) => sweep::main(args, project),
-        Command::Explore(args) => explore::main(args, project),
-        Command::Exec(args) => exec::main(args),
-        Command::Machines { json, name } => machines::main(name.as_deref(), *json),
-        Command::Workloads { json, name } => workloads::main(name.as_deref(), *json, project),
-        Command::Images(args) => images::main(args, project),
+        Command::Boot(args) => boot::main(args, trapless),
+        Command::Run(args) => run::main(args, trapless),
+        Command::Resume(args) => resume::main(args, trapless),
+        Command::Compare(args) => compare::main(args, trapless),
+        Command::Sweep(args) => sweep::main(args, &trapless.project()),
+        Command::Explore(args) => explore::main(args, trapless),
+        Command::Exec(args) => exec::main(args, trapless),
+        Command::Machines { json, name } => machines::main(name.as_deref(), *json, trapless),
+        Command::Workloads { json, name } => workloads::main(name.as_deref(), *json, trapless),
+        Command::Images(args) => images::main(args, &trapless.project()),
         Command::Report(args) => report::main(args),
         Command::Completions { shell } => completions::main(*shell),
         Command::Man { folder } => man::main(folder.as_deref()),

@@ -3,28 +3,16 @@
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use trapless_ledger::document::LedgerFile;
 
 use crate::args::ReportArgs;
+use crate::library::read_ledgers;
 use crate::{files, output};
 
 /// Reads the ledgers and shows the report.
 pub fn main(args: &ReportArgs) -> Result<ExitCode> {
     let mut ledgers = Vec::new();
     for path in &args.ledgers {
-        let text = files::text(path, "ledger")?;
-        // `compare` writes a list of ledgers, `run` a single one.
-        let values: Vec<serde_json::Value> = match serde_json::from_str(&text)
-            .with_context(|| format!("{} is not a ledger", path.display()))?
-        {
-            serde_json::Value::Array(list) => list,
-            value => vec![value],
-        };
-        for value in values {
-            let ledger = LedgerFile::from_json(&value.to_string())
-                .with_context(|| format!("{} is not a ledger", path.display()))?;
-            ledgers.push(ledger);
-        }
+        ledgers.extend(read_ledgers(path)?);
     }
     if let Some(path) = &args.html {
         files::write(path, trapless_report::page(&ledgers))?;

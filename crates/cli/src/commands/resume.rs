@@ -2,18 +2,17 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
-use clap::Parser;
-use trapless_images::Project;
-
 use super::run;
 use crate::args::{Cli, Command, ResumeArgs, RunArgs};
 use crate::checkpoint::Checkpoint;
+use crate::library::Trapless;
 use crate::machine::EngineName;
 use crate::{interrupt, observe, output};
+use anyhow::{Result, bail};
+use clap::Parser;
 
 /// Goes on and shows the report.
-pub fn main(args: &ResumeArgs, project: &Project) -> Result<ExitCode> {
+pub fn main(args: &ResumeArgs, trapless: &Trapless) -> Result<ExitCode> {
     let checkpoint = Checkpoint::open(&args.file)?;
     if args.show {
         let mut text = serde_json::to_string_pretty(&checkpoint.header)?;
@@ -25,7 +24,7 @@ pub fn main(args: &ResumeArgs, project: &Project) -> Result<ExitCode> {
     interrupt::catch()?;
     let run = run_args(args, &checkpoint)?;
     observe::check_engine(&run.workload.harts_options, &run.observe)?;
-    run::one(&run, Some(&checkpoint), project)
+    run::one(&run, Some(&checkpoint), trapless)
 }
 
 /// The options of the run, with what is asked for now.

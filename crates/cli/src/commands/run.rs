@@ -6,11 +6,10 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
-use trapless_images::Project;
-
 use crate::args::RunArgs;
 use crate::checkpoint::Checkpoint;
 use crate::identity::Identity;
+use crate::library::Trapless;
 use crate::machine::EngineName;
 use crate::measure::Checkpoints;
 use crate::plan::Plan;
@@ -20,25 +19,25 @@ use crate::workload::RunId;
 use crate::{files, interrupt, measure, observe, output};
 
 /// Runs it and shows the report.
-pub fn main(args: &RunArgs, project: &Project) -> Result<ExitCode> {
+pub fn main(args: &RunArgs, trapless: &Trapless) -> Result<ExitCode> {
     interrupt::catch()?;
     args.workload.check_settings(&[&args.machine])?;
-    measure::check(&args.workload, &args.machine)?;
+    measure::check(&args.workload, &args.machine, &trapless.machines()?)?;
     observe::check_engine(&args.workload.harts_options, &args.observe)?;
     observe::check_single(&args.observe, args.trace.as_deref(), args.seeds)?;
     check_checkpoints(args)?;
     if args.identity {
-        return identity(args, project);
+        return identity(args, trapless);
     }
     if args.seeds == 1 {
-        one(args, None, project)
+        one(args, None, trapless)
     } else {
-        several(args, project)
+        several(args, trapless)
     }
 }
 
-fn identity(args: &RunArgs, project: &Project) -> Result<ExitCode> {
-    let plan = Plan::new(&args.workload, project)?;
+fn identity(args: &RunArgs, trapless: &Trapless) -> Result<ExitCode> {
+    let plan = Plan::new(&args.workload, trapless)?;
     let run = RunId {
         machine: args.machine.clone(),
         seed: args.workload.seed(),
@@ -65,14 +64,14 @@ fn check_checkpoints(args: &RunArgs) -> Result<()> {
 }
 
 /// Makes one run, from its beginning or out of a checkpoint, and shows its report.
-pub fn one(args: &RunArgs, resume: Option<&Checkpoint>, project: &Project) -> Result<ExitCode> {
+pub fn one(args: &RunArgs, resume: Option<&Checkpoint>, trapless: &Trapless) -> Result<ExitCode> {
     let path = args.ledger.clone().unwrap_or_else(|| {
         let name = args.workload.result_name(&args.machine, None);
         PathBuf::from(format!("{}.json", name.display()))
     });
     files::check_output(&path)?;
     observe::check(&args.observe, args.trace.as_deref())?;
-    let plan = Plan::new(&args.workload, project)?;
+    let plan = Plan::new(&args.workload, trapless)?;
     let run = RunId {
         machine: args.machine.clone(),
         seed: args.workload.seed(),
@@ -104,7 +103,7 @@ pub fn one(args: &RunArgs, resume: Option<&Checkpoint>, project: &Project) -> Re
     Ok(ExitCode::SUCCESS)
 }
 
-fn several(args: &RunArgs, project: &Project) -> Result<ExitCode> {
+fn several(args: &RunArgs, trapless: &Trapless) -> Result<ExitCode> {
     let seeds = series::seeds(&args.workload, args.seeds)?;
     let folder = folder(args)?;
     let path = |run: &RunId| path(args, &folder, run);
@@ -112,7 +111,7 @@ fn several(args: &RunArgs, project: &Project) -> Result<ExitCode> {
         let machine = args.machine.clone();
         files::check_output(&path(&RunId { machine, seed }))?;
     }
-    let mut plan = Plan::new(&args.workload, project)?;
+    let mut plan = Plan::new(&args.workload, trapless)?;
     plan.label_consoles();
     let machines = [args.machine.clone()];
     let series = Series::new(&plan, &machines, &seeds, args.jobs);

@@ -6,13 +6,15 @@ use std::process::ExitCode;
 use anyhow::Result;
 use serde_json::json;
 use trapless_experiments::{Experiment, Workloads};
-use trapless_images::{Project, overlay};
+use trapless_images::overlay;
 
+use crate::library::Trapless;
 use crate::output::{print, print_json, table};
 use crate::own;
 
 /// Lists the workloads, or explains the one called `name`.
-pub fn main(name: Option<&str>, as_json: bool, project: &Project) -> Result<ExitCode> {
+pub fn main(name: Option<&str>, as_json: bool, trapless: &Trapless) -> Result<ExitCode> {
+    let project = &trapless.project();
     match (name, as_json) {
         (None, as_json) => list(&own::workloads(project)?, as_json)?,
         (Some(name), true) => print_json(&describe(&own::workload(name, project)?))?,
@@ -69,7 +71,8 @@ fn explain(e: &Experiment) -> Result<()> {
     print(&text)
 }
 
-fn describe(e: &Experiment) -> serde_json::Value {
+/// All about a workload, as JSON.
+pub fn describe(e: &Experiment) -> serde_json::Value {
     let parameters: serde_json::Map<_, _> = e
         .parameters
         .iter()

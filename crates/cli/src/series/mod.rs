@@ -23,6 +23,7 @@ use crate::observe::ObserveArgs;
 use crate::plan::Plan;
 use crate::workload::{RunId, WorkloadArgs};
 
+pub use memory::at_a_time;
 use progress::Progress;
 
 /// Stack of a worker, as large as that of a program's first thread.
@@ -45,7 +46,7 @@ pub fn seeds(args: &WorkloadArgs, count: u32) -> Result<Vec<u64>> {
 
 /// Runs to make.
 pub struct Series<'a> {
-    plan: &'a Plan<'a>,
+    plan: &'a Plan,
     runs: Vec<RunId>,
     jobs: usize,
 }
@@ -65,12 +66,7 @@ pub type Keep<'a> = &'a (dyn Fn(&RunId, &LedgerFile) -> Result<()> + Sync);
 
 impl<'a> Series<'a> {
     /// Each of `machines` with each of `seeds`, at most `jobs` at a time.
-    pub fn new(
-        plan: &'a Plan<'a>,
-        machines: &[String],
-        seeds: &[u64],
-        jobs: Option<usize>,
-    ) -> Self {
+    pub fn new(plan: &'a Plan, machines: &[String], seeds: &[u64], jobs: Option<usize>) -> Self {
         let with = |machine: &String, seed: &u64| RunId {
             machine: machine.clone(),
             seed: *seed,

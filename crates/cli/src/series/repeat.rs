@@ -4,7 +4,7 @@ use crate::plan::Plan;
 use crate::workload::RunId;
 
 /// `trapless run` with what made `run` what it is, and its console shown.
-pub fn command(plan: &Plan<'_>, run: &RunId) -> String {
+pub fn command(plan: &Plan, run: &RunId) -> String {
     let mut words: Vec<String> = ["trapless", "run", "--machine", &run.machine]
         .map(Into::into)
         .into();

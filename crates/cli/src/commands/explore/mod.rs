@@ -22,10 +22,9 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use trapless_machine::checkpoint::About;
 
-use trapless_images::Project;
-
 use crate::args::ExploreArgs;
 use crate::failure::Failed;
+use crate::library::Trapless;
 use crate::machine::EngineName;
 use crate::observe::Observation;
 use crate::plan::{Plan, Ready};
@@ -39,12 +38,12 @@ use stretch::{finish, reach_workload, skip};
 use walk::Walk;
 
 /// `trapless explore`.
-pub fn main(args: &ExploreArgs, project: &Project) -> Result<ExitCode> {
+pub fn main(args: &ExploreArgs, trapless: &Trapless) -> Result<ExitCode> {
     interrupt::catch()?;
     if args.workload.harts_options.engine == EngineName::Both {
         bail!("explore watches each instruction of one machine; choose --engine jit or interp");
     }
-    let mut plan = Plan::new(&args.workload, project)?;
+    let mut plan = Plan::new(&args.workload, trapless)?;
     // What the host's kernel complains of makes the run fail, as what the workload does.
     plan.append("trapless.symbols=1 panic_on_warn=1 oops=panic panic=-1");
     let mut observation = Observation::new(&Default::default(), None)?;
@@ -109,7 +108,7 @@ pub fn main(args: &ExploreArgs, project: &Project) -> Result<ExitCode> {
 
 /// Runs to the end once, without a disturbance, and goes back: copies of this process have the code
 /// of the workload compiled then, which takes longer than to run it.
-fn warm_up(plan: &Plan<'_>, ready: &mut Ready, args: &ExploreArgs) -> Result<()> {
+fn warm_up(plan: &Plan, ready: &mut Ready, args: &ExploreArgs) -> Result<()> {
     let mut saved = Vec::new();
     ready.machine.save(&mut saved, About::default(), &[])?;
     let recorder = ready.recorder.lock().save();

@@ -12,7 +12,7 @@ use super::symbols::Symbols;
 pub const SLICE: u64 = 1_000_000;
 
 /// Virtual time in cycles at which a workload has failed.
-pub fn limit(plan: &Plan<'_>) -> u64 {
+pub fn limit(plan: &Plan) -> u64 {
     plan.args.time_limit.saturating_mul(1_000_000_000)
 }
 
@@ -27,7 +27,7 @@ fn pass(cycles: u64, ready: &mut Ready) -> Outcome {
 /// Runs until the workload's measured part begins, or, if `early`, until the host has listed the
 /// functions of KVM, which it does when it has loaded it. A machine that goes on from there does
 /// not run.
-pub fn reach_workload(plan: &Plan<'_>, ready: &mut Ready, early: bool) -> Result<Symbols> {
+pub fn reach_workload(plan: &Plan, ready: &mut Ready, early: bool) -> Result<Symbols> {
     loop {
         if let Some(symbols) = reached(ready, early) {
             return Ok(symbols);
@@ -53,7 +53,7 @@ fn reached(ready: &Ready, early: bool) -> Option<Symbols> {
 }
 
 /// Lets `cycles` of virtual time pass.
-pub fn skip(cycles: u64, plan: &Plan<'_>, ready: &mut Ready) -> Result<()> {
+pub fn skip(cycles: u64, plan: &Plan, ready: &mut Ready) -> Result<()> {
     match pass(cycles, ready) {
         Outcome::Limit => Ok(()),
         outcome => plan.judge(outcome, &ready.config, &ready.recorder.lock().transcript),
@@ -63,7 +63,7 @@ pub fn skip(cycles: u64, plan: &Plan<'_>, ready: &mut Ready) -> Result<()> {
 /// Runs the measured part of the workload to its end and judges it: what the host does afterwards
 /// takes longer than a short workload. If that part has ended already, or `to_the_end` says so,
 /// runs until the host is off.
-pub fn finish(plan: &Plan<'_>, ready: &mut Ready, to_the_end: bool) -> Result<()> {
+pub fn finish(plan: &Plan, ready: &mut Ready, to_the_end: bool) -> Result<()> {
     let ended = to_the_end || ready.recorder.lock().measured_status().is_some();
     loop {
         let outcome = pass(SLICE, ready);

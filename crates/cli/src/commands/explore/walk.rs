@@ -24,7 +24,7 @@ pub type Visit<'v> = &'v mut dyn FnMut(&mut Ready, usize, &Walk<'_>, &str) -> Re
 /// A walk, and what it has found so far.
 pub struct Walk<'a> {
     args: &'a ExploreArgs,
-    plan: &'a Plan<'a>,
+    plan: &'a Plan,
     symbols: &'a Symbols,
     /// Entry addresses of functions, and how many calls of each are wanted.
     wanted: BTreeMap<u64, u32>,
@@ -45,7 +45,7 @@ impl<'a> Walk<'a> {
     /// One that takes every boundary.
     pub fn new(
         args: &'a ExploreArgs,
-        plan: &'a Plan<'a>,
+        plan: &'a Plan,
         symbols: &'a Symbols,
         wanted: BTreeMap<u64, u32>,
     ) -> Self {

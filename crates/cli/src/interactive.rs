@@ -1,0 +1,227 @@
+//! A machine of `boot` with the keyboard and the screen attached, from one reset to the next.
+
+use std::io::Write;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use trapless_machine::{Limits, Machine, Outcome};
+
+use crate::console::SharedRecorder;
+use crate::failure::Failed;
+use crate::interrupt;
+use crate::observe;
+use crate::output::Screen;
+use crate::outside::{Outside, TICK};
+use crate::script::{self, SharedScript};
+use crate::terminal::{HELP, Key};
+
+/// Virtual time between two looks at the keyboard, in cycles.
+pub const SLICE: u64 = 2_000_000;
+/// After this long idle and silent, in cycles, virtual time of a machine that gets no more input is
+/// throttled to wall-clock time.
+const IDLE: u64 = 10_000_000_000;
+/// How long to wait for a key while the machine is idle, before looking at Ctrl-C again.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Why a session ended that could have gone on.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Leave {
+    /// The user pressed the key.
+    Key,
+    /// A signal came.
+    Signal,
+    /// The kernel has panicked, or standard output is gone.
+    Broken,
+    /// The time that the user allows is over.
+    Late,
+    /// The script has ended, or waits in vain.
+    Script(script::End),
+}
+
+/// A machine with the keyboard and the screen attached.
+pub struct Session<'a> {
+    /// What the user types.
+    pub keys: &'a Receiver<Key>,
+    /// Who types instead.
+    pub script: Option<&'a SharedScript>,
+    /// What the guest prints.
+    pub screen: &'a Screen,
+    /// The ledger, and what the guest has printed.
+    pub recorder: &'a SharedRecorder,
+    /// Somebody who types should not see idle hours fly by.
+    pub paced: bool,
+    /// Whether a kernel panic ends the session.
+    pub ends_on_panic: bool,
+    /// Virtual time in cycles between two looks at the keyboard.
+    pub slice: u64,
+    /// Virtual time in cycles at which the session ends.
+    pub limit: Option<u64>,
+    /// What comes from outside.
+    pub outside: Outside,
+    /// Set when standard input has ended.
+    pub input_ended: Option<Ended>,
+    /// Set when the session ends.
+    pub leave: Option<Leave>,
+}
+
+/// What is watched after the end of standard input.
+#[derive(Clone, Copy)]
+pub struct Ended {
+    /// The host's time when the machine last worked or printed.
+    busy: Instant,
+    /// Virtual time then, in cycles.
+    at: u64,
+    /// Virtual time and executed instructions at the last look.
+    seen: (u64, u64),
+}
+
+impl Ended {
+    fn new(machine: &Machine) -> Self {
+        Self {
+            busy: Instant::now(),
+            at: machine.now(),
+            seen: (machine.now(), machine.instret()),
+        }
+    }
+
+    /// How long to wait. Only work keeps a machine busy that gets no input, and work runs at full
+    /// speed; a machine that has been idle and silent for [`IDLE`] cycles is slowed down to the
+    /// host's clock.
+    fn wait(&mut self, machine: &Machine, printed: u64) -> Duration {
+        let (now, executed) = (machine.now(), machine.instret());
+        let worked = executed.saturating_sub(self.seen.1) > now.saturating_sub(self.seen.0) / 2;
+        if worked || printed > self.at {
+            *self = Self::new(machine);
+            return Duration::ZERO;
+        }
+        self.seen = (now, executed);
+        let idle = Duration::from_nanos(now.saturating_sub(self.at).saturating_sub(IDLE));
+        idle.saturating_sub(self.busy.elapsed())
+    }
+}
+
+impl Session<'_> {
+    /// Runs the machine; `None` if the user left.
+    ///
+    /// # Errors
+    /// A sentence, if something expected has not come.
+    pub fn run(
+        &mut self,
+        machine: &mut Machine,
+        observation: &mut observe::Observation,
+    ) -> Result<Option<Outcome>> {
+        let paced = self.paced;
+        let clock = Instant::now();
+        self.outside.start(machine);
+        let slice = match self.outside.waits() {
+            true => self.slice.min(TICK),
+            false => self.slice,
+        };
+        let outcome = observation.drive(machine, Limits::default(), slice, &mut |machine, idle| {
+            show_output();
+            let ahead = Duration::from_nanos(machine.now()).saturating_sub(clock.elapsed());
+            let ahead = if paced { ahead } else { Duration::ZERO };
+            self.poll(machine, idle, ahead)
+        });
+        show_output();
+        let outcome = outcome?;
+        let ended = outcome.is_some_and(|outcome| outcome != Outcome::Idle);
+        self.outside.record(machine);
+        self.outside
+            .end(machine.now(), self.leave.is_some() || !ended);
+        Ok(match &self.leave {
+            Some(Leave::Script(script::End::Late(reason))) => {
+                let last = &self.recorder.lock().transcript.last_line;
+                return Err(Failed(format!("{reason} (last line: {last})")).into());
+            }
+            Some(Leave::Key | Leave::Broken | Leave::Script(script::End::Done)) => None,
+            Some(Leave::Signal) => Some(Outcome::Stopped),
+            Some(Leave::Late) => Some(Outcome::Limit),
+            None => outcome,
+        })
+    }
+
+    fn end(&mut self, leave: Leave) -> bool {
+        self.leave = Some(leave);
+        false
+    }
+
+    /// Takes what came from the keyboard, and waits for it if the machine is idle or ahead of the
+    /// clock. `false` ends the session.
+    fn poll(&mut self, machine: &mut Machine, idle: bool, ahead: Duration) -> bool {
+        self.outside.record(machine);
+        self.outside.exchange(machine);
+        loop {
+            if interrupt::requested() {
+                return self.end(Leave::Signal);
+            }
+            let panicked = self.ends_on_panic && self.recorder.lock().dead(machine.now());
+            if panicked || self.screen.check().is_err() {
+                return self.end(Leave::Broken);
+            }
+            if self.limit.is_some_and(|limit| machine.now() >= limit) {
+                return self.end(Leave::Late);
+            }
+            if self.outside.left(machine) {
+                return self.end(Leave::Key);
+            }
+            if let Some(script) = self.script {
+                let mut script = script.lock();
+                for (at, bytes) in script.take_typed() {
+                    machine.input(at, &bytes);
+                }
+                if let Some(end) = script.end(machine.now()) {
+                    drop(script);
+                    return self.end(Leave::Script(end));
+                }
+            }
+            if self.outside.replays() || self.outside.waits() && self.input_ended.is_some() {
+                return !idle || machine.expects_input();
+            }
+            if let Some(ended) = &mut self.input_ended {
+                let printed = self.recorder.lock().last_output();
+                let wait = ended.wait(machine, printed).max(ahead);
+                std::thread::sleep(wait.min(PATIENCE));
+                return !idle;
+            }
+            let patience = if idle { PATIENCE } else { ahead.min(PATIENCE) };
+            match self.keys.recv_timeout(patience) {
+                Ok(Key::Input(bytes)) => machine.input(machine.now(), &bytes),
+                Ok(Key::Quit) => {
+                    note!("\r");
+                    return self.end(Leave::Key);
+                }
+                Ok(Key::Help) => note!("{HELP}\r"),
+                Ok(Key::Status) => status(machine),
+                Err(RecvTimeoutError::Timeout) if idle => continue,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    self.input_ended = Some(Ended::new(machine));
+                    continue;
+                }
+            }
+            return true;
+        }
+    }
+}
+
+/// Shows what the guest has written after the last whole line. Errors are ignored: the terminal may
+/// be gone.
+fn show_output() {
+    let _ = std::io::stdout().flush();
+}
+
+fn status(machine: &Machine) {
+    note!("\r\n{:.6} s of virtual time\r", machine.now() as f64 / 1e9);
+    for hart in machine.harts() {
+        let state = if hart.waiting() { "waits" } else { "runs" };
+        note!(
+            "hart {}: {} {:#x}, {state}, {} instructions\r",
+            hart.id(),
+            hart.mode(),
+            hart.pc(),
+            hart.instret()
+        );
+    }
+}

@@ -1,0 +1,316 @@
+"""Machines that a program runs in pieces, looks into and changes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from . import _native
+from .ledger import Ledger
+from .options import HARTS, WORKLOAD, Words, program
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .options import HartOptions, Path, WorkloadOptions
+
+# Virtual time between two looks at the events, in cycles.
+SLICE = 1_000_000
+
+
+class Stopped(NamedTuple):
+    """Why a machine has stopped."""
+
+    reason: str
+    """One of "limit" (`until` or `instructions` reached), "expected" (the console printed what was
+    expected), "off" (the guest powered off), "reboot", "exit" (a program ended, with `status`),
+    "idle" (all harts wait and only input can wake one), "panic" (the kernel panicked), "stopped"
+    (by `stop` or a callback)."""
+    status: int | None = None
+    """Exit status of a program."""
+
+
+class Hart:
+    """A hart. Registers and CSRs are items by name: `hart["a0"]`, `hart["mstatus"]`,
+    `hart["0x7c0"]`. They can be set. CSRs are as M-mode sees them.
+    """
+
+    def __init__(self, native: _native.Machine, index: int) -> None:
+        self._native = native
+        self.index = index
+
+    def __getitem__(self, name: str) -> int:
+        return self._native.get(self.index, name)
+
+    def __setitem__(self, name: str, value: int) -> None:
+        self._native.set(self.index, name, value & (1 << 64) - 1)
+
+    @property
+    def pc(self) -> int:
+        """Program counter."""
+        return self["pc"]
+
+    @property
+    def mode(self) -> str:
+        """Its mode: M, HS, U, VS or VU."""
+        return self._native.state(self.index)[0]
+
+    @property
+    def now(self) -> int:
+        """The hart's own virtual time in cycles."""
+        return self._native.state(self.index)[1]
+
+    @property
+    def instructions(self) -> int:
+        """Instructions that it has retired."""
+        return self._native.state(self.index)[2]
+
+    @property
+    def waiting(self) -> bool:
+        """Whether it waits in WFI."""
+        return self._native.state(self.index)[3]
+
+    def registers(self) -> dict[str, int]:
+        """pc and the integer registers."""
+        names = ["pc", *(f"x{number}" for number in range(32))]
+        return {name: self[name] for name in names}
+
+    def __repr__(self) -> str:
+        return f"<hart {self.index}: {self.mode} at {self.pc:#x}>"
+
+
+class Machine:
+    """A machine with its console and its ledger. Make one with `boot`, `exec`, `workload` or
+    `restore`.
+
+    A run in pieces is the same as a run in one. Nothing else may look at a machine while it runs;
+    the interpreter is free for other threads then, and Ctrl-C ends the run, which can go on later.
+    """
+
+    def __init__(self, native: _native.Machine) -> None:
+        self._native = native
+        self._read = 0
+
+    @classmethod
+    def boot(
+        cls,
+        machine: str = "sstc",
+        *,
+        kernel: Path | None = None,
+        initrd: Path | None = None,
+        firmware: Path | None = None,
+        append: str | None = None,
+        disks: Iterable[Path] = (),
+        dtb: Path | None = None,
+        console: str = "uart",
+        harts: int | None = None,
+        seed: int = 0,
+        settings: Mapping[str, int | str] | None = None,
+        trace: Path | None = None,
+        project: Path | None = None,
+        **options: Unpack[HartOptions],
+    ) -> Machine:
+        """A machine that is about to boot, as `trapless boot` makes it.
+
+        `kernel`: a file, "debian" (the default, a KVM host with a shell), "patched" or "none".
+        `firmware`: a file, OpenSBI by default, or "none". `disks`: raw images; what the guest
+        writes stays in memory. `console`: "uart" or "virtio".
+        """
+        words = Words("boot", f"--machine={machine}")
+        of_boot = {
+            "kernel": kernel,
+            "initrd": initrd,
+            "firmware": firmware,
+            "append": append,
+            "disk": list(disks),
+            "dtb": dtb,
+            "console": console,
+            "trace": trace,
+        }
+        words.add_each(**of_boot, harts=harts, seed=seed, set=settings)
+        words.add_all(HARTS, options, "Machine.boot")
+        return cls(program(project).start(words.words))
+
+    @classmethod
+    def exec(
+        cls,
+        file: Path,
+        machine: str = "sstc",
+        *,
+        harts: int | None = None,
+        seed: int = 0,
+        settings: Mapping[str, int | str] | None = None,
+        project: Path | None = None,
+        **options: Unpack[HartOptions],
+    ) -> Machine:
+        """A machine that is about to run a bare-metal ELF program from reset in M-mode."""
+        words = Words("exec", f"--machine={machine}")
+        words.add_each(harts=harts, seed=seed, set=settings)
+        words.add_all(HARTS, options, "Machine.exec")
+        return cls(program(project).start([*words.words, "--", os.fspath(file)]))
+
+    @classmethod
+    def workload(
+        cls,
+        workload: str,
+        machine: str,
+        *,
+        seed: int = 0,
+        trace: Path | None = None,
+        project: Path | None = None,
+        **options: Unpack[WorkloadOptions],
+    ) -> Machine:
+        """A machine that is about to boot a workload. When it has run to its end, `ledger` is what
+        `trapless.run` returns.
+        """
+        words = Words(f"--workload={workload}")
+        words.add_all({**WORKLOAD, **HARTS}, options, "Machine.workload")
+        plan = program(project).plan(words.words)
+        plan.check([machine])
+        return cls(plan.start(machine, seed, trace))
+
+    @classmethod
+    def restore(cls, file: Path, project: Path | None = None) -> Machine:
+        """Goes on with a checkpoint, of `save` or of `trapless run --checkpoint`, as if the machine
+        had never stopped. Files that it booted must still be there.
+        """
+        return cls(program(project).resume(file))
+
+    def save(self, file: Path) -> None:
+        """Writes a checkpoint. Of a workload, `trapless resume` can go on with it, too."""
+        self._native.save(file)
+
+    def run(
+        self,
+        until: int | None = None,
+        instructions: int | None = None,
+        expect: str | None = None,
+    ) -> Stopped:
+        """Lets the machine run, and says why it has stopped.
+
+        `until`: virtual time in cycles; `instructions`: of all harts since reset; it stops soon
+        after. `expect`: a regular expression that the console is to print, after what an earlier
+        `expect` has found; give `until` besides, lest it never comes. A workload stops at its time
+        limit, too.
+        """
+        return Stopped(*self._native.run(until, instructions, expect))
+
+    def stop(self) -> None:
+        """Ends a run that a callback or another thread has to end."""
+        self._native.stop()
+
+    @property
+    def name(self) -> str:
+        """Name of the machine."""
+        return self._native.name
+
+    @property
+    def now(self) -> int:
+        """Virtual time in cycles that all harts have reached."""
+        return self._native.now
+
+    @property
+    def instructions(self) -> int:
+        """Instructions retired by all harts."""
+        return self._native.instructions
+
+    @property
+    def measuring(self) -> bool:
+        """Whether the measured part of the workload has begun."""
+        return self._native.measuring
+
+    @property
+    def harts(self) -> list[Hart]:
+        """The harts."""
+        return [Hart(self._native, index) for index in range(self._native.harts)]
+
+    @property
+    def ram(self) -> range:
+        """Physical addresses of RAM."""
+        base, size = self._native.ram
+        return range(base, base + size)
+
+    @property
+    def device_tree(self) -> bytes:
+        """The device tree the guest gets."""
+        return self._native.device_tree
+
+    def read(self, addr: int, length: int, hart: int | None = None) -> bytes:
+        """Reads memory at a physical address, or at a virtual address of a hart as it is now."""
+        return self._native.read(addr, length, hart)
+
+    def write(self, addr: int, data: bytes, hart: int | None = None) -> None:
+        """Writes memory. A run that is changed from outside is no longer the one without."""
+        self._native.write(addr, data, hart)
+
+    def read_word(self, addr: int, size: int = 8, hart: int | None = None) -> int:
+        """Reads an unsigned little-endian word of `size` bytes."""
+        return int.from_bytes(self.read(addr, size, hart), "little")
+
+    @property
+    def console(self) -> str:
+        """What the console has printed (the last 32 MiB of it, if it is more)."""
+        return self._native.output(0)[0].decode(errors="replace")
+
+    def read_console(self) -> str:
+        """What the console has printed since the last call."""
+        text, self._read = self._native.output(self._read)
+        return text.decode(errors="replace")
+
+    def type(self, text: str | bytes, at: int | None = None) -> None:
+        """Types on the console, now or at a virtual time in cycles."""
+        self._native.input(text.encode() if isinstance(text, str) else text, at)
+
+    def ledger(self) -> Ledger:
+        """The ledger so far. That of a workload that has ended has its results, or the workload has
+        failed.
+        """
+        return Ledger(self._native.ledger())
+
+    def events(
+        self,
+        *kinds: str,
+        causes: Iterable[int] = (),
+        until: int | None = None,
+        instructions: int | None = None,
+    ) -> Iterator[_native.Event]:
+        """Runs the machine and yields its events of these kinds (all, if none is named), in the
+        order in which they happen.
+
+        Kinds: "trap", "return", "raise", "timer_set", "device_access", "switch", "virtual",
+        "wait". `causes`: of traps, only those with these values of `xcause`. The machine is up to
+        a millisecond of virtual time ahead of the event.
+        """
+        self._native.keep_events(list(kinds), list(causes))
+        try:
+            while True:
+                end = self.now + SLICE
+                end = end if until is None else min(end, until)
+                stopped = self.run(end, instructions)
+                yield from self._native.take_events()
+                late = until is not None and self.now >= until
+                many = instructions is not None and self.instructions >= instructions
+                if stopped.reason != "limit" or late or many:
+                    return
+        finally:
+            self._native.drop_events()
+
+    def on(
+        self,
+        callback: Callable[[_native.Event], object],
+        *kinds: str,
+        causes: Iterable[int] = (),
+    ) -> Callable[[], None]:
+        """Calls `callback` at each such event from now on (traps, if no kind is named). Returns
+        what ends that.
+
+        If the callback returns True, the run stops soon after; what it raises comes out of `run`.
+        It is called while the machine runs, so it cannot look into the machine.
+        """
+        wanted = list(kinds) or ["trap"]
+        number = self._native.on_event(callback, wanted, list(causes))
+        return lambda: self._native.off_event(number)
+
+    def __repr__(self) -> str:
+        return f"<machine {self.name} at {self.now / 1e9:.6f} s>"
