@@ -95,7 +95,7 @@ def rows(found, counter):
     axes.set_yticks(range(len(found)), [shortened(group.label) for group in found])
     axes.set_ylim(len(found) - 0.4, -0.6)
     low, high = axes.get_xlim()
-    axes.set_xlim(min(0, low), high + (high - low) * 0.03)
+    axes.set_xlim(min(0, low), high + (high - min(0, low)) * 0.03)
     axes.xaxis.set_major_formatter(tick)
     axes.grid(axis="x", linewidth=0.6)
     axes.tick_params(length=0)
