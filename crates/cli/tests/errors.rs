@@ -334,10 +334,6 @@ const CASES: &[(&str, &str)] = &[
         "workloads ./nope.toml",
         "cannot read the workload ./nope.toml",
     ),
-    (
-        "workloads @text",
-        "text: TOML parse error at line 1, column 6",
-    ),
     // Images and reports.
     ("images nope", "no image named `nope`"),
     ("report @missing", "cannot read the ledger"),
