@@ -60,7 +60,7 @@ a wrong option or file, 130 after Ctrl-C, 141 if nobody reads the output any mor
 #[derive(Subcommand)]
 pub enum Command {
     /// Boot a kernel with the console on this terminal.
-    Boot(BootArgs),
+    Boot(Box<BootArgs>),
     /// Run a workload in a guest of a KVM host and write the ledger of its traps.
     Run(RunArgs),
     /// Go on with a run where it made a checkpoint.

@@ -78,7 +78,7 @@ pub use boot::{Content, Payload};
 pub use error::Error;
 pub use machine::Machine;
 pub use machines::Machines;
-pub use outside::Input;
+pub use outside::{Input, Uplink};
 pub use peripherals::Peripherals;
 pub use preset::{Engine, MachineConfig, presets};
 pub use progress::{Limits, Outcome};
