@@ -58,6 +58,7 @@ test-long: test
 	tests/results sequence contexts
 	tests/lockdep
 	tests/series --boot
+	tests/disk-system
 	tree=$$($(TOOLS) tree) && target/release/trapless-difftest run --seeds 400..5000 \
 	    --subject trapless:$(TRAPLESS) --against qemu:$$tree/usr/bin/qemu-system-riscv64
 	spike=$$(scripts/tools spike) && target/release/trapless-difftest run --seeds 400..5000 \
