@@ -69,6 +69,7 @@ test-long: test
 	tests/series --boot
 	scripts/package
 	tests/package
+	tests/disk-system
 	tree=$$($(TOOLS) tree) && target/release/trapless-difftest run --seeds 400..5000 \
 	    --subject trapless:$(TRAPLESS) --against qemu:$$tree/usr/bin/qemu-system-riscv64
 	spike=$$(scripts/tools spike) && target/release/trapless-difftest run --seeds 400..5000 \

@@ -61,7 +61,7 @@ a wrong option or file, 130 after Ctrl-C, 141 if nobody reads the output any mor
 #[derive(Subcommand)]
 pub enum Command {
     /// Boot a kernel with the console on this terminal.
-    Boot(BootArgs),
+    Boot(Box<BootArgs>),
     /// Run a workload in a guest of a KVM host and write the ledger of its traps.
     Run(RunArgs),
     /// Go on with a run where it made a checkpoint.
@@ -128,7 +128,7 @@ Examples:
   trapless boot                                  Debian's kernel as KVM host, with a shell
   trapless boot --machine sbi --harts 4 --ram 4G
   trapless boot --disk debian.img --append 'root=/dev/vda rw console=ttyS0'   the system on a disk
-  trapless boot --disk debian.img,rw --append 'root=/dev/vda rw console=ttyS0'   what it writes is kept
+  trapless boot --disk data.img,rw                               a disk that keeps what is written
   trapless boot --share results                                  a folder of this computer in the guest
   trapless boot --net user,hostfwd=tcp::2222-:22                 the network, and port 2222 for the guest
   trapless boot --copy prog:/bin/prog --copy data                a program and a folder for the guest

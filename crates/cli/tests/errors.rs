@@ -193,6 +193,23 @@ const CASES: &[(&str, &str)] = &[
         "boot --firmware @firmware --kernel @kernel --disk /dev/zero",
         "neither a file nor a block device",
     ),
+    (
+        "boot --firmware @firmware --kernel @kernel --share @missing",
+        "give a folder that exists",
+    ),
+    (
+        "boot --firmware @firmware --kernel @kernel --share @folder --engine both",
+        "does not go with --engine both",
+    ),
+    (
+        "boot --firmware @firmware --kernel @kernel --copy @kernel",
+        "needs an initial RAM file system",
+    ),
+    (
+        "boot --firmware @firmware --kernel @kernel --replay @kernel",
+        "is no record of a run",
+    ),
+    ("boot --net tap", "is not known"),
     // What is wrong is found before images are made.
     ("boot --trace /proc/none/x", "cannot make the folder"),
     (

@@ -87,7 +87,7 @@ pub use history::{History, Place};
 pub use input::Arrival;
 pub use machine::Machine;
 pub use machines::Machines;
-pub use outside::Input;
+pub use outside::{Input, Uplink};
 pub use own::{Architecture, OwnMachine};
 pub use peripherals::Peripherals;
 pub use preset::{Engine, MachineConfig, presets};

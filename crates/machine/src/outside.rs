@@ -21,6 +21,9 @@ pub enum Input {
     Tick,
 }
 
+/// Takes the frames that a guest sends out of its machine.
+pub type Uplink = Box<dyn FnMut(&[u8]) + Send>;
+
 /// Frames beyond this many that no driver takes are dropped, as a switch does.
 const MAX_FRAMES: usize = 1024;
 
@@ -45,7 +48,7 @@ impl Frames {
 
 /// The machine's end of a cable that leads out of it.
 pub(crate) struct Cable {
-    pub out: Box<dyn FnMut(&[u8]) + Send>,
+    pub out: Uplink,
     pub frames: Frames,
 }
 

@@ -15,7 +15,7 @@ use trapless_devices::{
 use crate::address_map::{Device, Slot};
 use crate::error::Error;
 use crate::map;
-use crate::outside::{Cable, Frames};
+use crate::outside::{Cable, Frames, Uplink};
 use crate::past::{OnlyNew, Past};
 use crate::preset::MachineConfig;
 use crate::wires::{VirtualClock, Wire, Wires};
@@ -135,7 +135,7 @@ impl Peripherals {
     /// As [`plug`](Self::plug).
     pub fn plug_cable(
         &mut self,
-        out: Box<dyn FnMut(&[u8]) + Send>,
+        out: Uplink,
         mac: [u8; 6],
         events: Box<dyn DeviceEvents>,
     ) -> Result<(), Error> {

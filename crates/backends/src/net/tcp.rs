@@ -216,13 +216,13 @@ impl Flow {
             State::Closed | State::TimeWait => return false,
             _ => self.since = None,
         }
-        if self.to_host(socket).is_err() || self.to_guest(socket).is_err() {
+        if self.send_out(socket).is_err() || self.bring_in(socket).is_err() {
             socket.abort();
         }
         true
     }
 
-    fn to_host(&mut self, socket: &mut Socket<'static>) -> io::Result<()> {
+    fn send_out(&mut self, socket: &mut Socket<'static>) -> io::Result<()> {
         while socket.can_recv() {
             let stream = &mut self.stream;
             let moved = socket.recv(|data| match stream.write(data) {
@@ -244,7 +244,7 @@ impl Flow {
         Ok(())
     }
 
-    fn to_guest(&mut self, socket: &mut Socket<'static>) -> io::Result<()> {
+    fn bring_in(&mut self, socket: &mut Socket<'static>) -> io::Result<()> {
         while socket.can_send() && !self.host_ended {
             let stream = &mut self.stream;
             let moved = socket.send(|room| match stream.read(room) {

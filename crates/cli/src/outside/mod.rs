@@ -11,7 +11,7 @@ use anyhow::Result;
 use trapless_backends::net::{Forward, Gateway};
 use trapless_backends::share::Server;
 use trapless_devices::virtio::fs::FileServer;
-use trapless_machine::{Arrival, Input, Machine};
+use trapless_machine::{Arrival, Input, Machine, Uplink};
 
 use self::record::{Event, Recorder};
 
@@ -105,10 +105,7 @@ impl Outside {
     ///
     /// # Errors
     /// A sentence, if a port cannot be had.
-    pub fn connect(
-        &mut self,
-        forwards: &[Forward],
-    ) -> Result<Box<dyn FnMut(&[u8]) + Send>, String> {
+    pub fn connect(&mut self, forwards: &[Forward]) -> Result<Uplink, String> {
         if self.replays {
             return Ok(Box::new(|_| {}));
         }
