@@ -18,7 +18,7 @@
 //! | `observe` | logs, traces, diagrams, profiles, debuggers |
 //! | `machine` | options -> machine configuration; what the ledger records of it |
 //! | `devices`, `terminal` | what `boot` plugs into its machine, and the user's terminal |
-//! | `checkpoint` | checkpoints that a run makes or goes on from |
+//! | `checkpoint` | checkpoints that a run makes, keeps or goes on from |
 //! | `console`, `script` | marker lines on the guest's console; what is typed there by itself |
 //! | `project` | images of the project folder |
 //! | `files`, `output` | files the user names, standard output |

@@ -114,7 +114,7 @@ fn warm_up(plan: &Plan<'_>, ready: &mut Ready, args: &ExploreArgs) -> Result<()>
     ready.machine.save(&mut saved, About::default(), &[])?;
     let recorder = ready.recorder.lock().save();
     finish(plan, ready, args.disturb.iter().any(|d| d.outlasts()))?;
-    ready.machine.restore_from(&saved, None)?;
+    ready.machine.go_back(&saved)?;
     let ram = ready.machine.ram();
     let restored = ready.recorder.lock().restore(recorder, ram);
     restored.context("a ledger that was saved can be decoded")
