@@ -71,6 +71,7 @@ fuzz: test-setup
 bench: build
 	$(CARGO) run --release --locked -q -p trapless-hart --example speed
 	$(CARGO) run --release --locked -q -p trapless-hart --example speed jit
+	$(CARGO) run --release --locked -q -p trapless-machine --example restore
 	target/release/trapless-bench $(BENCH)
 
 # Its tables are generated and committed; a test compares them with spec/registers.toml.

@@ -121,8 +121,8 @@ impl Machine {
         self.load(source, base, false)
     }
 
-    /// The same for a state that this machine had: only RAM that differs is stored, so that it keeps
-    /// the code that it has compiled since.
+    /// The same for a state that this machine had: only RAM that differs is stored, so that it
+    /// keeps the code that it has compiled since.
     ///
     /// # Errors
     /// As [`restore`](Self::restore).

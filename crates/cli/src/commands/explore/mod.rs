@@ -5,7 +5,8 @@
 //! as good as without. The workload decides what counts as success: `sequence` numbers every
 //! interrupt.
 //!
-//! A first copy of the machine walks through the calls without a disturbance: it counts the
+//! The process has run to the end once, and gone back, so that its copies have the code compiled. A
+//! first copy of the machine walks through the calls without a disturbance: it counts the
 //! boundaries and shows how long a run takes.
 
 mod children;
