@@ -83,6 +83,7 @@ fuzz: test-setup
 bench: build
 	$(CARGO) run --release --locked -q -p trapless-hart --example speed
 	$(CARGO) run --release --locked -q -p trapless-hart --example speed jit
+	$(CARGO) run --release --locked -q -p trapless-machine --example restore
 	target/release/trapless-bench $(BENCH)
 
 python: setup

@@ -24,7 +24,7 @@
 //! | `payload`, `devices`, `terminal` | what `boot` loads and plugs into its machine, the user's terminal |
 //! | `interactive`, `outside` | a machine of `boot` with keyboard and screen; all that comes from outside |
 //! | `copy` | files of the host in the guest's initial RAM file system |
-//! | `checkpoint` | checkpoints that a run makes or goes on from |
+//! | `checkpoint` | checkpoints that a run makes, keeps or goes on from |
 //! | `console`, `script` | marker lines on the guest's console; what is typed there by itself |
 //! | `project` | images of the project folder |
 //! | `own` | machines and workloads out of users' files |

@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use trapless_machine::checkpoint::About;
+use trapless_machine::checkpoint::{About, Base};
 use trapless_machine::{Engine, Limits, Machine, MachineConfig, Outcome};
 
 const ENGINES: [Engine; 2] = [Engine::Jit { hot: 0 }, Engine::Interp];
@@ -87,7 +87,13 @@ fn goes_on(program: &Asm) -> Machine {
             assert_eq!(machine.restore(&mut &file[..]).unwrap(), b"more");
             assert_eq!(machine.state_hash(), first.state_hash(), "at {at}");
         }
-        for machine in [&mut first, &mut used, &mut fresh] {
+        // Nor what it has compiled since, if it goes back.
+        let mut back = running(program, engine);
+        run_until(&mut back, at);
+        run_until(&mut back, u64::MAX);
+        assert_eq!(back.go_back(&file).unwrap(), b"more");
+        assert_eq!(back.state_hash(), first.state_hash(), "back at {at}");
+        for machine in [&mut first, &mut used, &mut fresh, &mut back] {
             assert_eq!(run_until(machine, u64::MAX), Outcome::PoweredOff);
             let reached = (machine.now(), machine.instret(), machine.state_hash());
             assert_eq!(reached, end, "at {at}, {engine:?} then {other:?}");
@@ -126,4 +132,45 @@ fn checkpoints_of_other_machines_are_refused() {
     let mut cut = &file[..file.len() - 1];
     let error = same.restore(&mut cut).unwrap_err().to_string();
     assert!(error.contains("it is cut off"), "{error}");
+}
+
+/// Promise: pages that two checkpoints have in common are stored once, and a checkpoint whose pages
+/// are elsewhere is refused without them, with those of another file, and if they are damaged.
+#[test]
+fn checkpoints_share_pages() {
+    let mut first = machine(ENGINES[0]);
+    let last = first.ram().base() + first.ram().size() - 4096;
+    for (at, value) in (last - 20 * 4096..last).step_by(8).zip(1..) {
+        first.ram().store(at, 8, value % 5000).unwrap();
+    }
+    let shared = saved(&first);
+    let base = |file: &[u8]| Base::open("pages".into(), Box::new(file.to_vec()));
+    run_until(&mut first, 2000);
+    let mut file = Vec::new();
+    let pages = base(&shared).unwrap();
+    let about = About::default();
+    first
+        .save_beside(&mut file, about, b"", Some(&pages))
+        .unwrap();
+    assert!(file.len() + 10 * 4096 < shared.len());
+    let mut second = machine(ENGINES[1]);
+    second.restore_from(&file, Some(&pages)).unwrap();
+    assert_eq!(second.state_hash(), first.state_hash());
+
+    let mut damaged = shared.clone();
+    let end = damaged.len() - 1;
+    damaged[end] ^= 1;
+    let damaged = base(&damaged).unwrap();
+    assert!(pages.check().is_ok() && damaged.check().is_err());
+    first.ram().store(last, 8, 1).unwrap();
+    let other = base(&saved(&first)).unwrap();
+    for (wrong, what) in [
+        (None, "that is not there"),
+        (Some(&other), "with another file"),
+        (Some(&damaged), "checksum of its memory"),
+    ] {
+        let error = second.restore_from(&file, wrong).unwrap_err().to_string();
+        assert!(error.contains(what), "{error}");
+    }
+    assert!(base(&file).is_err(), "it shares pages itself");
 }

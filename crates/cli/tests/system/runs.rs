@@ -254,7 +254,8 @@ impl Run {
     }
 }
 
-/// The command, with its folder inside the project. Its runs boot: what is looked at are whole runs.
+/// The command, with its folder inside the project. Its runs boot: what is looked at are whole
+/// runs.
 pub fn trapless() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_trapless"));
     command.stdin(Stdio::null());

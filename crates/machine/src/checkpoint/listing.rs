@@ -1,6 +1,7 @@
 //! Which pages of RAM have something in them, and where that is stored: each content once, in this
 //! file or in another one that it shares pages with.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::io::{self, Write};
 
@@ -165,8 +166,20 @@ struct Run {
 }
 
 impl Listing {
-    /// Refuses one that does not fit `ram` and the other file.
-    fn check(&self, ram: &Ram, base: Option<&Base>) -> Result<(), Error> {
+    /// Refuses one that does not fit RAM and both files.
+    fn check(&self, reader: &Reader<'_>) -> Result<(), Error> {
+        let Reader {
+            source,
+            offset,
+            base,
+            ram,
+        } = *reader;
+        let end = offset + (self.sums.len() * PAGE) as u64;
+        match source.size().map_err(unreadable)?.cmp(&end) {
+            Ordering::Less => return Err(damaged("it is cut off")),
+            Ordering::Equal => {}
+            Ordering::Greater => return Err(damaged("something follows its end")),
+        }
         let mut shared = 0;
         if let Some(expected) = &self.shared {
             let Some(base) = base else {
@@ -221,30 +234,11 @@ impl Listing {
         runs
     }
 
-    /// Puts all pages into RAM; this file's own begin at `offset` of `source`, which ends with them.
-    pub fn restore(
-        &self,
-        source: &dyn Source,
-        offset: u64,
-        base: Option<&Base>,
-        ram: &Ram,
-    ) -> Result<(), Error> {
-        self.check(ram, base)?;
-        let end = offset + (self.sums.len() * PAGE) as u64;
-        match source.size().map_err(unreadable)?.cmp(&end) {
-            std::cmp::Ordering::Less => return Err(damaged("it is cut off")),
-            std::cmp::Ordering::Equal => {}
-            std::cmp::Ordering::Greater => return Err(damaged("something follows its end")),
-        }
-        ram.clear();
+    /// Puts all pages into RAM.
+    pub fn restore(&self, reader: &Reader<'_>) -> Result<(), Error> {
+        self.check(reader)?;
+        reader.ram.clear();
         let runs = self.runs();
-        let reader = Reader {
-            listing: self,
-            source,
-            offset,
-            base,
-            ram,
-        };
         // The host clears memory at its first touch: two processors do more of that than one.
         let total: usize = runs.iter().map(|run| run.count).sum();
         let mut done = 0;
@@ -253,35 +247,66 @@ impl Listing {
             done * 2 <= total
         });
         let (first, second) = runs.split_at(if total < ALONE { 0 } else { half });
+        let read = |runs| reader.read(self, runs, pages::write);
         std::thread::scope(|scope| {
             let builder = std::thread::Builder::new().name("restore".into());
-            let other = builder.spawn_scoped(scope, || reader.read(first));
-            let done = reader.read(second);
+            let other = builder.spawn_scoped(scope, || read(first));
+            let done = read(second);
             let other = match other {
                 Ok(other) => other
                     .join()
                     .unwrap_or_else(|_| Err(damaged("it cannot be read"))),
                 // There are no more threads.
-                Err(_) => reader.read(first),
+                Err(_) => read(first),
             };
             done.and(other)
         })
     }
+
+    /// The same for RAM that has most of it already: only what differs is stored.
+    pub fn restore_changes(&self, reader: &Reader<'_>) -> Result<(), Error> {
+        self.check(reader)?;
+        let mut listed = vec![false; (reader.ram.size() / PAGE as u64) as usize];
+        for &(first, count) in &self.places {
+            let first = first as usize;
+            listed[first..first + count as usize].fill(true);
+        }
+        let mut filled = Vec::new();
+        pages::for_each_filled(reader.ram, |place, _| {
+            if !listed[place as usize] {
+                filled.push(place as usize);
+            }
+        });
+        for place in filled {
+            pages::change(reader.ram, place, &[0; PAGE]);
+        }
+        reader.read(self, &self.runs(), pages::change)
+    }
 }
 
 /// Reads pages into RAM.
-struct Reader<'a> {
-    listing: &'a Listing,
-    source: &'a dyn Source,
-    offset: u64,
-    base: Option<&'a Base>,
-    ram: &'a Ram,
+#[derive(Clone, Copy)]
+pub(super) struct Reader<'a> {
+    /// The file.
+    pub source: &'a dyn Source,
+    /// Where its own pages begin; it ends with them.
+    pub offset: u64,
+    /// The file that it shares pages with.
+    pub base: Option<&'a Base>,
+    /// Where they go.
+    pub ram: &'a Ram,
 }
 
 impl Reader<'_> {
-    fn read(&self, runs: &[Run]) -> Result<(), Error> {
+    /// Calls `put` with RAM, the number of a page in it, and the bytes from there on.
+    fn read(
+        &self,
+        listing: &Listing,
+        runs: &[Run],
+        put: fn(&Ram, usize, &[u8]),
+    ) -> Result<(), Error> {
         let mut piece = vec![0; PIECE * PAGE];
-        let shared = self.base.filter(|_| self.listing.shared.is_some());
+        let shared = self.base.filter(|_| listing.shared.is_some());
         let sums = shared.map(Base::sums).unwrap_or_default();
         for &Run {
             place,
@@ -303,9 +328,9 @@ impl Reader<'_> {
                 let bytes = &mut bytes[at * PAGE..];
                 let offset = self.offset + (own * PAGE) as u64;
                 self.source.read_at(offset, bytes).map_err(unreadable)?;
-                verify(bytes, &self.listing.sums[own..])?;
+                verify(bytes, &listing.sums[own..])?;
             }
-            pages::write(self.ram, place, bytes);
+            put(self.ram, place, bytes);
         }
         Ok(())
     }

@@ -25,6 +25,7 @@ use crate::progress::Progress;
 use crate::wires::WireLevels;
 pub use base::Base;
 pub use file::{About, FORMAT, Header};
+use listing::Reader;
 use source::Cursor;
 pub use source::Source;
 
@@ -118,6 +119,24 @@ impl Machine {
         source: &dyn Source,
         base: Option<&Base>,
     ) -> Result<Vec<u8>, Error> {
+        self.load(source, base, false)
+    }
+
+    /// The same for a state that this machine had: only RAM that differs is stored, so that it
+    /// keeps the code that it has compiled since.
+    ///
+    /// # Errors
+    /// As [`restore`](Self::restore).
+    pub fn go_back(&mut self, source: &dyn Source) -> Result<Vec<u8>, Error> {
+        self.load(source, None, true)
+    }
+
+    fn load(
+        &mut self,
+        source: &dyn Source,
+        base: Option<&Base>,
+        back: bool,
+    ) -> Result<Vec<u8>, Error> {
         let mut cursor = Cursor::new(source).map_err(file::unreadable)?;
         let header = Header::read(&mut cursor)?;
         header.check(&Header::of(self, About::default()))?;
@@ -125,7 +144,17 @@ impl Machine {
         let state = postcard::from_bytes(&state)
             .map_err(|_| file::damaged("its state cannot be decoded"))?;
         let listing = file::read_listing(&mut cursor)?;
-        listing.restore(source, cursor.at, base, &self.ram)?;
+        let reader = Reader {
+            source,
+            offset: cursor.at,
+            base,
+            ram: &self.ram,
+        };
+        if back {
+            listing.restore_changes(&reader)?;
+        } else {
+            listing.restore(&reader)?;
+        }
         self.code.compare(&self.ram);
         self.take_over(state).map_err(|what| file::damaged(&what))?;
         Ok(more)
@@ -183,6 +212,8 @@ impl Machine {
         if state.clock.turn > harts || indices.into_iter().any(|&hart| hart >= harts) {
             return Err("its scheduler knows other harts".into());
         }
+        // This machine may have been switched off since.
+        self.bus.power.take();
         self.clock = state.clock;
         self.input.restore(state.inputs, state.input_count);
         self.console.replace(state.console);

@@ -64,3 +64,22 @@ pub(super) fn write(ram: &Ram, first: usize, bytes: &[u8]) {
         .write_slice(bytes, at)
         .expect("pages of RAM are in RAM");
 }
+
+/// The same where most of it is there already: stores what differs, as a hart would.
+pub(super) fn change(ram: &Ram, first: usize, bytes: &[u8]) {
+    let mut now = [0; PAGE];
+    for (page, bytes) in (first..).zip(bytes.chunks_exact(PAGE)) {
+        read(ram, page, &mut now);
+        if now == bytes {
+            continue;
+        }
+        let at = ram.base() + (page * PAGE) as u64;
+        let (old, new) = (now.as_chunks::<8>().0, bytes.as_chunks::<8>().0);
+        for (at, (old, new)) in (at..).step_by(8).zip(old.iter().zip(new)) {
+            if old != new {
+                ram.store(at, 8, u64::from_le_bytes(*new))
+                    .expect("pages of RAM are in RAM");
+            }
+        }
+    }
+}

@@ -5,7 +5,8 @@
 //! as good as without. The workload decides what counts as success: `sequence` numbers every
 //! interrupt.
 //!
-//! A first copy of the machine walks through the calls without a disturbance: it counts the
+//! The process has run to the end once, and gone back, so that its copies have the code compiled. A
+//! first copy of the machine walks through the calls without a disturbance: it counts the
 //! boundaries and shows how long a run takes.
 
 mod children;
@@ -113,7 +114,7 @@ fn warm_up(plan: &Plan, ready: &mut Ready, args: &ExploreArgs) -> Result<()> {
     ready.machine.save(&mut saved, About::default(), &[])?;
     let recorder = ready.recorder.lock().save();
     finish(plan, ready, args.disturb.iter().any(|d| d.outlasts()))?;
-    ready.machine.restore_from(&saved, None)?;
+    ready.machine.go_back(&saved)?;
     let ram = ready.machine.ram();
     let restored = ready.recorder.lock().restore(recorder, ram);
     restored.context("a ledger that was saved can be decoded")
