@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use trapless_machine::checkpoint::{About, Base};
+use trapless_machine::checkpoint::{About, Base, FORMAT};
 use trapless_machine::{Engine, Limits, Machine, MachineConfig, Outcome};
 
 const ENGINES: [Engine; 2] = [Engine::Jit { hot: 0 }, Engine::Interp];
@@ -128,7 +128,8 @@ fn checkpoints_of_other_machines_are_refused() {
     let mut newer = file.clone();
     newer[16] += 1;
     let error = same.restore(&mut &newer[..]).unwrap_err().to_string();
-    assert!(error.contains("has format 3"), "{error}");
+    let format = format!("has format {}", FORMAT + 1);
+    assert!(error.contains(&format), "{error}");
     let mut cut = &file[..file.len() - 1];
     let error = same.restore(&mut cut).unwrap_err().to_string();
     assert!(error.contains("it is cut off"), "{error}");
@@ -173,4 +174,17 @@ fn checkpoints_share_pages() {
         assert!(error.contains(what), "{error}");
     }
     assert!(base(&file).is_err(), "it shares pages itself");
+}
+
+/// Promise: a machine whose state is not all in it is refused, with the option that is the reason.
+#[test]
+fn machine_with_a_network_outside_is_not_saved() {
+    let mut peripherals = trapless_machine::Peripherals::new(Box::new(std::io::sink()));
+    let cable = peripherals.plug_cable(Box::new(|_| {}), [2; 6], Box::new(()));
+    cable.unwrap();
+    let machine =
+        Machine::boot(config("sbi", 1), &timers_and_ipis().payload(), peripherals).unwrap();
+    let saved = machine.save(&mut Vec::new(), About::default(), &[]);
+    let error = saved.unwrap_err().to_string();
+    assert!(error.contains("--net user"), "{error}");
 }

@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use trapless_ledger::event::{Event, Sink};
-use trapless_machine::{Limits, Machine, Outcome, Shared};
+use trapless_machine::{Input, Limits, Machine, Outcome, Shared};
 
 const MTIME: u64 = 0x200_bff8;
 const MTIMECMP: u64 = 0x200_4000;
@@ -235,6 +235,26 @@ fn console_input_arrives_at_its_time() {
     machine.input(0, b"q");
     assert_eq!(run(&mut machine), Outcome::PoweredOff);
     assert_eq!(output.text(), format!("first later {}q", "x".repeat(1000)));
+}
+
+/// Promise: idle time does not jump over a tick, so that who waits for an answer from outside can
+/// look for it; a frame for a machine without a cable is nothing.
+#[test]
+fn idle_time_stops_at_a_tick() {
+    let peripherals = trapless_machine::Peripherals::new(Box::new(std::io::sink()));
+    let program = echo(Asm::new(RAM)).payload();
+    let mut machine = Machine::boot(config("sbi", 1), &program, peripherals).unwrap();
+    assert_eq!(run(&mut machine), Outcome::Idle);
+    machine.bring(5_000_000, Input::Tick);
+    machine.bring(6_000_000, Input::Frame(vec![0; 60]));
+    let limits = Limits {
+        until: 5_000_000,
+        ..Limits::default()
+    };
+    assert_eq!(machine.run(&limits), Outcome::Limit);
+    assert_eq!(machine.now(), 5_000_000);
+    assert_eq!(run(&mut machine), Outcome::Idle);
+    assert!(machine.now() >= 6_000_000);
 }
 
 /// Promise: what is typed before a driver is ready reaches it. As Linux's driver of the 8250 does,
