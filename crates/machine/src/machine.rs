@@ -154,8 +154,8 @@ impl Machine {
         self.input.record()
     }
 
-    /// Whether something of [`replay_input`](Self::replay_input) has not come yet: a machine that is
-    /// idle goes on until it comes.
+    /// Whether something of [`replay_input`](Self::replay_input) has not come yet: an idle machine
+    /// goes on until it comes.
     #[must_use]
     pub fn expects_input(&self) -> bool {
         self.input.taken() < self.input.record().len()
