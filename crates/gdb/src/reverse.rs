@@ -13,8 +13,8 @@ use trapless_machine::{History, Limits, Machine, Outcome, Place};
 
 use crate::breaks::{Breaks, Hit, Watch};
 
-/// Length of the first stretch in instructions, more than most rounds have, and of each as a multiple
-/// of the one after it.
+/// Length of the first stretch in instructions, more than most rounds have, and of each as a
+/// multiple of the one after it.
 const FIRST: u64 = 50_000;
 const LONGER: u64 = 8;
 /// Instructions between two looks at the rest of the world.
