@@ -118,7 +118,11 @@ impl Session<'_> {
             true => self.slice.min(TICK),
             false => self.slice,
         };
-        let outcome = observation.drive(machine, Limits::default(), slice, &mut |machine, idle| {
+        let limits = Limits {
+            until: self.outside.leaving().unwrap_or(u64::MAX),
+            ..Limits::default()
+        };
+        let outcome = observation.drive(machine, limits, slice, &mut |machine, idle| {
             show_output();
             let ahead = Duration::from_nanos(machine.now()).saturating_sub(clock.elapsed());
             let ahead = if paced { ahead } else { Duration::ZERO };
@@ -126,7 +130,7 @@ impl Session<'_> {
         });
         show_output();
         let outcome = outcome?;
-        let ended = outcome.is_some_and(|outcome| outcome != Outcome::Idle);
+        let ended = outcome.is_some_and(|o| !matches!(o, Outcome::Idle | Outcome::Stopped));
         self.outside.record(machine);
         self.outside
             .end(machine.now(), self.leave.is_some() || !ended);

@@ -206,17 +206,17 @@ impl Observer for Breaks {
     }
 }
 
-/// Breaks, and after them another observer for the instructions that go on.
+/// An observer that decides, and after it another one for the instructions that go on.
 pub struct Both<'a> {
     /// Decides.
-    pub breaks: &'a mut Breaks,
+    pub first: &'a mut dyn Observer,
     /// Watches.
     pub other: Option<&'a mut dyn Observer>,
 }
 
 impl Observer for Both<'_> {
     fn before(&mut self, hart: &Hart, pc: u64, inst: &Inst) -> bool {
-        self.breaks.before(hart, pc, inst)
+        self.first.before(hart, pc, inst)
             && self
                 .other
                 .as_mut()

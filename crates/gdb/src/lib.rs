@@ -186,6 +186,14 @@ pub enum Error {
         /// What the system said.
         reason: std::io::Error,
     },
+    /// The machine is to run to an instruction of a hart that it does not have.
+    #[error("there is no hart {hart}, only 0 to {last}; give --at another one")]
+    Hart {
+        /// As given.
+        hart: usize,
+        /// The last one that there is.
+        last: usize,
+    },
     /// Connections can no longer be accepted.
     #[error("cannot accept a connection from gdb: {0}")]
     Accept(std::io::Error),

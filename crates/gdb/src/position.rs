@@ -7,9 +7,12 @@ use trapless_isa::inst::Inst;
 use trapless_machine::{History, Limits, Machine, Outcome};
 
 use crate::Host;
+use crate::breaks::Both;
 
-/// Longest time in cycles by which a hart is ahead of the machine.
-const AHEAD: u64 = 50_000;
+/// Longest time in cycles by which a hart is ahead of the machine: quanta of a round in which it
+/// runs alone, and what a block or a trap may take.
+const QUANTA: u64 = 16;
+const BLOCK: u64 = 50_000;
 /// Instructions between two looks at the rest of the world.
 const SLICE: u64 = 8_000_000;
 
@@ -75,7 +78,8 @@ pub fn run_to(
     host: &mut dyn Host,
 ) -> Result<(), Outcome> {
     history.begin(machine);
-    let near = position.time.saturating_sub(AHEAD);
+    let ahead = machine.config().quantum.saturating_mul(QUANTA);
+    let near = position.time.saturating_sub(ahead.saturating_add(BLOCK));
     let mut until = Until {
         position,
         passed: false,
@@ -87,8 +91,17 @@ pub fn run_to(
             until: if far { near } else { u64::MAX },
             instret: machine.instret().saturating_add(SLICE),
         };
-        let observer: Option<&mut dyn Observer> = if far { None } else { Some(&mut until) };
-        match machine.run_observed(&limits, observer) {
+        let other = host.observer();
+        let outcome = if far {
+            machine.run_observed(&limits, other)
+        } else {
+            let mut both = Both {
+                first: &mut until,
+                other,
+            };
+            machine.run_observed(&limits, Some(&mut both))
+        };
+        match outcome {
             Outcome::Observer(hart) if machine.harts()[hart].now() >= position.time => {
                 return Ok(());
             }

@@ -140,15 +140,18 @@ fn may_be(place: Place, hart: &Hart, pc: u64) -> bool {
     }
 }
 
-/// Stops before an instruction that may be at a place.
-struct At {
+/// Stops before an instruction that may be at a place, of which the breaks do not hear then.
+struct AtFirst<'a> {
     place: Place,
     passed: bool,
+    stopped: bool,
+    breaks: &'a mut Breaks,
 }
 
-impl Observer for At {
-    fn before(&mut self, hart: &Hart, pc: u64, _: &Inst) -> bool {
-        std::mem::take(&mut self.passed) || !may_be(self.place, hart, pc)
+impl Observer for AtFirst<'_> {
+    fn before(&mut self, hart: &Hart, pc: u64, inst: &Inst) -> bool {
+        self.stopped = !std::mem::take(&mut self.passed) && may_be(self.place, hart, pc);
+        !self.stopped && self.breaks.before(hart, pc, inst)
     }
 }
 
@@ -216,6 +219,10 @@ impl Travel {
                 if machine.place() == self.end {
                     return self.end_look(machine, history);
                 }
+                if machine.now() > self.end.round() {
+                    // It did not come by here again, which must not be.
+                    return Way::Beginning;
+                }
                 look.passed = matches!(outcome, Outcome::Observer(_));
                 Way::On
             }
@@ -236,6 +243,8 @@ impl Travel {
     fn back(&mut self, machine: &mut Machine, history: &mut History) -> Way {
         let to = self.instret.saturating_sub(self.len);
         if history.beginning() == Some(self.end) {
+            // It may have gone on since.
+            let _ = history.go_back(machine, 0);
             return Way::Beginning;
         }
         if history.go_back_to_instret(machine, to).is_err() {
@@ -275,7 +284,7 @@ impl Travel {
         }
         let (begin, instret) = (look.begin, look.instret);
         if let Some(found) = look.last {
-            if history.go_back(machine, begin).is_err() {
+            if history.go_back(machine, begin).is_err() || machine.now() != begin {
                 return Way::Beginning;
             }
             self.phase = Phase::Seek(found, found.count);
@@ -304,6 +313,7 @@ pub fn towards_present(
     let Some(present) = history.present() else {
         return Outcome::Limit;
     };
+    let mut stopped = false;
     let near = machine.now() >= present.round();
     let until = if near { u64::MAX } else { present.round() };
     let outcome = if near || breaks.active() {
@@ -313,13 +323,15 @@ pub fn towards_present(
             1
         };
         let limits = slice(machine, until, instructions);
-        let mut at = At {
+        let mut first = AtFirst {
             place: present,
             passed: *passed,
+            stopped: false,
+            breaks,
         };
-        let other: Option<&mut dyn Observer> = Some(&mut at);
-        let mut both = crate::breaks::Both { breaks, other };
-        machine.run_observed(&limits, Some(&mut both))
+        let outcome = machine.run_observed(&limits, Some(&mut first));
+        stopped = first.stopped;
+        outcome
     } else {
         machine.run(&slice(machine, until, SLICE_FAST))
     };
@@ -327,7 +339,7 @@ pub fn towards_present(
     *passed = false;
     match outcome {
         // At the present, or at a place that looked like it.
-        Outcome::Observer(_) if breaks.hit.is_none() => {
+        Outcome::Observer(_) if stopped => {
             *passed = !there;
             Outcome::Limit
         }

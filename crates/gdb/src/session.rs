@@ -46,6 +46,10 @@ pub fn serve(machine: &mut Machine, server: &Server, host: &mut dyn Host) -> Res
     // Of the way to where it starts.
     let mut history = None;
     if let Some(start) = server.start {
+        let last = machine.harts().len() - 1;
+        if let Some(hart) = start.hart.filter(|&hart| hart > last) {
+            return Err(Error::Hart { hart, last });
+        }
         let way = history.insert(History::new(server.history));
         if let Err(outcome) = run_to(start, machine, way, host) {
             return Ok(Ended::Machine(outcome));
@@ -185,7 +189,7 @@ fn talk(debugger: &mut Debugger<'_>, link: Link, host: &mut dyn Host) -> Left {
             },
             State::CtrlCInterrupt(stub) => {
                 // The hart that is doing something is of more interest.
-                debugger.travel = None;
+                debugger.stop_travel();
                 let harts = debugger.machine.harts();
                 let busy = harts.iter().position(|hart| !hart.waiting());
                 let reason = StopReason::SignalWithThread {
@@ -231,9 +235,6 @@ fn run(debugger: &mut Debugger<'_>, host: &mut dyn Host) -> Ran {
     let other = host.observer();
     let breaks = &mut debugger.breaks;
     let machine = &mut *debugger.machine;
-    if breaks.only.is_none() {
-        machine.recall();
-    }
     breaks.past = debugger.history.present().is_some();
     let outcome = if breaks.past {
         towards_present(machine, &mut debugger.history, breaks, &mut debugger.passed)
@@ -244,7 +245,14 @@ fn run(debugger: &mut Debugger<'_>, host: &mut dyn Host) -> Ran {
         } else {
             1
         };
-        slice(machine, Some(&mut Both { breaks, other }), len)
+        slice(
+            machine,
+            Some(&mut Both {
+                first: breaks,
+                other,
+            }),
+            len,
+        )
     } else {
         slice(machine, other, SLICE_FAST)
     };

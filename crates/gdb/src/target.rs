@@ -96,7 +96,6 @@ impl<'m> Debugger<'m> {
         self.changed = true;
     }
 
-    /// A history that leads to where the machine is.
     /// Lets the machine go on to the present, wherever gdb has left it.
     pub fn return_to_present(&mut self, host: &mut dyn Host) {
         let mut none = Breaks::default();
@@ -106,11 +105,25 @@ impl<'m> Debugger<'m> {
     }
 
     fn turn_back(&mut self, goal: Goal) {
+        self.breaks.only = None;
+        self.passed = false;
         self.renew_history();
         self.travel = Some(Travel::new(goal, self.machine));
     }
 
+    /// gdb has interrupted the way back.
+    pub fn stop_travel(&mut self) {
+        self.travel = None;
+        self.passed = false;
+    }
+
+    /// A history that leads to where the machine is. Harts that were held back catch up, which is no
+    /// part of it.
     fn renew_history(&mut self) {
+        let present = self.history.present().is_none();
+        if present && self.breaks.only.is_none() && self.machine.recall() {
+            self.changed = true;
+        }
         if std::mem::take(&mut self.changed) {
             self.history.begin(self.machine);
         }
@@ -288,6 +301,17 @@ impl SingleRegisterAccess<Tid> for Debugger<'_> {
         let len = val.len().min(8);
         bytes[..len].copy_from_slice(&val[..len]);
         let value = u64::from_le_bytes(bytes);
+        // Modes change by traps and returns only.
+        let known = match reg {
+            Register::Standard(RiscvRegId::Csr(csr)) => {
+                self.hart(tid)?.peek_csr_as_m(csr).is_some()
+            }
+            Register::Standard(RiscvRegId::Priv) | Register::V => false,
+            Register::Standard(_) => true,
+        };
+        if !known {
+            return Err(TargetError::NonFatal);
+        }
         self.change()?;
         let hart = self.hart(tid)?;
         match reg {
@@ -299,7 +323,6 @@ impl SingleRegisterAccess<Tid> for Debugger<'_> {
                     return Err(TargetError::NonFatal);
                 }
             }
-            // Modes change by traps and returns only.
             Register::Standard(_) | Register::V => return Err(TargetError::NonFatal),
         }
         Ok(())

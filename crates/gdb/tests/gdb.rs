@@ -298,6 +298,39 @@ fn backwards_is_where_it_was() {
     }
 }
 
+/// Promise: forwards from the past, steps and breakpoints do what they did before, also in a loop
+/// that is one block.
+#[test]
+fn forwards_again_in_a_loop_of_one_block() {
+    let Some(gdb) = gdb() else { return };
+    // addi s1,s1,1; jump back: one block.
+    let mut machine = machine(2, &[addi(S1, S1, 1), jal(0, -4)]);
+    let commands = [
+        "break *0x80000000 if $s1 == 1000",
+        "continue",
+        "delete",
+        "break *0x80000000",
+        "reverse-continue",
+        "reverse-continue",
+        "printf \"back s1 %ld\\n\", $s1",
+        "delete",
+        "stepi",
+        "stepi",
+        "stepi",
+        "printf \"stepped s1 %ld pc %lx\\n\", $s1, $pc",
+        "break *0x80000000 if $s1 >= 1003",
+        "continue",
+        "printf \"on s1 %ld pc %lx\\n\", $s1, $pc",
+        "kill",
+    ];
+    let session = debug(gdb, &mut machine, &commands, false);
+    let back: i64 = session.value("back s1 ").parse().unwrap();
+    assert!((900..1000).contains(&back), "{}", session.text);
+    let stepped = format!("{} pc 80000004", back + 2);
+    assert_eq!(session.value("stepped s1 "), stepped);
+    assert_eq!(session.value("on s1 "), "1003 pc 80000000");
+}
+
 /// A run that is only looked at is the same run.
 #[test]
 fn looking_changes_nothing() {

@@ -32,10 +32,15 @@ pub(crate) struct Inputs {
     /// What the machine will get.
     coming: Coming,
     count: u64,
-    /// Everything that came, in order; what a recorded run will get, too.
+    /// What came since somebody wanted to have it again, in order, and what a recorded run will
+    /// get.
     record: Vec<Arrival>,
     /// How much of the record has come.
     taken: usize,
+    /// What comes is kept in the record.
+    kept: bool,
+    /// What came and was not told yet, if somebody wants to be told.
+    news: Option<Vec<Arrival>>,
     /// Came in the middle of a round, or while the machine goes through its past.
     early: Vec<(u64, Input)>,
 }
@@ -62,15 +67,15 @@ impl Inputs {
             let at = at.max(now);
             self.count += 1;
             self.coming.insert((at, self.count), input.clone());
-            self.record.insert(
-                self.taken,
-                Arrival {
-                    came: now,
-                    at,
-                    input,
-                },
-            );
-            self.taken += 1;
+            let came = now;
+            let arrival = Arrival { came, at, input };
+            if let Some(news) = &mut self.news {
+                news.push(arrival.clone());
+            }
+            if self.kept {
+                self.record.insert(self.taken, arrival);
+                self.taken += 1;
+            }
         }
     }
 
@@ -98,9 +103,19 @@ impl Inputs {
         self.count = count;
     }
 
-    /// Everything that has come and will come.
-    pub fn record(&self) -> &[Arrival] {
-        &self.record
+    /// Keeps what comes from now on, so that it can come again after [`go_back`](Self::go_back).
+    pub fn keep(&mut self) {
+        self.kept = true;
+    }
+
+    /// Whether something of the record has not come yet.
+    pub fn expected(&self) -> bool {
+        self.taken < self.record.len()
+    }
+
+    /// What came since the last call, or nothing at the first.
+    pub fn news(&mut self) -> Vec<Arrival> {
+        self.news.replace(Vec::new()).unwrap_or_default()
     }
 
     /// What a recorded run got comes again, beginning with the first.

@@ -148,17 +148,17 @@ impl Machine {
         }
     }
 
-    /// The input that came so far, and what [`replay_input`](Self::replay_input) announced.
-    #[must_use]
-    pub fn recorded_input(&self) -> &[Arrival] {
-        self.input.record()
+    /// The input that came since the last call, for a record. To be called first before the first
+    /// instruction.
+    pub fn take_record(&mut self) -> Vec<Arrival> {
+        self.input.news()
     }
 
     /// Whether something of [`replay_input`](Self::replay_input) has not come yet: an idle machine
     /// goes on until it comes.
     #[must_use]
     pub fn expects_input(&self) -> bool {
-        self.input.taken() < self.input.record().len()
+        self.input.expected()
     }
 
     /// Lets come what came in another run of this machine. To be called before the first

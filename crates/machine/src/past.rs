@@ -4,6 +4,8 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use trapless_devices::DeviceEvents;
+
 /// Whether the machine is before a point that it has reached already. Events and output of that
 /// part have been reported.
 #[derive(Clone, Default)]
@@ -16,6 +18,20 @@ impl Past {
 
     pub fn set(&self, past: bool) {
         self.0.store(past, Relaxed);
+    }
+}
+
+/// Mistakes of drivers, told once.
+pub(crate) struct OnlyNewEvents {
+    pub events: Box<dyn DeviceEvents>,
+    pub past: Past,
+}
+
+impl DeviceEvents for OnlyNewEvents {
+    fn guest_error(&mut self, device: &'static str, what: &'static str) {
+        if !self.past.get() {
+            self.events.guest_error(device, what);
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::address_map::{Device, Slot};
 use crate::error::Error;
 use crate::map;
 use crate::outside::{Cable, Frames, Uplink};
-use crate::past::{OnlyNew, Past};
+use crate::past::{OnlyNew, OnlyNewEvents, Past};
 use crate::preset::MachineConfig;
 use crate::wires::{VirtualClock, Wire, Wires};
 
@@ -215,7 +215,10 @@ impl Peripherals {
                 Some((plug, events)) => plug(Socket {
                     ram: (*ram).clone(),
                     irq: wire,
-                    events,
+                    events: Box::new(OnlyNewEvents {
+                        events,
+                        past: (*past).clone(),
+                    }),
                     input: (*input).clone(),
                     past: (*past).clone(),
                     frames: (*frames).clone(),

@@ -112,9 +112,12 @@ impl Machine {
         }
     }
 
-    /// Lets the harts that were held back catch up before any other goes on.
-    pub fn recall(&mut self) {
+    /// Lets the harts that were held back catch up before any other goes on. Returns whether there
+    /// are any.
+    pub fn recall(&mut self) -> bool {
+        let some = !self.clock.late.is_empty();
         self.clock.due.append(&mut self.clock.late);
+        some
     }
 
     /// Whether the guest or the user ended the run.

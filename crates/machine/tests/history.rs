@@ -74,7 +74,7 @@ fn a_machine_that_goes_back_does_the_same_again() {
 
         let mut other = Watched::new(engine);
         let mut history = History::new(1 << 30);
-        history.begin(&other.machine);
+        history.begin(&mut other.machine);
         // Numbers in no order, the same each time.
         let mut random = 1_u64;
         let mut next = |below: u64| {
@@ -87,7 +87,7 @@ fn a_machine_that_goes_back_does_the_same_again() {
         for step in 1..40 {
             let present = end * step / 40;
             other.run(present);
-            history.keep(&other.machine);
+            history.keep(&mut other.machine);
             hashes.push((other.machine.now(), other.machine.state_hash()));
             for _ in 0..3 {
                 let (time, hash) = hashes[next(hashes.len() as u64) as usize];
@@ -113,16 +113,16 @@ fn a_machine_that_goes_back_does_the_same_again() {
 fn a_history_has_a_limit() {
     let mut watched = Watched::new(Engine::Interp);
     let mut history = History::new(1 << 20);
-    history.begin(&watched.machine);
+    history.begin(&mut watched.machine);
     let beginning = history.beginning();
     for step in 1..300 {
         watched.run(step * 500);
-        history.keep(&watched.machine);
+        history.keep(&mut watched.machine);
         assert!(history.size() <= 1 << 20 || history.snapshots() == 1);
     }
     assert!((2..=128).contains(&history.snapshots()));
     assert_eq!(history.beginning(), beginning);
     let mut none = History::new(0);
-    none.begin(&watched.machine);
+    none.begin(&mut watched.machine);
     assert!(none.go_back(&mut watched.machine, 0).is_err());
 }

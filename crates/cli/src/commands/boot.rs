@@ -56,6 +56,9 @@ pub fn main(args: &BootArgs, trapless: &Trapless) -> Result<ExitCode> {
     if let (EngineName::Both, Some(option)) = (args.harts_options.engine, devices.alone()) {
         bail!("{option} does not go with --engine both, whose two machines would share it");
     }
+    if args.harts_options.engine == EngineName::Both && args.replay.is_some() {
+        bail!("--replay repeats a run of one machine; choose --engine jit or interp");
+    }
     let mut source = Source::default();
     if args.record.is_some() || args.replay.is_some() {
         let header = Header::of(&config, &payload, devices.describe())?;

@@ -18,6 +18,10 @@ use self::record::{Event, Recorder};
 /// Virtual time in cycles between two looks at the network.
 pub const TICK: u64 = 1_000_000;
 
+/// Longest frame of the guest in bytes, and most that wait for the gateway.
+const LONGEST: usize = 1514;
+const MOST: usize = 1024;
+
 /// Where input comes from.
 #[derive(Clone, Default)]
 pub struct Source {
@@ -36,8 +40,6 @@ pub struct Outside {
     recorder: Option<Recorder>,
     /// Input of the record, until the machine is there.
     inputs: Vec<Arrival>,
-    /// How much of what came is recorded.
-    recorded: usize,
     /// Answers of the record, for each shared folder.
     answers: Vec<VecDeque<Vec<u8>>>,
     replays: bool,
@@ -56,7 +58,7 @@ impl Outside {
             ..Self::default()
         };
         if let Some(recorder) = &outside.recorder {
-            recorder.add(&Event::PowerOn);
+            recorder.add([Event::PowerOn]);
         }
         let Some(events) = &mut source.replayed else {
             return outside;
@@ -72,7 +74,7 @@ impl Outside {
                     break;
                 }
                 Event::Input(arrival) => {
-                    last = arrival.at;
+                    last = last.max(arrival.at);
                     outside.inputs.push(arrival);
                 }
                 Event::Answer(share, answer) => {
@@ -113,7 +115,10 @@ impl Outside {
         self.network = Some((Gateway::new(forwards)?, Arc::clone(&sent)));
         Ok(Box::new(move |frame| {
             let mut frames = sent.lock().unwrap_or_else(PoisonError::into_inner);
-            frames.push(frame.to_vec());
+            // A card may send faster than anybody takes; a switch drops what is too much.
+            if frame.len() <= LONGEST && frames.len() < MOST {
+                frames.push(frame.to_vec());
+            }
         }))
     }
 
@@ -143,8 +148,14 @@ impl Outside {
 
     /// The machine is there: brings it what the record has.
     pub fn start(&mut self, machine: &mut Machine) {
+        self.record(machine);
         machine.replay_input(std::mem::take(&mut self.inputs));
         self.pace = Pace::at(machine.now());
+    }
+
+    /// Virtual time in cycles at which the recorded session was left, if it was.
+    pub fn leaving(&self) -> Option<u64> {
+        self.left
     }
 
     /// Whether the recorded session was left by now.
@@ -153,13 +164,10 @@ impl Outside {
     }
 
     /// Records what has come into the machine since the last call, and when.
-    pub fn record(&mut self, machine: &Machine) {
-        let Some(recorder) = &self.recorder else {
-            return;
-        };
-        for arrival in machine.recorded_input().iter().skip(self.recorded) {
-            recorder.add(&Event::Input(arrival.clone()));
-            self.recorded += 1;
+    pub fn record(&self, machine: &mut Machine) {
+        if let Some(recorder) = &self.recorder {
+            let arrivals = machine.take_record().into_iter();
+            recorder.add(arrivals.map(Event::Input));
         }
     }
 
@@ -195,10 +203,10 @@ impl Outside {
     /// The session is over at virtual time `now`; `left`: the machine could have gone on.
     pub fn end(&self, now: u64, left: bool) {
         if let Some(recorder) = &self.recorder {
-            recorder.add(&match left {
+            recorder.add([match left {
                 true => Event::Left(now),
                 false => Event::End,
-            });
+            }]);
         }
     }
 }
@@ -246,8 +254,8 @@ struct Recorded {
 impl FileServer for Recorded {
     fn answer(&mut self, request: &[u8], room: usize, answer: &mut Vec<u8>) {
         self.server.answer(request, room, answer);
-        let event = Event::Answer(self.index, answer.clone());
-        self.recorder.add(&event);
+        self.recorder
+            .add([Event::Answer(self.index, answer.clone())]);
     }
 
     fn reset(&mut self) {

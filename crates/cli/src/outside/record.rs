@@ -157,16 +157,20 @@ impl Recorder {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Appends an event. [`finish`](Self::finish) tells of failures.
-    pub fn add(&self, event: &Event) {
+    /// Appends events; they stay if the command is killed. [`finish`](Self::finish) tells of
+    /// failures.
+    pub fn add(&self, events: impl IntoIterator<Item = Event>) {
+        let mut frames = Vec::new();
+        for event in events {
+            frames.extend(framed(&postcard::to_stdvec(&event).unwrap_or_default()));
+        }
         let mut writer = self.lock();
-        if writer.error.is_some() {
+        if writer.error.is_some() || frames.is_empty() {
             return;
         }
-        let bytes = postcard::to_stdvec(event).unwrap_or_default();
-        if let Err(error) = writer.file.write_all(&framed(&bytes)) {
-            writer.error = Some(error);
-        }
+        let file = &mut writer.file;
+        let written = file.write_all(&frames).and_then(|()| file.flush());
+        writer.error = written.err();
     }
 
     /// Everything is in the file.
@@ -207,6 +211,10 @@ pub fn read(path: &Path, now: &Header) -> Result<Vec<Event>> {
     header.check(now, path)?;
     let mut events = Vec::new();
     while !rest.is_empty() {
+        if !is_whole(rest) {
+            // The command was killed while it wrote this.
+            break;
+        }
         let event = unframed(&mut rest).and_then(|bytes| postcard::from_bytes(bytes).ok());
         events.push(event.with_context(damaged)?);
     }
@@ -230,6 +238,14 @@ fn framed(bytes: &[u8]) -> Vec<u8> {
     framed.extend(crc32fast::hash(bytes).to_le_bytes());
     framed.extend(bytes);
     framed
+}
+
+/// Whether the frame that begins here does not end behind the file.
+fn is_whole(mut rest: &[u8]) -> bool {
+    match (number(&mut rest), number(&mut rest)) {
+        (Some(len), Some(_)) => rest.len() >= len as usize,
+        _ => false,
+    }
 }
 
 /// The next bytes behind a length and a checksum that are right.
@@ -272,7 +288,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.record");
         let recorder = Recorder::create(&path, &header()).expect("it can be written");
-        events().iter().for_each(|event| recorder.add(event));
+        recorder.add(events());
         recorder.finish().expect("it is written");
         assert_eq!(read(&path, &header()).expect("it is whole"), events());
         let whole = std::fs::read(&path).expect("it is there");
@@ -280,7 +296,13 @@ mod tests {
             let mut bytes = whole.clone();
             bytes[at] ^= 1 << (at % 8);
             std::fs::write(&path, &bytes).expect("it can be written");
-            assert!(read(&path, &header()).is_err(), "byte {at} was changed");
+            let found = read(&path, &header());
+            assert!(found.ok() != Some(events()), "byte {at} was changed");
+        }
+        for len in whole.len() - 30..whole.len() {
+            std::fs::write(&path, &whole[..len]).expect("it can be written");
+            let cut = read(&path, &header()).expect("the rest is whole");
+            assert!(cut.len() < events().len() && events().starts_with(&cut));
         }
     }
 

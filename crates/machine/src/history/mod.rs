@@ -65,7 +65,7 @@ impl History {
 
     /// Begins anew where `machine` stands: somebody changed it, so that it would not come here
     /// again. Not in the past. A machine with an [obstacle](Machine::obstacle) has no history.
-    pub fn begin(&mut self, machine: &Machine) {
+    pub fn begin(&mut self, machine: &mut Machine) {
         self.snapshots.clear();
         self.pages = Pages::default();
         if self.limit > 0 && machine.obstacle().is_none() {
@@ -74,7 +74,7 @@ impl History {
     }
 
     /// Makes a snapshot where `machine` stands, unless there is one from this round.
-    pub fn keep(&mut self, machine: &Machine) {
+    pub fn keep(&mut self, machine: &mut Machine) {
         let started = Instant::now();
         let place = machine.place();
         let time = place.round();
@@ -90,14 +90,16 @@ impl History {
                 input: machine.input.taken(),
             };
             self.snapshots.insert(index, snapshot);
-            self.thin(machine.now());
+            machine.input.keep();
+            let present = self.present.map_or(time, |present| present.round());
+            self.thin(present, time);
         }
         self.last = Instant::now();
         self.took = started.elapsed();
     }
 
     /// Makes a snapshot if it is time for one. To be called now and then while the machine runs.
-    pub fn follow(&mut self, machine: &Machine) {
+    pub fn follow(&mut self, machine: &mut Machine) {
         let wait = LEAST.max(self.took * PACE);
         let begun = !self.snapshots.is_empty();
         if begun && self.last.elapsed() >= wait && matches!(machine.place(), Place::Round(_)) {
@@ -112,22 +114,24 @@ impl History {
         states.sum::<usize>() as u64 + self.pages.size()
     }
 
-    /// Forgets snapshots until the rest is within the limits.
-    fn thin(&mut self, now: u64) {
+    /// Forgets snapshots until the rest is within the limits, but for the one at `new`. Those close
+    /// to `present` are of most use.
+    fn thin(&mut self, present: u64, new: u64) {
         while self.snapshots.len() > MOST || self.size() > self.limit {
             let times: Vec<u64> = self.snapshots.iter().map(|s| s.time).collect();
             // What a snapshot saves of the way back, by how far back it is.
             let use_of = |&index: &usize| {
                 let gap = times[index + 1] - times[index - 1];
-                let age = now.max(times[index]) - times[index] + 1;
+                let age = present.max(times[index]) - times[index] + 1;
                 gap as f64 / age as f64
             };
             let between = 1..times.len().saturating_sub(1);
+            let between = between.filter(|&index| times[index] != new);
             let least = between.min_by(|a, b| use_of(a).total_cmp(&use_of(b)));
             match (least, times.len()) {
                 (Some(index), _) => self.forget(index),
                 // The past becomes shorter.
-                (None, 2) => self.forget(0),
+                (None, 2..) if times[0] != new => self.forget(0),
                 (None, _) => return,
             }
         }
@@ -192,10 +196,12 @@ impl History {
 
     /// Notes if `machine` is back at the present; returns whether it is there.
     pub fn arrive(&mut self, machine: &Machine) -> bool {
-        if self
-            .present
-            .is_some_and(|present| present == machine.place())
-        {
+        // Behind it only if the way was another one, which must not be: then this is the present.
+        let is_there = |present: Place| {
+            let place = machine.place();
+            present == place || place.round() > present.round()
+        };
+        if self.present.is_some_and(is_there) {
             self.present = None;
             machine.bus.past.set(false);
         }

@@ -129,10 +129,15 @@ impl Log {
         }
         if self.options.intc {
             let file = self.file.clone();
+            let past = machine.bus.past.clone();
             let interrupts = &mut machine.bus.interrupts;
             let windows = interrupts.architecture().describe().windows;
             let mut log = IntcLog::new(windows, file);
-            interrupts.watch(Box::new(move |call| log.write(call)));
+            interrupts.watch(Box::new(move |call| {
+                if !past.get() {
+                    log.write(call);
+                }
+            }));
         }
     }
 
