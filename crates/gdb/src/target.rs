@@ -117,8 +117,8 @@ impl<'m> Debugger<'m> {
         self.passed = false;
     }
 
-    /// A history that leads to where the machine is. Harts that were held back catch up, which is no
-    /// part of it.
+    /// A history that leads to where the machine is. Harts that were held back catch up, which is
+    /// no part of it.
     fn renew_history(&mut self) {
         let present = self.history.present().is_none();
         if present && self.breaks.only.is_none() && self.machine.recall() {
