@@ -28,7 +28,7 @@ setup:
 	@scripts/install
 
 test-setup:
-	@scripts/space 10
+	@scripts/space 14
 	@scripts/install packages packages-test packages-package
 
 build: setup

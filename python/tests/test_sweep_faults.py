@@ -1,6 +1,7 @@
 """Sweeps that are stopped, robbed of workers, schedulers and disk space: they go on, and the data
 is the same."""
 
+import contextlib
 import os
 import random
 import shutil
@@ -122,7 +123,8 @@ class Cluster:
         for process in self.processes:
             if process.poll() is None:
                 for child in children(process.pid):
-                    os.kill(child, signal.SIGKILL)
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(child, signal.SIGKILL)
                 process.kill()
             process.wait()
 
@@ -177,7 +179,7 @@ def test_a_batch_system_starts_the_workers(bench, tmp_path, undisturbed):  # noq
     tools.mkdir()
     # What dask-jobqueue calls: a batch system of one computer.
     (tools / "sbatch").write_text(
-        f"#!/bin/sh\ncp \"$1\" {tmp_path}/job\nsh \"$1\" >{tmp_path}/job.log 2>&1 &\n"
+        f"#!/bin/sh\ncp \"$1\" {tmp_path}/job\nsh {tmp_path}/job >{tmp_path}/job.log 2>&1 &\n"
         "echo $! >>" + f"{tmp_path}/jobs\necho Submitted batch job $!\n")
     (tools / "scancel").write_text("#!/bin/sh\nkill \"$1\"\n")
     for tool in tools.iterdir():

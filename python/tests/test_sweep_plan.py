@@ -131,5 +131,6 @@ def test_every_option_of_run_is_known_or_left_out_for_a_reason():
     there = set(re.findall(r"^ +(?:-\w, )?--([a-z-]+)", said, re.M))
     # Where results go, what is only shown, and what the sweep does itself.
     other = {"set", "console", "project", "seeds", "jobs", "ledger", "trace", "json", "checkpoint",
-             "help", "log", "gdb", "diagram", "dump-code", "profile", "identity"}
+             "help", "log", "gdb", "gdb-history", "at", "diagram", "dump-code", "profile", "identity",
+             "no-checkpoint", "checkpoint-cache"}
     assert there - other == set(OPTIONS)

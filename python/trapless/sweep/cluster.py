@@ -120,7 +120,10 @@ def jobqueue(system, options, jobs):
 @contextlib.contextmanager
 def connect(settings, workers, document):
     """A client of the workers that were asked for."""
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    # Dask gives levels to some of its loggers by themselves.
+    for name in list(logging.root.manager.loggerDict) + ["distributed", "distributed.client"]:
+        if name.split(".")[0] == "distributed":
+            logging.getLogger(name).setLevel(logging.CRITICAL)
     with dask.config.set(SETTINGS), contextlib.ExitStack() as stack:
         if settings.client is not None:
             yield settings.client
