@@ -20,6 +20,8 @@ const MAX_FLOWS: usize = 256;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Time of the guest after which a connection ends whose guest does not answer.
 const SILENCE: smoltcp::time::Duration = smoltcp::time::Duration::from_secs(120);
+/// Time of the guest after which one that is silent is asked whether it is still there.
+const KEEP_ALIVE: smoltcp::time::Duration = smoltcp::time::Duration::from_secs(30);
 /// First port from which the gateway connects to the guest.
 const FIRST_PORT: u16 = 49152;
 
@@ -98,8 +100,9 @@ impl Tcp {
         let (result, received) = channel();
         match on_host(call.to.0, call.to.1, self.names) {
             Some(to) => {
-                // The thread ends by itself; nobody may wait for its answer any more.
-                std::thread::spawn(move || {
+                // The thread ends by itself; nobody may wait for its answer any more. If there is
+                // none to be had, the call is refused.
+                let _ = std::thread::Builder::new().spawn(move || {
                     let _ = result.send(TcpStream::connect_timeout(&to, PATIENCE));
                 });
             }
@@ -201,6 +204,8 @@ fn socket() -> Socket<'static> {
     let buffer = || SocketBuffer::new(vec![0; BUFFER]);
     let mut socket = Socket::new(buffer(), buffer());
     socket.set_timeout(Some(SILENCE));
+    // Of those who have nothing to say, too, the stack hears then.
+    socket.set_keep_alive(Some(KEEP_ALIVE));
     socket.set_nagle_enabled(false);
     socket.set_ack_delay(None);
     socket

@@ -275,9 +275,11 @@ impl Server {
                 last_access: omit,
                 last_modification: omit,
             };
+            let (place, _) = self.tree.stat(node)?;
+            let mut changed = None;
             if valid & MTIME_NOW != 0 {
                 times.last_modification.tv_nsec = UTIME_NOW;
-                self.tree.touch(node);
+                changed = Some(None);
             } else if valid & MTIME != 0 {
                 if rest >= 1_000_000_000 {
                     return Err(Errno::INVAL);
@@ -286,9 +288,14 @@ impl Server {
                 times.last_modification.tv_sec = seconds;
                 times.last_modification.tv_nsec = rest.into();
                 let time = (seconds as Time).saturating_mul(1_000_000_000);
-                self.tree.set_time(node, time.saturating_add(rest.into()));
+                changed = Some(Some(time.saturating_add(rest.into())));
             }
-            self.tree.stat(node)?.0.set_times(&times)?;
+            place.set_times(&times)?;
+            match changed {
+                Some(Some(time)) => self.tree.set_time(node, time),
+                Some(None) => self.tree.touch(node),
+                None => {}
+            }
         }
         let handle = self.open.get(&handle);
         let stat = match handle {
