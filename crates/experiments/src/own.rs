@@ -1,5 +1,5 @@
 //! A workload of a user's own: a table that says what differs from `base`, another workload, or all
-//! of it.
+//! of it. `experiment` reads it when a file is one; the two are halves of one thing.
 
 use crate::error::{Error, Result};
 use crate::experiment::{Experiment, Guest, Host, Outcome, Work, is_word};

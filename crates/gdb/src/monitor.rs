@@ -3,8 +3,6 @@
 use trapless_hart::Hart;
 use trapless_machine::{History, Machine};
 
-use crate::target::Debugger;
-
 const HELP: &str = "\
 monitor harts        what each hart is doing
 monitor time         virtual time in cycles, and instructions executed
@@ -49,9 +47,7 @@ fn history(history: &History, machine: &Machine) -> String {
 
 /// Executes `command`, which may change whether memory addresses are `physical`; the answer ends
 /// with a newline.
-pub fn command(command: &str, debugger: &mut Debugger<'_>) -> String {
-    let machine = &*debugger.machine;
-    let physical = &mut debugger.physical;
+pub fn command(command: &str, machine: &Machine, past: &History, physical: &mut bool) -> String {
     let words: Vec<&str> = command.split_whitespace().collect();
     match words.as_slice() {
         [] | ["help"] => HELP.into(),
@@ -65,7 +61,7 @@ pub fn command(command: &str, debugger: &mut Debugger<'_>) -> String {
             machine.now(),
             machine.instret()
         ),
-        ["history"] => history(&debugger.history, machine),
+        ["history"] => history(past, machine),
         ["phys", "on"] => {
             *physical = true;
             "memory addresses are physical\n".into()

@@ -515,7 +515,7 @@ impl MonitorCmd for Debugger<'_> {
         mut out: ConsoleOutput<'_>,
     ) -> Result<(), Infallible> {
         let text = String::from_utf8_lossy(cmd);
-        let answer = monitor::command(&text, self);
+        let answer = monitor::command(&text, self.machine, &self.history, &mut self.physical);
         out.write_raw(answer.as_bytes());
         Ok(())
     }

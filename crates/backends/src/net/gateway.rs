@@ -1,7 +1,5 @@
 //! Sorts the guest's frames, and runs everything that answers them.
 
-use std::net::{IpAddr, Ipv4Addr};
-
 use smoltcp::iface::{Config, Interface, SocketSet};
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::time::Instant;
@@ -159,9 +157,3 @@ impl Gateway {
         }
     }
 }
-
-/// An address and a port.
-pub type Endpoint = (Ipv4Addr, u16);
-
-/// The host's name server, if it has one.
-pub type Names = Option<IpAddr>;

@@ -31,6 +31,11 @@ pub const GUEST: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 15);
 /// Ethernet address of the gateway.
 const MAC: [u8; 6] = [0x52, 0x54, 0, 0, 0, 2];
 
+/// An address and a port.
+type Endpoint = (Ipv4Addr, u16);
+/// The host's name server, if it has one.
+type Names = Option<IpAddr>;
+
 /// A port of the host that leads into the guest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Forward {

@@ -9,8 +9,7 @@ use smoltcp::iface::{Interface, SocketHandle, SocketSet};
 use smoltcp::socket::tcp::{Socket, SocketBuffer, State};
 use smoltcp::wire::IpListenEndpoint;
 
-use super::gateway::{Endpoint, Names};
-use super::{Forward, GATEWAY, GUEST, on_host};
+use super::{Endpoint, Forward, GATEWAY, GUEST, Names, on_host};
 
 /// Bytes on their way in one direction of a connection.
 const BUFFER: usize = 256 << 10;

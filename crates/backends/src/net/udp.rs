@@ -9,9 +9,8 @@ use smoltcp::wire::{
     Ipv4Repr, UdpPacket, UdpRepr,
 };
 
-use super::gateway::{Endpoint, Names};
 use super::link::MAX_FRAME;
-use super::{MAC, on_host};
+use super::{Endpoint, MAC, Names, on_host};
 
 /// Most sockets at a time; the one that has been silent longest makes room.
 const MAX_FLOWS: usize = 128;
