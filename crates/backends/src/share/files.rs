@@ -1,5 +1,5 @@
-//! Files and folders that a guest has opened: the other half of `server`, which keeps them and knows
-//! their operations.
+//! Files and folders that a guest has opened: the other half of `server`, which keeps them and
+//! knows their operations.
 
 use std::ffi::OsString;
 use std::fs::File;
