@@ -8,20 +8,31 @@ use std::os::unix::fs::FileExt;
 use rustix::fs::{FileType, OFlags, fstat};
 use rustix::io::Errno;
 
-use super::place::{self, visible};
+use super::place::{self, Place, visible};
 use super::server::{Answer, Server};
 use super::tree::ROOT;
 use super::wire::{Fields, Put};
 
 /// Most files and folders that a guest has open: less than the files that a process may have.
 const MAX_OPEN: usize = 512;
+/// Most names that are kept for open folders, all together.
+const MAX_NAMES: usize = 1 << 20;
 
 /// What the guest has opened.
 pub enum Open {
     /// A file and its node.
     File(File, u64),
-    /// The names when the guest began to list.
+    /// The names when the guest began to list; none before that.
     Folder(Vec<OsString>),
+}
+
+impl Open {
+    fn names(&self) -> &[OsString] {
+        match self {
+            Self::Folder(names) => names,
+            Self::File(..) => &[],
+        }
+    }
 }
 
 impl Server {
@@ -121,22 +132,41 @@ impl Server {
     }
 
     pub(super) fn open_folder(&mut self, node: u64) -> Answer {
-        let names = self.tree.stat(node)?.0.list()?;
+        self.tree.stat(node)?.0.open_folder()?;
         let mut answer = Vec::new();
-        self.keep(Open::Folder(names), &mut answer)?;
+        self.keep(Open::Folder(Vec::new()), &mut answer)?;
         Ok(answer)
+    }
+
+    pub(super) fn sync_folder(&mut self, node: u64) -> Answer {
+        rustix::fs::fsync(self.tree.stat(node)?.0.open_folder()?)?;
+        Ok(Vec::new())
+    }
+
+    /// The names in an open folder, as it is now.
+    fn refresh(&mut self, handle: u64, folder: &Place) -> Result<(), Errno> {
+        let others = self.open.iter().filter(|(of, _)| **of != handle);
+        let kept: usize = others.map(|(_, open)| open.names().len()).sum();
+        match self.open.get_mut(&handle) {
+            Some(Open::Folder(names)) => {
+                names.clear();
+                *names = folder.list(MAX_NAMES - kept)?;
+                Ok(())
+            }
+            _ => Err(Errno::BADF),
+        }
     }
 
     /// Lists a folder from an offset on: `.`, `..` and then its names have the offsets 0, 1, 2, ...
     pub(super) fn list(&mut self, node: u64, mut fields: Fields<'_>, room: usize) -> Answer {
         let (handle, offset, size) = (fields.u64()?, fields.u64()?, fields.u32()?);
         let folder = self.tree.stat(node)?.0;
-        let Some(Open::Folder(names)) = self.open.get_mut(&handle) else {
+        if offset == 0 {
+            self.refresh(handle, &folder)?;
+        }
+        let Some(Open::Folder(names)) = self.open.get(&handle) else {
             return Err(Errno::BADF);
         };
-        if offset == 0 {
-            *names = folder.list()?;
-        }
         let room = room.min(size as usize);
         let start = usize::try_from(offset).unwrap_or(usize::MAX);
         let mut answer = Vec::new();

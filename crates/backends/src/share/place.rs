@@ -103,8 +103,14 @@ impl Place {
 
     /// Opens the regular file that is there.
     pub fn open(&self, access: OFlags) -> Result<File, Errno> {
+        let mode = self.stat()?.st_mode;
+        // A program of the host's that lends its owner's rights is not the guest's to write. The
+        // kernel would take that bit away, but not from root.
+        if access != OFlags::RDONLY && mode & LENDS != 0 {
+            return Err(Errno::PERM);
+        }
         // Opening some devices does something.
-        match FileType::from_raw_mode(self.stat()?.st_mode) {
+        match FileType::from_raw_mode(mode) {
             FileType::RegularFile => {}
             FileType::Directory => return Err(Errno::ISDIR),
             _ => return Err(Errno::ACCESS),
@@ -126,14 +132,21 @@ impl Place {
         Ok(file.into())
     }
 
-    /// Names in the folder that is there, sorted.
-    pub fn list(&self) -> Result<Vec<OsString>, Errno> {
-        let folder = open_folder(&self.folder, &self.name, OFlags::RDONLY)?;
+    /// Opens the folder that is there.
+    pub fn open_folder(&self) -> Result<OwnedFd, Errno> {
+        open_folder(&self.folder, &self.name, OFlags::RDONLY)
+    }
+
+    /// Names in the folder that is there, sorted; an error if there are more than `most`.
+    pub fn list(&self, most: usize) -> Result<Vec<OsString>, Errno> {
         let mut names = Vec::new();
-        for entry in Dir::read_from(&folder)? {
+        for entry in Dir::read_from(self.open_folder()?)? {
             let entry = entry?;
             let bytes = entry.file_name().to_bytes();
             if name(bytes).is_ok() {
+                if names.len() >= most {
+                    return Err(Errno::NOMEM);
+                }
                 names.push(OsString::from_vec(bytes.to_vec()));
             }
         }
@@ -213,6 +226,9 @@ fn open_folder(above: impl AsFd, name: &OsStr, access: OFlags) -> Result<OwnedFd
     let flags = access | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(above, name, flags, Mode::empty())
 }
+
+/// Set-user-ID and set-group-ID.
+const LENDS: RawMode = 0o6000;
 
 /// Permissions of what a guest makes: nothing that lends the rights of its owner to others.
 fn permissions(mode: u32) -> Mode {

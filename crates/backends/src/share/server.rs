@@ -95,7 +95,9 @@ impl Server {
                 Ok(answer)
             }
             op::FSYNC => self.sync(fields),
-            op::FLUSH | op::FSYNCDIR | op::SYNCFS => Ok(Vec::new()),
+            op::FSYNCDIR => self.sync_folder(node),
+            op::SYNCFS => self.tree.sync().map(|()| Vec::new()),
+            op::FLUSH => Ok(Vec::new()),
             op::DESTROY => {
                 self.reset();
                 Ok(Vec::new())

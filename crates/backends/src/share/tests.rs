@@ -355,6 +355,58 @@ fn copies_of_a_folder_look_the_same() {
     assert_eq!(one, two);
 }
 
+/// Promise: a guest's root has not the rights of the program's owner on the host.
+#[test]
+fn programs_that_lend_their_owners_rights_are_only_read() {
+    let world = world();
+    let file = world.path().join("shared/file");
+    fs::set_permissions(&file, PermissionsExt::from_mode(0o4755)).unwrap();
+    let mut guest = Guest::of(&world.path().join("shared"), "");
+    let node = guest.look_up(ROOT, "file").unwrap();
+    assert!(guest.open(op::OPEN, node, 0).is_ok());
+    assert_eq!(guest.open(op::OPEN, node, 1), Err(1));
+    assert_eq!(guest.open(op::OPEN, node, 2), Err(1));
+}
+
+#[test]
+fn what_is_gone_is_stale() {
+    let world = world();
+    let shared = world.path().join("shared");
+    let mut guest = Guest::of(&shared, "");
+    let node = guest.look_up(ROOT, "file").unwrap();
+    fs::remove_file(shared.join("file")).unwrap();
+    assert_eq!(guest.open(op::OPEN, node, 0), Err(116));
+    assert_eq!(guest.look_up(ROOT, "file"), Err(2));
+}
+
+#[test]
+fn folders_are_listed_when_they_are_read() {
+    let world = world();
+    let shared = world.path().join("shared");
+    let mut guest = Guest::of(&shared, "");
+    let handle = guest.open(op::OPENDIR, ROOT, 0).unwrap();
+    let listed = |guest: &mut Guest, offset| {
+        let answer = guest.ask(op::READDIR, ROOT, &transfer(handle, offset, 4096));
+        answer.unwrap().windows(4).any(|part| part == b"late")
+    };
+    fs::write(shared.join("late"), "").unwrap();
+    assert!(listed(&mut guest, 0));
+    fs::remove_file(shared.join("late")).unwrap();
+    assert!(!listed(&mut guest, 0));
+    guest.ask(op::FSYNCDIR, ROOT, &[0; 16]).unwrap();
+    guest.ask(op::SYNCFS, ROOT, &[0; 8]).unwrap();
+}
+
+#[test]
+fn names_of_a_folder_are_bounded() {
+    let world = world();
+    let root = place::open_root(world.path()).unwrap();
+    let all = place::Place::root(&root).unwrap();
+    let count = all.list(100).unwrap().len();
+    assert_eq!(all.list(count).unwrap().len(), count);
+    assert!(all.list(count - 1).is_err());
+}
+
 #[test]
 fn what_the_guest_changes_has_the_guests_time() {
     let world = world();

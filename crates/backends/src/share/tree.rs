@@ -78,10 +78,20 @@ impl Tree {
         Place::find(&self.root, &names)
     }
 
-    /// The file of a node, if it is still the one that the guest has seen.
+    /// Writes what the host's file system has not written yet.
+    pub fn sync(&self) -> Result<(), Errno> {
+        rustix::fs::syncfs(&self.root)
+    }
+
+    /// The file of a node, if it is still the one that the guest has seen. If it is not, the guest
+    /// looks its name up again.
     pub fn stat(&self, number: u64) -> Result<(Place, Stat), Errno> {
-        let place = self.place(number)?;
-        let stat = place.stat()?;
+        let gone = |error| match error {
+            Errno::NOENT | Errno::NOTDIR => Errno::STALE,
+            error => error,
+        };
+        let place = self.place(number).map_err(gone)?;
+        let stat = place.stat().map_err(gone)?;
         match self.nodes.get(&number) {
             Some(node) if node.key != key(&stat) => Err(Errno::STALE),
             _ => Ok((place, stat)),
