@@ -18,6 +18,7 @@ try:
     from .machine import Hart, Machine, Stopped
     from .options import machine, machines, workloads
     from .runs import compare, run
+    from .trace import Trace, read_trace
 except ModuleNotFoundError as missing:
     # Sweeps need the command only: in the source tree there is no native module.
     if missing.name != "trapless._native":
@@ -32,11 +33,13 @@ __all__ = [
     "Ledgers",
     "Machine",
     "Stopped",
+    "Trace",
     "WorkloadError",
     "compare",
     "load",
     "machine",
     "machines",
+    "read_trace",
     "run",
     "workloads",
 ]
