@@ -54,13 +54,16 @@ has_device() {
     return 1
 }
 
-# The guest's side of Xtrapless. All its devices, the console among them, wait for the interrupt
-# controller's driver.
+# sends_ipis: whether the kernel itself sends IPIs by Xtrapless
+sends_ipis() { grep -q trapless-ipi /sys/devices/system/cpu/hotplug/states; }
+
+# The guest's side of Xtrapless, unless the kernel has it built in. All its devices, the console
+# among them, wait for the interrupt controller's driver.
 load_interrupt_drivers() {
-    if has_device trapless,irqchip; then
+    if has_device trapless,irqchip && [ ! -e /sys/bus/platform/drivers/riscv-trapless ]; then
         insmod /lib/trapless/irq-riscv-trapless.ko || give_up "cannot load the driver of the interrupt controller"
     fi
-    if has_device trapless,ipi; then
+    if has_device trapless,ipi && ! sends_ipis; then
         insmod /lib/trapless/irq-riscv-trapless-ipi.ko rfence="${rfence:-0}" || give_up "cannot load the driver of IPIs"
     fi
     [ -t 0 ] || wait_for_console

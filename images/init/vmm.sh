@@ -40,7 +40,7 @@ load_kvm_module() {
     rt) options="$options boost_rt=1" ;;
     esac
     if [ "$wanted" != stock ] && has_device trapless,virtual-interrupts; then
-        if [ "${hostipi:-trapless}" = trapless ] && has_device trapless,ipi; then
+        if [ "${hostipi:-trapless}" = trapless ] && has_device trapless,ipi && ! sends_ipis; then
             insmod /lib/trapless/irq-riscv-trapless-ipi.ko || echo "IPIs stay with the firmware"
         fi
         any=0
@@ -92,6 +92,14 @@ add_to_guest() {
     cat "$1" >>/run/guest.cpio
 }
 
+# use_patched_kernel: gives guests the kernel with the patches, if the host has it for them
+use_patched_kernel() {
+    if [ -e /boot/patched/Image ] && [ "$guest_kernel" = /boot/Image ]; then
+        guest_kernel=/boot/patched/Image
+        add_to_guest /boot/patched/guest.cpio
+    fi
+}
+
 # vmm_start [tap INTERFACE] [OPTION OF trapless-vmm...]: starts the first guest in the background,
 # and the others if asked for, with the options in $other_options
 vmm_start() {
@@ -105,6 +113,7 @@ vmm_start() {
         shift 2
         if [ "${vhost:-0}" = 1 ]; then modprobe vhost_net || return; fi
     fi
+    use_patched_kernel || return
     others=$((${guests:-1} - 1))
     if [ "$vmm" != trapless ]; then others=0; fi
     reserve_huge_pages $((1 + others)) || return

@@ -16,7 +16,7 @@
 //! | `commands` | one file for each subcommand |
 //! | `series` | several runs side by side |
 //! | `measure`, `single` | one run of a workload, its ledger and its progress |
-//! | `plan` | a workload with its images and its machine |
+//! | `plan`, `kernels` | a workload with its images and its machine; whose kernels it has |
 //! | `identity` | what determines the result of a run |
 //! | `workload` | options that say what to run, and names that follow from them |
 //! | `observe` | logs, traces, diagrams, profiles, debuggers |
@@ -46,6 +46,7 @@ mod files;
 mod identity;
 mod interactive;
 mod interrupt;
+mod kernels;
 mod library;
 mod machine;
 mod measure;

@@ -7,7 +7,8 @@ use trapless_images::Project;
 use trapless_machine::Payload;
 
 use crate::args::BootArgs;
-use crate::plan::{PATCHED_HOST, PATCHED_KERNEL, one_after_the_other};
+use crate::kernels::{PATCHED_HOST, PATCHED_KERNEL};
+use crate::plan::one_after_the_other;
 use crate::{copy, files, project};
 
 /// Kernel command line with the default images. The self-tests of the kernel's ciphers keep a hart

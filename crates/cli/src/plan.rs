@@ -15,6 +15,7 @@ use trapless_machine::{Content, Machine, MachineConfig, Machines, Outcome, Paylo
 use crate::checkpoint::{self, Checkpoint, Key, Place, Store, program};
 use crate::console::{ConsoleTap, Lines, Recorder, SharedRecorder, Transcript};
 use crate::failure::Failed;
+use crate::kernels::Kernels;
 use crate::library::Trapless;
 use crate::machine::{self, EngineName};
 use crate::observe::Observation;
@@ -25,14 +26,8 @@ use crate::{files, interrupt, own, project};
 const MAX_COMMAND_LINE: usize = 1023 - 64;
 /// RAM in MiB that a guest needs besides what a user adds to it.
 const GUEST_ITSELF: u64 = 96;
-/// Parameter of every workload: whose kernel the host has.
-const HOST_KERNEL: &str = "host_kernel";
 /// Parameter of every workload: whether its vCPUs have harts of their own.
 const DEDICATED: &str = "dedicated";
-/// The kernel that is built with this project's patches.
-pub const PATCHED_KERNEL: &str = "host-kernel/Image";
-/// Its modules, an archive that follows the host's.
-pub const PATCHED_HOST: &str = "patched-host";
 
 /// What the console says of a failure: the kernel's own reason, or else the last line.
 fn last_words(transcript: &Transcript) -> String {
@@ -181,6 +176,7 @@ impl Plan {
                 append.len()
             );
         }
+        let kernels = Kernels::of(&values)?;
         let mut images = project::images(project)?;
         let mut packages = BTreeMap::new();
         let mut contents = Vec::new();
@@ -192,19 +188,14 @@ impl Plan {
             contents.push(by_content(&image.path));
             Ok(image.path)
         };
-        let patched = is(HOST_KERNEL, "patched");
-        if patched && is("kvm", "stock") {
-            bail!("host_kernel=patched has this project's KVM only: leave out kvm=stock");
-        }
-        let kernel = if patched { PATCHED_KERNEL } else { "kernel" };
-        let kernel = files::content(&take(&mut images, kernel)?, "kernel")?;
+        let kernel = files::content(&take(&mut images, kernels.host)?, "kernel")?;
         let firmware = files::read(&take(&mut images, "opensbi")?, "opensbi")?;
         let mut archives = vec![take(&mut images, host)?];
         for name in &experiment.host.images {
             archives.push(take(&mut images, name)?);
         }
-        if patched {
-            archives.push(take(&mut images, PATCHED_HOST)?);
+        for name in &kernels.archives {
+            archives.push(take(&mut images, name)?);
         }
         let added = overlay.as_ref().map_or(&[][..], |o| &o.archive);
         let initrd = one_after_the_other(&archives, added)?;

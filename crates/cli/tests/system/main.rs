@@ -19,7 +19,7 @@
 //! | [`contexts`] | what user contexts claim |
 //! | [`isolation`] | what guests and processes cannot reach |
 //! | [`dedicated`] | a guest on harts of its own does not exit, and the host still works |
-//! | [`host_kernel`] | a host's kernel can be built with this project's patches |
+//! | [`host_kernel`] | kernels of host and guest can be built with this project's patches |
 //! | [`lifecycle`] | what harts of a KVM host go through loses no interrupt |
 //! | [`restore`] | saved and restored guests lose no interrupt |
 //! | [`checkpoint`] | a run goes on out of a file as if it had never stopped |
