@@ -106,6 +106,7 @@ impl<'m> Debugger<'m> {
 
     fn turn_back(&mut self, goal: Goal) {
         self.breaks.only = None;
+        self.breaks.resumed();
         self.passed = false;
         self.renew_history();
         self.travel = Some(Travel::new(goal, self.machine));

@@ -5,8 +5,12 @@
 //! flushed. A new entry moves that of the first way to the second, which fast paths probe last; a
 //! hit in the second way exchanges the two. Fences drop the contexts or entries they name. The TLB
 //! is not architecture: it may hold less than a fence allows, never more.
+//!
+//! Bits in tags keep fast paths from hitting a page that is there: stores to code, and accesses to
+//! what a debugger watches, take the slow path, which costs no virtual time.
 
 mod contexts;
+mod marks;
 mod saved;
 #[cfg(test)]
 mod tests;
@@ -21,6 +25,7 @@ use super::address::{Access, HostAddr, PageIndex};
 use super::huge;
 use contexts::{BOTH_WAYS, CONTEXTS, Contexts, Fenced, Filled, Interned};
 pub(crate) use contexts::{IN_CONTEXT, Key, Scope, TlbArray};
+pub(crate) use marks::Marks;
 pub(crate) use saved::SavedTlb;
 use writers::Writers;
 
@@ -29,6 +34,10 @@ const INVALID: u64 = u64::MAX;
 const PAGE: u64 = !0xFFF;
 /// In a store tag: stores are permitted but take the slow path, which notes that code was written.
 const NOTED: u64 = 1 << 11;
+/// In either data tag: such accesses are permitted but take the slow path, which looks for a trigger.
+const MARKED: u64 = 1 << 10;
+/// What a data tag may have besides the page.
+const FLAGS: u64 = NOTED | MARKED;
 
 const EMPTY: Entry = Entry {
     read: INVALID,
@@ -76,6 +85,8 @@ pub(crate) struct Tlb {
     contexts: Contexts,
     /// Slots with entries that let stores hit, in either way.
     writers: Writers,
+    /// Pages with triggers.
+    marks: Marks,
 }
 
 impl Tlb {
@@ -86,6 +97,7 @@ impl Tlb {
             fetches: Vec::new(),
             contexts: Contexts::new(),
             writers: Writers::new(pages),
+            marks: Marks::default(),
         }
     }
 
@@ -116,7 +128,7 @@ impl Tlb {
     /// if neither is.
     fn way(&self, array: TlbArray, va: u64, tag: impl Fn(&Entry) -> u64) -> usize {
         let slot = array.slot(va);
-        let first = tag(&self.entries[slot]) & !NOTED == va & PAGE;
+        let first = tag(&self.entries[slot]) & !FLAGS == va & PAGE;
         if first { slot } else { slot + ENTRIES }
     }
 
@@ -224,12 +236,17 @@ impl Tlb {
         }
     }
 
+    /// Array of the context of loads and stores.
+    pub fn data_array(&self) -> TlbArray {
+        self.contexts.data
+    }
+
     /// Looks `va` up in the context at `array`. A data hit in the second way exchanges the ways.
     #[inline]
     pub fn lookup(&mut self, array: TlbArray, va: u64, access: Access) -> Option<HostAddr> {
         let tag = |entry: &Entry| match access {
-            Access::Read => entry.read,
-            _ => entry.write & !NOTED,
+            Access::Read => entry.read & !MARKED,
+            _ => entry.write & !FLAGS,
         };
         let (found, addend) = if access == Access::Exec {
             let entry = self.fetch_in(array, va);
@@ -297,9 +314,10 @@ impl Tlb {
             if valid && !of_page(old.read) && !of_page(old.write) {
                 self.entries[slot + ENTRIES] = old;
             }
+            let [mark_read, mark_write] = self.marks.of(page);
             self.entries[slot] = Entry {
-                read,
-                write: write | if mapping.noted { NOTED } else { 0 },
+                read: read | mark_read,
+                write: write | mark_write | if mapping.noted { NOTED } else { 0 },
                 addend,
                 pad: 0,
             };
