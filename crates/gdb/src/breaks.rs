@@ -148,8 +148,7 @@ impl Breaks {
             .map(|step| step.hart)
     }
 
-    /// The breakpoints and watchpoints, as harts look for them; since gdb set and removed some,
-    /// [`resumed`](Self::resumed) must have been called.
+    /// The breakpoints and watchpoints, as harts look for them since [`resumed`](Self::resumed).
     pub fn triggers(&self) -> &Arc<Triggers> {
         &self.triggers
     }
@@ -178,7 +177,10 @@ impl Breaks {
     /// The machine is about to run, forwards or backwards.
     pub fn resumed(&mut self) {
         self.hit = None;
-        self.renew_triggers();
+        // While a hart steps over a breakpoint, gdb has removed it.
+        if !self.look_at_all() {
+            self.renew_triggers();
+        }
         if self.only.is_none() {
             self.lifted.clear();
         }

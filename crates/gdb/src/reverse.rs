@@ -449,3 +449,6 @@ pub fn towards_present(
         outcome => outcome,
     }
 }
+
+#[cfg(test)]
+mod tests;

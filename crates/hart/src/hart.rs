@@ -128,6 +128,12 @@ impl Hart {
         self.turn.waiting
     }
 
+    /// Whether an observer stopped it inside a block, which [`run`](Self::run) first brings to its
+    /// end, however late it is.
+    pub fn inside_block(&self) -> bool {
+        self.turn.is_cut(self.state.pc)
+    }
+
     /// Earliest virtual time in cycles at which this hart's own comparators or its last known
     /// [`Lines::deadline`](trapless_isa::port::Lines::deadline) can end its wait; `u64::MAX` if
     /// only an outside event can.
