@@ -186,7 +186,8 @@ impl Breaks {
         }
     }
 
-    /// Range and kind of the first watchpoint that `inst` will touch.
+    /// Range and kind of the first watchpoint that `inst` will touch. Of stores that leave what is
+    /// watched as it is, gdb does not tell its user for `watch`: it need not hear of them.
     pub fn watched(&self, hart: &Hart, inst: &Inst) -> Option<Watch> {
         let access = hart.memory_access(inst)?;
         let hit = |w: &&Watch| {
@@ -195,7 +196,8 @@ impl Breaks {
                 WatchKind::Read => access.load,
                 WatchKind::ReadWrite => true,
             };
-            kind && access.overlaps(w.addr, w.len)
+            let touched = kind && access.overlaps(w.addr, w.len);
+            touched && (w.kind != WatchKind::Write || hart.store_changes(inst, w.addr, w.len))
         };
         self.watches.iter().find(hit).copied()
     }

@@ -23,10 +23,29 @@ impl DataTrigger {
         kind && access.overlaps(self.addr, self.len)
     }
 
-    /// Whether it is about a byte of the page at virtual address `page`.
-    fn meets(&self, page: u64) -> bool {
-        page.wrapping_sub(self.addr & PAGE) <= (self.addr & !PAGE).saturating_add(self.len - 1)
+    /// Offsets of the first and the last byte that it is about in the page at virtual address
+    /// `page`.
+    fn window(&self, page: u64) -> Option<(u64, u64)> {
+        let (begin, from) = (self.addr & PAGE, self.addr & !PAGE);
+        // Of the last byte, from the beginning of the first page; in effect all if that overflows.
+        let Some(last) = from.checked_add(self.len - 1) else {
+            return Some((0, !PAGE));
+        };
+        let left = last.checked_sub(page.wrapping_sub(begin))?;
+        let first = if page == begin { from } else { 0 };
+        Some((first, left.min(!PAGE)))
     }
+}
+
+/// What can match in a page.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct DataIn {
+    /// Loads.
+    pub load: bool,
+    /// Stores.
+    pub store: bool,
+    /// Offsets of the first byte that a trigger is about, in bits 0..=15, and of the last one above.
+    pub window: u64,
 }
 
 /// A set of triggers.
@@ -57,12 +76,18 @@ impl Triggers {
         !self.data.is_empty()
     }
 
-    /// Whether loads, and stores, of the page at virtual address `page` can match.
-    pub(crate) fn data_in(&self, page: u64) -> (bool, bool) {
-        let meeting = self.data.iter().filter(|trigger| trigger.meets(page));
-        meeting.fold((false, false), |(load, store), trigger| {
-            (load | trigger.load, store | trigger.store)
-        })
+    /// What can match in the page at virtual address `page`.
+    pub(crate) fn data_in(&self, page: u64) -> DataIn {
+        let (mut found, mut first, mut last) = (DataIn::default(), !PAGE, 0);
+        for trigger in &self.data {
+            if let Some(window) = trigger.window(page) {
+                (first, last) = (first.min(window.0), last.max(window.1));
+                found.load |= trigger.load;
+                found.store |= trigger.store;
+                found.window = first | last << 16;
+            }
+        }
+        found
     }
 
     /// Addresses of instructions.
@@ -103,16 +128,24 @@ mod tests {
         let pages = |addr, len| {
             let triggers = data(addr, len);
             let all = [0, 0x1000, 0x2000, 0x3000, !0xFFF];
-            all.map(|page| triggers.data_in(page).1)
+            all.map(|page| {
+                let found = triggers.data_in(page);
+                found
+                    .store
+                    .then_some((found.window & 0xFFFF, found.window >> 16))
+            })
         };
-        assert_eq!(pages(0x1000, 1), [false, true, false, false, false]);
-        assert_eq!(pages(0x1FFF, 1), [false, true, false, false, false]);
-        assert_eq!(pages(0x1FFF, 2), [false, true, true, false, false]);
-        assert_eq!(pages(0x1FFF, 0x1002), [false, true, true, true, false]);
+        let all = Some((0, 0xFFF));
+        assert_eq!(pages(0x1000, 1), [None, Some((0, 0)), None, None, None]);
+        let last = Some((0xFFF, 0xFFF));
+        assert_eq!(pages(0x1FFF, 1), [None, last, None, None, None]);
+        assert_eq!(pages(0x1FFF, 2), [None, last, Some((0, 0)), None, None]);
+        let beyond = Some((0, 0));
+        assert_eq!(pages(0x1FFF, 0x1002), [None, last, all, beyond, None]);
         // Addresses wrap around.
-        assert_eq!(pages(u64::MAX, 2), [true, false, false, false, true]);
-        assert_eq!(pages(0x10, u64::MAX), [true; 5]);
-        assert_eq!(pages(0x10, 0), [false; 5]);
+        assert_eq!(pages(u64::MAX, 2), [beyond, None, None, None, last]);
+        assert_eq!(pages(0x10, u64::MAX), [all; 5]);
+        assert_eq!(pages(0x10, 0), [None; 5]);
     }
 
     #[test]

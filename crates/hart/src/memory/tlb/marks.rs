@@ -1,11 +1,12 @@
-//! Pages that a debugger watches: their entries do not hit in fast paths.
+//! Pages that a debugger watches: their entries do not hit in fast paths, but for accesses of
+//! compiled code beside the bytes between the first and the last that are watched.
 //!
 //! The slow path finds the entry all the same and costs no virtual time, so that a marked page is
 //! as fast as any other for whoever looks at virtual time.
 
 use std::sync::Arc;
 
-use super::{Entry, HostAddr, INVALID, MARKED, PAGE, Tlb};
+use super::{Entry, HostAddr, INVALID, MARK, PAGE, Tlb};
 use crate::memory::address::PageIndex;
 use crate::observe::Triggers;
 
@@ -19,22 +20,32 @@ impl Marks {
         Self(triggers.filter(|triggers| triggers.has_data()).cloned())
     }
 
-    /// What the tags for loads and for stores of the page at virtual address `page` have besides
-    /// the page.
+    /// Marks a valid entry as it should be.
     #[inline]
-    pub(super) fn of(&self, page: u64) -> [u64; 2] {
+    pub(super) fn mark(&self, entry: &mut Entry) {
         let Some(triggers) = &self.0 else {
-            return [0; 2];
+            return;
         };
-        let (load, store) = triggers.data_in(page);
+        let tag = if entry.read == INVALID {
+            entry.write
+        } else {
+            entry.read
+        };
+        let found = triggers.data_in(tag & PAGE);
+        entry.window = found.window;
         // An AMO probes for a store, and is a load too.
-        [load, load || store].map(|marked| if marked { MARKED } else { 0 })
+        if found.load {
+            entry.read |= MARK;
+        }
+        if found.load || found.store {
+            entry.write |= MARK;
+        }
     }
 }
 
 /// A tag without its mark.
 pub(super) fn unmarked(tag: u64) -> u64 {
-    if tag == INVALID { tag } else { tag & !MARKED }
+    if tag == INVALID { tag } else { tag & !MARK }
 }
 
 impl Tlb {
@@ -45,14 +56,11 @@ impl Tlb {
         if none {
             return;
         }
-        for Entry { read, write, .. } in &mut self.entries {
-            if *read & *write == INVALID {
-                continue;
+        for entry in &mut self.entries {
+            if entry.read & entry.write != INVALID {
+                [entry.read, entry.write] = [entry.read, entry.write].map(unmarked);
+                self.marks.mark(entry);
             }
-            let page = if *read == INVALID { *write } else { *read } & PAGE;
-            let [mark_read, mark_write] = self.marks.of(page);
-            *read = unmarked(*read) | mark_read;
-            *write = unmarked(*write) | mark_write;
         }
     }
 

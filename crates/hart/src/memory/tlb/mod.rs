@@ -19,7 +19,7 @@ mod writers;
 use std::ptr;
 
 // Fetches have an array of their own: their misses cost no virtual time, while those of data do.
-use trapless_jit::{DataEntry as Entry, FetchEntry, TLB_ENTRIES as ENTRIES};
+use trapless_jit::{DataEntry as Entry, FetchEntry, MARK, TLB_ENTRIES as ENTRIES};
 
 use super::address::{Access, HostAddr, PageIndex};
 use super::huge;
@@ -34,16 +34,14 @@ const INVALID: u64 = u64::MAX;
 const PAGE: u64 = !0xFFF;
 /// In a store tag: stores are permitted but take the slow path, which notes that code was written.
 const NOTED: u64 = 1 << 11;
-/// In either data tag: such accesses are permitted but take the slow path, which looks for a trigger.
-const MARKED: u64 = 1 << 10;
 /// What a data tag may have besides the page.
-const FLAGS: u64 = NOTED | MARKED;
+const FLAGS: u64 = NOTED | MARK;
 
 const EMPTY: Entry = Entry {
     read: INVALID,
     write: INVALID,
     addend: 0,
-    pad: 0,
+    window: 0,
 };
 const EMPTY_FETCH: FetchEntry = FetchEntry {
     exec: INVALID,
@@ -245,7 +243,7 @@ impl Tlb {
     #[inline]
     pub fn lookup(&mut self, array: TlbArray, va: u64, access: Access) -> Option<HostAddr> {
         let tag = |entry: &Entry| match access {
-            Access::Read => entry.read & !MARKED,
+            Access::Read => entry.read & !MARK,
             _ => entry.write & !FLAGS,
         };
         let (found, addend) = if access == Access::Exec {
@@ -314,13 +312,14 @@ impl Tlb {
             if valid && !of_page(old.read) && !of_page(old.write) {
                 self.entries[slot + ENTRIES] = old;
             }
-            let [mark_read, mark_write] = self.marks.of(page);
-            self.entries[slot] = Entry {
-                read: read | mark_read,
-                write: write | mark_write | if mapping.noted { NOTED } else { 0 },
+            let mut entry = Entry {
+                read,
+                write: write | if mapping.noted { NOTED } else { 0 },
                 addend,
-                pad: 0,
+                window: 0,
             };
+            self.marks.mark(&mut entry);
+            self.entries[slot] = entry;
             if mapping.permitted[1] && !mapping.noted {
                 self.add_writer(mapping.page, slot);
             }

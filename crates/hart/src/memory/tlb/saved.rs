@@ -82,7 +82,7 @@ impl Tlb {
                 read,
                 write,
                 addend,
-                pad: 0,
+                window: 0,
             };
             if write & NOTED == 0 {
                 let way = index as usize % BOTH_WAYS / ENTRIES;
