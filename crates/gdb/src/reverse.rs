@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Breakpoints and watchpoints are found at the speed of the run; stretches begin at snapshots. To
-//! find the last instruction of a hart, each instruction is looked at, so those stretches are short.
+//! find the last instruction of a hart, each instruction is looked at: those stretches are short.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Places in RAM whose blocks are interpreted, because a debugger wants to see an instruction there.
+//! Places in RAM whose blocks are interpreted: a debugger wants to see an instruction there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

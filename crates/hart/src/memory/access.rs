@@ -235,8 +235,8 @@ impl Hart {
         Ok(())
     }
 
-    /// Host address for LR (which loads only), SC (which stores only) and AMO: naturally aligned, in
-    /// RAM.
+    /// Host address for LR (which loads only), SC (which stores only) and AMO: naturally aligned,
+    /// in RAM.
     pub(crate) fn atomic(
         &mut self,
         va: u64,

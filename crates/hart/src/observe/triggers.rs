@@ -44,7 +44,7 @@ pub(crate) struct DataIn {
     pub load: bool,
     /// Stores.
     pub store: bool,
-    /// Offsets of the first byte that a trigger is about, in bits 0..=15, and of the last one above.
+    /// Offsets of the first byte that a trigger is about, in bits 0..=15, and of the last, above.
     pub window: u64,
 }
 

@@ -176,8 +176,8 @@ impl Hart {
         }
     }
 
-    /// Traps at the first instruction of `rest`, and refunds the charge for the others. If a trigger
-    /// matched, it only pauses.
+    /// Traps at the first instruction of `rest`, and refunds the charge for the others. If a
+    /// trigger matched, it only pauses.
     #[cold]
     pub(crate) fn abort(
         &mut self,
