@@ -1,7 +1,10 @@
-//! Breakpoints, watchpoints and single steps, checked before each instruction.
+//! Breakpoints, watchpoints and single steps, checked before instructions: before those that a
+//! breakpoint or watchpoint may concern, and before each one while there is a step.
+
+use std::sync::Arc;
 
 use gdbstub::target::ext::breakpoints::WatchKind;
-use trapless_hart::{Hart, Observer};
+use trapless_hart::{DataTrigger, Hart, Observer, Triggers};
 use trapless_isa::inst::Inst;
 
 /// A watched range of virtual addresses.
@@ -71,6 +74,8 @@ pub struct Breaks {
     pub hit: Option<Hit>,
     /// The machine goes through its past, where no hart can be held back.
     pub past: bool,
+    /// The breakpoints and watchpoints, as harts look for them.
+    triggers: Arc<Triggers>,
 }
 
 fn insert(list: &mut Vec<u64>, addr: u64) {
@@ -143,15 +148,46 @@ impl Breaks {
             .map(|step| step.hart)
     }
 
-    /// The machine is about to run.
+    /// The breakpoints and watchpoints, as harts look for them since [`resumed`](Self::resumed).
+    pub fn triggers(&self) -> &Arc<Triggers> {
+        &self.triggers
+    }
+
+    /// The set stays the same if gdb has set again what it had removed, as it does at each stop:
+    /// harts keep compiled code as long as it is the same.
+    fn renew_triggers(&mut self) {
+        let execute = [&self.software[..], &self.hardware[..]].concat();
+        let data = self.watches.iter().map(|watch| DataTrigger {
+            addr: watch.addr,
+            len: watch.len,
+            load: watch.kind != WatchKind::Write,
+            store: watch.kind != WatchKind::Read,
+        });
+        let triggers = Triggers::new(execute, data.collect());
+        if *self.triggers != triggers {
+            self.triggers = Arc::new(triggers);
+        }
+    }
+
+    /// Whether each instruction must be looked at.
+    pub fn look_at_all(&self) -> bool {
+        !self.steps.is_empty() || self.only.is_some()
+    }
+
+    /// The machine is about to run, forwards or backwards.
     pub fn resumed(&mut self) {
         self.hit = None;
+        // While a hart steps over a breakpoint, gdb has removed it.
+        if !self.look_at_all() {
+            self.renew_triggers();
+        }
         if self.only.is_none() {
             self.lifted.clear();
         }
     }
 
-    /// Range and kind of the first watchpoint that `inst` will touch.
+    /// Range and kind of the first watchpoint that `inst` will touch. Of stores that leave what is
+    /// watched as it is, gdb does not tell its user for `watch`: it need not hear of them.
     pub fn watched(&self, hart: &Hart, inst: &Inst) -> Option<Watch> {
         let access = hart.memory_access(inst)?;
         let hit = |w: &&Watch| {
@@ -160,7 +196,8 @@ impl Breaks {
                 WatchKind::Read => access.load,
                 WatchKind::ReadWrite => true,
             };
-            kind && access.overlaps(w.addr, w.len)
+            let touched = kind && access.overlaps(w.addr, w.len);
+            touched && (w.kind != WatchKind::Write || hart.store_changes(inst, w.addr, w.len))
         };
         self.watches.iter().find(hit).copied()
     }
@@ -204,6 +241,10 @@ impl Observer for Breaks {
         }
         self.hit.is_none()
     }
+
+    fn triggers(&self) -> Option<&Arc<Triggers>> {
+        (!self.look_at_all()).then_some(&self.triggers)
+    }
 }
 
 /// An observer that decides, and after it another one for the instructions that go on.
@@ -221,6 +262,10 @@ impl Observer for Both<'_> {
                 .other
                 .as_mut()
                 .is_none_or(|other| other.before(hart, pc, inst))
+    }
+
+    fn triggers(&self) -> Option<&Arc<Triggers>> {
+        self.first.triggers().filter(|_| self.other.is_none())
     }
 
     fn after(&mut self, hart: &Hart, pc: u64, inst: &Inst) {

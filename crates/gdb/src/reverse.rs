@@ -2,20 +2,26 @@
 //!
 //! ```text
 //! a stretch of the past, up to where the machine stands, or to the last stretch:
-//!     back to its beginning, then forward through it, counting instructions and noting what counts
-//!     something was noted? back to its beginning, then forward by so many instructions
+//!     back to its beginning, then forward through it, counting what it comes by
+//!     something was there? back to a snapshot before the last of it, then forward to that
 //!     else a longer stretch before it
 //! ```
+//!
+//! Breakpoints and watchpoints are found at the speed of the run; stretches begin at snapshots. To
+//! find the last instruction of a hart, each instruction is looked at: those stretches are short.
 
-use trapless_hart::{Hart, Observer};
+use std::sync::Arc;
+
+use trapless_hart::{Hart, Observer, Triggers};
 use trapless_isa::inst::Inst;
 use trapless_machine::{History, Limits, Machine, Outcome, Place};
 
-use crate::breaks::{Breaks, Hit, Watch};
+use crate::breaks::{Breaks, Hit};
 
-/// Length of the first stretch in instructions, more than most rounds have, and of each as a
-/// multiple of the one after it.
+/// Least length of the first stretch in instructions, if each of them is looked at, which is more
+/// than most rounds have, and if not; and of each as a multiple of the one after it.
 const FIRST: u64 = 50_000;
+const FIRST_FAST: u64 = 8_000_000;
 const LONGER: u64 = 8;
 /// Instructions between two looks at the rest of the world.
 const SLICE_FAST: u64 = 8_000_000;
@@ -32,6 +38,24 @@ pub enum Goal {
     Continue,
 }
 
+impl Goal {
+    /// What `hart` comes by at an instruction that it is about to execute.
+    fn events(self, breaks: &Breaks, hart: &Hart, pc: u64, inst: &Inst) -> [Option<Hit>; 2] {
+        match self {
+            Self::Step(stepped) => [(stepped == hart.id()).then_some(Hit::Step), None],
+            Self::Continue => {
+                let access = breaks.watched(hart, inst).map(Hit::Watch);
+                [breaks.breakpoint(pc), access]
+            }
+        }
+    }
+
+    /// Those that a hart looks for by itself, if it can.
+    fn triggers(self, breaks: &Breaks) -> Option<&Arc<Triggers>> {
+        (self == Self::Continue).then(|| breaks.triggers())
+    }
+}
+
 /// What a slice of the way came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
@@ -43,13 +67,22 @@ pub enum Way {
     Beginning,
 }
 
-/// A place on the way.
+/// A place between rounds, by virtual time in cycles, and the events of the stretch before it.
+#[derive(Clone, Copy)]
+struct Mark {
+    time: u64,
+    events: u64,
+}
+
+/// An event on the way.
 #[derive(Clone, Copy)]
 struct Found {
-    /// Instructions of the stretch before it.
-    count: u64,
+    /// Events of the stretch before it.
+    events: u64,
     hart: usize,
     hit: Hit,
+    /// Not far before it.
+    mark: Mark,
 }
 
 /// What the machine does now.
@@ -61,7 +94,7 @@ enum Phase {
     /// Runs through it.
     Look(Look),
     /// Runs to what was found.
-    Seek(Found, u64),
+    Seek(Seek),
 }
 
 /// A way back.
@@ -70,7 +103,7 @@ pub struct Travel {
     /// End of the stretch, and instructions that all harts had retired there.
     end: Place,
     instret: u64,
-    /// Its length in instructions.
+    /// Its length in instructions, at least.
     len: u64,
     /// Its beginning is that of the history.
     first: bool,
@@ -79,13 +112,13 @@ pub struct Travel {
 
 /// Runs through a stretch.
 struct Look {
-    /// Its beginning: virtual time in cycles, and instructions of all harts.
-    begin: u64,
+    /// Its beginning, and instructions of all harts there.
+    begin: Place,
     instret: u64,
-    count: u64,
+    events: u64,
     last: Option<Found>,
-    /// A watched access that this hart was about to make.
-    access: Option<(usize, Watch)>,
+    /// Where the slice begins.
+    mark: Mark,
     /// Where it stopped looking like the end, but was not.
     passed: bool,
 }
@@ -94,32 +127,73 @@ struct Look {
 struct Looker<'a> {
     look: &'a mut Look,
     goal: Goal,
-    end: Place,
+    /// The end, if it may be in this round.
+    end: Option<Place>,
     breaks: &'a Breaks,
 }
 
 impl Observer for Looker<'_> {
     fn before(&mut self, hart: &Hart, pc: u64, inst: &Inst) -> bool {
-        if !self.look.passed && may_be(self.end, hart, pc) {
+        let passed = std::mem::take(&mut self.look.passed);
+        if !passed && self.end.is_some_and(|end| may_be(end, hart, pc)) {
             return false;
         }
-        self.look.passed = false;
-        let id = hart.id();
-        let found = match self.goal {
-            Goal::Step(stepped) => (stepped == id).then_some((id, Hit::Step)),
-            Goal::Continue => {
-                let access = self.breaks.watched(hart, inst).map(|watch| (id, watch));
-                let made = std::mem::replace(&mut self.look.access, access);
-                let made = made.map(|(hart, watch)| (hart, Hit::Watch(watch)));
-                self.breaks.breakpoint(pc).map(|hit| (id, hit)).or(made)
-            }
-        };
-        if let Some((hart, hit)) = found {
-            let count = self.look.count;
-            self.look.last = Some(Found { count, hart, hit });
+        let events = self.goal.events(self.breaks, hart, pc, inst);
+        for hit in events.into_iter().flatten() {
+            self.look.last = Some(Found {
+                events: self.look.events,
+                hart: hart.id(),
+                hit,
+                mark: self.look.mark,
+            });
+            self.look.events += 1;
         }
-        self.look.count += 1;
         true
+    }
+
+    fn triggers(&self) -> Option<&Arc<Triggers>> {
+        let triggers = self.goal.triggers(self.breaks);
+        triggers.filter(|_| self.end.is_none())
+    }
+}
+
+/// Runs from a mark to an event.
+struct Seek {
+    found: Found,
+    /// Events before it.
+    left: u64,
+    /// The machine stands before the access that it is to stop behind.
+    access: bool,
+    /// The access is made.
+    made: bool,
+}
+
+/// The observer of a [`Seek`].
+struct Seeker<'a> {
+    seek: &'a mut Seek,
+    goal: Goal,
+    breaks: &'a Breaks,
+}
+
+impl Observer for Seeker<'_> {
+    fn before(&mut self, hart: &Hart, pc: u64, inst: &Inst) -> bool {
+        if self.seek.access {
+            return !std::mem::replace(&mut self.seek.made, true);
+        }
+        let events = self.goal.events(self.breaks, hart, pc, inst);
+        for hit in events.into_iter().flatten() {
+            if self.seek.left == 0 {
+                self.seek.access = matches!(hit, Hit::Watch(_));
+                return false;
+            }
+            self.seek.left -= 1;
+        }
+        true
+    }
+
+    fn triggers(&self) -> Option<&Arc<Triggers>> {
+        let triggers = self.goal.triggers(self.breaks);
+        triggers.filter(|_| !self.seek.access)
     }
 }
 
@@ -155,17 +229,6 @@ impl Observer for AtFirst<'_> {
     }
 }
 
-/// Stops after so many instructions.
-struct Count<'a>(&'a mut u64);
-
-impl Observer for Count<'_> {
-    fn before(&mut self, _: &Hart, _: u64, _: &Inst) -> bool {
-        let go_on = *self.0 > 0;
-        *self.0 -= u64::from(go_on);
-        go_on
-    }
-}
-
 /// Limits of a slice that ends at virtual time `until`, or earlier.
 fn slice(machine: &Machine, until: u64, instructions: u64) -> Limits {
     Limits {
@@ -181,7 +244,10 @@ impl Travel {
             goal,
             end: machine.place(),
             instret: machine.instret(),
-            len: FIRST,
+            len: match goal {
+                Goal::Step(_) => FIRST,
+                Goal::Continue => FIRST_FAST,
+            },
             first: false,
             phase: Phase::Back,
         }
@@ -189,52 +255,75 @@ impl Travel {
 
     /// Goes on for a short while.
     pub fn go_on(&mut self, machine: &mut Machine, history: &mut History, breaks: &Breaks) -> Way {
+        let (goal, end) = (self.goal, self.end);
         match &mut self.phase {
             Phase::Back => self.back(machine, history),
             Phase::Forward { to } => {
                 let left = to.saturating_sub(machine.instret());
-                let end = self.end.round();
-                if left == 0 || machine.now() >= end {
-                    return self.begin_look(machine, history);
+                if left == 0 || machine.now() >= end.round() {
+                    history.keep(machine);
+                    return self.begin_look(machine);
                 }
-                machine.run(&slice(machine, end, left.min(SLICE_FAST)));
+                machine.run(&slice(machine, end.round(), left.min(SLICE_FAST)));
                 history.arrive(machine);
                 history.follow(machine);
                 Way::On
             }
             Phase::Look(look) => {
+                if matches!(machine.place(), Place::Round(_)) {
+                    look.mark = Mark {
+                        time: machine.now(),
+                        events: look.events,
+                    };
+                }
+                let near = machine.now() >= end.round();
                 let mut looker = Looker {
                     look,
-                    goal: self.goal,
-                    end: self.end,
+                    goal,
+                    end: near.then_some(end),
                     breaks,
                 };
-                let until = match self.end {
-                    Place::Round(time) => time,
-                    Place::Instruction { .. } => u64::MAX,
+                let until = match end {
+                    Place::Instruction { .. } if near => u64::MAX,
+                    end => end.round(),
                 };
-                let limits = slice(machine, until, SLICE_OBSERVED);
+                let instructions = match looker.triggers() {
+                    Some(_) => SLICE_FAST,
+                    None => SLICE_OBSERVED,
+                };
+                let limits = slice(machine, until, instructions);
                 let outcome = machine.run_observed(&limits, Some(&mut looker));
                 history.arrive(machine);
-                if machine.place() == self.end {
+                if machine.place() == end {
                     return self.end_look(machine, history);
                 }
-                if machine.now() > self.end.round() {
+                if machine.now() > end.round() {
                     // It did not come by here again, which must not be.
                     return Way::Beginning;
                 }
                 look.passed = matches!(outcome, Outcome::Observer(_));
                 Way::On
             }
-            Phase::Seek(found, left) => {
-                let found = *found;
-                let limits = slice(machine, u64::MAX, SLICE_OBSERVED);
-                let outcome = machine.run_observed(&limits, Some(&mut Count(left)));
+            Phase::Seek(seek) => {
+                let mark = seek.found.mark.time;
+                let outcome = if machine.now() < mark {
+                    machine.run(&slice(machine, mark, SLICE_FAST))
+                } else {
+                    let until = match end {
+                        Place::Round(time) => time,
+                        Place::Instruction { .. } => u64::MAX,
+                    };
+                    let limits = slice(machine, until, SLICE_OBSERVED);
+                    let mut seeker = Seeker { seek, goal, breaks };
+                    machine.run_observed(&limits, Some(&mut seeker))
+                };
                 history.arrive(machine);
-                match outcome {
-                    Outcome::Observer(_) => Way::There(found.hart, found.hit),
-                    _ => Way::On,
+                let stopped = matches!(outcome, Outcome::Observer(_));
+                let there = stopped && (seek.made || !seek.access);
+                if there || machine.place() == end {
+                    return Way::There(seek.found.hart, seek.found.hit);
                 }
+                Way::On
             }
         }
     }
@@ -250,25 +339,36 @@ impl Travel {
         if history.go_back_to_instret(machine, to).is_err() {
             return Way::Beginning;
         }
-        self.first = history.beginning() == Some(machine.place()) && machine.instret() >= to;
-        self.phase = Phase::Forward { to };
-        Way::On
+        let earliest = history.beginning() == Some(machine.place());
+        match self.goal {
+            Goal::Step(_) => {
+                self.first = earliest && machine.instret() >= to;
+                self.phase = Phase::Forward { to };
+                Way::On
+            }
+            Goal::Continue => {
+                self.first = earliest;
+                self.begin_look(machine)
+            }
+        }
     }
 
-    fn begin_look(&mut self, machine: &mut Machine, history: &mut History) -> Way {
+    fn begin_look(&mut self, machine: &Machine) -> Way {
         // A round may be longer.
         if machine.place() == self.end && !self.first {
             self.len = self.len.saturating_mul(LONGER);
             self.phase = Phase::Back;
             return Way::On;
         }
-        history.keep(machine);
         self.phase = Phase::Look(Look {
-            begin: machine.now(),
+            begin: machine.place(),
             instret: machine.instret(),
-            count: 0,
+            events: 0,
             last: None,
-            access: None,
+            mark: Mark {
+                time: machine.now(),
+                events: 0,
+            },
             passed: false,
         });
         Way::On
@@ -278,23 +378,24 @@ impl Travel {
         let Phase::Look(look) = &mut self.phase else {
             return Way::On;
         };
-        // The machine stands right behind an access.
-        if let Some((hart, watch)) = look.access {
-            return Way::There(hart, Hit::Watch(watch));
-        }
         let (begin, instret) = (look.begin, look.instret);
         if let Some(found) = look.last {
-            if history.go_back(machine, begin).is_err() || machine.now() != begin {
+            if history.go_back(machine, found.mark.time).is_err() {
                 return Way::Beginning;
             }
-            self.phase = Phase::Seek(found, found.count);
+            self.phase = Phase::Seek(Seek {
+                found,
+                left: found.events - found.mark.events,
+                access: false,
+                made: false,
+            });
             return Way::On;
         }
         if self.first {
             let _ = history.go_back(machine, 0);
             return Way::Beginning;
         }
-        self.end = Place::Round(begin);
+        self.end = begin;
         self.instret = instret;
         self.len = self.len.saturating_mul(LONGER);
         self.phase = Phase::Back;
@@ -316,13 +417,13 @@ pub fn towards_present(
     let mut stopped = false;
     let near = machine.now() >= present.round();
     let until = if near { u64::MAX } else { present.round() };
-    let outcome = if near || breaks.active() {
-        let instructions = if breaks.steps.is_empty() {
-            SLICE_OBSERVED
-        } else {
-            1
-        };
-        let limits = slice(machine, until, instructions);
+    let instructions = match (breaks.steps.is_empty(), near || breaks.look_at_all()) {
+        (false, _) => 1,
+        (true, true) => SLICE_OBSERVED,
+        (true, false) => SLICE_FAST,
+    };
+    let limits = slice(machine, until, instructions);
+    let outcome = if near {
         let mut first = AtFirst {
             place: present,
             passed: *passed,
@@ -332,8 +433,10 @@ pub fn towards_present(
         let outcome = machine.run_observed(&limits, Some(&mut first));
         stopped = first.stopped;
         outcome
+    } else if breaks.active() {
+        machine.run_observed(&limits, Some(breaks))
     } else {
-        machine.run(&slice(machine, until, SLICE_FAST))
+        machine.run(&limits)
     };
     let there = history.arrive(machine);
     *passed = false;
@@ -346,3 +449,6 @@ pub fn towards_present(
         outcome => outcome,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -240,10 +240,13 @@ fn run(debugger: &mut Debugger<'_>, host: &mut dyn Host) -> Ran {
         towards_present(machine, &mut debugger.history, breaks, &mut debugger.passed)
     } else if breaks.active() {
         // A step may end in a wait, which shows at the end of a round.
-        let len = if breaks.steps.is_empty() {
-            SLICE_OBSERVED
-        } else {
-            1
+        let len = match (
+            breaks.steps.is_empty(),
+            breaks.look_at_all() || other.is_some(),
+        ) {
+            (false, _) => 1,
+            (true, true) => SLICE_OBSERVED,
+            (true, false) => SLICE_FAST,
         };
         slice(
             machine,

@@ -106,6 +106,10 @@ impl<'m> Debugger<'m> {
 
     fn turn_back(&mut self, goal: Goal) {
         self.breaks.only = None;
+        self.breaks.steps.clear();
+        if goal == Goal::Continue {
+            self.breaks.resumed();
+        }
         self.passed = false;
         self.renew_history();
         self.travel = Some(Travel::new(goal, self.machine));

@@ -25,6 +25,10 @@ fn here(seeds: Range<u64>) -> ExitCode {
             println!("{}", fuzz::report(&program));
             result = ExitCode::FAILURE;
         }
+        if let Some(wrong) = fuzz::check_triggers(&program, &mut 0) {
+            println!("{wrong}");
+            result = ExitCode::FAILURE;
+        }
     }
     result
 }

@@ -7,6 +7,7 @@ use trapless_jit::Reservation;
 
 use crate::csr::registers::Csrs;
 use crate::csr::timers::Timers;
+use crate::engine::triggered::TriggerState;
 use crate::engine::turn::Turn;
 use crate::hart::Hart;
 use crate::inputs::Inputs;
@@ -139,6 +140,8 @@ impl Hart {
         self.mode = saved.mode;
         self.data_mode = self.explicit_mode();
         self.tlb = tlb;
+        // This one has no marks.
+        self.triggers = TriggerState::default();
         self.inputs = saved.inputs;
         self.timers = saved.timers;
         self.turn = saved.turn;

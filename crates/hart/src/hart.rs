@@ -10,6 +10,7 @@ use crate::code::view::CodeView;
 use crate::config::HartConfig;
 use crate::csr::registers::{Csrs, HpmEvent};
 use crate::csr::timers::Timers;
+use crate::engine::triggered::TriggerState;
 use crate::engine::turn::Turn;
 use crate::inputs::Inputs;
 use crate::memory::ram::Ram;
@@ -41,6 +42,7 @@ pub struct Hart {
     pub(crate) timers: Timers,
     pub(crate) turn: Turn,
     pub(crate) watch: Watch,
+    pub(crate) triggers: TriggerState,
 }
 
 impl Hart {
@@ -61,6 +63,7 @@ impl Hart {
             timers: Timers::new(),
             turn: Turn::default(),
             watch: Watch::default(),
+            triggers: TriggerState::default(),
         };
         hart.state.pc = hart.config.reset_pc;
         hart.state.x[10] = id as u64;
@@ -123,6 +126,12 @@ impl Hart {
     /// Whether the hart waits in WFI.
     pub fn waiting(&self) -> bool {
         self.turn.waiting
+    }
+
+    /// Whether an observer stopped it inside a block, which [`run`](Self::run) first brings to its
+    /// end, however late it is.
+    pub fn inside_block(&self) -> bool {
+        self.turn.is_cut(self.state.pc)
     }
 
     /// Earliest virtual time in cycles at which this hart's own comparators or its last known

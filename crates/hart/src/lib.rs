@@ -41,4 +41,4 @@ pub use engine::run::{Observer, Stop};
 pub use hart::Hart;
 pub use memory::pmp::Pmp;
 pub use memory::ram::{Ram, RamError};
-pub use observe::{Activity, HartStatistics, MemoryAccess, Meter, Snapshot};
+pub use observe::{Activity, DataTrigger, HartStatistics, MemoryAccess, Meter, Snapshot, Triggers};

@@ -17,3 +17,16 @@ fn engines_agree_on_random_programs() {
         );
     }
 }
+
+/// Promise: triggers show each instruction that matches them, where it is, and change nothing: not
+/// even when something happens.
+#[test]
+fn triggers_find_all_and_change_nothing() {
+    let mut matches = 0;
+    for seed in 0..3000 {
+        let program = fuzz::Program::new(seed);
+        let wrong = fuzz::check_triggers(&program, &mut matches);
+        assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
+    }
+    assert!(matches > 100_000, "{matches}");
+}

@@ -108,7 +108,7 @@ pub const TLB_ENTRIES: usize = 4096;
 
 /// Layout of an entry of the data TLB. A tag is the virtual page's address, and hits an address
 /// with the same page and no misaligned low bits. What hits in the second way changes places with
-/// the first.
+/// the first. Tags with other low bits never hit, but for [`MARK`].
 #[derive(Clone, Copy, Debug)]
 // Alignment keeps an entry in one cache line of the host.
 #[repr(C, align(32))]
@@ -119,9 +119,14 @@ pub struct DataEntry {
     pub write: u64,
     /// Host address minus virtual address.
     pub addend: u64,
-    /// Pads the size to a power of two.
-    pub pad: u64,
+    /// Of a marked page: offsets of the first (bits 0..=15) and the last byte (bits 16..=31) that
+    /// accesses do not hit.
+    pub window: u64,
 }
+
+/// In a tag of a [`DataEntry`]: accesses to the page hit only beside its window, and as if they
+/// came one by one: after the inline probe.
+pub const MARK: u64 = 1 << 10;
 
 /// Layout of an entry of the fetch TLB.
 #[derive(Clone, Copy, Debug)]

@@ -222,7 +222,7 @@ impl Machine {
                     return None;
                 }
                 hart.advance_to(wake);
-            } else if hart.now() >= horizon {
+            } else if hart.now() >= horizon && !hart.inside_block() {
                 return None;
             }
             let watcher: Option<&mut dyn Observer> = match &mut observer {

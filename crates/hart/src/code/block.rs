@@ -130,13 +130,16 @@ impl Blocks {
         numbered.filter_map(|(parcel, index)| Some((parcel as u16 * 2, index.checked_sub(1)?)))
     }
 
+    /// Length in bytes of a block.
+    pub fn bytes(&self, index: u32) -> u32 {
+        let insts = self.any_insts(&self.block(index));
+        insts.iter().map(|inst| u32::from(inst.len)).sum()
+    }
+
     /// Offsets and lengths in bytes of the blocks of a page.
     pub fn extents(&self, page: PageIndex) -> impl Iterator<Item = (usize, usize)> {
-        self.of_page(page).map(|(offset, index)| {
-            let insts = self.insts(&self.block(index));
-            let bytes = insts.iter().map(|inst| usize::from(inst.len)).sum();
-            (usize::from(offset), bytes)
-        })
+        self.of_page(page)
+            .map(|(offset, index)| (usize::from(offset), self.bytes(index) as usize))
     }
 
     /// Whether a page has, or had, blocks.

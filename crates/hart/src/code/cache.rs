@@ -5,6 +5,8 @@
 //! one ([`CodePages`](crate::memory::code_pages::CodePages)) with memory. If a device may have
 //! written anything, the blocks of a page are compared before any of them runs again.
 
+use std::sync::Arc;
+
 use trapless_isa::inst::Inst;
 use trapless_jit::{Code, CodeListener, Jit, Site};
 
@@ -12,10 +14,12 @@ use super::block::{Block, Blocks};
 use super::changes::{Change, Changes};
 use super::compiler::Compiled;
 use super::decoder::Decoder;
+use super::spared::Spared;
 use super::statistics::CodeStatistics;
 use crate::config::{CostModel, Extensions};
 use crate::memory::address::PageIndex;
 use crate::memory::ram::Ram;
+use crate::observe::Triggers;
 use crate::observe::activity::{Activity, Meter};
 
 /// Most instructions in one block.
@@ -54,6 +58,7 @@ pub struct CodeCache {
     epoch: u32,
     changes: Changes,
     compiled: Option<Compiled>,
+    spared: Spared,
     limits: CodeLimits,
     counts: CodeStatistics,
     meter: Meter,
@@ -71,6 +76,7 @@ impl CodeCache {
             epoch: 1,
             changes: Changes::default(),
             compiled: None,
+            spared: Spared::default(),
             limits: CodeLimits::default(),
             counts: CodeStatistics::default(),
             meter: Meter::default(),
@@ -132,6 +138,13 @@ impl CodeCache {
     /// Code of block `index`, whose first instruction is at `offset` of its page; compiled now if
     /// it is hot. `None`: it is to be interpreted.
     pub(crate) fn compiled_block(&mut self, index: u32, offset: u32) -> Option<Code> {
+        if !self.spared.is_empty() {
+            if let Some(page) = self.blocks.page(index) {
+                if self.spares(page, offset, self.blocks.bytes(index)) {
+                    return None;
+                }
+            }
+        }
         let compiled = self.compiled.as_mut()?;
         compiled.block(&self.blocks, index, offset, &self.meter)
     }
@@ -148,6 +161,28 @@ impl CodeCache {
             }
         };
         self.compiled_block(index, 0xFFE)
+    }
+
+    /// Addresses that are spared belong to these triggers from now on: those of others may be
+    /// compiled. The number that it returns changes with the triggers.
+    pub(crate) fn spare_for(&mut self, triggers: Option<&Arc<Triggers>>) -> u32 {
+        self.spared.belong_to(triggers)
+    }
+
+    /// Never compiles blocks with the instruction at `offset` of a page, and drops compiled code of
+    /// the page.
+    pub(crate) fn spare(&mut self, page: PageIndex, offset: u16) {
+        if self.spared.insert(page, offset) {
+            if let Some(compiled) = &mut self.compiled {
+                let blocks = self.blocks.of_page(page);
+                compiled.drop_page(page, blocks.map(|(_, index)| index));
+            }
+        }
+    }
+
+    /// Whether one of the `len` bytes at `offset` of a page is spared.
+    pub(crate) fn spares(&self, page: PageIndex, offset: u32, len: u32) -> bool {
+        self.spared.meets(page, offset, len)
     }
 
     /// Links a jump of compiled code to its target.

@@ -8,4 +8,5 @@ mod native;
 pub(crate) mod noted_timer;
 pub(crate) mod run;
 mod trap;
+pub(crate) mod triggered;
 pub(crate) mod turn;

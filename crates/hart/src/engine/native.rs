@@ -48,26 +48,36 @@ struct Unlinked {
 }
 
 impl Hart {
-    /// [`Hart::run`] with compiled code and without observer.
+    /// [`Hart::run_unobserved`](Hart::run_unobserved) with compiled code.
     pub(crate) fn run_compiled(
         &mut self,
         code: &mut CodeCache,
         plat: &mut dyn Platform,
         until: u64,
-    ) -> Stop {
+    ) -> Option<Stop> {
         let mut site = None;
         loop {
             self.watch.meter.set(Activity::Dispatch);
             if self.state.cycles >= self.state.limit {
+                if self.triggers.paused() {
+                    return None;
+                }
                 site = None;
-                if let Some(stop) = self.attend(code, plat, until) {
+                let stop = self.attend(code, plat, until);
+                if stop.is_some() {
                     return stop;
                 }
+            }
+            if self.spare_fetched(code) {
+                site = None;
             }
             if let Some(target) = self.known(code) {
                 self.link(code, site, target);
                 site = self.enter_compiled(code, target, plat);
                 continue;
+            }
+            if self.triggers.ahead(self.state.pc) {
+                return None;
             }
             self.watch.counts.lookups += 1;
             let index = match self.lookup(code) {
@@ -112,6 +122,9 @@ impl Hart {
         let (0xFFE, 3, Some(page)) = (pc & 0xFFF, raw & 3, page) else {
             return;
         };
+        if self.spare_fetched(code) | code.spares(page, 0xFFE, 1) {
+            return;
+        }
         if let (Some(target), Some(compiled)) = (code.compiled_crossing(raw), code.compiled()) {
             compiled.note(Some(page), 0xFFE, target);
         }

@@ -1,11 +1,14 @@
 //! The run loop: blocks until something outside them needs attention.
 
+use std::sync::Arc;
+
 use trapless_isa::inst::Inst;
 use trapless_ledger::event::{Event, Raise};
 
 use crate::code::CodeCache;
 use crate::csr::interrupts::VS_BITS;
 use crate::hart::Hart;
+use crate::observe::Triggers;
 use crate::observe::activity::Activity;
 use crate::platform::Platform;
 
@@ -28,6 +31,14 @@ pub trait Observer {
     fn before(&mut self, hart: &Hart, pc: u64, inst: &Inst) -> bool {
         let _ = (hart, pc, inst);
         true
+    }
+
+    /// Instructions that it must see: those that match one of these; the run is then as fast as
+    /// without an observer, but for the accesses to pages with a [data
+    /// trigger](crate::DataTrigger). It may see others too. `None`: all. The same set is the same
+    /// [`Arc`], else compiled code is lost each time.
+    fn triggers(&self) -> Option<&Arc<Triggers>> {
+        None
     }
 
     /// Called after each instruction that did not trap.
@@ -54,24 +65,23 @@ impl Hart {
         let left = self.turn.take_cut(self.state.pc);
         match observer {
             None => {
+                self.set_triggers(None, code);
                 if left != 0 {
                     self.resume_block::<false>(code, plat, &mut NoObserver, left);
                 }
-                if code.compiled().is_some() {
-                    return self.run_compiled(code, plat, until);
-                }
                 loop {
-                    if self.state.cycles >= self.state.limit {
-                        if let Some(stop) = self.attend(code, plat, until) {
-                            return stop;
-                        }
+                    if let Some(stop) = self.run_unobserved::<false>(code, plat, until) {
+                        return stop;
                     }
-                    self.step_block::<false>(code, plat, &mut NoObserver);
                 }
             }
             Some(observer) => {
                 if left != 0 && !self.resume_block::<true>(code, plat, observer, left) {
                     return Stop::Observer;
+                }
+                if let Some(triggers) = observer.triggers() {
+                    self.set_triggers(Some(triggers), code);
+                    return self.run_triggered(code, plat, until, observer);
                 }
                 loop {
                     if self.state.cycles >= self.state.limit {
@@ -84,6 +94,34 @@ impl Hart {
                     }
                 }
             }
+        }
+    }
+
+    /// Runs without an observer; `None`: before an instruction that matches a trigger, or a block
+    /// that may have one. Without `TRIGGERS` there are none.
+    pub(crate) fn run_unobserved<const TRIGGERS: bool>(
+        &mut self,
+        code: &mut CodeCache,
+        plat: &mut dyn Platform,
+        until: u64,
+    ) -> Option<Stop> {
+        if code.compiled().is_some() {
+            return self.run_compiled(code, plat, until);
+        }
+        loop {
+            if self.state.cycles >= self.state.limit {
+                if self.triggers.paused() {
+                    return None;
+                }
+                let stop = self.attend(code, plat, until);
+                if stop.is_some() {
+                    return stop;
+                }
+            }
+            if TRIGGERS && self.triggers.ahead(self.state.pc) {
+                return None;
+            }
+            self.step_block::<false>(code, plat, &mut NoObserver);
         }
     }
 

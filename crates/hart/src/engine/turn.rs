@@ -86,6 +86,11 @@ impl Turn {
         self.cut = Some((pc, left));
     }
 
+    /// Whether an observer stopped inside a block at `pc`.
+    pub fn is_cut(&self, pc: u64) -> bool {
+        self.cut.is_some_and(|(at, _)| at == pc)
+    }
+
     /// Instructions left of a block in which an observer stopped at `pc`; 0 if there is none.
     pub fn take_cut(&mut self, pc: u64) -> usize {
         match self.cut.take() {

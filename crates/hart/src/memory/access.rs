@@ -13,13 +13,11 @@ use crate::syndrome::Fault;
 
 impl Hart {
     /// How ordinary loads and stores are made now.
-    pub(crate) fn effective(&mut self) -> Effective {
-        let key = key(&self.csr, self.data_mode);
-        let array = self.tlb.intern(&key);
+    pub(crate) fn effective(&self) -> Effective {
         Effective {
             mode: self.data_mode,
             hlvx: false,
-            array,
+            array: self.tlb.data_array(),
         }
     }
 
@@ -84,6 +82,7 @@ impl Hart {
         plat: &mut dyn Platform,
     ) -> Result<u64, Fault> {
         let len = u64::from(size);
+        self.trigger(va, len, true, false)?;
         let misaligned = va & (len - 1) != 0;
         if misaligned && !self.config.misaligned {
             return self.fault(exception::LOAD_MISALIGNED, va, eff.mode.v());
@@ -137,6 +136,7 @@ impl Hart {
         plat: &mut dyn Platform,
     ) -> Result<(), Fault> {
         let len = u64::from(size);
+        self.trigger(va, len, false, true)?;
         let misaligned = va & (len - 1) != 0;
         if misaligned && !self.config.misaligned {
             return self.fault(exception::STORE_MISALIGNED, va, eff.mode.v());
@@ -235,14 +235,22 @@ impl Hart {
         Ok(())
     }
 
-    /// Host address for LR (`write` = false), SC and AMO: naturally aligned, in RAM.
-    pub(crate) fn atomic(&mut self, va: u64, size: u8, write: bool) -> Result<HostAddr, Fault> {
+    /// Host address for LR (which loads only), SC (which stores only) and AMO: naturally aligned,
+    /// in RAM.
+    pub(crate) fn atomic(
+        &mut self,
+        va: u64,
+        size: u8,
+        load: bool,
+        write: bool,
+    ) -> Result<HostAddr, Fault> {
         let entry = self.tlb.data(va);
         let tag = if write { entry.write } else { entry.read };
         // A misaligned address keeps low bits, so no tag matches.
         if tag == va & (!0xFFF | (u64::from(size) - 1)) {
             return Ok(HostAddr::of(va, entry.addend));
         }
+        self.trigger(va, size.into(), load, write)?;
         let eff = self.effective();
         let virt = eff.mode.v();
         let (access, misaligned, fault) = if write {

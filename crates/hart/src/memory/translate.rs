@@ -213,6 +213,9 @@ impl Hart {
             },
         };
         self.tlb.insert(array, request.va, access, &mapping);
+        if access == Access::Exec {
+            self.triggers.fetched(request.va, page);
+        }
     }
 
     fn refuse<T>(&mut self, request: &Request, refused: &Refused) -> Result<T, Fault> {

@@ -73,6 +73,24 @@ impl Hart {
     }
 }
 
+impl Hart {
+    /// Whether the store that `inst` makes if this hart executes it now changes any of `len` bytes
+    /// at `addr`. `true` if that is not known: for all but plain stores to mapped RAM.
+    #[must_use]
+    pub fn store_changes(&self, inst: &Inst, addr: u64, len: u64) -> bool {
+        let plain = matches!(inst.op.format(), Format::Store | Format::FStore);
+        let Some(access) = self.memory_access(inst).filter(|_| plain) else {
+            return true;
+        };
+        let bytes = (0..access.len).map(|i| (access.addr.wrapping_add(i), access.value >> (8 * i)));
+        let mut bytes = bytes.filter(|(at, _)| at.wrapping_sub(addr) < len);
+        bytes.any(|(at, new)| {
+            let old = self.debug_translate(at).and_then(|pa| self.ram.load(pa, 1));
+            old.is_none_or(|old| old as u8 != new as u8)
+        })
+    }
+}
+
 /// Width in bytes, by the operation: compressed encodings do not have it in funct3.
 fn access_len(inst: &Inst) -> u64 {
     match inst.op {

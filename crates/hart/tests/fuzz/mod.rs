@@ -7,7 +7,8 @@
 //!          │   └── trap handler, redirected faults          (handler.rs, user.rs)
 //!          ├── world with an interpreter                    (world.rs)
 //!          ├── world with a compiler
-//!          └── equal after every slice? else: smaller, text (check.rs, shrink.rs)
+//!          ├── equal after every slice? else: smaller, text (check.rs, shrink.rs)
+//!          └── the same with triggers?                      (triggers.rs)
 //! ```
 
 mod check;
@@ -20,9 +21,11 @@ mod shrink;
 mod space;
 mod start;
 mod tables;
+mod triggers;
 mod user;
 mod world;
 
 pub use check::check;
 pub use program::Program;
 pub use shrink::report;
+pub use triggers::check_triggers;

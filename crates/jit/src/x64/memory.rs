@@ -9,12 +9,9 @@ use super::encode::{
     self, ADDRESS, LOAD_8, LOAD_16, LOAD_32, LOAD_64, LOAD_S8, LOAD_S16, LOAD_S32, STORE_8,
     STORE_16, STORE_32, STORE_64,
 };
-use super::probe::Probe;
+use super::probe::{CACHE_BLOCK, Probe};
 use super::regs::{Place, RAX, RDX, at, place};
 use crate::{Position, TLB_ENTRIES};
-
-/// Bytes that `cbo.zero` zeroes.
-const CACHE_BLOCK: i32 = crate::CACHE_BLOCK as i32;
 
 /// Size in bytes of an integer load or store, and whether it is a store.
 pub(super) fn access(op: Op) -> Option<(i32, bool)> {
@@ -175,7 +172,7 @@ impl BlockCompiler<'_> {
         self.fetch(RAX, inst.rs1);
         dynasm!(self.ops; .arch x64; and rax, -CACHE_BLOCK);
         let probe = Probe {
-            size: 8,
+            size: CACHE_BLOCK,
             write: true,
             aligned: true,
         };

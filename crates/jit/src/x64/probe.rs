@@ -1,9 +1,12 @@
 //! Kinds of TLB probes.
 
+/// Bytes of a cache block.
+pub(super) const CACHE_BLOCK: i32 = crate::CACHE_BLOCK as i32;
+
 /// Kind of a probe of the data TLB.
 #[derive(Clone, Copy)]
 pub(super) struct Probe {
-    /// Bytes: 1, 2, 4 or 8.
+    /// Bytes: 1, 2, 4, 8, or those of a cache block.
     pub size: i32,
     pub write: bool,
     /// Misaligned accesses must miss.
@@ -12,18 +15,26 @@ pub(super) struct Probe {
 
 impl Probe {
     /// Number of kinds.
-    pub const KINDS: usize = 16;
+    pub const KINDS: usize = 20;
+    /// Number of the size of a cache block.
+    const BLOCK: usize = 4;
 
     /// Number of the kind, less than [`KINDS`](Self::KINDS).
     pub fn number(self) -> usize {
-        let size = self.size.trailing_zeros() as usize;
+        let size = match self.size {
+            CACHE_BLOCK => Self::BLOCK,
+            size => size.trailing_zeros() as usize,
+        };
         size << 2 | usize::from(self.write) << 1 | usize::from(self.aligned)
     }
 
     /// The kind with a number.
     pub fn from_number(number: usize) -> Self {
         Self {
-            size: 1 << (number >> 2),
+            size: match number >> 2 {
+                Self::BLOCK => CACHE_BLOCK,
+                size => 1 << size,
+            },
             write: number & 2 != 0,
             aligned: number & 1 != 0,
         }

@@ -7,7 +7,7 @@ use super::buffer::Buffer;
 use super::encode::{self, Alu, Assembler, LOAD_64};
 use super::probe::Probe;
 use super::regs::{PINNED, RBX, RCX, RDX, at, x_at};
-use crate::{Helpers, TLB_ENTRIES};
+use crate::{Helpers, MARK, TLB_ENTRIES};
 
 /// Addresses of the code that all blocks share.
 #[derive(Clone, Copy)]
@@ -36,7 +36,7 @@ pub(super) struct Trampolines {
     /// Slow TLB probes, by number of the [`Probe`]. Called after the inline probe missed, with the
     /// address in `rax` and the offset of the entry in `rcx`. Returns the host address in `rax` and
     /// ZF set if either way holds the page and the access stays inside it; else changes `rdx` only.
-    /// A hit in the second way exchanges the ways.
+    /// A hit in the second way exchanges the ways. A marked page must be in the first one.
     pub slow_probes: [u64; Probe::KINDS],
     /// Called: returns `fflags` in `eax`, with the flags raised since compiled code was entered.
     /// Changes `rcx` and `rdx`.
@@ -120,6 +120,9 @@ const FETCH_MASK: i32 = ((TLB_ENTRIES - 1) << 5) as i32;
 /// From an entry of the first way to that of the second, in either TLB.
 const WAY: i32 = (TLB_ENTRIES << 5) as i32;
 
+/// From the start of an entry of the data TLB to its window.
+const WINDOW: i32 = std::mem::offset_of!(crate::DataEntry, window) as i32;
+
 /// Jumps to the code for the program counter in `r13`, or leaves.
 pub(super) fn lookup(ops: &mut Assembler, second_way: u64) {
     let second_way = second_way as usize;
@@ -197,7 +200,7 @@ fn slow_probe(ops: &mut Assembler, probe: Probe) {
         ; ret
         ; second:
         ; cmp [rbp + rcx + (WAY + tag)], rdx
-        ; jne >no
+        ; jne >marked
         ; lea rdx, [rbp + rcx]
     );
     exchange_ways(ops);
@@ -205,6 +208,24 @@ fn slow_probe(ops: &mut Assembler, probe: Probe) {
         ; .arch x64
         ; movq rdx, xmm3
         ; add rax, rdx
+        ; xor edx, edx
+        ; ret
+        ; marked:
+        ; or rdx, MARK as i32
+        ; cmp [rbp + rcx + tag], rdx
+        ; jne >no
+        // Behind the last byte of the window, or before the first?
+        ; mov edx, eax
+        ; and edx, 4095
+        ; cmp dx, [rbp + rcx + WINDOW + 2]
+        ; ja >beside
+        ; add edx, probe.size - 1
+        ; cmp dx, [rbp + rcx + WINDOW]
+        ; jb >beside
+        ; or edx, 1
+        ; ret
+        ; beside:
+        ; add rax, [rbp + rcx + 16]
         ; xor edx, edx
         ; no:
         ; ret

@@ -28,7 +28,7 @@ impl Hart {
         let rd = usize::from(inst.rd & 63);
         match inst.op {
             Op::LrW | Op::LrD => {
-                let host = self.atomic(va, size, false)?;
+                let host = self.atomic(va, size, true, false)?;
                 // SAFETY: `atomic` found `size` aligned bytes in RAM.
                 let value = unsafe { ram::load(host, size) };
                 self.state.reservation = Reservation {
@@ -39,7 +39,7 @@ impl Hart {
                 self.state.x[rd] = extend(value, size);
             }
             Op::ScW | Op::ScD => {
-                let host = self.atomic(va, size, true)?;
+                let host = self.atomic(va, size, false, true)?;
                 let now = Reservation {
                     host: host.get() as u64,
                     size: size.into(),
@@ -54,7 +54,7 @@ impl Hart {
                 self.state.x[rd] = u64::from(!held);
             }
             op => {
-                let host = self.atomic(va, size, true)?;
+                let host = self.atomic(va, size, true, true)?;
                 // SAFETY: `atomic` found `size` aligned bytes in RAM.
                 let old = extend(unsafe { ram::load(host, size) }, size);
                 let new = combine(op, old, extend(operand, size));

@@ -101,7 +101,9 @@ impl Hart {
             self.ram.physical(HostAddr::of(self.state.pc, entry.addend))
         } else {
             let eff = self.effective_fetch();
-            self.translate(self.state.pc, 2, Access::Exec, &eff)?
+            let pa = self.translate(self.state.pc, 2, Access::Exec, &eff)?;
+            self.spare_fetched(code);
+            pa
         };
         if !self.ram.contains(pa, 4096 - (pa & 0xFFF)) || !self.fetch_cached(self.state.pc) {
             return Ok(None);
@@ -174,7 +176,8 @@ impl Hart {
         }
     }
 
-    /// Traps at the first instruction of `rest`, and refunds the charge for the others.
+    /// Traps at the first instruction of `rest`, and refunds the charge for the others. If a
+    /// trigger matched, it only pauses.
     #[cold]
     pub(crate) fn abort(
         &mut self,
@@ -183,6 +186,9 @@ impl Hart {
         cost: &CostModel,
         plat: &mut dyn Platform,
     ) {
+        if self.pause(rest, pc, cost) {
+            return;
+        }
         self.uncharge(&rest[1..], cost);
         self.watch.ahead = 0;
         // The trapping instruction costs its time but does not retire.
@@ -191,7 +197,7 @@ impl Hart {
         self.take_exception(pc, plat);
     }
 
-    fn uncharge(&mut self, insts: &[Inst], cost: &CostModel) {
+    pub(crate) fn uncharge(&mut self, insts: &[Inst], cost: &CostModel) {
         self.state.instret -= insts.len() as u64;
         self.state.cycles -= insts.iter().map(|i| u64::from(cost.of(i.op))).sum::<u64>();
     }

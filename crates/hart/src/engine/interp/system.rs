@@ -192,6 +192,7 @@ impl Hart {
         }
         let eff = self.effective();
         if inst.op == Op::CboZero {
+            self.trigger(block, CACHE_BLOCK, false, true)?;
             for at in (block..block + CACHE_BLOCK).step_by(8) {
                 if self.store_slow(at, 8, 0, &eff, plat).is_err() {
                     // The syndrome has the address that the program gave.

@@ -5,8 +5,12 @@
 //! flushed. A new entry moves that of the first way to the second, which fast paths probe last; a
 //! hit in the second way exchanges the two. Fences drop the contexts or entries they name. The TLB
 //! is not architecture: it may hold less than a fence allows, never more.
+//!
+//! Bits in tags keep fast paths from hitting a page that is there: stores to code, and accesses to
+//! what a debugger watches, take the slow path, which costs no virtual time.
 
 mod contexts;
+mod marks;
 mod saved;
 #[cfg(test)]
 mod tests;
@@ -15,12 +19,13 @@ mod writers;
 use std::ptr;
 
 // Fetches have an array of their own: their misses cost no virtual time, while those of data do.
-use trapless_jit::{DataEntry as Entry, FetchEntry, TLB_ENTRIES as ENTRIES};
+use trapless_jit::{DataEntry as Entry, FetchEntry, MARK, TLB_ENTRIES as ENTRIES};
 
 use super::address::{Access, HostAddr, PageIndex};
 use super::huge;
 use contexts::{BOTH_WAYS, CONTEXTS, Contexts, Fenced, Filled, Interned};
 pub(crate) use contexts::{IN_CONTEXT, Key, Scope, TlbArray};
+pub(crate) use marks::Marks;
 pub(crate) use saved::SavedTlb;
 use writers::Writers;
 
@@ -29,12 +34,14 @@ const INVALID: u64 = u64::MAX;
 const PAGE: u64 = !0xFFF;
 /// In a store tag: stores are permitted but take the slow path, which notes that code was written.
 const NOTED: u64 = 1 << 11;
+/// What a data tag may have besides the page.
+const FLAGS: u64 = NOTED | MARK;
 
 const EMPTY: Entry = Entry {
     read: INVALID,
     write: INVALID,
     addend: 0,
-    pad: 0,
+    window: 0,
 };
 const EMPTY_FETCH: FetchEntry = FetchEntry {
     exec: INVALID,
@@ -76,6 +83,8 @@ pub(crate) struct Tlb {
     contexts: Contexts,
     /// Slots with entries that let stores hit, in either way.
     writers: Writers,
+    /// Pages with triggers.
+    marks: Marks,
 }
 
 impl Tlb {
@@ -86,6 +95,7 @@ impl Tlb {
             fetches: Vec::new(),
             contexts: Contexts::new(),
             writers: Writers::new(pages),
+            marks: Marks::default(),
         }
     }
 
@@ -116,7 +126,7 @@ impl Tlb {
     /// if neither is.
     fn way(&self, array: TlbArray, va: u64, tag: impl Fn(&Entry) -> u64) -> usize {
         let slot = array.slot(va);
-        let first = tag(&self.entries[slot]) & !NOTED == va & PAGE;
+        let first = tag(&self.entries[slot]) & !FLAGS == va & PAGE;
         if first { slot } else { slot + ENTRIES }
     }
 
@@ -224,12 +234,17 @@ impl Tlb {
         }
     }
 
+    /// Array of the context of loads and stores.
+    pub fn data_array(&self) -> TlbArray {
+        self.contexts.data
+    }
+
     /// Looks `va` up in the context at `array`. A data hit in the second way exchanges the ways.
     #[inline]
     pub fn lookup(&mut self, array: TlbArray, va: u64, access: Access) -> Option<HostAddr> {
         let tag = |entry: &Entry| match access {
-            Access::Read => entry.read,
-            _ => entry.write & !NOTED,
+            Access::Read => entry.read & !MARK,
+            _ => entry.write & !FLAGS,
         };
         let (found, addend) = if access == Access::Exec {
             let entry = self.fetch_in(array, va);
@@ -297,12 +312,14 @@ impl Tlb {
             if valid && !of_page(old.read) && !of_page(old.write) {
                 self.entries[slot + ENTRIES] = old;
             }
-            self.entries[slot] = Entry {
+            let mut entry = Entry {
                 read,
                 write: write | if mapping.noted { NOTED } else { 0 },
                 addend,
-                pad: 0,
+                window: 0,
             };
+            self.marks.mark(&mut entry);
+            self.entries[slot] = entry;
             if mapping.permitted[1] && !mapping.noted {
                 self.add_writer(mapping.page, slot);
             }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::contexts::{BOTH_WAYS, CONTEXTS, Contexts, slot};
+use super::marks::unmarked;
 use super::{EMPTY, EMPTY_FETCH, ENTRIES, Entry, FetchEntry, INVALID, NOTED, PAGE, Tlb};
 use crate::code::tables::no_code;
 use crate::memory::address::HostAddr;
@@ -30,7 +31,7 @@ fn page(ram: &Ram, index: u32, tag: u64, addend: u64) -> Option<HostAddr> {
 }
 
 impl Tlb {
-    /// What is in it.
+    /// What is in it. Marks are a debugger's, not the machine's.
     pub fn save(&self, ram: &Ram) -> SavedTlb {
         let from_0 = |addend: u64| addend.wrapping_sub(ram.host_base().get() as u64);
         let entries = self.entries.iter().enumerate();
@@ -40,7 +41,10 @@ impl Tlb {
         SavedTlb {
             contexts: self.contexts.clone(),
             entries: entries
-                .map(|(i, e)| (i as u32, [e.read, e.write], from_0(e.addend)))
+                .map(|(i, e)| {
+                    let tags = [e.read, e.write].map(unmarked);
+                    (i as u32, tags, from_0(e.addend))
+                })
                 .collect(),
             fetches: fetches
                 .map(|(i, e)| (i as u32, [e.exec], from_0(e.addend)))
@@ -78,7 +82,7 @@ impl Tlb {
                 read,
                 write,
                 addend,
-                pad: 0,
+                window: 0,
             };
             if write & NOTED == 0 {
                 let way = index as usize % BOTH_WAYS / ENTRIES;

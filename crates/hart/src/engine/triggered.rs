@@ -1,0 +1,205 @@
+//! Runs at full speed that show an observer only what matches its triggers.
+//!
+//! ```text
+//! run_triggered ── run_unobserved            either engine, without a check per instruction
+//!  │                ├── access to a marked page: the slow path compares it with the triggers,
+//!  │                │   and leaves the block before the instruction: paused
+//!  │                └── block with a triggering address: never compiled, left to the observer
+//!  └── exec::<true> of the rest of that block, with the observer
+//! ```
+//!
+//! A block that is left is completed from the same instructions at the same price, so that nothing
+//! of the machine depends on triggers.
+
+use std::sync::Arc;
+
+use trapless_isa::inst::Inst;
+
+use crate::code::{CodeCache, MAX_BLOCK};
+use crate::config::CostModel;
+use crate::engine::run::{Observer, Stop};
+use crate::hart::Hart;
+use crate::memory::address::PageIndex;
+use crate::memory::tlb::Marks;
+use crate::observe::{MemoryAccess, Triggers};
+use crate::platform::Platform;
+use crate::syndrome::Fault;
+
+/// Most bytes of a block.
+const BLOCK: u64 = 4 * MAX_BLOCK as u64;
+const PAGE: u64 = !0xFFF;
+
+/// Triggers of a hart, and what they have led to.
+#[derive(Default)]
+pub(crate) struct TriggerState {
+    /// Those that the TLB is marked for.
+    set: Option<Arc<Triggers>>,
+    /// Of the code cache's spared places, when the fetch TLB was searched for them.
+    generation: u32,
+    /// They are looked for: nobody observes the instruction.
+    armed: bool,
+    /// The instruction under way makes an access that matches.
+    hit: bool,
+    /// Left before an instruction that matches, with this limit for blocks before.
+    paused: Option<u64>,
+    /// That instruction and the rest of its block.
+    rest: Vec<Inst>,
+    /// Pages with triggering addresses, virtual and physical, that came to the fetch TLB.
+    fetched: Vec<(u64, PageIndex)>,
+}
+
+impl TriggerState {
+    /// Whether the hart was left before an instruction that matches.
+    #[inline]
+    pub fn paused(&self) -> bool {
+        self.paused.is_some()
+    }
+
+    /// Whether an instruction of the block at `pc` may have a triggering address.
+    #[inline]
+    pub fn ahead(&self, pc: u64) -> bool {
+        self.armed && self.set.as_ref().is_some_and(|set| set.executes(pc, BLOCK))
+    }
+
+    /// The virtual page that holds `va` has come to the fetch TLB.
+    pub fn fetched(&mut self, va: u64, page: PageIndex) {
+        let set = self.set.as_ref();
+        if set.is_some_and(|set| !set.execute_in(va & PAGE).is_empty()) {
+            self.fetched.push((va & PAGE, page));
+        }
+    }
+
+    fn touched(&self, access: &MemoryAccess) -> bool {
+        self.set.as_ref().is_some_and(|set| set.touched(access))
+    }
+}
+
+impl Hart {
+    /// Compares an access that is about to be made with the triggers. `Err` leaves the instruction.
+    #[inline]
+    pub(crate) fn trigger(
+        &mut self,
+        addr: u64,
+        len: u64,
+        load: bool,
+        store: bool,
+    ) -> Result<(), Fault> {
+        if !self.triggers.armed {
+            return Ok(());
+        }
+        let access = MemoryAccess {
+            addr,
+            len,
+            load,
+            store,
+            value: 0,
+        };
+        self.triggers.hit = self.triggers.touched(&access);
+        if self.triggers.hit {
+            Err(Fault)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The first instruction of `rest` has not been executed. If it matches a trigger, refunds the
+    /// charge for all of them and leaves the engine; else returns `false`: it traps.
+    pub(crate) fn pause(&mut self, rest: &[Inst], pc: u64, cost: &CostModel) -> bool {
+        if !self.triggers.armed {
+            return false;
+        }
+        // One that is illegal now matches by what it would access.
+        let would = |hart: &Self| hart.memory_access(&rest[0]);
+        let hit = std::mem::take(&mut self.triggers.hit);
+        if !hit && !would(self).is_some_and(|access| self.triggers.touched(&access)) {
+            return false;
+        }
+        self.uncharge(rest, cost);
+        self.state.pc = pc;
+        self.triggers.rest.clear();
+        self.triggers.rest.extend_from_slice(rest);
+        self.triggers.paused = Some(std::mem::replace(&mut self.state.limit, 0));
+        true
+    }
+
+    /// Looks for `triggers` from now on, and for no others.
+    pub(crate) fn set_triggers(&mut self, triggers: Option<&Arc<Triggers>>, code: &mut CodeCache) {
+        // Another hart may have had other triggers meanwhile.
+        let generation = code.spare_for(triggers);
+        let same = self.triggers.set.as_ref().map(Arc::as_ptr) == triggers.map(Arc::as_ptr);
+        if same && (triggers.is_none() || self.triggers.generation == generation) {
+            return;
+        }
+        self.triggers.generation = generation;
+        self.triggers.set = triggers.cloned();
+        self.triggers.fetched.clear();
+        self.tlb.set_marks(Marks::new(triggers));
+        let set = triggers.map(|set| set.execute()).unwrap_or_default();
+        for &at in set {
+            for page in self.tlb.fetched(at, |host| self.ram.page_of(host)) {
+                code.spare(page, at as u16 & 0xFFF);
+            }
+        }
+    }
+
+    /// Keeps blocks with triggering addresses from being compiled, in pages that the fetch TLB has
+    /// got since the last call. Returns whether there are any.
+    #[inline]
+    pub(crate) fn spare_fetched(&mut self, code: &mut CodeCache) -> bool {
+        if self.triggers.fetched.is_empty() {
+            return false;
+        }
+        for (va, page) in self.triggers.fetched.drain(..) {
+            let set = self.triggers.set.as_ref();
+            let addresses = set.map(|set| set.execute_in(va)).unwrap_or_default();
+            for at in addresses {
+                code.spare(page, *at as u16 & 0xFFF);
+            }
+        }
+        true
+    }
+
+    /// [`Hart::run`] with an observer that need not see what matches none of `triggers`.
+    pub(crate) fn run_triggered(
+        &mut self,
+        code: &mut CodeCache,
+        plat: &mut dyn Platform,
+        until: u64,
+        observer: &mut dyn Observer,
+    ) -> Stop {
+        loop {
+            self.triggers.armed = true;
+            let stop = self.run_unobserved::<true>(code, plat, until);
+            self.triggers.armed = false;
+            if let Some(stop) = stop {
+                return stop;
+            }
+            let go_on = match self.triggers.paused.take() {
+                Some(limit) => {
+                    self.state.limit = limit;
+                    self.finish_paused(code, plat, observer)
+                }
+                None => self.step_block::<true>(code, plat, observer),
+            };
+            if !go_on {
+                return Stop::Observer;
+            }
+        }
+    }
+
+    /// Executes what is left of the block. `false` if the observer wants to stop.
+    fn finish_paused(
+        &mut self,
+        code: &CodeCache,
+        plat: &mut dyn Platform,
+        observer: &mut dyn Observer,
+    ) -> bool {
+        let rest = std::mem::take(&mut self.triggers.rest);
+        let price = rest.iter().map(|inst| u64::from(code.cost().of(inst.op)));
+        self.state.cycles += price.sum::<u64>();
+        self.state.instret += rest.len() as u64;
+        let go_on = self.exec::<true>(&rest, code.cost(), plat, observer);
+        self.triggers.rest = rest;
+        go_on
+    }
+}
