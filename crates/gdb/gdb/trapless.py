@@ -90,6 +90,21 @@ class Break(gdb.Command):
         gdb.Breakpoint(argument).condition = "$v == 0"
 
 
+class Virtual(gdb.Function):
+    """$kva(ADDRESS): where the host's kernel maps this physical address of RAM, for `x` and
+    `watch`. Needs `trapless symbols`."""
+
+    def __init__(self):
+        super().__init__("kva")
+
+    def invoke(self, physical):
+        def word(symbol):
+            return gdb.parse_and_eval(f"*(unsigned long *) &{symbol}")
+
+        # The first member of struct kernel_mapping is page_offset.
+        return physical.cast(gdb.lookup_type("unsigned long")) - word("phys_ram_base") + word("kernel_map")
+
+
 class Frame:
     """Names a frame for gdb."""
 
@@ -136,3 +151,4 @@ Trapless()
 Symbols()
 Guest()
 Break()
+Virtual()
