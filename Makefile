@@ -67,6 +67,7 @@ test-long: test
 	tests/lockdep
 	$$(scripts/tools sweep)/python tests/sweep
 	tests/series --boot
+	tests/lost-interrupt
 	scripts/package
 	tests/package
 	tests/disk-system

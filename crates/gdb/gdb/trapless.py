@@ -105,48 +105,110 @@ class Virtual(gdb.Function):
         return physical.cast(gdb.lookup_type("unsigned long")) - word("phys_ram_base") + word("kernel_map")
 
 
+MASK = (1 << 64) - 1
+# A function that is entered by a trap keeps the registers of what it interrupts at sp: struct
+# pt_regs begins with epc, ra and sp; fp is its ninth word.
+TRAPS = ("handle_exception", "ret_from_exception")
+# Longest part of a function that is searched for the beginning of its frame.
+PROLOGUE = 128
+
+
+def read(address, length):
+    return bytes(gdb.selected_inferior().read_memory(address & MASK, length))
+
+
+def word_at(address):
+    return int.from_bytes(read(address, 8), "little")
+
+
+def function(pc):
+    """Name of the function at pc, and pc's offset in it."""
+    words = gdb.execute(f"info symbol {pc:#x}", to_string=True).split()
+    if words[:1] == ["No"]:
+        return None, 0
+    return words[0], int(words[2]) if words[1:2] == ["+"] else 0
+
+
+def prologue(start, pc):
+    """What the instructions from `start` to `pc` have done: bytes by which they have moved sp, and
+    whether they have set fp."""
+    code = read(start, min(pc - start, PROLOGUE))
+    at, moved = 0, 0
+    while at + 2 <= len(code):
+        short = int.from_bytes(code[at : at + 2], "little")
+        instruction = int.from_bytes(code[at : at + 4], "little")
+        if short & 3 != 3:
+            at += 2
+            if short & 0xEF83 == 0x6101 and short >> 12 & 1:  # c.addi16sp, down
+                bits = short >> 6 & 1, short >> 2 & 1, short >> 5 & 1, short >> 3 & 3
+                moved += 512 - (bits[0] << 4 | bits[1] << 5 | bits[2] << 6 | bits[3] << 7)
+            elif short & 0xEF83 == 0x1101 and short >> 12 & 1:  # c.addi sp, down
+                moved += 32 - (short >> 2 & 31)
+            elif short & 0xE01F == 0 and short:  # c.addi4spn s0
+                return moved, True
+        else:
+            at += 4
+            if instruction & 0xFFFFF == 0x10113 and instruction >> 31:  # addi sp, sp, down
+                moved += 4096 - (instruction >> 20)
+            elif instruction & 0xFFFFF == 0x10413:  # addi s0, sp
+                return moved, True
+    return moved, False
+
+
 class Frame:
     """Names a frame for gdb."""
 
     def __init__(self, sp, pc):
-        self.sp = sp
-        self.pc = pc
+        self.sp = gdb.Value(sp)
+        self.pc = gdb.Value(pc)
 
 
 class Unwinder(gdb.unwinder.Unwinder):
-    """Callers by the frame pointers of the kernel (CONFIG_FRAME_POINTER), where the symbols are
-    those of `load`: no file says how its functions use the stack."""
+    """Callers by the frame pointers of kernels (CONFIG_FRAME_POINTER, as Debian's): their names
+    are known, but no file says how functions use the stack."""
 
     def __init__(self):
         super().__init__("trapless")
 
     def __call__(self, pending):
-        architecture = pending.architecture()
-        if not architecture.name().startswith("riscv"):
+        pc, sp, fp = (int(pending.read_register(name)) & MASK for name in ("pc", "sp", "fp"))
+        try:
+            ra = int(pending.read_register("ra")) & MASK
+        except gdb.error:
+            # Of the innermost function only, and of one that a trap has interrupted
+            ra = 0
+        if not pc >> 63 or not pending.architecture().name().startswith("riscv"):
             return None
-        read = pending.read_register
-        pc = int(read("pc")) & (1 << 64) - 1
-        sp = int(read("sp")) & (1 << 64) - 1
-        fp = int(read("fp")) & (1 << 64) - 1
-        if not pc >> 63 or not fp >> 63 or fp & 7:
+        name, offset = function(pc)
+        if name is None:
             return None
         try:
-            memory = gdb.selected_inferior()
-            words = memory.read_memory(fp - 16, 16)
+            before = self.caller(name, offset, pc, sp, fp, ra)
         except gdb.MemoryError:
-            return None
-        before = int.from_bytes(bytes(words[0:8]), "little")
-        ra = int.from_bytes(bytes(words[8:16]), "little")
-        if fp <= sp or fp - sp > 1 << 14 or not ra >> 63:
-            return None
-        word = gdb.lookup_type("unsigned long")
-        frame = pending.create_unwind_info(Frame(gdb.Value(fp), gdb.Value(pc)))
-        frame.add_saved_register("pc", gdb.Value(ra).cast(word))
-        frame.add_saved_register("sp", gdb.Value(fp).cast(word))
-        frame.add_saved_register("fp", gdb.Value(before).cast(word))
+            before = None
+        if before is None or not before["pc"] >> 63:
+            # The same once more, at which gdb stops
+            before = {"pc": pc, "sp": sp, "fp": fp}
+        frame = pending.create_unwind_info(Frame(before["sp"], pc))
+        for name, value in before.items():
+            register = gdb.Value(value).cast(gdb.lookup_type("unsigned long"))
+            frame.add_saved_register(name, register)
         return frame
 
+    @staticmethod
+    def caller(name, offset, pc, sp, fp, ra):
+        if name in TRAPS:
+            regs = {"pc": 0, "ra": 8, "sp": 16, "fp": 64}
+            return {register: word_at(sp + at) for register, at in regs.items()}
+        moved, has_frame = prologue(pc - offset, pc)
+        if not has_frame:
+            return {"pc": ra, "sp": sp + moved, "fp": fp}
+        if not fp >> 63 or fp & 7 or not sp <= fp <= sp + (1 << 14):
+            return None
+        return {"pc": word_at(fp - 8), "sp": fp, "fp": word_at(fp - 16)}
 
+
+gdb.unwinder.register_unwinder(None, Unwinder(), replace=True)
 Trapless()
 Symbols()
 Guest()

@@ -71,14 +71,17 @@ impl Debugger<'_> {
         let ram = self.machine.ram();
         let harts = self.machine.harts();
         let value = |hart: usize, csr| harts.get(hart).and_then(|h| h.peek_csr_as_m(csr));
-        if let Name::Guest(hart) = name {
-            let hgatp = value(hart, csr::HGATP).unwrap_or(0);
-            return Symbols::of_guest(ram, value(hart, csr::VSATP).unwrap_or(0), hgatp);
-        }
         // A hart that firmware has not started has no virtual memory.
         let mut satps = (0..harts.len()).filter_map(|hart| value(hart, csr::SATP));
         let satp = satps.find(|satp| *satp != 0).unwrap_or(0);
-        Symbols::of_host(ram, satp)
+        match name {
+            Name::Guest(hart) => {
+                let [vsatp, hgatp] =
+                    [csr::VSATP, csr::HGATP].map(|csr| value(hart, csr).unwrap_or(0));
+                Symbols::of_guest(ram, satp, vsatp, hgatp)
+            }
+            _ => Symbols::of_host(ram, satp),
+        }
     }
 
     fn content(&mut self, name: Name) -> Option<Vec<u8>> {

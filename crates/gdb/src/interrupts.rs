@@ -139,6 +139,7 @@ fn table(rows: &[Row]) -> String {
         let same_part = same_hart && last.is_some_and(|last| last.part == row.part);
         let hart = match row.hart {
             Some(hart) if !same_hart => format!("hart {hart}"),
+            None if !same_hart => "all".into(),
             _ => String::new(),
         };
         let shown = if same_part { "" } else { &row.part };
@@ -176,7 +177,7 @@ mod tests {
             row(None, "plic", "pending"),
         ];
         let expected = "hart 0  hart    mip      x\n                mie      x\n        \
-                        plic S  enabled  x\n        plic    pending  x\n";
+                        plic S  enabled  x\nall     plic    pending  x\n";
         assert_eq!(table(&rows), expected);
     }
 }

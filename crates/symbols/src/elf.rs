@@ -71,6 +71,13 @@ fn entries<'a>(symbols: &'a Symbols, writer: &mut Writer<'a>) -> Vec<Entry<'a>> 
         });
     }
     entries.reverse();
+    // Readers choose the one with a size of those that have the same address.
+    let mut last = None;
+    for entry in &mut entries {
+        if last.replace(entry.symbol.address) == Some(entry.symbol.address) {
+            entry.size = 0;
+        }
+    }
     entries.sort_by_key(Entry::global);
     entries
 }

@@ -73,22 +73,26 @@ pub enum Error {
     /// No guest has run on this hart.
     #[error("no guest has run on this hart: choose another one (gdb: thread N)")]
     NoGuest,
+    /// The guest's kernel cannot be read.
+    #[error(
+        "the guest has no kernel yet, or one that is not the host's and whose tables of symbols \
+         KVM has not mapped"
+    )]
+    Unmapped,
     /// A file of symbols cannot be made.
     #[error("the file of symbols cannot be made: {0}")]
     File(String),
 }
 
 impl Symbols {
-    /// Those of the kernel that `space` is the memory of.
-    ///
-    /// # Errors
-    /// [`Error::NoTables`].
-    pub fn read(space: &Space<'_>) -> Result<Self, Error> {
-        let image = space.image();
-        let mut symbols = kallsyms::find(&image).ok_or(Error::NoTables)?;
-        drop(image);
+    /// Those of the kernel that `space` is the memory of, or of `twin` if that runs the same.
+    fn read(space: &Space<'_>, twin: Option<&Space<'_>>) -> Option<Self> {
+        let own = kallsyms::find(&space.image());
+        let mut symbols = own.or_else(|| same_kernel(space, twin?))?;
         let mut sections = kernel_sections(&symbols);
-        let loaded = modules::loaded(space, &symbols);
+        let types = modules::types(space, &symbols);
+        let types = types.or_else(|| modules::types(twin?, &symbols));
+        let loaded = types.map_or_else(Vec::new, |t| modules::loaded(space, &symbols, &t));
         let mut modules = Vec::new();
         for module in loaded {
             modules.push(module.name);
@@ -98,8 +102,9 @@ impl Symbols {
         sections.sort_by_key(|section| section.start);
         // A damaged list may name anything.
         sections.dedup_by(|next, last| next.start < last.start.saturating_add(last.len));
-        symbols.sort_by(|a, b| (a.address, &a.name).cmp(&(b.address, &b.name)));
-        Ok(Self {
+        // Of several names for an address the first one is the best in kallsyms' order.
+        symbols.sort_by_key(|symbol| symbol.address);
+        Some(Self {
             sections,
             symbols,
             modules,
@@ -111,18 +116,22 @@ impl Symbols {
     /// # Errors
     /// [`Error::NoTables`].
     pub fn of_host(ram: &Ram, satp: u64) -> Result<Self, Error> {
-        Self::read(&Space::host(ram, satp))
+        Self::read(&Space::host(ram, satp), None).ok_or(Error::NoTables)
     }
 
-    /// Those of the kernel of a guest, with these values of `vsatp` and `hgatp`.
+    /// Those of the kernel of a guest, with these values of `vsatp` and `hgatp`; `satp` is that of
+    /// the host. KVM maps a page when the guest first accesses it, and no kernel reads its own
+    /// tables unless it must; but it often is the kernel that the host runs.
     ///
     /// # Errors
-    /// [`Error::NoGuest`] if there is none, else [`Error::NoTables`].
-    pub fn of_guest(ram: &Ram, vsatp: u64, hgatp: u64) -> Result<Self, Error> {
+    /// [`Error::NoGuest`] if there is no guest, [`Error::Unmapped`] if it runs another kernel than
+    /// the host and its tables are not in its memory.
+    pub fn of_guest(ram: &Ram, satp: u64, vsatp: u64, hgatp: u64) -> Result<Self, Error> {
         if hgatp == 0 {
             return Err(Error::NoGuest);
         }
-        Self::read(&Space::guest(ram, vsatp, hgatp))
+        let host = Space::host(ram, satp);
+        Self::read(&Space::guest(ram, vsatp, hgatp), Some(&host)).ok_or(Error::Unmapped)
     }
 
     /// Address of a symbol.
@@ -139,6 +148,18 @@ impl Symbols {
         elf::write(self).map_err(|e| Error::File(e.to_string()))
     }
 }
+
+/// Symbols of the kernel of `twin`, if `space` has the same: one with the same version, compiler
+/// and time of build.
+fn same_kernel(space: &Space<'_>, twin: &Space<'_>) -> Option<Vec<Symbol>> {
+    let symbols = kallsyms::find(&twin.image())?;
+    let banner = find(&symbols, "linux_banner")?;
+    let text = space.text(banner, BANNER)?;
+    (text.starts_with("Linux") && twin.text(banner, BANNER)? == text).then_some(symbols)
+}
+
+/// Most bytes of `linux_banner`.
+const BANNER: u64 = 1024;
 
 fn find(symbols: &[Symbol], name: &str) -> Option<u64> {
     let found = symbols.iter().find(|symbol| symbol.name == name);

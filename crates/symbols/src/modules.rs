@@ -66,21 +66,23 @@ impl Layout {
     }
 }
 
-/// The modules that a kernel with these symbols has loaded; none if it does not say where they are.
-pub fn loaded(space: &Space<'_>, symbols: &[Symbol]) -> Vec<Module> {
-    modules(space, symbols).unwrap_or_default()
+/// The type information that a kernel with these symbols has in its image.
+pub fn types(space: &Space<'_>, symbols: &[Symbol]) -> Option<Vec<u8>> {
+    let start = find(symbols, "__start_BTF")?;
+    let len = find(symbols, "__stop_BTF")?.checked_sub(start)?;
+    let mut types = vec![0; usize::try_from(len).ok().filter(|_| len <= MOST_TYPES)?];
+    space.read(start, &mut types).then_some(types)
 }
 
-fn modules(space: &Space<'_>, symbols: &[Symbol]) -> Option<Vec<Module>> {
-    let [start, stop, head] =
-        ["__start_BTF", "__stop_BTF", "modules"].map(|name| find(symbols, name));
-    let (start, head) = (start?, head?);
-    let len = stop?.checked_sub(start).filter(|len| *len <= MOST_TYPES)?;
-    let mut types = vec![0; len as usize];
-    if !space.read(start, &mut types) {
-        return None;
-    }
-    let layout = Layout::new(&Btf::new(&types)?)?;
+/// The modules that a kernel with these symbols and types has loaded; none if it does not say where
+/// they are.
+pub fn loaded(space: &Space<'_>, symbols: &[Symbol], types: &[u8]) -> Vec<Module> {
+    modules(space, symbols, types).unwrap_or_default()
+}
+
+fn modules(space: &Space<'_>, symbols: &[Symbol], types: &[u8]) -> Option<Vec<Module>> {
+    let head = find(symbols, "modules")?;
+    let layout = Layout::new(&Btf::new(types)?)?;
     let mut modules = Vec::new();
     let mut at = space.word(head)?;
     while at != head && modules.len() < MOST_MODULES {
@@ -218,7 +220,9 @@ mod tests {
     #[test]
     fn symbols_of_modules_are_where_they_were_loaded() {
         let (ram, symbols) = ram();
-        let modules = loaded(&Space::host(&ram, 0), &symbols);
+        let space = Space::host(&ram, 0);
+        let types = types(&space, &symbols).unwrap();
+        let modules = loaded(&space, &symbols, &types);
         assert_eq!(modules.len(), 1);
         let Module {
             name,
@@ -242,7 +246,9 @@ mod tests {
         memory
             .write_slice(&itself, GuestAddress(BASE + 0x7008))
             .unwrap();
-        let modules = loaded(&Space::host(&ram, 0), &symbols);
+        let space = Space::host(&ram, 0);
+        let types = types(&space, &symbols).unwrap();
+        let modules = loaded(&space, &symbols, &types);
         assert_eq!(modules.len(), MOST_MODULES);
     }
 }
