@@ -172,7 +172,7 @@ mod tests {
 
     const BASE: u64 = 0x8000_0000;
 
-    /// Type information with a structure `task_struct` of `pid` at 8, `tgid` at 12 and `comm` at 20.
+    /// Type information: structure `task_struct` of `pid` at 8, `tgid` at 12, `comm` at 20.
     fn types() -> Vec<u8> {
         let strings = b"\0task_struct\0pid\0tgid\0comm\0";
         // A structure of three members: name, type, offset in bits.
