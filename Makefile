@@ -67,6 +67,7 @@ test-long: test
 	tests/lockdep
 	$$(scripts/tools sweep)/python tests/sweep
 	tests/series --boot
+	tests/lost-interrupt
 	scripts/package
 	tests/package
 	tests/disk-system
@@ -115,6 +116,7 @@ install:
 	rm -rf $(DESTDIR)$(PREFIX)/share/trapless
 	mkdir -p $(DESTDIR)$(PREFIX)/share/trapless
 	tar -c --exclude=target --exclude=__pycache__ $(DATA) | tar -x --no-same-owner -C $(DESTDIR)$(PREFIX)/share/trapless
+	install -D -m 644 crates/gdb/gdb/trapless.py $(DESTDIR)$(PREFIX)/share/trapless/gdb/trapless.py
 
 # For users who have neither this source tree nor Rust nor root (docs/install.md).
 package-setup:

@@ -33,10 +33,14 @@
 //! | `target` | registers and memory of harts |
 //! | `breaks` | breakpoints, watchpoints and steps as an `Observer` |
 //! | `description` | which registers there are |
+//! | `files` | files that gdb fetches: symbols of kernels |
 //! | `monitor` | `monitor` commands |
+//! | `interrupts` | state of interrupts as `monitor interrupts` shows it |
 
 mod breaks;
 mod description;
+mod files;
+mod interrupts;
 mod monitor;
 mod position;
 mod reverse;

@@ -3,8 +3,13 @@
 use trapless_hart::Hart;
 use trapless_machine::{History, Machine};
 
+use crate::interrupts;
+
 const HELP: &str = "\
 monitor harts        what each hart is doing
+monitor interrupts   what is pending and enabled in harts and interrupt controllers; with a number:
+                     of this hart; with `all`: everything they know
+monitor symbols      what the last file of symbols has that gdb fetched, or why there is none
 monitor time         virtual time in cycles, and instructions executed
 monitor history      how far back reverse-continue can go
 monitor phys on|off  let addresses of memory commands be physical, or virtual as the current
@@ -56,6 +61,7 @@ pub fn command(command: &str, machine: &Machine, past: &History, physical: &mut 
             .iter()
             .map(|hart| format!("{}, pc {:#x}\n", describe(hart), hart.pc()))
             .collect(),
+        ["interrupts", words @ ..] => interrupts::answer(words, machine),
         ["time"] => format!(
             "{} cycles, {} instructions\n",
             machine.now(),

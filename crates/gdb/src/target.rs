@@ -19,6 +19,7 @@ use gdbstub::target::ext::breakpoints::{
     Breakpoints, BreakpointsOps, HwBreakpoint, HwBreakpointOps, HwWatchpoint, HwWatchpointOps,
     SwBreakpoint, SwBreakpointOps, WatchKind,
 };
+use gdbstub::target::ext::host_io::HostIoOps;
 use gdbstub::target::ext::monitor_cmd::{ConsoleOutput, MonitorCmd, MonitorCmdOps};
 use gdbstub::target::ext::target_description_xml_override::{
     TargetDescriptionXmlOverride, TargetDescriptionXmlOverrideOps,
@@ -32,6 +33,7 @@ use trapless_machine::{History, Machine};
 
 use crate::breaks::{Breaks, Step, Watch};
 use crate::description::{self, Register, Riscv};
+use crate::files::Files;
 use crate::reverse::{Goal, Travel, towards_present};
 use crate::{Host, monitor};
 
@@ -57,6 +59,8 @@ pub struct Debugger<'m> {
     /// Addresses are physical.
     pub physical: bool,
     xml: String,
+    /// Files that gdb has opened.
+    pub files: Files,
     /// Harts that the resume command under way has named.
     named: Vec<usize>,
 }
@@ -78,6 +82,7 @@ impl<'m> Debugger<'m> {
             passed: false,
             physical: false,
             xml,
+            files: Files::default(),
             named: Vec::new(),
         }
     }
@@ -190,6 +195,10 @@ impl Target for Debugger<'_> {
     }
 
     fn support_monitor_cmd(&mut self) -> Option<MonitorCmdOps<'_, Self>> {
+        Some(self)
+    }
+
+    fn support_host_io(&mut self) -> Option<HostIoOps<'_, Self>> {
         Some(self)
     }
 
@@ -519,7 +528,10 @@ impl MonitorCmd for Debugger<'_> {
         mut out: ConsoleOutput<'_>,
     ) -> Result<(), Infallible> {
         let text = String::from_utf8_lossy(cmd);
-        let answer = monitor::command(&text, self.machine, &self.history, &mut self.physical);
+        let answer = match text.trim() {
+            "symbols" => self.files.said(),
+            text => monitor::command(text, self.machine, &self.history, &mut self.physical),
+        };
         out.write_raw(answer.as_bytes());
         Ok(())
     }

@@ -5,6 +5,8 @@
 //! MTIMER at +0x4000, see [`Clint`]) and separate ones. Sets of harts are bit masks: at most 64
 //! harts.
 
+mod inspect;
+
 use serde::{Deserialize, Serialize};
 use trapless_isa::cause::interrupt;
 use trapless_isa::port::Lines;

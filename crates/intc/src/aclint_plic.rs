@@ -16,6 +16,7 @@ use crate::aclint::{Clint, SSWI_LEN, Sswi};
 use crate::architecture::{Description, EXTERNAL_PHANDLE, InterruptArchitecture, Snapshot};
 use crate::effects::Effects;
 use crate::fdt::{clint, interrupts_extended};
+use crate::inspect::Row;
 use crate::mmio::{NoRegister, Window};
 use crate::plic::Plic;
 
@@ -174,6 +175,18 @@ impl InterruptArchitecture for AclintPlic {
             | u64::from(plic.context_pending(2 * hart + 1)) << interrupt::SEI;
         lines.pulse = u64::from(self.state.sswi.take(hart)) << interrupt::SSI;
         lines
+    }
+
+    fn inspect(&self, now: u64) -> Vec<Row> {
+        let mut rows = Vec::new();
+        self.state.aclint.inspect(now, &mut rows);
+        if self.config.sswi {
+            self.state.sswi.inspect(&mut rows);
+        }
+        let mode = |context| if context % 2 == 0 { "plic M" } else { "plic S" };
+        let context = |context| (context / 2, mode(context));
+        self.state.plic.inspect(context, &mut rows);
+        rows
     }
 
     fn fdt(&self, fdt: &mut FdtWriter, cpu_intc: &[u32]) -> Result<(), Error> {

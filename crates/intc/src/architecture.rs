@@ -8,6 +8,7 @@ use trapless_isa::port::{
 };
 
 use crate::effects::Effects;
+use crate::inspect::Row;
 use crate::mmio::{NoRegister, Window};
 
 /// Phandle of the node that devices name as `interrupt-parent`. The machine numbers its own nodes
@@ -136,6 +137,12 @@ pub trait InterruptArchitecture: Snapshot + Send {
     /// Gives the architecture its way to memory, once, before anything else is called.
     fn attach_memory(&mut self, memory: Arc<dyn Memory>) {
         let _ = memory;
+    }
+
+    /// Describes its state at time `now` for people, without changing it.
+    fn inspect(&self, now: u64) -> Vec<Row> {
+        let _ = now;
+        Vec::new()
     }
 
     /// Adds the architecture's nodes below `/soc` (two address cells, two size cells) of the

@@ -12,6 +12,7 @@
 //! |---|---|
 //! | `architecture` | [`InterruptArchitecture`] and what goes with it |
 //! | `effects` | [`Effects`] of a call |
+//! | `inspect` | state as [`Row`]s, for debuggers |
 //! | `mmio` | [`Window`]s |
 //! | [`fdt`] | device tree nodes that several architectures have |
 //! | [`plic`] | register model of the PLIC, usable on its own by a VMM |
@@ -32,6 +33,7 @@ mod effects;
 #[cfg(test)]
 mod fake_memory;
 pub mod fdt;
+mod inspect;
 mod mmio;
 pub mod plic;
 mod ring;
@@ -43,6 +45,7 @@ pub use architecture::{
     Description, EXTERNAL_PHANDLE, InterruptArchitecture, InterruptFiles, Memory, Snapshot,
 };
 pub use effects::{Effects, Steps, all_harts};
+pub use inspect::Row;
 pub use mmio::{NoRegister, Window};
 pub use trapless_isa::port::{
     ContextAccess, CsrAccess, CsrFault, CsrOp, DoorbellAccess, DoorbellFault, EventOrigin,

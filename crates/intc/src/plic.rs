@@ -8,6 +8,8 @@
 //!             ^ level-triggered sources: closed from claim to completion of that source
 //! ```
 
+mod inspect;
+
 use serde::{Deserialize, Serialize};
 
 use crate::mmio::{NoRegister, check_access};

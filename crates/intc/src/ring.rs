@@ -79,6 +79,13 @@ impl Ring {
         words.load(self.base & PPN, self.offset(self.head))
     }
 
+    /// All entries, the next one first; those that cannot be read are left out.
+    pub fn waiting<'a>(&'a self, words: &'a Words) -> impl Iterator<Item = u64> + 'a {
+        let number = self.tail.wrapping_sub(self.head);
+        let offsets = (0..number).map(|i| self.offset(self.head.wrapping_add(i)));
+        offsets.filter_map(|offset| words.load(self.base & PPN, offset))
+    }
+
     /// Whether there is anything to take.
     pub fn raised(&self) -> bool {
         self.head != self.tail || self.overflow

@@ -25,6 +25,15 @@ impl Words {
         self.memory = Some(memory);
     }
 
+    /// The same memory, as `hart` may read it, for somebody who only looks: nothing is counted.
+    pub fn spectator(&self, hart: usize) -> Self {
+        Self {
+            memory: self.memory.clone(),
+            hart,
+            ..Self::default()
+        }
+    }
+
     /// The accesses that follow are caused by `hart`.
     pub fn act_for(&mut self, hart: usize) {
         self.hart = hart;

@@ -444,3 +444,25 @@ proptest! {
         prop_assert!(w.aia.restore(&saved).is_ok());
     }
 }
+
+/// Debuggers see what is pending and enabled, in guests' files too, and change nothing by looking.
+#[test]
+fn state_is_told_by_file() {
+    let mut w = World::new(Some(7));
+    w.open(1, FileId::Guest(3));
+    w.write(SUPERVISOR + STRIDE + 3 * 0x1000, 9);
+    let before = w.aia.save();
+    let rows = w.aia.inspect(0);
+    assert_eq!(w.aia.save(), before);
+    let of = |hart, part: &'static str| {
+        let rows = rows.iter();
+        rows.filter(move |row| row.hart == Some(hart) && row.part == part)
+    };
+    let value = |name: &str| {
+        let row = of(1, "imsic guest 3").find(|row| row.name == name)?;
+        Some((row.value.as_str(), row.active))
+    };
+    assert_eq!(value("pending"), Some(("9", true)));
+    assert_eq!(value("raised"), Some(("yes, by 9", true)));
+    assert!(of(0, "imsic S").count() > 0 && of(0, "imsic S").all(|row| !row.active));
+}

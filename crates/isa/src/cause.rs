@@ -8,6 +8,14 @@ macro_rules! codes {
         $(#[doc = $text] pub const $name: u64 = $value;)*
         $(#[$doc])*
         pub const $table: &[(u64, &str)] = &[$(($value, $text)),*];
+
+        /// Short name of a code, as the specification has it in names of bits; `None` for unknown
+        /// ones.
+        #[must_use]
+        pub fn abbreviation(code: u64) -> Option<&'static str> {
+            let known: &[(u64, &str)] = &[$(($value, stringify!($name))),*];
+            known.iter().find(|(c, _)| *c == code).map(|(_, name)| *name)
+        }
     };
 }
 

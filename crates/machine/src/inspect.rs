@@ -1,5 +1,6 @@
 //! Physical memory, results and state of a machine, from outside.
 
+use trapless_intc::Row as InterruptRow;
 use vm_memory::{Bytes, GuestAddress};
 
 use crate::error::Error;
@@ -27,6 +28,13 @@ impl Machine {
             Ok(()) => len,
             Err(_) => 0,
         }
+    }
+
+    /// State of the interrupt architecture at this time, for people.
+    #[must_use]
+    pub fn interrupt_state(&self) -> Vec<InterruptRow> {
+        let architecture = self.bus.interrupts.architecture();
+        architecture.inspect(self.clock.now)
     }
 
     /// Writes RAM, for debuggers. Returns how many bytes were written.

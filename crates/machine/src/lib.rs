@@ -94,3 +94,4 @@ pub use preset::{Engine, MachineConfig, presets};
 pub use progress::{Limits, Outcome};
 pub use shared::Shared;
 pub use statistics::EngineStatistics;
+pub use trapless_intc::Row as InterruptRow;

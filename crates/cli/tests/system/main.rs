@@ -26,6 +26,7 @@
 //! | [`data`] | files come into guests and out of them |
 //! | [`own`] | a user's workload runs, with files of its own |
 //! | [`disk`] | Debian's kernel starts the system on a user's disk |
+//! | [`gdb`] | functions of kernels have names in gdb |
 //! | [`terminal`] | a shell over pipes shows what is asked, and loses no line |
 //! | [`broken`] | broken kernels and initrds do no harm |
 //!
@@ -42,6 +43,7 @@ mod dedicated;
 mod determinism;
 mod disk;
 mod doorbells;
+mod gdb;
 mod host_kernel;
 mod hosts;
 mod interrupts;

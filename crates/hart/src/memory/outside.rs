@@ -22,6 +22,20 @@ impl Ram {
     pub fn find_virtual(&self, satp: u64, va: u64, len: u64) -> Option<u64> {
         let mut csr = Csrs::new();
         csr.s[0].atp = satp;
+        self.find(csr, Mode::HS, va, len)
+    }
+
+    /// As [`find_virtual`](Self::find_virtual), of what VS-mode sees with this `vsatp` and `hgatp`.
+    #[must_use]
+    pub fn find_guest_virtual(&self, vsatp: u64, hgatp: u64, va: u64, len: u64) -> Option<u64> {
+        let mut csr = Csrs::new();
+        csr.s[1].atp = vsatp;
+        csr.hgatp = hgatp;
+        csr.henvcfg = envcfg::PBMTE;
+        self.find(csr, Mode::VS, va, len)
+    }
+
+    fn find(&self, mut csr: Csrs, mode: Mode, va: u64, len: u64) -> Option<u64> {
         // Whoever looks from outside is bound by nothing that M-mode decides.
         csr.menvcfg = envcfg::PBMTE;
         csr.pmp.set_addr(0, u64::MAX);
@@ -31,7 +45,7 @@ impl Ram {
             let request = Request {
                 va,
                 access: Access::Read,
-                mode: Mode::HS,
+                mode,
                 hlvx: false,
             };
             Some(walker.translate(&request).ok()?.addr)

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use trapless_isa::port::{CsrOp, FileRegister, NoFile};
 
+use crate::inspect::bits;
+
 /// Highest interrupt identity of each file, as on QEMU's `virt`.
 pub const IDENTITIES: u16 = 255;
 
@@ -64,6 +66,28 @@ impl InterruptFile {
     #[must_use]
     pub fn raised(&self) -> bool {
         self.delivery && self.top() != 0
+    }
+
+    /// Whether it delivers interrupts at all: `eidelivery`.
+    #[must_use]
+    pub fn delivers(&self) -> bool {
+        self.delivery
+    }
+
+    /// `eithreshold`; 0: none.
+    #[must_use]
+    pub fn threshold(&self) -> u16 {
+        self.threshold
+    }
+
+    /// Identities that are pending.
+    pub fn pending(&self) -> impl Iterator<Item = usize> {
+        bits(self.pending, 64)
+    }
+
+    /// Identities that are enabled.
+    pub fn enabled(&self) -> impl Iterator<Item = usize> {
+        bits(self.enabled, 64)
     }
 
     /// Accesses a register from RV64 code; returns its old value.

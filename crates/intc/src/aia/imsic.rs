@@ -6,6 +6,8 @@
 //!  0x2800_0000  S G1 .. Gn -  S G1 .. Gn - ...   a power of two of pages for each hart
 //! ```
 
+mod inspect;
+
 use serde::{Deserialize, Serialize};
 use trapless_isa::port::{FileAccess, FileId, NoFile};
 

@@ -14,6 +14,7 @@
 //! | `imsic` | all files and their pages |
 //! | `aplic` | the APLIC with its domains |
 //! | `fdt` | device tree nodes |
+//! | `inspect` | state as rows; also below `imsic` and `aplic` |
 //!
 //! The CSRs of Smaia and Ssaia are in the hart; it comes here for the registers of its files.
 
@@ -21,6 +22,7 @@ pub mod aplic;
 mod fdt;
 pub mod file;
 pub mod imsic;
+mod inspect;
 
 use serde::{Deserialize, Serialize};
 use trapless_isa::Mode;
@@ -35,6 +37,7 @@ use crate::aclint::Clint;
 use crate::aclint_plic::ACLINT;
 use crate::architecture::{Description, InterruptArchitecture, InterruptFiles, Snapshot};
 use crate::effects::{Effects, all_harts};
+use crate::inspect::Row;
 use crate::mmio::NoRegister;
 use aplic::{APLIC_MACHINE, APLIC_SUPERVISOR, Addressed, Aplic, Delivery, Level};
 pub use aplic::{APLIC_MACHINE_BASE, APLIC_SUPERVISOR_BASE};
@@ -276,6 +279,10 @@ impl InterruptArchitecture for Aia {
 
     fn interrupt_files(&mut self) -> Option<&mut dyn InterruptFiles> {
         Some(self)
+    }
+
+    fn inspect(&self, now: u64) -> Vec<Row> {
+        self.rows(now)
     }
 
     fn fdt(&self, fdt: &mut FdtWriter, cpu_intc: &[u32]) -> Result<(), vm_fdt::Error> {

@@ -62,6 +62,11 @@ impl File {
         Self(addr)
     }
 
+    /// Its physical address.
+    pub fn address(self) -> u64 {
+        self.0
+    }
+
     /// Updates the control word atomically; returns the old one.
     pub fn update(self, words: &Words, new: impl FnOnce(Control) -> Control) -> Option<Control> {
         words

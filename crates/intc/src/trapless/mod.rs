@@ -27,6 +27,7 @@
 //! | `tables` | domains, vharts, sources, lines in memory |
 //! | `file` | the file of a vhart in memory |
 //! | `layout` | fields of registers and words |
+//! | `inspect` | state as rows |
 //! | `fdt` | device tree nodes |
 //!
 //! Registers, fields and structures are those of [`trapless_isa::xtrapless`]. Choices where the
@@ -48,6 +49,7 @@ mod fdt;
 mod file;
 mod guest;
 mod hart;
+mod inspect;
 mod layout;
 mod operand;
 mod operation;
@@ -69,6 +71,7 @@ use vm_fdt::FdtWriter;
 use crate::aclint_plic::{self, AclintPlic};
 use crate::architecture::{Description, InterruptArchitecture, Memory, Snapshot};
 use crate::effects::Effects;
+use crate::inspect::Row;
 use crate::mmio::NoRegister;
 use crate::words::Words;
 pub use hart::HART_STATE_BITS;
@@ -153,6 +156,12 @@ impl InterruptArchitecture for Trapless {
 
     fn attach_memory(&mut self, memory: Arc<dyn Memory>) {
         self.words.attach(memory);
+    }
+
+    fn inspect(&self, now: u64) -> Vec<Row> {
+        let mut rows = self.inner.inspect(now);
+        self.rows(&mut rows);
+        rows
     }
 
     fn fdt(&self, fdt: &mut FdtWriter, cpu_intc: &[u32]) -> Result<(), vm_fdt::Error> {

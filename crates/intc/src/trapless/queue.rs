@@ -61,6 +61,11 @@ impl Queue {
         self.0.raised()
     }
 
+    /// All notifications, the next one first.
+    pub fn waiting<'a>(&'a self, words: &'a Words) -> impl Iterator<Item = Notification> + 'a {
+        self.0.waiting(words).map(Notification::decode)
+    }
+
     /// Puts a notification in; `false` if it was dropped, which the next [`pop`](Self::pop) reports
     /// (NTF-5).
     pub fn push(&mut self, words: &Words, notification: Notification) -> bool {

@@ -3,6 +3,7 @@
 use trapless_isa::xtrapless::{domain, hvtablebase, limits, source, vhart};
 
 use super::file::File;
+use crate::inspect::bits;
 use crate::words::Words;
 use crate::words::field;
 
@@ -90,6 +91,36 @@ impl Domain {
     /// it had before.
     pub fn set_resample(&self, words: &Words, number: u16, outstanding: bool) -> Option<bool> {
         self.set_bit(words, RESAMPLES, number, outstanding)
+    }
+
+    /// Number of vharts.
+    pub fn vharts(&self) -> u16 {
+        self.vharts
+    }
+
+    /// The word of its entry at `offset`.
+    pub fn word(&self, words: &Words, offset: u64) -> Option<u64> {
+        words.load(self.entry, offset)
+    }
+
+    /// Sources whose line is high.
+    pub fn lines(&self, words: &Words) -> Vec<usize> {
+        self.bitmap(words, 0)
+    }
+
+    /// Sources whose completion the host has yet to handle.
+    pub fn resamples(&self, words: &Words) -> Vec<usize> {
+        self.bitmap(words, RESAMPLES)
+    }
+
+    fn bitmap(&self, words: &Words, at: u64) -> Vec<usize> {
+        let Some(lines) = self.word(words, domain::LINES) else {
+            return Vec::new();
+        };
+        let word = |i| words.load(lines, at + word_of(i * 64)).unwrap_or(0);
+        let set = bits((0..=self.sources / 64).map(word), 64);
+        set.filter(|n| (1..=usize::from(self.sources)).contains(n))
+            .collect()
     }
 
     fn set_bit(&self, words: &Words, bitmap: u64, number: u16, value: bool) -> Option<bool> {

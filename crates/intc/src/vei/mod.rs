@@ -22,6 +22,7 @@
 //! | `share` | how much of a hart's time they may take |
 //! | `operation` | an access while it is carried out |
 //! | `hart` | registers |
+//! | `inspect` | state as rows |
 //!
 //! Registers, fields and structures are those of [`trapless_isa::haiov`]. Choices where the
 //! specification leaves one: registers that only take writes read as zero, sizes above the largest
@@ -31,6 +32,7 @@ mod context;
 mod csr;
 mod doorbell;
 mod hart;
+mod inspect;
 mod operation;
 mod post;
 mod share;
@@ -49,6 +51,7 @@ use vm_fdt::FdtWriter;
 
 use crate::architecture::{Description, InterruptArchitecture, InterruptFiles, Memory, Snapshot};
 use crate::effects::Effects;
+use crate::inspect::Row;
 use crate::mmio::NoRegister;
 use crate::words::Words;
 use hart::Hart;
@@ -242,6 +245,15 @@ impl<A: InterruptArchitecture> InterruptArchitecture for Vei<A> {
     fn attach_memory(&mut self, memory: Arc<dyn Memory>) {
         self.words.attach(memory.clone());
         self.inner.attach_memory(memory);
+    }
+
+    fn inspect(&self, now: u64) -> Vec<Row> {
+        let mut rows = self.inner.inspect(now);
+        for (number, hart) in self.harts.iter().enumerate() {
+            let memory = self.words.spectator(number);
+            inspect::rows(number, hart, self.contexts, now, &memory, &mut rows);
+        }
+        rows
     }
 
     fn fdt(&self, fdt: &mut FdtWriter, cpu_intc: &[u32]) -> Result<(), vm_fdt::Error> {

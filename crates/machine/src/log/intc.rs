@@ -4,16 +4,19 @@ use trapless_intc::{
     CsrAccess, CsrFault, CsrOp, DoorbellAccess, DoorbellFault, FileAccess, FileRegister, Lines,
     MmioAccess, NoFile, Window,
 };
+use trapless_isa::cause::interrupt;
 use trapless_isa::csr;
 
 use super::file::{LogFile, start};
 use crate::interrupts::Call;
 
-/// `mip` bits by name.
-const BITS: [&str; 14] = [
-    "0", "SSIP", "VSSIP", "MSIP", "4", "STIP", "VSTIP", "MTIP", "8", "SEIP", "VSEIP", "MEIP",
-    "SGEIP", "LCOFIP",
-];
+/// Name of a bit of `mip`.
+fn bit_name(bit: u64) -> String {
+    match interrupt::abbreviation(bit) {
+        Some(name) => format!("{name}P"),
+        None => bit.to_string(),
+    }
+}
 
 /// What a hart's lines were when last asked for.
 #[derive(Clone, Copy, Default)]
@@ -158,7 +161,7 @@ impl IntcLog {
         }
         let start = start(now, hart);
         for bit in 0..64 {
-            let name = || BITS.get(bit).map_or(bit.to_string(), |name| (*name).into());
+            let name = || bit_name(bit);
             let set = |mask: u64| mask >> bit & 1 != 0;
             if set(edges) {
                 let level = if set(new.level) { "high" } else { "low" };

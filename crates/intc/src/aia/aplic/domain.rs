@@ -1,5 +1,7 @@
 //! The registers of an interrupt domain (chapter "Advanced PLIC").
 
+mod inspect;
+
 use serde::{Deserialize, Serialize};
 
 use super::message::{Addresses, Message};

@@ -15,6 +15,7 @@ mod source;
 
 use serde::{Deserialize, Serialize};
 
+use crate::inspect::Row;
 use crate::mmio::{NoRegister, Window, check_access};
 pub use domain::Delivery;
 use domain::{Domain, Outcome};
@@ -120,6 +121,12 @@ impl Aplic {
     fn addressed(&self, level: Level, message: Message) -> Addressed {
         let machine = level == Level::Machine;
         (self.machine.addresses.of(&message, machine), message)
+    }
+
+    /// Both domains.
+    pub(super) fn inspect(&self, rows: &mut Vec<Row>) {
+        self.machine.inspect(&self.wires, rows);
+        self.supervisor.inspect(&self.wires, rows);
     }
 
     /// Level of the external interrupt of `hart` in direct mode.

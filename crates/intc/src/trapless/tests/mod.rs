@@ -3,6 +3,7 @@
 mod claims;
 mod detach;
 mod faults;
+mod inspect;
 mod lifecycle;
 mod posts;
 mod properties;

@@ -4,8 +4,6 @@
 //! kernel's type information says, which Linux has in its image (`CONFIG_DEBUG_INFO_BTF`). Without
 //! it threads have no names.
 
-mod btf;
-
 use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
@@ -14,7 +12,7 @@ use trapless_ledger::event::Switch;
 use trapless_ledger::{Ledger, ThreadName};
 use vm_memory::{Bytes, GuestAddress};
 
-use btf::Btf;
+use trapless_symbols::btf::{self, Btf};
 
 /// Bytes from the start of RAM in which the kernel's image is looked for.
 const IMAGE: u64 = 128 << 20;
@@ -174,11 +172,26 @@ mod tests {
 
     const BASE: u64 = 0x8000_0000;
 
+    /// Type information: structure `task_struct` of `pid` at 8, `tgid` at 12, `comm` at 20.
+    fn types() -> Vec<u8> {
+        let strings = b"\0task_struct\0pid\0tgid\0comm\0";
+        // A structure of three members: name, type, offset in bits.
+        let types = [1, 4 << 24 | 3, 64, 13, 1, 64, 17, 1, 96, 22, 1, 160];
+        let len = 4 * types.len() as u32;
+        let header = [0, len, len, strings.len() as u32];
+        let words = header.iter().chain(&types).flat_map(|w| w.to_le_bytes());
+        btf::START
+            .into_iter()
+            .chain(words)
+            .chain(*strings)
+            .collect()
+    }
+
     fn ram() -> Ram {
         let ram = Ram::new(BASE, 8 << 20).unwrap();
         let memory = ram.guest_memory();
         let at = GuestAddress(BASE + 0x2_0004);
-        memory.write_slice(&btf::tests::blob(), at).unwrap();
+        memory.write_slice(&types(), at).unwrap();
         ram
     }
 

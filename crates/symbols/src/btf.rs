@@ -14,6 +14,16 @@ pub struct Btf<'a> {
     strings: &'a [u8],
 }
 
+/// A type that is a structure.
+struct Structure {
+    /// Where its members begin, and how many there are.
+    members: usize,
+    count: usize,
+    /// The offset of a member shares its word with the width of a bit field.
+    packed: bool,
+    size: u64,
+}
+
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
     let four = bytes.get(at..at.checked_add(4)?)?;
     Some(u32::from_le_bytes(four.try_into().ok()?))
@@ -51,7 +61,19 @@ impl<'a> Btf<'a> {
 
     /// Offsets in bytes of the named members of a structure. `None` if it is not there, or has not
     /// all of them, or there is a type of unknown kind before it.
+    #[must_use]
     pub fn offsets<const N: usize>(&self, name: &str, members: [&str; N]) -> Option<[u64; N]> {
+        let structure = self.structure(name)?;
+        self.members(&structure, members)
+    }
+
+    /// Size of a structure in bytes; `None` as for [`offsets`](Self::offsets).
+    #[must_use]
+    pub fn size_of(&self, name: &str) -> Option<u64> {
+        Some(self.structure(name)?.size)
+    }
+
+    fn structure(&self, name: &str) -> Option<Structure> {
         let mut at = 0;
         loop {
             let head = word(self.types, at)?;
@@ -59,7 +81,12 @@ impl<'a> Btf<'a> {
             let (kind, count) = (info >> 24 & 31, info as usize & 0xffff);
             at += 12;
             if kind == KIND_STRUCT && self.is(head, name) {
-                return self.members(at, count, info >> 31 != 0, members);
+                return Some(Structure {
+                    members: at,
+                    count,
+                    packed: info >> 31 != 0,
+                    size: word(self.types, at - 4)?.into(),
+                });
             }
             at += match kind {
                 // Pointer, forward, typedef, volatile, const, restrict, function, float, tag.
@@ -77,16 +104,10 @@ impl<'a> Btf<'a> {
         }
     }
 
-    /// `packed`: the offset shares its word with the width of a bit field.
-    fn members<const N: usize>(
-        &self,
-        from: usize,
-        count: usize,
-        packed: bool,
-        wanted: [&str; N],
-    ) -> Option<[u64; N]> {
+    fn members<const N: usize>(&self, of: &Structure, wanted: [&str; N]) -> Option<[u64; N]> {
+        let packed = of.packed;
         let mut found = [None; N];
-        for at in (from..).step_by(12).take(count) {
+        for at in (of.members..).step_by(12).take(of.count) {
             let (name, bits) = (word(self.types, at)?, word(self.types, at + 8)?);
             let bits = if packed { bits & 0xff_ffff } else { bits };
             for (place, wanted) in found.iter_mut().zip(wanted) {
@@ -107,22 +128,29 @@ impl<'a> Btf<'a> {
 pub mod tests {
     use super::*;
 
-    /// A blob with an integer, a union and a structure `task_struct` of `pid` at 8, `tgid` at 12
-    /// and `comm` at 20.
-    pub fn blob() -> Vec<u8> {
-        let strings = b"\0int\0task_struct\0pid\0tgid\0comm\0";
-        let name = |wanted: &str| {
-            let text = String::from_utf8_lossy(strings);
-            text.find(&format!("{wanted}\0")).unwrap() as u32
+    /// Members of a structure with their offsets in bytes.
+    type Members<'a> = &'a [(&'a str, u32)];
+
+    /// A blob with an integer, a union and these structures: name, size, members.
+    pub fn blob(structures: &[(&str, u32, Members<'_>)]) -> Vec<u8> {
+        let mut strings = b"\0int\0".to_vec();
+        let mut name = |wanted: &str| {
+            let at = strings.len() as u32;
+            strings.extend(wanted.bytes());
+            strings.push(0);
+            at
         };
         let mut types = Vec::new();
         let mut push = |words: &[u32]| types.extend(words.iter().flat_map(|w| w.to_le_bytes()));
-        push(&[name("int"), 1 << 24, 4, 32]);
-        push(&[0, 5 << 24 | 1, 4, name("pid"), 1, 0]);
-        push(&[name("task_struct"), 4 << 24 | 1 << 31 | 3, 64]);
-        push(&[name("pid"), 1, 64]);
-        push(&[name("tgid"), 1, 96 | 32 << 24]);
-        push(&[name("comm"), 1, 160]);
+        push(&[1, 1 << 24, 4, 32]);
+        push(&[0, 5 << 24 | 1, 4, 1, 1, 0]);
+        for (structure, size, members) in structures {
+            let count = members.len() as u32;
+            push(&[name(structure), 4 << 24 | 1 << 31 | count, *size]);
+            for (member, offset) in *members {
+                push(&[name(member), 1, offset * 8 | 32 << 24]);
+            }
+        }
         let mut blob = START.to_vec();
         let lengths = [0, types.len(), types.len(), strings.len()];
         blob.extend(lengths.iter().flat_map(|n| (*n as u32).to_le_bytes()));
@@ -131,14 +159,19 @@ pub mod tests {
         blob
     }
 
+    fn task() -> Vec<u8> {
+        blob(&[("task_struct", 64, &[("pid", 8), ("tgid", 12), ("comm", 20)])])
+    }
+
     #[test]
     fn members_are_found_by_name() {
-        let blob = blob();
+        let blob = task();
         let btf = Btf::new(&blob).unwrap();
         let found = btf.offsets("task_struct", ["comm", "pid", "tgid"]);
         assert_eq!(found, Some([20, 8, 12]));
         assert_eq!(btf.offsets("task_struct", ["mm"]), None);
         assert_eq!(btf.offsets("task", ["pid"]), None);
+        assert_eq!(btf.size_of("task_struct"), Some(64));
         assert_eq!(
             Btf::size(blob[..HEADER].try_into().unwrap()),
             Some(blob.len())
@@ -147,7 +180,7 @@ pub mod tests {
 
     #[test]
     fn damaged_blobs_are_refused() {
-        let whole = blob();
+        let whole = task();
         for len in 0..whole.len() {
             assert!(Btf::new(&whole[..len]).is_none());
         }

@@ -1,0 +1,127 @@
+//! A real gdb with the symbols of the kernels that run.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+/// A run that waits for gdb, and dies with this.
+struct Waiting {
+    child: Child,
+    address: String,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Lets workload `timer` run until the guest of KVM is busy, `at` seconds of virtual time.
+fn run(machine: &str, at: &str) -> Waiting {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_trapless"));
+    command.env("TRAPLESS_CHECKPOINTS", "0");
+    command.args(["run", "--machine", machine, "--workload", "timer"]);
+    command.args(["--host-harts", "2", "--gdb", ":0", "--at", at]);
+    command.args(["--ledger", "/dev/null"]);
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("trapless starts");
+    let errors = BufReader::new(child.stderr.take().unwrap());
+    let mut address = None;
+    let mut said = String::new();
+    for line in errors.lines().map_while(Result::ok) {
+        said += &line;
+        if let Some((_, found)) = line.split_once("target remote ") {
+            address = Some(found.to_owned());
+            break;
+        }
+    }
+    let Some(address) = address else {
+        panic!("it does not wait for gdb: {said}")
+    };
+    Waiting { child, address }
+}
+
+/// What gdb prints for these commands.
+fn gdb(waiting: &Waiting, commands: &[&str]) -> String {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../gdb/gdb/trapless.py");
+    let target = format!("target remote {}", waiting.address);
+    let mut command = Command::new("gdb-multiarch");
+    command.args(["-nx", "-batch", "-ex", "set pagination off"]);
+    command.args(["-ex", "set confirm off", "-x", script]);
+    for text in ["set architecture riscv:rv64", &target]
+        .iter()
+        .chain(commands)
+    {
+        command.args(["-ex", text]);
+    }
+    let out = command
+        .stdin(Stdio::null())
+        .output()
+        .expect("gdb-multiarch is installed (scripts/packages-test)");
+    let text = [out.stdout, out.stderr].concat();
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+#[track_caller]
+fn has(text: &str, wanted: &str) {
+    assert!(text.contains(wanted), "no {wanted:?} in\n{text}");
+}
+
+/// Promise: in gdb, functions of the host's kernel and of its modules have names, wherever they
+/// were loaded; a breakpoint at one is reached, its callers are shown, and so is the interrupt
+/// controller.
+#[test]
+fn functions_of_kvm_have_names() {
+    let waiting = run("trapless", "1.9s");
+    let text = gdb(
+        &waiting,
+        &[
+            "trapless symbols",
+            "trapless break kvm_riscv_vcpu_trapless_put",
+            "continue",
+            "info symbol $pc",
+            "bt 6",
+            "monitor interrupts",
+            "kill",
+        ],
+    );
+    has(&text, "symbols of the kernel and ");
+    has(&text, " in section kvm.text");
+    for caller in [
+        "kvm_riscv_vcpu_trapless_put",
+        "kvm_arch_vcpu_put",
+        "vcpu_put",
+    ] {
+        has(&text, caller);
+    }
+    has(&text, "domain 1");
+    has(&text, "vhart 0");
+}
+
+/// Promise: the same for the kernel of a guest.
+#[test]
+fn functions_of_a_guests_kernel_have_names() {
+    let waiting = run("sstc", "1.9s");
+    let text = gdb(
+        &waiting,
+        &[
+            "trapless symbols",
+            // The first entry into a guest from here on.
+            "trapless break kvm_riscv_vcpu_enter_exit",
+            "continue",
+            "trapless guest",
+            "break handle_exception if $v == 1",
+            "continue",
+            "info symbol $pc",
+            "printf \"v %d\\n\", $v",
+            "kill",
+        ],
+    );
+    has(&text, "handle_exception");
+    has(&text, " in section vmlinux.text");
+    has(&text, "v 1");
+}
