@@ -59,7 +59,7 @@ prepare() {
         head -n 20000 /usr/share/dbench/client.txt >/run/client.txt
         ;;
     compile) awk -v "functions=$(amount 12)" -f /lib/compile.awk >/run/compile.c ;;
-    copy) head -c 1M /dev/zero >/run/from ;;
+    copy) head -c 1048576 /dev/zero >/run/from ;;
     shell1 | shell8) seq 1000 | awk '{ print $1 * 7919 % 1000, "word" $1 % 17 }' >/run/words ;;
     redis-local)
         ip link set lo up
