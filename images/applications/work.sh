@@ -7,6 +7,9 @@ now() { sed -n '/^now at /{s///;s/ nsecs//;p;q}' /proc/timer_list; }
 # amount N: the part of N that parameter `amount` says, at least 1
 amount() { echo $((($1 * amount + 99) / 100)); }
 
+# What `program=basics` does one after the other
+basics="integer float execl pipe switch fork copy shell1 shell8 syscall"
+
 is_server() { case $program in memcached | nginx | netperf | redis) ;; *) return 1 ;; esac }
 
 # copies COMMAND...: one for each CPU, at once
@@ -59,8 +62,10 @@ prepare() {
         head -n 20000 /usr/share/dbench/client.txt >/run/client.txt
         ;;
     compile) awk -v "functions=$(amount 12)" -f /lib/compile.awk >/run/compile.c ;;
-    copy) head -c 1048576 /dev/zero >/run/from ;;
-    shell1 | shell8) seq 1000 | awk '{ print $1 * 7919 % 1000, "word" $1 % 17 }' >/run/words ;;
+    basics | copy | shell1 | shell8)
+        head -c 1048576 /dev/zero >/run/from
+        seq 1000 | awk '{ print $1 * 7919 % 1000, "word" $1 % 17 }' >/run/words
+        ;;
     redis-local)
         ip link set lo up
         serve 127.0.0.1
@@ -127,6 +132,16 @@ work() {
         repeat "$operations" shells 8
         ;;
     redis-local) ask 127.0.0.1 ;;
+    basics)
+        operations=0
+        for basic in $basics; do
+            phase "$basic"
+            begun=$(now)
+            (program=$basic && work) || return
+            result "${basic}_us" $((($(now) - begun) / 1000))
+            operations=$((operations + 1))
+        done
+        ;;
     esac >/run/work 2>&1
 }
 
