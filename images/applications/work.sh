@@ -7,7 +7,48 @@ now() { sed -n '/^now at /{s///;s/ nsecs//;p;q}' /proc/timer_list; }
 # amount N: the part of N that parameter `amount` says, at least 1
 amount() { echo $((($1 * amount + 99) / 100)); }
 
-is_server() { case $program in memcached | nginx | netperf) ;; *) return 1 ;; esac }
+# What `program=basics` does one after the other
+basics="integer float execl pipe switch fork copy shell1 shell8 syscall"
+
+is_server() { case $program in memcached | nginx | netperf | redis) ;; *) return 1 ;; esac }
+
+# copies COMMAND...: one for each CPU, at once
+copies() {
+    started=
+    for copy in $(seq "$cpus"); do
+        "$@" &
+        started="$started $!"
+    done
+    for copy in $started; do wait "$copy" || return; done
+}
+
+# shells N: N shell scripts at once, which sort, look for and count the words of a text
+shells() {
+    scripts=
+    for script in $(seq "$1"); do
+        sh /lib/words.sh /run/words &
+        scripts="$scripts $!"
+    done
+    for script in $scripts; do wait "$script" || return; done
+}
+
+# basics_work N: the program of ours with that name, for each CPU
+basics_work() {
+    operations=$(($(amount "$1") * cpus))
+    copies basics "$program" "$(amount "$1")"
+}
+
+copy_file() { dd if=/run/from of="/run/to-$copy" bs=1k 2>/dev/null; }
+
+# repeat N COMMAND...
+repeat() {
+    left=$1
+    shift
+    while [ "$left" -gt 0 ]; do
+        "$@" || return
+        left=$((left - 1))
+    done
+}
 
 # prepare: what is not measured
 prepare() {
@@ -21,6 +62,15 @@ prepare() {
         head -n 20000 /usr/share/dbench/client.txt >/run/client.txt
         ;;
     compile) awk -v "functions=$(amount 12)" -f /lib/compile.awk >/run/compile.c ;;
+    basics | copy | shell1 | shell8)
+        head -c 1048576 /dev/zero >/run/from
+        seq 1000 | awk '{ print $1 * 7919 % 1000, "word" $1 % 17 }' >/run/words
+        ;;
+    redis-local)
+        ip link set lo up
+        serve 127.0.0.1
+        wait_for_server 127.0.0.1
+        ;;
     esac
 }
 
@@ -56,6 +106,42 @@ work() {
         done
         for compiler in $compilers; do wait "$compiler" || return; done
         ;;
+    integer) basics_work 1600000 ;;
+    float) basics_work 120000 ;;
+    syscall) basics_work 100000 ;;
+    pipe) basics_work 80000 ;;
+    execl) basics_work 500 ;;
+    switch)
+        operations=$(($(amount 20000) * cpus))
+        stress-ng --quiet --switch "$cpus" --switch-method pipe --switch-ops "$operations"
+        ;;
+    fork)
+        operations=$(($(amount 250) * cpus))
+        stress-ng --quiet --fork "$cpus" --fork-ops "$operations"
+        ;;
+    copy)
+        operations=$(($(amount 20) * 1024 * cpus))
+        copies repeat "$(amount 20)" copy_file
+        ;;
+    shell1)
+        operations=$(amount 10)
+        repeat "$operations" shells 1
+        ;;
+    shell8)
+        operations=$(amount 2)
+        repeat "$operations" shells 8
+        ;;
+    redis-local) ask 127.0.0.1 ;;
+    basics)
+        operations=0
+        for basic in $basics; do
+            phase "$basic"
+            begun=$(now)
+            (program=$basic && work) || return
+            result "${basic}_us" $((($(now) - begun) / 1000))
+            operations=$((operations + 1))
+        done
+        ;;
     esac >/run/work 2>&1
 }
 
@@ -86,6 +172,7 @@ END
         nginx -c /run/nginx.conf -e stderr &
         ;;
     netperf) netserver -4 -D -L "$1" & ;;
+    redis*) redis-server --bind "$1" --protected-mode no --save '' --appendonly no & ;;
     esac >/run/server 2>&1
     server=$!
 }
@@ -105,6 +192,11 @@ ask() {
         operations=$(amount 1000)
         netperf -4 -P 0 -H "$1" -t TCP_RR -l "-$operations"
         ;;
+    redis*)
+        # As many SET as GET, from 50 connections
+        operations=$(($(amount 5000) * 2))
+        redis-benchmark -h "$1" -q -n "$(amount 5000)" -t set,get
+        ;;
     esac >/run/work 2>&1
 }
 
@@ -114,8 +206,23 @@ listens() {
     memcached) port=11211 ;;
     nginx) port=80 ;;
     netperf) port=12865 ;;
+    redis*) port=6379 ;;
     esac
     nc -w 1 "$1" "$port" </dev/null >/dev/null 2>&1
+}
+
+# wait_for_server ADDRESS
+wait_for_server() {
+    tries=0
+    until listens "$1"; do
+        tries=$((tries + 1))
+        if [ "$tries" -gt 600 ]; then
+            echo "the server does not answer"
+            cat /run/server 2>/dev/null
+            return 1
+        fi
+        usleep 100000
+    done
 }
 
 # measure COMMAND...: marks what is measured, and says how long it took

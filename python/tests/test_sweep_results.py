@@ -5,7 +5,7 @@ import os
 
 import pytest
 from sweep_helpers import BASE, PACKAGES, bench  # noqa: F401
-from trapless.sweep import SweepError, counters, store
+from trapless.sweep import SweepError, counters, output, store
 from trapless.sweep.statistics import Sample, coverage, outside
 
 SEEDS = BASE + "seed = { from = 0, count = 3 }\n"
@@ -30,12 +30,30 @@ def test_counters_are_those_of_the_measured_part():
                "harts": [{"cycles": {"VS": 1}}, {"cycles": {"VS": 2, "HS": 4}}]}
     whole = {"guest_exits": 9}
     ledger = {"total": whole, "phases": [{"name": "workload", "totals": section}], "run": {}}
-    phase, found = counters.of(ledger)
-    assert phase == "workload" and found["guest_exits"] == 6
+    phase, found, more = counters.of(ledger)
+    assert phase == "workload" and found["guest_exits"] == 6 and not more
     assert (found["cycles.VS"], found["cycles.HS"]) == (3, 4)
     assert found["per_interrupt.exits"] == 2
     assert "latency.guest_timer.p50" not in found and found["latency.guest_timer.count"] == 0
     assert counters.of({"total": whole})[0] == "total"
+
+
+def test_phases_of_a_workload_are_told_apart():
+    """Promise: what a workload does one after the other is counted apart, by the names it gives."""
+    names = ["start", "workload", "ipi", "between", "timer", "between", "after"]
+    parts = [{"name": name, "totals": {"guest_exits": exits, "interrupts": {"timer": {"taken": 2}}}}
+             for exits, name in enumerate(names)]
+    results = [{"name": "us", "value": 1.5}]
+    ledger = {"total": {}, "phases": parts, "run": {"measurements": results}}
+    found = counters.of(ledger)
+    assert found.counters["guest_exits"] == 1 and found.counters["measurement.us"] == 1.5
+    assert {name: part["guest_exits"] for name, part in found.more.items()} == {
+        "ipi": 2, "between": 3, "timer": 4, "between 2": 5}
+    assert found.more["timer"]["per_interrupt.exits"] == 2
+    assert "measurement.us" not in found.more["timer"]
+    rows = list(output.rows_of(found))
+    assert ("timer", "guest_exits", 4.0, None) in rows
+    assert [row for row in rows if row[0] == "workload"] == rows[:len(found.counters)]
 
 
 def test_a_second_call_runs_nothing_and_a_new_value_only_the_difference(bench):  # noqa: F811

@@ -135,7 +135,7 @@ def execute(plan, settings):
 
 def unknown(plan, results):
     """Says which counters the page was to show that no run has."""
-    there = {name for _, found in results.values() for name in found}
+    there = {name for found in results.values() for name in found.counters}
     for name in plan.document.report["counters"]:
         if name not in there and there:
             progress.note(f"No run has the counter {name}; {suggestion(name, list(there), 3)}")

@@ -1,33 +1,67 @@
 """Counters of a ledger, by dotted names: `exits.timer_set.firmware_traps`."""
 
+import typing
+
 # Of the parts of a ledger. Chains, threads and single harts are in the ledger itself: their names
 # differ from run to run.
 LEFT_OUT = {"chains", "threads", "returns", "traps", "harts", "buckets"}
-# The part that `trapless report` shows.
+# The part that `trapless report` shows, and what follows the measured part.
 PHASE = "workload"
+END = "after"
 # A figure that is absent where nothing was measured; other absent counters are 0.
 OPTIONAL = ("latency.", "measurement.", "per_interrupt.", "per_work.", ".latency")
 
 
+class Found(typing.NamedTuple):
+    """Counters of a run: of `phase`, and by name of the phases that its workload began after it."""
+
+    phase: str
+    counters: dict
+    more: dict
+
+
 def of(ledger):
-    """All counters of the measured part: `(phase, {name: number})`."""
-    section, phase = ledger["total"], "total"
-    for part in ledger.get("phases", []):
-        if part["name"] == PHASE:
-            section, phase = part["totals"], PHASE
+    """All counters of the measured part, which is the whole run if none is marked."""
+    parts = ledger.get("phases", [])
+    names = [part["name"] for part in parts]
+    start = names.index(PHASE) if PHASE in names else None
+    section, phase = (ledger["total"], "total") if start is None else (
+        parts[start]["totals"], PHASE)
+    run = ledger.get("run", {})
+    work = (run.get("work") or {}).get("count", 0)
+    counters = of_section(section)
+    for result in run.get("measurements", []):
+        counters[f"measurement.{result['name']}"] = result["value"]
+    if work:
+        counters["work"] = work
+    derive(counters, section, work)
+    more = {}
+    for part in parts[start + 1:] if start is not None else []:
+        if part["name"] == END:
+            break
+        found = of_section(part["totals"])
+        derive(found, part["totals"], 0)
+        more[unused(part["name"], more)] = found
+    return Found(phase, counters, more)
+
+
+def unused(name, taken):
+    """A name for a phase: a second one that is called the same gets a number."""
+    number, result = 1, name
+    while result in taken:
+        number += 1
+        result = f"{name} {number}"
+    return result
+
+
+def of_section(section):
+    """What the ledger counts in one part of a run."""
     counters = {}
     flatten("", section, counters)
     for hart in section.get("harts", []):
         for mode, cycles in hart.get("cycles", {}).items():
             add(counters, f"cycles.{mode}", cycles)
-    run = ledger.get("run", {})
-    for result in run.get("measurements", []):
-        counters[f"measurement.{result['name']}"] = result["value"]
-    work = (run.get("work") or {}).get("count", 0)
-    if work:
-        counters["work"] = work
-    derive(counters, section, work)
-    return phase, counters
+    return counters
 
 
 def add(counters, name, value):

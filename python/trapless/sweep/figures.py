@@ -41,7 +41,7 @@ def groups(plan, results):
         options = {k: v for k, v in point.options.items() if k != "seed"}
         identity = (tuple(options.items()), point.variation)
         group = found.setdefault(identity, Group(options, point.variation, point.prices))
-        group.values[point.options.get("seed", 0)] = results[point.key][1]
+        group.values[point.options.get("seed", 0)] = results[point.key].counters
     result = list(found.values())
     differing = different(plan)
     for group in result:

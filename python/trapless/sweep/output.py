@@ -38,6 +38,14 @@ def column(values):
     return pa.array(texts, pa.string())
 
 
+def rows_of(found):
+    """Phase, counter, value and no error of everything that a run has counted."""
+    for phase, counters in [(found.phase, found.counters), *found.more.items()]:
+        for name, value in sorted(counters.items()):
+            if math.isfinite(value):
+                yield phase, name, float(value), None
+
+
 def table(plan, results, failures):
     """All points with all their counters, in an order that does not depend on that of the runs.
 
@@ -47,10 +55,9 @@ def table(plan, results, failures):
     varied = any(point.variation != BASE for point in plan.points)
     indices, fixed = [], [[] for _ in FIXED]
     for index, point in enumerate(plan.points):
-        phase, counters = results.get(point.key, (None, {}))
-        rows = [(phase, name, float(value), None) for name, value in sorted(counters.items())
-                if math.isfinite(value)]
-        for row in rows or [(None, None, None, failures.get(point.key, "not made"))]:
+        rows = rows_of(results[point.key]) if point.key in results else [
+            (None, None, None, failures.get(point.key, "not made"))]
+        for row in rows:
             indices.append(index)
             for values, value in zip(fixed, (point.key[:16], *row), strict=True):
                 values.append(value)

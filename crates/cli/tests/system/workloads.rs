@@ -5,7 +5,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;
 
-use crate::runs::{MICRO, MICRO_FAST, Run, TIMES, Watched, logged, run, runs, trapless};
+use crate::runs::{MICRO, MICRO_FAST, Run, TIMES, Watched, ledger, logged, run, runs, trapless};
 
 /// Promise: under `trapless run` every workload succeeds on all presets, in host and guest; also
 /// with guests and hosts that do not know Xtrapless.
@@ -106,6 +106,46 @@ fn fio_makes_the_requests_it_is_asked_for() {
         assert!(1e3 < p50 && p50 <= p99 && p99 <= max * 1.02, "{name}");
         // Nothing but the job is measured: fio's own start takes longer than that.
         assert!(run.ledger.workload().cycles < 200_000_000, "{name}");
+    }
+}
+
+/// Promise: `program=basics` of `applications` does each kind of work in a phase of its name, and
+/// says how long it took; with `native=1` as well, without a guest.
+#[test]
+fn basics_are_phases_with_times() {
+    let kinds = [
+        "integer", "float", "execl", "pipe", "switch", "fork", "copy", "shell1", "shell8",
+        "syscall",
+    ];
+    for (name, native) in [("basics", "native=0"), ("basics-native", "native=1")] {
+        let set = ["program=basics", "amount=1", native].map(|s| ["--set", s]);
+        let more = [
+            &set.concat()[..],
+            &["--guest-harts", "1", "--host-harts", "1"],
+        ]
+        .concat();
+        let ledger = ledger(name, "sstc", "applications", &more);
+        let phases: Vec<_> = ledger.phases.iter().map(|p| p.name.as_str()).collect();
+        let expected = [&["start", "workload"][..], &kinds, &["after"]].concat();
+        assert_eq!(phases, expected, "{name}");
+        for kind in kinds {
+            let time = format!("{kind}_us");
+            let found = ledger.run.measurements.iter().find(|m| m.name == time);
+            let found = found.unwrap_or_else(|| panic!("{name}: {time}"));
+            let phase = ledger.phases.iter().find(|p| p.name == kind);
+            let cycles = phase.expect("it is there").totals.cycles as f64;
+            // 1 000 cycles are 1 µs; the phase also has the console's time.
+            assert!(
+                0.0 < found.value && found.value * 1000.0 < cycles,
+                "{name}: {time}"
+            );
+        }
+        let exits = ledger
+            .phases
+            .iter()
+            .map(|p| p.totals.guest_exits)
+            .sum::<u64>();
+        assert_eq!(exits == 0, native == "native=1", "{name}");
     }
 }
 
