@@ -20,6 +20,14 @@ pub(crate) struct SavedTlb {
     fetches: Vec<Saved<1>>,
 }
 
+/// The tag for stores of an entry, whether there is code in its page or not.
+fn plain(write: u64) -> u64 {
+    match write {
+        INVALID => INVALID,
+        write => write & !NOTED,
+    }
+}
+
 /// The page of RAM that an entry maps, as a host address, if it is one and this is the place of the
 /// entry. Compiled code relies on both.
 fn page(ram: &Ram, index: u32, tag: u64, addend: u64) -> Option<HostAddr> {
@@ -37,10 +45,11 @@ impl Tlb {
         let entries = entries.filter(|(_, e)| e.read & e.write != INVALID);
         let fetches = self.fetches.iter().enumerate();
         let fetches = fetches.filter(|(_, e)| e.exec != INVALID);
+        // Whether there is code in the page depends on who executes; `restore` finds it out.
         SavedTlb {
-            contexts: self.contexts.clone(),
+            contexts: self.contexts.saved(),
             entries: entries
-                .map(|(i, e)| (i as u32, [e.read, e.write], from_0(e.addend)))
+                .map(|(i, e)| (i as u32, [e.read, plain(e.write)], from_0(e.addend)))
                 .collect(),
             fetches: fetches
                 .map(|(i, e)| (i as u32, [e.exec], from_0(e.addend)))
@@ -60,12 +69,9 @@ impl Tlb {
         tlb.contexts = saved.contexts;
         let base = ram.host_base().get() as u64;
         for (index, [read, mut write], addend) in saved.entries {
-            let plain = if write == INVALID {
-                INVALID
-            } else {
-                write & !NOTED
-            };
-            let tags = [read, plain].into_iter().filter(|&tag| tag != INVALID);
+            let tags = [read, plain(write)]
+                .into_iter()
+                .filter(|&tag| tag != INVALID);
             let hosts: Option<Vec<_>> = tags.map(|tag| page(ram, index, tag, addend)).collect();
             let page = ram.page_of(*hosts?.first()?);
             let hits = write & NOTED == 0;
