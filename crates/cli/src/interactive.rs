@@ -122,7 +122,7 @@ impl Session<'_> {
             until: self.outside.leaving().unwrap_or(u64::MAX),
             ..Limits::default()
         };
-        let outcome = observation.drive(machine, limits, slice, &mut |machine, idle| {
+        let outcome = observation.drive(machine, &|| limits, slice, &mut |machine, idle| {
             show_output();
             let ahead = Duration::from_nanos(machine.now()).saturating_sub(clock.elapsed());
             let ahead = if paced { ahead } else { Duration::ZERO };

@@ -1,5 +1,6 @@
 //! One run of a workload on one machine, and the ledger that comes out of it.
 
+use std::cell::Cell;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -111,8 +112,10 @@ impl Plan {
         let slice = self.args.harts_options.slice(SLICE);
         let mut interrupted = false;
         let mut failed = None;
-        let limits = Limits {
-            until: pending.next(),
+        // A slice that ends where a checkpoint is due makes it there, whatever slices there are.
+        let next = Cell::new(pending.next());
+        let limits = &|| Limits {
+            until: next.get(),
             ..Limits::default()
         };
         let outcome = observation.drive(machine, limits, slice, &mut |machine, idle| {
@@ -120,6 +123,7 @@ impl Plan {
             interrupted = interrupt::requested();
             let made = pending.make(machine, recorder);
             failed = made.err();
+            next.set(pending.next());
             let dead = recorder.lock().dead(machine.now());
             !idle && !interrupted && failed.is_none() && !dead && machine.now() < limit
         })?;

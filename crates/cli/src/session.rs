@@ -265,7 +265,7 @@ impl Session {
         };
         let outcome = self
             .observation
-            .drive(&mut self.machine, limits, SLICE, look);
+            .drive(&mut self.machine, &|| limits, SLICE, look);
         self.spent += clock.elapsed();
         if let Some(error) = failed {
             return Err(error);

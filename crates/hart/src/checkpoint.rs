@@ -1,5 +1,6 @@
 //! The state of a hart in a checkpoint: whatever decides what it does next, and when. Code that was
-//! decoded or compiled is not part of it.
+//! decoded or compiled is not part of it, nor what an engine counts of its own work: a state has the
+//! same bytes whichever engine reached it.
 
 use serde::{Deserialize, Serialize};
 use trapless_isa::Mode;
@@ -13,7 +14,6 @@ use crate::hart::Hart;
 use crate::inputs::Inputs;
 use crate::memory::pmp::Pmp;
 use crate::memory::tlb::{SavedTlb, Tlb};
-use crate::observe::statistics::HartStatistics;
 
 /// What [`Hart::save`] takes out of a hart that does not run.
 #[derive(Serialize, Deserialize)]
@@ -25,7 +25,6 @@ pub struct HartState {
     inputs: Inputs,
     timers: Timers,
     turn: Turn,
-    counts: HartStatistics,
     hfences: u64,
     thread: u64,
 }
@@ -88,7 +87,6 @@ impl Hart {
             inputs: self.inputs.clone(),
             timers: self.timers.clone(),
             turn: self.turn.clone(),
-            counts: self.watch.counts,
             hfences: self.watch.hfences,
             thread: self.watch.thread,
         }
@@ -145,7 +143,6 @@ impl Hart {
         self.inputs = saved.inputs;
         self.timers = saved.timers;
         self.turn = saved.turn;
-        self.watch.counts = saved.counts;
         self.watch.hfences = saved.hfences;
         self.watch.thread = saved.thread;
         Ok(())

@@ -19,7 +19,9 @@ const CHAINS: usize = 4096;
 ///
 /// Repetitions are left out on purpose: how often a step occurs is counted elsewhere, and counting
 /// repetitions (12 page faults or 13) would make nearly every exit its own chain.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 pub struct Steps {
     steps: [u32; STEPS],
     len: u8,
@@ -98,6 +100,7 @@ fn step_text(step: u32) -> String {
 /// All chains of a run, numbered in order of first occurrence.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Chains {
+    #[serde(serialize_with = "crate::sorted::serialize")]
     numbers: HashMap<(usize, Steps), usize>,
     keys: Vec<Option<(usize, Steps)>>,
     /// Last number given for a reason (modulo the length): most exits repeat the chain of the one

@@ -92,6 +92,7 @@ pub struct Ledger {
     /// See [`take_exit`](Self::take_exit).
     pub(crate) exited: Option<GuestExit>,
     /// vCPUs by hart and number of their interrupt files.
+    #[serde(serialize_with = "crate::sorted::serialize")]
     pub(crate) file_owners: HashMap<(usize, u8), usize>,
     /// Handlers in user mode that the host has interrupted.
     pub(crate) interrupted_handlers: usize,

@@ -50,6 +50,7 @@ pub mod reason_key;
 mod redirect;
 pub mod replay;
 mod sink;
+mod sorted;
 pub mod step;
 pub mod stream;
 mod thread;

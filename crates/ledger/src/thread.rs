@@ -59,6 +59,7 @@ pub struct ThreadName<'a> {
 pub(crate) struct Threads {
     list: Vec<Thread>,
     /// By address; the last thread that was there.
+    #[serde(serialize_with = "crate::sorted::serialize")]
     index: HashMap<u64, usize>,
 }
 

@@ -189,8 +189,10 @@ impl Vcpu {
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Vcpus {
     list: Vec<Vcpu>,
+    #[serde(serialize_with = "crate::sorted::serialize")]
     index: HashMap<Guest, usize>,
     /// Hart numbers that a VM has asked to start and that have not run yet, oldest first.
+    #[serde(serialize_with = "crate::sorted::serialize")]
     starting: HashMap<u16, Vec<u64>>,
 }
 

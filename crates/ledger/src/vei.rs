@@ -13,7 +13,9 @@ const QUEUED: usize = 4096;
 
 /// When the events that are in queues were put there, by hart and identity.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct QueuedEvents(HashMap<(usize, u32), u64>);
+pub(crate) struct QueuedEvents(
+    #[serde(serialize_with = "crate::sorted::serialize")] HashMap<(usize, u32), u64>,
+);
 
 impl Ledger {
     /// Somebody posts an event.

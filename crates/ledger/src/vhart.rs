@@ -58,7 +58,9 @@ pub type Key = (u16, u16);
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Vharts {
     list: Vec<(Key, Vhart)>,
+    #[serde(serialize_with = "crate::sorted::serialize")]
     index: HashMap<Key, usize>,
+    #[serde(serialize_with = "crate::sorted::serialize")]
     notified: HashMap<(u16, u16, u8), u64>,
 }
 

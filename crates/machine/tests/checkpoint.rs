@@ -54,6 +54,12 @@ fn saved(machine: &Machine) -> Vec<u8> {
     file
 }
 
+/// A file without its header, which names the engine.
+fn state(file: &[u8]) -> &[u8] {
+    let length: [u8; 4] = file[20..24].try_into().unwrap();
+    &file[28 + u32::from_le_bytes(length) as usize..]
+}
+
 /// Promise: a machine out of a checkpoint, whenever it was made, with either engine, ends as one
 /// that never stopped.
 #[test]
@@ -86,6 +92,12 @@ fn goes_on(program: &Asm) -> Machine {
         for machine in [&mut used, &mut fresh] {
             assert_eq!(machine.restore(&mut &file[..]).unwrap(), b"more");
             assert_eq!(machine.state_hash(), first.state_hash(), "at {at}");
+        }
+        // Equal states have equal bytes, whoever reached them, and how.
+        let mut by_other = running(program, other);
+        run_until(&mut by_other, at);
+        for machine in [&used, &fresh, &by_other] {
+            assert!(state(&saved(machine)) == state(&file), "at {at}");
         }
         // Nor what it has compiled since, if it goes back.
         let mut back = running(program, engine);

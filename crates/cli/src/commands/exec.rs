@@ -65,7 +65,7 @@ pub fn main(args: &ExecArgs, trapless: &Trapless) -> Result<ExitCode> {
     let slice = args.harts_options.slice(SLICE);
     let mut progress = Progress::default();
     let mut interrupted = false;
-    let outcome = observation.drive(&mut machine, limits, slice, &mut |machine, idle| {
+    let outcome = observation.drive(&mut machine, &|| limits, slice, &mut |machine, idle| {
         interrupted = interrupt::requested();
         progress.note(machine, &traps);
         let done = progress.tried >= args.max_instructions || progress.stuck.is_some();

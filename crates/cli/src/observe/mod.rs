@@ -280,7 +280,7 @@ impl Observation {
     }
 
     /// Runs the machine to its end, in slices of `slice` cycles of virtual time or at gdb's
-    /// command; `limits` end a slice early.
+    /// command; `limits`, which is asked before each slice, ends it early.
     ///
     /// `poll` is called between slices, with `true` if the machine is idle and only input can wake
     /// it. If it answers `false` the run is over: with [`Outcome::Idle`] if it was, else with
@@ -288,7 +288,7 @@ impl Observation {
     pub fn drive(
         &mut self,
         machine: &mut Machine,
-        limits: Limits,
+        limits: &dyn Fn() -> Limits,
         slice: u64,
         poll: &mut dyn FnMut(&mut Machine, bool) -> bool,
     ) -> Result<Option<Outcome>> {
@@ -303,7 +303,7 @@ impl Observation {
     fn drive_on(
         &mut self,
         machine: &mut Machine,
-        limits: Limits,
+        limits: &dyn Fn() -> Limits,
         slice: u64,
         poll: &mut dyn FnMut(&mut Machine, bool) -> bool,
     ) -> Result<Option<Outcome>> {
@@ -320,7 +320,7 @@ impl Observation {
             });
         }
         loop {
-            let now = machine.now();
+            let (now, limits) = (machine.now(), limits());
             // A limit that has passed has ended its slice.
             let early = if limits.until > now {
                 limits.until

@@ -334,6 +334,28 @@ impl Contexts {
         self.list[array.context()].filled = filled;
     }
 
+    /// The same for a checkpoint, without what differs from engine to engine and changes nothing:
+    /// how often contexts were selected, and what is remembered to find them sooner.
+    pub fn saved(&self) -> Self {
+        let position = |key| self.list.iter().position(|c| c.key == key);
+        let mut ages: Vec<u64> = self.list.iter().map(|c| c.used).collect();
+        ages.sort_unstable();
+        let list = self.list.iter().map(|context| Context {
+            used: ages.partition_point(|&age| age < context.used) as u64,
+            twin: position(context.key.twin()),
+            ..context.clone()
+        });
+        let list: Vec<_> = list.collect();
+        let twin = list.get(self.data.context()).and_then(|c| c.twin);
+        Self {
+            clock: list.len() as u64,
+            list,
+            latest: <_>::default(),
+            twin: twin.map(TlbArray::of_context),
+            ..*self
+        }
+    }
+
     /// Number of arrays; `None` if they cannot have come from [`Contexts`].
     pub fn sound(&self) -> Option<usize> {
         let arrays = self.list.len();

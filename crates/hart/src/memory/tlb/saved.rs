@@ -3,8 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::contexts::{BOTH_WAYS, CONTEXTS, Contexts, slot};
-use super::marks::unmarked;
-use super::{EMPTY, EMPTY_FETCH, ENTRIES, Entry, FetchEntry, INVALID, NOTED, PAGE, Tlb};
+use super::{EMPTY, EMPTY_FETCH, ENTRIES, Entry, FLAGS, FetchEntry, INVALID, NOTED, PAGE, Tlb};
 use crate::code::tables::no_code;
 use crate::memory::address::HostAddr;
 use crate::memory::huge;
@@ -19,6 +18,14 @@ pub(crate) struct SavedTlb {
     contexts: Contexts,
     entries: Vec<Saved<2>>,
     fetches: Vec<Saved<1>>,
+}
+
+/// A data tag, whether there is code in its page and a debugger watches it or not.
+fn plain(tag: u64) -> u64 {
+    match tag {
+        INVALID => INVALID,
+        tag => tag & !FLAGS,
+    }
 }
 
 /// The page of RAM that an entry maps, as a host address, if it is one and this is the place of the
@@ -38,13 +45,11 @@ impl Tlb {
         let entries = entries.filter(|(_, e)| e.read & e.write != INVALID);
         let fetches = self.fetches.iter().enumerate();
         let fetches = fetches.filter(|(_, e)| e.exec != INVALID);
+        // Whether there is code in the page depends on who executes; `restore` finds it out.
         SavedTlb {
-            contexts: self.contexts.clone(),
+            contexts: self.contexts.saved(),
             entries: entries
-                .map(|(i, e)| {
-                    let tags = [e.read, e.write].map(unmarked);
-                    (i as u32, tags, from_0(e.addend))
-                })
+                .map(|(i, e)| (i as u32, [e.read, e.write].map(plain), from_0(e.addend)))
                 .collect(),
             fetches: fetches
                 .map(|(i, e)| (i as u32, [e.exec], from_0(e.addend)))
@@ -64,12 +69,9 @@ impl Tlb {
         tlb.contexts = saved.contexts;
         let base = ram.host_base().get() as u64;
         for (index, [read, mut write], addend) in saved.entries {
-            let plain = if write == INVALID {
-                INVALID
-            } else {
-                write & !NOTED
-            };
-            let tags = [read, plain].into_iter().filter(|&tag| tag != INVALID);
+            let tags = [read, plain(write)]
+                .into_iter()
+                .filter(|&tag| tag != INVALID);
             let hosts: Option<Vec<_>> = tags.map(|tag| page(ram, index, tag, addend)).collect();
             let page = ram.page_of(*hosts?.first()?);
             let hits = write & NOTED == 0;
