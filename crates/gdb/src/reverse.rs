@@ -302,6 +302,10 @@ impl Travel {
                     return Way::Beginning;
                 }
                 look.passed = matches!(outcome, Outcome::Observer(_));
+                // Close to where it began, snapshots are of use again and again.
+                if self.len == FIRST_FAST {
+                    history.follow(machine);
+                }
                 Way::On
             }
             Phase::Seek(seek) => {
@@ -309,6 +313,10 @@ impl Travel {
                 let outcome = if machine.now() < mark {
                     machine.run(&slice(machine, mark, SLICE_FAST))
                 } else {
+                    if matches!(machine.place(), Place::Round(_)) && machine.now() == mark {
+                        // For the next steps from here.
+                        history.keep(machine);
+                    }
                     let until = match end {
                         Place::Round(time) => time,
                         Place::Instruction { .. } => u64::MAX,
