@@ -19,11 +19,11 @@
 //! # }
 //! ```
 //!
-//! Every hart is a thread. Breakpoints and watchpoints are checks before each instruction: memory
-//! is not patched, there is no limit to their number, and they hold for all harts by virtual
-//! address. While there are none the machine runs at full speed. A stop does not move block ends,
-//! so a run that is only looked at ends in the same state, with the same ledger, as one without
-//! gdb.
+//! Every hart is a thread. Breakpoints and watchpoints are checks before instructions: memory is
+//! not patched, there is no limit to their number, and they hold for all harts by virtual address.
+//! Harts show only the instructions that they may concern, and run at full speed elsewhere. A stop
+//! does not move block ends, so a run that is only looked at ends in the same state, with the same
+//! ledger, as one without gdb.
 //!
 //! | module | subject |
 //! |---|---|

@@ -10,6 +10,10 @@
 //! Breakpoints and watchpoints are found at the speed of the run; stretches begin at snapshots. To
 //! find the last instruction of a hart, each instruction is looked at: those stretches are short.
 
+mod present;
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use trapless_hart::{Hart, Observer, Triggers};
@@ -17,6 +21,7 @@ use trapless_isa::inst::Inst;
 use trapless_machine::{History, Limits, Machine, Outcome, Place};
 
 use crate::breaks::{Breaks, Hit};
+pub use present::towards_present;
 
 /// Least length of the first stretch in instructions, if each of them is looked at, which is more
 /// than most rounds have, and if not; and of each as a multiple of the one after it.
@@ -214,21 +219,6 @@ fn may_be(place: Place, hart: &Hart, pc: u64) -> bool {
     }
 }
 
-/// Stops before an instruction that may be at a place, of which the breaks do not hear then.
-struct AtFirst<'a> {
-    place: Place,
-    passed: bool,
-    stopped: bool,
-    breaks: &'a mut Breaks,
-}
-
-impl Observer for AtFirst<'_> {
-    fn before(&mut self, hart: &Hart, pc: u64, inst: &Inst) -> bool {
-        self.stopped = !std::mem::take(&mut self.passed) && may_be(self.place, hart, pc);
-        !self.stopped && self.breaks.before(hart, pc, inst)
-    }
-}
-
 /// Limits of a slice that ends at virtual time `until`, or earlier.
 fn slice(machine: &Machine, until: u64, instructions: u64) -> Limits {
     Limits {
@@ -302,6 +292,10 @@ impl Travel {
                     return Way::Beginning;
                 }
                 look.passed = matches!(outcome, Outcome::Observer(_));
+                // Close to where it began, snapshots are of use again and again.
+                if self.len == FIRST_FAST {
+                    history.follow(machine);
+                }
                 Way::On
             }
             Phase::Seek(seek) => {
@@ -309,6 +303,10 @@ impl Travel {
                 let outcome = if machine.now() < mark {
                     machine.run(&slice(machine, mark, SLICE_FAST))
                 } else {
+                    if matches!(machine.place(), Place::Round(_)) && machine.now() == mark {
+                        // For the next steps from here.
+                        history.keep(machine);
+                    }
                     let until = match end {
                         Place::Round(time) => time,
                         Place::Instruction { .. } => u64::MAX,
@@ -402,53 +400,3 @@ impl Travel {
         Way::On
     }
 }
-
-/// Lets a machine that is in its past go on towards the present, for a short while and not beyond,
-/// unless `breaks` stop it.
-pub fn towards_present(
-    machine: &mut Machine,
-    history: &mut History,
-    breaks: &mut Breaks,
-    passed: &mut bool,
-) -> Outcome {
-    let Some(present) = history.present() else {
-        return Outcome::Limit;
-    };
-    let mut stopped = false;
-    let near = machine.now() >= present.round();
-    let until = if near { u64::MAX } else { present.round() };
-    let instructions = match (breaks.steps.is_empty(), near || breaks.look_at_all()) {
-        (false, _) => 1,
-        (true, true) => SLICE_OBSERVED,
-        (true, false) => SLICE_FAST,
-    };
-    let limits = slice(machine, until, instructions);
-    let outcome = if near {
-        let mut first = AtFirst {
-            place: present,
-            passed: *passed,
-            stopped: false,
-            breaks,
-        };
-        let outcome = machine.run_observed(&limits, Some(&mut first));
-        stopped = first.stopped;
-        outcome
-    } else if breaks.active() {
-        machine.run_observed(&limits, Some(breaks))
-    } else {
-        machine.run(&limits)
-    };
-    let there = history.arrive(machine);
-    *passed = false;
-    match outcome {
-        // At the present, or at a place that looked like it.
-        Outcome::Observer(_) if stopped => {
-            *passed = !there;
-            Outcome::Limit
-        }
-        outcome => outcome,
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -4,6 +4,7 @@
 //! engine/run ── attend: interrupts, deadlines, WFI
 //!  ├── engine/interp   blocks, one instruction after the other
 //!  ├── engine/native   blocks that run often, compiled
+//!  ├── engine/triggered  both, for an observer of few instructions
 //!  └── engine/trap     traps and their returns
 //! csr/                 CSRs and their access rights, interrupts, counters
 //! memory/              TLB, page walks, PMP, RAM

@@ -30,8 +30,8 @@ impl Machine {
         self.run_observed(limits, None)
     }
 
-    /// As [`run`](Self::run), with an observer that sees each instruction. A machine with a twin
-    /// has none.
+    /// As [`run`](Self::run), with an observer of each instruction, or of those that match its
+    /// [triggers](Observer::triggers). A machine with a twin has none.
     pub fn run_observed(
         &mut self,
         limits: &Limits,

@@ -102,10 +102,11 @@ impl Triggers {
         &rest[..rest.partition_point(|&at| at & PAGE == page)]
     }
 
-    /// Whether one of them is among the `len` bytes from `pc` on.
+    /// Whether one of them is among the `len` bytes from `pc` on, which no block leaves.
     #[inline]
     pub(crate) fn executes(&self, pc: u64, len: u64) -> bool {
-        self.execute.iter().any(|at| at.wrapping_sub(pc) < len)
+        let first = self.execute.partition_point(|&at| at < pc);
+        self.execute.get(first).is_some_and(|at| at - pc < len)
     }
 }
 
