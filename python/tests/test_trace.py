@@ -86,10 +86,17 @@ def test_the_query_of_the_documentation_gives_the_same(run):
 
 
 def test_what_is_no_trace_is_refused(run, tmp_path):
-    cut = tmp_path / "cut.perfetto-trace"
-    cut.write_bytes(run[2].read_bytes()[:-3])
-    text = tmp_path / "ledger.json"
-    text.write_text("{}" * 100)
-    for file in cut, text:
+    from perfetto.protos.perfetto.trace import perfetto_trace_pb2
+
+    whole = run[2].read_bytes()
+    message = perfetto_trace_pb2.Trace()
+    message.ParseFromString(whole)
+    halves = [perfetto_trace_pb2.Trace() for _ in range(2)]
+    for part, half in enumerate(halves):
+        half.packet.extend(list(message.packet)[part * 1000 : (part + 1) * 1000])
+    contents = [b"", b"{}" * 100, whole[:-3], *(half.SerializeToString() for half in halves)]
+    for content in contents:
+        file = tmp_path / "no.perfetto-trace"
+        file.write_bytes(content)
         with pytest.raises(trapless.Error, match="--trace FILE"):
             trapless.read_trace(file)

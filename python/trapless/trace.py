@@ -37,7 +37,7 @@ class Slice:
 def read_trace(file: Path) -> Trace:
     """Reads what `trapless run --trace FILE` has written; needs `pip install trapless[trace]`.
 
-    Raises Error if the file is no trace, or is cut off.
+    Raises Error if the file is no trace of Trapless, or is cut off.
     """
     try:
         from google.protobuf.message import DecodeError
@@ -47,11 +47,15 @@ def read_trace(file: Path) -> Trace:
     message = perfetto_trace_pb2.Trace()
     try:
         message.ParseFromString(FilePath(file).read_bytes())
-    except DecodeError as error:
+        return Trace(message.packet)
+    except (DecodeError, _NoTrace) as error:
         raise _native.Error(
-            f"{file} is no trace for Perfetto, or is cut off; `trapless run --trace FILE` writes one"
+            f"{file} is no trace of Trapless, or is cut off; `trapless run --trace FILE` writes one"
         ) from error
-    return Trace(message.packet)
+
+
+class _NoTrace(Exception):
+    """Packets that Trapless does not write."""
 
 
 class Trace:
@@ -61,6 +65,12 @@ class Trace:
         self.slices: list[Slice] = []
         """Of all tracks, in order of their ends."""
         self._tracks: dict[int, tuple[str, ...]] = {}
+        try:
+            self._read(packets)
+        except LookupError as error:
+            raise _NoTrace from error
+
+    def _read(self, packets: Any) -> None:
         open_slices: dict[int, list[tuple[str, str, int]]] = {}
         for packet in packets:
             if packet.HasField("track_descriptor"):
@@ -68,6 +78,8 @@ class Trace:
                 above = self._tracks[track.parent_uuid] if track.HasField("parent_uuid") else ()
                 self._tracks[track.uuid] = (*above, track.name)
                 continue
+            if not packet.HasField("track_event"):
+                raise _NoTrace
             event = packet.track_event
             stack = open_slices.setdefault(event.track_uuid, [])
             if event.type == event.TYPE_SLICE_BEGIN:
@@ -77,6 +89,10 @@ class Trace:
                 name, category, begin = stack.pop()
                 path = self._tracks[event.track_uuid]
                 self.slices.append(Slice(path, name, category, begin, packet.timestamp))
+
+        # Each slice is ended before the file is.
+        if not self._tracks or any(open_slices.values()):
+            raise _NoTrace
 
     @property
     def tracks(self) -> list[tuple[str, ...]]:

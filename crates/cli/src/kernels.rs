@@ -13,11 +13,12 @@ pub const PATCHED_HOST: &str = "patched-host";
 const PATCHED_GUESTS: &str = "patched-guest-host";
 
 /// What a kernel that is built with the patches cannot do, by parameter: it has no KVM of Debian's,
-/// and its drivers take no parameters.
-const REFUSED: [(&str, &str, &str); 3] = [
+/// its drivers take no parameters, and a guest without Linux has none.
+const REFUSED: [(&str, &str, &str); 4] = [
     ("host_kernel", "kvm", "stock"),
     ("host_kernel", "hostipi", "sbi"),
     ("guest_kernel", "rfence", "1"),
+    ("guest_kernel", "guest", "bare"),
 ];
 
 /// Images by name.

@@ -103,14 +103,8 @@ impl Place {
 
     /// Opens the regular file that is there.
     pub fn open(&self, access: OFlags) -> Result<File, Errno> {
-        let mode = self.stat()?.st_mode;
-        // A program of the host's that lends its owner's rights is not the guest's to write. The
-        // kernel would take that bit away, but not from root.
-        if access != OFlags::RDONLY && mode & LENDS != 0 {
-            return Err(Errno::PERM);
-        }
         // Opening some devices does something.
-        match FileType::from_raw_mode(mode) {
+        match FileType::from_raw_mode(self.stat()?.st_mode) {
             FileType::RegularFile => {}
             FileType::Directory => return Err(Errno::ISDIR),
             _ => return Err(Errno::ACCESS),
@@ -119,6 +113,11 @@ impl Place {
         let stat = fstat(&file)?;
         if !FileType::from_raw_mode(stat.st_mode).is_file() {
             return Err(Errno::ACCESS);
+        }
+        // A program of the host's that lends its owner's rights is not the guest's to write. The
+        // kernel would take that bit away, but not from root.
+        if access != OFlags::RDONLY && stat.st_mode & LENDS != 0 {
+            return Err(Errno::PERM);
         }
         Ok(file.into())
     }
