@@ -58,7 +58,7 @@ impl<'a> Space<'a> {
             let part = (data.len() - done).min((PAGE - at % PAGE) as usize);
             let piece = &mut data[done..done + part];
             let place = self.find(atp, at, part as u64);
-            if !place.is_some_and(|place| memory.read_slice(piece, GuestAddress(place)).is_ok()) {
+            if place.is_none_or(|place| memory.read_slice(piece, GuestAddress(place)).is_err()) {
                 return false;
             }
             done += part;
