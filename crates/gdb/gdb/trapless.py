@@ -19,12 +19,17 @@ def fetch(name):
     """Fetches a file of the machine and returns where it is now."""
     handle, path = tempfile.mkstemp(prefix="trapless-", suffix=".elf")
     os.close(handle)
+    # The machine searches its memory first; by default gdb gives it two seconds.
+    patience = gdb.parameter("remotetimeout")
+    gdb.execute("set remotetimeout 120")
     try:
         gdb.execute(f"remote get {name} {path}", to_string=True)
     except gdb.error as error:
         os.unlink(path)
         said = gdb.execute("monitor symbols", to_string=True).strip()
         raise gdb.GdbError(said or str(error)) from error
+    finally:
+        gdb.execute(f"set remotetimeout {patience}")
     return path
 
 

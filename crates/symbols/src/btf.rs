@@ -125,7 +125,7 @@ impl<'a> Btf<'a> {
 }
 
 #[cfg(test)]
-pub mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// Members of a structure with their offsets in bytes.
@@ -148,7 +148,7 @@ pub mod tests {
             let count = members.len() as u32;
             push(&[name(structure), 4 << 24 | 1 << 31 | count, *size]);
             for (member, offset) in *members {
-                push(&[name(member), 1, offset * 8 | 32 << 24]);
+                push(&[name(member), 1, (offset * 8) | (32 << 24)]);
             }
         }
         let mut blob = START.to_vec();

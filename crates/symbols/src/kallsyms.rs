@@ -173,11 +173,11 @@ fn read(image: &[u8], digits: usize) -> Option<Vec<Symbol>> {
 }
 
 #[cfg(test)]
-pub mod tests {
+mod tests {
     use super::*;
 
     /// Tables of a kernel with these symbols, in ascending order, behind `before` bytes.
-    pub fn image(symbols: &[Symbol], before: usize) -> Vec<u8> {
+    fn image(symbols: &[Symbol], before: usize) -> Vec<u8> {
         let mut image = vec![0x55; before];
         let align = |image: &mut Vec<u8>| image.resize(aligned(image.len()), 0);
         align(&mut image);

@@ -58,7 +58,7 @@ impl<'a> Space<'a> {
             let part = (data.len() - done).min((PAGE - at % PAGE) as usize);
             let piece = &mut data[done..done + part];
             let place = self.find(atp, at, part as u64);
-            if !place.is_some_and(|place| memory.read_slice(piece, GuestAddress(place)).is_ok()) {
+            if place.is_none_or(|place| memory.read_slice(piece, GuestAddress(place)).is_err()) {
                 return false;
             }
             done += part;
@@ -98,6 +98,14 @@ impl<'a> Space<'a> {
             Some(_) => GUEST_RAM,
         };
         let mut image = vec![0; self.ram.size().min(IMAGE) as usize];
+        if self.hgatp.is_none() {
+            // Left as it is where there is no RAM
+            let _ = self
+                .ram
+                .guest_memory()
+                .read_slice(&mut image, GuestAddress(base));
+            return image;
+        }
         for (page, at) in image
             .chunks_mut(PAGE as usize)
             .zip((base..).step_by(PAGE as usize))

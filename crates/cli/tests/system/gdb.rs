@@ -110,12 +110,13 @@ fn functions_of_a_guests_kernel_have_names() {
         &waiting,
         &[
             "trapless symbols",
-            // The first entry into a guest from here on.
-            "trapless break kvm_riscv_vcpu_enter_exit",
+            // The hart that loads a vCPU is the one that enters the guest.
+            "trapless break kvm_arch_vcpu_load",
             "continue",
-            "trapless guest",
+            "delete",
             "break handle_exception if $v == 1",
             "continue",
+            "trapless guest",
             "info symbol $pc",
             "printf \"v %d\\n\", $v",
             "kill",
