@@ -1,9 +1,10 @@
 //! The state of a hart in a checkpoint: whatever decides what it does next, and when. Code that was
-//! decoded or compiled is not part of it, nor what an engine counts of its own work: a state has the
-//! same bytes whichever engine reached it.
+//! decoded or compiled is not part of it, nor what an engine counts of its own work: a state has
+//! the same bytes whichever engine reached it.
 
 use serde::{Deserialize, Serialize};
 use trapless_isa::Mode;
+use trapless_isa::csr::status;
 use trapless_jit::Reservation;
 
 use crate::csr::registers::Csrs;
@@ -71,7 +72,8 @@ impl Hart {
                 instret: s.instret,
                 frm: s.float.frm,
                 fflags: s.float.fflags,
-                status_changed: s.csr.status_changed,
+                // Engines note other bits more or less often, and nobody asks for them.
+                status_changed: s.csr.status_changed & status::SIE as u32,
                 interrupts: [
                     s.interrupts.mip,
                     s.interrupts.mie,

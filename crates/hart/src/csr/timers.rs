@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// The slice that [`Timer::floor`](trapless_jit::Timer::floor) was computed for.
-#[derive(Clone, Default, Serialize, Deserialize)]
+#[derive(Clone, Default)]
 pub(crate) struct NotedSlice {
     /// Its end in cycles.
     pub end: u64,
@@ -17,7 +17,8 @@ pub(crate) struct Timers {
     /// Virtual time in cycles at which `stimecmp` and `vstimecmp` fire; 0 if that is past, and
     /// `u64::MAX` if they are off or never do.
     at: [u64; 2],
-    /// For writes that compiled code only notes.
+    /// For writes that compiled code only notes; computed again after a checkpoint.
+    #[serde(skip)]
     pub noted: NotedSlice,
 }
 

@@ -8,6 +8,8 @@ use anyhow::{Context, Result};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitStatus, wait};
 use nix::unistd::{ForkResult, Pid, fork};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::failure::sentence;
 use crate::interrupt;
@@ -102,26 +104,20 @@ impl Children {
 ///
 /// # Errors
 /// If it finds an error; the copy has told the user.
-pub fn ask<const N: usize>(work: impl FnOnce() -> Result<[u64; N]>) -> Result<[u64; N]> {
+pub fn ask<T: Serialize + DeserializeOwned>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     let (mut ours, mut theirs) = UnixStream::pair().context("cannot talk to a run")?;
     let mut children = Children::default();
     children.start("without a disturbance".into(), move || {
-        for number in work()? {
-            theirs.write_all(&number.to_le_bytes())?;
-        }
+        theirs.write_all(&postcard::to_stdvec(&work()?)?)?;
         Ok(())
     })?;
+    let mut answer = Vec::new();
+    // Until it has ended: this process has not kept the other side.
+    let read = ours.read_to_end(&mut answer);
     children.wait_below(1)?;
     if children.dropped > 0 {
         return Err(interrupt::Interrupted.into());
     }
-    ours.set_nonblocking(true)?;
-    let mut numbers = [0; N];
-    for number in &mut numbers {
-        let mut bytes = [0; 8];
-        ours.read_exact(&mut bytes)
-            .context("a run without a disturbance failed")?;
-        *number = u64::from_le_bytes(bytes);
-    }
-    Ok(numbers)
+    read.context("cannot listen to a run")?;
+    postcard::from_bytes(&answer).context("a run without a disturbance failed")
 }

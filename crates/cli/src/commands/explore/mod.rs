@@ -7,8 +7,9 @@
 //!
 //! The process has run to the end once, and gone back, so that its copies have the code compiled. A
 //! first copy of the machine walks through the calls without a disturbance: it counts the
-//! boundaries and shows how long a run takes.
+//! boundaries and shows how long a run takes, and which pages it writes.
 
+mod ahead;
 mod children;
 pub mod disturbance;
 mod progress;
@@ -80,6 +81,9 @@ pub fn main(args: &ExploreArgs, trapless: &Trapless) -> Result<ExitCode> {
             progress.tell(walk, &children);
             let what = format!("{disturbance} at {place}");
             children.start(what, || {
+                ahead::copy(&walk.written);
+                // What is judged is what the console says.
+                ready.recorder.lock().count_nothing();
                 disturb(&mut ready.machine, hart, disturbance);
                 finish(&plan, ready, disturbance.outlasts())
             })?;

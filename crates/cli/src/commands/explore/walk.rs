@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -11,6 +12,7 @@ use crate::args::ExploreArgs;
 use crate::interrupt;
 use crate::plan::{Plan, Ready};
 
+use super::ahead;
 use super::children::{Children, ask};
 use super::disturbance::Disturbance;
 use super::stretch::{SLICE, finish, limit};
@@ -35,6 +37,8 @@ pub struct Walk<'a> {
     /// Boundaries in calls of each function, and in the text of each function that these enter.
     boundaries: BTreeMap<String, u64>,
     within: BTreeMap<String, u64>,
+    /// Pages that a run writes.
+    pub written: Vec<Range<u64>>,
     /// Boundaries passed.
     pub seen: u64,
     /// Those among them that are not visited too often.
@@ -59,6 +63,7 @@ impl<'a> Walk<'a> {
             stride: 1,
             boundaries: BTreeMap::new(),
             within: BTreeMap::new(),
+            written: Vec::new(),
             seen: 0,
             counted: 0,
         }
@@ -71,14 +76,15 @@ impl<'a> Walk<'a> {
     /// If the run fails, or the user interrupts it.
     pub fn choose_stride(&mut self, ready: &mut Ready) -> Result<()> {
         let mut probe = Walk::new(self.args, self.plan, self.symbols, self.wanted.clone());
-        let [counted, milliseconds] = ask(|| {
+        let (counted, milliseconds, written) = ask(|| {
             probe.through(ready, &mut |_, _, _, _| Ok(()))?;
             let clock = Instant::now();
             let to_the_end = self.args.disturb.iter().any(|d| d.outlasts());
             finish(self.plan, ready, to_the_end)?;
             let milliseconds = u64::try_from(clock.elapsed().as_millis()).unwrap_or(u64::MAX);
-            Ok([probe.counted, milliseconds])
+            Ok((probe.counted, milliseconds, ahead::written()))
         })?;
+        self.written = written;
         let each = self.args.disturb.len() as u64;
         let all = counted.saturating_mul(each);
         let stride = self.args.stride;
