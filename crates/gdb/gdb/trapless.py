@@ -9,6 +9,7 @@ or, when connected, with nothing installed:
 """
 
 import os
+import re
 import tempfile
 
 import gdb
@@ -84,7 +85,7 @@ class Guest(gdb.Command):
 
 
 class Break(gdb.Command):
-    """Set a breakpoint at a function of the host only: trapless break FUNCTION
+    """Set a breakpoint at a function of the host only: trapless break FUNCTION [if CONDITION]
 
     Breakpoints are virtual addresses, which a guest's kernel has, too."""
 
@@ -92,7 +93,11 @@ class Break(gdb.Command):
         super().__init__("trapless break", gdb.COMMAND_BREAKPOINTS, gdb.COMPLETE_LOCATION)
 
     def invoke(self, argument, from_tty):
-        gdb.Breakpoint(argument).condition = "$v == 0"
+        location, _, condition = argument.partition(" if ")
+        if not location.strip():
+            raise gdb.GdbError("say where: trapless break FUNCTION")
+        also = f" && ({condition})" if condition.strip() else ""
+        gdb.Breakpoint(location).condition = f"$v == 0{also}"
 
 
 class Virtual(gdb.Function):
@@ -128,10 +133,12 @@ def word_at(address):
 
 def function(pc):
     """Name of the function at pc, and pc's offset in it."""
-    words = gdb.execute(f"info symbol {pc:#x}", to_string=True).split()
-    if words[:1] == ["No"]:
+    text = gdb.execute(f"info symbol {pc:#x}", to_string=True)
+    # Names that gdb has demangled have spaces.
+    found = re.match(r"(.+?)(?: \+ (\d+))? in section ", text)
+    if found is None:
         return None, 0
-    return words[0], int(words[2]) if words[1:2] == ["+"] else 0
+    return found[1], int(found[2] or 0)
 
 
 def prologue(start, pc):
@@ -183,6 +190,9 @@ class Unwinder(gdb.unwinder.Unwinder):
             # Of the innermost function only, and of one that a trap has interrupted
             ra = 0
         if not pc >> 63 or not pending.architecture().name().startswith("riscv"):
+            return None
+        # A file with lines says how functions use the stack.
+        if gdb.find_pc_line(pc).symtab is not None:
             return None
         name, offset = function(pc)
         if name is None:

@@ -61,7 +61,10 @@ impl Name {
 fn describe(symbols: &Symbols) -> String {
     let (count, modules) = (symbols.symbols.len(), symbols.modules.join(", "));
     match symbols.modules.len() {
-        0 => format!("{count} symbols of the kernel, none of modules"),
+        0 => format!(
+            "{count} symbols of the kernel, none of modules (none is loaded, or the kernel has no \
+             type information, CONFIG_DEBUG_INFO_BTF)"
+        ),
         number => format!("{count} symbols of the kernel and {number} modules: {modules}"),
     }
 }

@@ -4,7 +4,7 @@ use object::write::elf::{FileHeader, SectionHeader, SectionIndex, Sym, Writer};
 use object::write::{Error, StringId};
 use object::{Endianness, elf};
 
-use crate::{Section, Symbol, Symbols};
+use crate::{Section, Symbol, Symbols, is_name};
 
 /// A symbol on its way into the file.
 struct Entry<'a> {
@@ -36,7 +36,7 @@ impl Entry<'_> {
 /// Whether people name the symbol: local labels (`.L...`) and mapping symbols of the psABI (`$x`)
 /// are addresses in functions.
 fn named(symbol: &Symbol) -> bool {
-    !symbol.name.is_empty() && !symbol.name.starts_with(['$', '.']) && !symbol.name.contains('\0')
+    is_name(&symbol.name) && !symbol.name.starts_with(['$', '.'])
 }
 
 /// The section that an address is in.

@@ -18,24 +18,21 @@ const STRIDE: usize = 256;
 /// Most symbols of a kernel, and most bytes between two markers.
 const MOST: usize = 4_000_000;
 const MOST_STRIDE: usize = STRIDE * 1024;
+/// Longest text of a token, and of a name with its kind: `KSYM_NAME_LEN` and more.
+const TEXT: usize = 1024;
+/// Most tables of tokens that are tried.
+const MOST_TABLES: usize = 64;
 /// The upper half of the address space.
 const KERNEL: u64 = 1 << 63;
 
 /// Symbols of the kernel whose image this is; `None` if there are no such tables.
 pub fn find(image: &[u8]) -> Option<Vec<Symbol>> {
-    let mut from = 0;
-    while let Some(at) = position(&image[from..], DIGITS) {
-        let digits = from + at;
-        if let Some(symbols) = read(image, digits) {
-            return Some(symbols);
-        }
-        from = digits + 1;
-    }
-    None
-}
-
-fn position(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
-    bytes.windows(wanted.len()).position(|part| part == wanted)
+    let places = image.windows(DIGITS.len()).enumerate();
+    let places = places.filter(|(_, part)| *part == DIGITS);
+    let tables = places.filter_map(|(digits, _)| Tokens::find(image, digits));
+    tables
+        .take(MOST_TABLES)
+        .find_map(|tokens| read(image, &tokens))
 }
 
 fn u32_at(image: &[u8], at: usize) -> Option<u32> {
@@ -61,14 +58,18 @@ impl<'a> Tokens<'a> {
         // Back over the tokens before the digits: each is a text that ends with zero.
         let mut start = digits;
         for _ in 0..b'0' {
-            let before = image.get(..start.checked_sub(1)?)?;
-            start = before.iter().rposition(|byte| *byte == 0)? + 1;
+            let end = start.checked_sub(1)?;
+            let first = end.saturating_sub(TEXT);
+            let zero = image[first..end].iter().rposition(|byte| *byte == 0)?;
+            start = first + zero + 1;
         }
         let mut texts = Vec::with_capacity(TOKENS);
         let mut places = Vec::with_capacity(TOKENS);
         let mut at = start;
         for _ in 0..TOKENS {
-            let text = image.get(at..)?.split(|byte| *byte == 0).next()?;
+            let rest = &image[at.min(image.len())..];
+            let len = rest.iter().take(TEXT).position(|byte| *byte == 0)?;
+            let text = &rest[..len];
             places.push(at - start);
             texts.push(text);
             at += text.len() + 1;
@@ -142,8 +143,7 @@ fn names(image: &[u8], markers: &[usize], end: usize) -> Option<(usize, usize)> 
     })
 }
 
-fn read(image: &[u8], digits: usize) -> Option<Vec<Symbol>> {
-    let tokens = Tokens::find(image, digits)?;
+fn read(image: &[u8], tokens: &Tokens<'_>) -> Option<Vec<Symbol>> {
     let (markers, markers_at) = markers(image, tokens.start)?;
     let (mut at, count) = names(image, &markers, markers_at)?;
     let offsets = aligned(tokens.end);
@@ -155,12 +155,13 @@ fn read(image: &[u8], digits: usize) -> Option<Vec<Symbol>> {
     let mut symbols = Vec::with_capacity(count);
     for number in 0..count {
         let (begin, end) = name_at(image, at)?;
-        let bytes = image.get(begin..end)?;
-        let text: Vec<u8> = bytes
-            .iter()
-            .flat_map(|token| tokens.texts[usize::from(*token)])
-            .copied()
-            .collect();
+        let mut text = Vec::new();
+        for token in image.get(begin..end)? {
+            text.extend(tokens.texts[usize::from(*token)]);
+            if text.len() > TEXT {
+                return None;
+            }
+        }
         let (kind, name) = text.split_first()?;
         symbols.push(Symbol {
             address: base.wrapping_add(u32_at(image, offsets + 4 * number)?.into()),

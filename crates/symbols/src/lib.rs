@@ -161,6 +161,11 @@ fn same_kernel(space: &Space<'_>, twin: &Space<'_>) -> Option<Vec<Symbol>> {
 /// Most bytes of `linux_banner`.
 const BANNER: u64 = 1024;
 
+/// Whether this can be shown, and does not look like something else there.
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && !text.contains(|c: char| c.is_control() || c.is_whitespace())
+}
+
 fn find(symbols: &[Symbol], name: &str) -> Option<u64> {
     let found = symbols.iter().find(|symbol| symbol.name == name);
     found.map(|symbol| symbol.address)

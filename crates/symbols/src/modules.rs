@@ -1,14 +1,17 @@
 //! The kernel's list of modules and their tables of symbols (include/linux/module.h).
 
+use std::collections::BTreeSet;
+
 use crate::btf::Btf;
 use crate::space::Space;
-use crate::{Section, Symbol, find};
+use crate::{Section, Symbol, find, is_name};
 
 /// More type information than a kernel has.
 const MOST_TYPES: u64 = 64 << 20;
-/// Most modules, and most symbols of one.
+/// Most modules; most symbols of them, and most bytes of their names, all together.
 const MOST_MODULES: usize = 1000;
-const MOST_SYMBOLS: u64 = 200_000;
+const MOST_SYMBOLS: u64 = 1_000_000;
+const MOST_TEXT: usize = 64 << 20;
 /// `MODULE_NAME_LEN`, `KSYM_NAME_LEN`.
 const MODULE_NAME: u64 = 64;
 const SYMBOL_NAME: u64 = 512;
@@ -57,7 +60,7 @@ impl Layout {
             kallsyms,
             base,
             size,
-            stride: btf.size_of("module_memory")?,
+            stride: btf.size_of("module_memory").filter(|size| *size != 0)?,
             symtab,
             count,
             strtab,
@@ -84,25 +87,39 @@ fn modules(space: &Space<'_>, symbols: &[Symbol], types: &[u8]) -> Option<Vec<Mo
     let head = find(symbols, "modules")?;
     let layout = Layout::new(&Btf::new(types)?)?;
     let mut modules = Vec::new();
+    let mut budget = Budget {
+        symbols: MOST_SYMBOLS,
+        text: MOST_TEXT,
+    };
+    // A list that does not come back to its head comes back to something, or is endless.
+    let mut seen = BTreeSet::from([head]);
     let mut at = space.word(head)?;
-    while at != head && modules.len() < MOST_MODULES {
+    while seen.insert(at) && seen.len() <= MOST_MODULES + 1 {
         let module = at.wrapping_sub(layout.list);
         // What is being loaded or removed just now has no symbols.
-        modules.extend(read(space, &layout, module));
+        modules.extend(read(space, &layout, module, &mut budget));
         let Some(next) = space.word(at) else { break };
         at = next;
     }
     Some(modules)
 }
 
-fn read(space: &Space<'_>, layout: &Layout, module: u64) -> Option<Module> {
+/// What may still be read.
+struct Budget {
+    symbols: u64,
+    /// Bytes of names.
+    text: usize,
+}
+
+fn read(space: &Space<'_>, layout: &Layout, module: u64, budget: &mut Budget) -> Option<Module> {
     let field = |offset: u64| module.wrapping_add(offset);
     let name = space.text(field(layout.name), MODULE_NAME)?;
+    if !is_name(&name) {
+        return None;
+    }
     let mut sections = Vec::new();
-    for (kind, at) in MEMORY
-        .iter()
-        .zip((field(layout.memory)..).step_by(layout.stride as usize))
-    {
+    for (number, kind) in (0..).zip(MEMORY) {
+        let at = field(layout.memory).wrapping_add(layout.stride.wrapping_mul(number));
         let start = space.word(at.wrapping_add(layout.base))?;
         let len = space.word(at.wrapping_add(layout.size))? & 0xffff_ffff;
         if len != 0 {
@@ -110,7 +127,7 @@ fn read(space: &Space<'_>, layout: &Layout, module: u64) -> Option<Module> {
                 name: format!("{name}.{kind}"),
                 start,
                 len,
-                code: *kind == "text",
+                code: kind == "text",
             });
         }
     }
@@ -121,7 +138,8 @@ fn read(space: &Space<'_>, layout: &Layout, module: u64) -> Option<Module> {
         table(layout.strtab)?,
         table(layout.typetab)?,
     );
-    let count = (table(layout.count)? & 0xffff_ffff).min(MOST_SYMBOLS);
+    let count = (table(layout.count)? & 0xffff_ffff).min(budget.symbols);
+    budget.symbols -= count;
     let mut bytes = vec![0; (count * SYM) as usize];
     let mut kinds = vec![0; count as usize];
     if !space.read(symtab, &mut bytes) || !space.read(typetab, &mut kinds) {
@@ -136,6 +154,7 @@ fn read(space: &Space<'_>, layout: &Layout, module: u64) -> Option<Module> {
             return None;
         }
         let name = space.text(strtab.wrapping_add(name.into()), SYMBOL_NAME)?;
+        budget.text = budget.text.checked_sub(name.len())?;
         Some(Symbol {
             address,
             kind: *kind,
@@ -238,17 +257,62 @@ mod tests {
         assert_eq!(symbols[0].address, BASE + 0x8010);
     }
 
-    #[test]
-    fn a_list_that_goes_on_for_ever_ends() {
+    /// Modules that are found in `ram` when `words` are written at these offsets.
+    fn after(words: &[(u64, u64)]) -> usize {
         let (ram, symbols) = ram();
-        let itself = (BASE + 0x7008).to_le_bytes();
         let memory = ram.guest_memory();
-        memory
-            .write_slice(&itself, GuestAddress(BASE + 0x7008))
-            .unwrap();
+        for (at, word) in words {
+            let place = GuestAddress(BASE + at);
+            memory.write_slice(&word.to_le_bytes(), place).unwrap();
+        }
         let space = Space::host(&ram, 0);
         let types = types(&space, &symbols).unwrap();
-        let modules = loaded(&space, &symbols, &types);
-        assert_eq!(modules.len(), MOST_MODULES);
+        loaded(&space, &symbols, &types).len()
+    }
+
+    /// Promise: looking for symbols in hostile memory ends.
+    #[test]
+    fn a_list_that_goes_on_for_ever_ends() {
+        let itself = (0x7008, BASE + 0x7008);
+        assert_eq!(after(&[itself]), 1);
+        // Neither its name nor its symbols can be read.
+        let nameless = [
+            0x7018, 0x7020, 0x7028, 0x7030, 0x7038, 0x7040, 0x7048, 0x7050,
+        ];
+        let nameless: Vec<_> = nameless.map(|at| (at, u64::MAX)).into();
+        assert_eq!(after(&[&[itself][..], &nameless].concat()), 0);
+        assert_eq!(after(&[itself, (0x7000 + 320, 8)]), 0);
+    }
+
+    #[test]
+    fn names_that_could_be_commands_of_a_terminal_are_none() {
+        assert_eq!(
+            after(&[(0x7018, u64::from_le_bytes(*b"k\x1b[2J\0\0\0"))]),
+            0
+        );
+    }
+
+    #[test]
+    fn types_without_a_size_are_refused() {
+        let types = blob(&[
+            (
+                "module",
+                400,
+                &[("list", 8), ("name", 24), ("mem", 88), ("kallsyms", 320)],
+            ),
+            ("module_memory", 0, &[("base", 0), ("size", 8)]),
+            (
+                "mod_kallsyms",
+                32,
+                &[
+                    ("symtab", 0),
+                    ("num_symtab", 8),
+                    ("strtab", 16),
+                    ("typetab", 24),
+                ],
+            ),
+        ]);
+        let (ram, symbols) = ram();
+        assert!(loaded(&Space::host(&ram, 0), &symbols, &types).is_empty());
     }
 }
