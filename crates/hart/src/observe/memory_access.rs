@@ -22,11 +22,12 @@ pub struct MemoryAccess {
 }
 
 impl MemoryAccess {
-    /// Whether it touches any of `len` bytes at `addr`.
+    /// Whether it touches any of `len` bytes at `addr`; `false` if there are none.
     #[must_use]
     pub fn overlaps(&self, addr: u64, len: u64) -> bool {
         // Both differences wrap around like addresses do.
-        self.addr.wrapping_sub(addr) < len || addr.wrapping_sub(self.addr) < self.len
+        let touched = self.addr.wrapping_sub(addr) < len || addr.wrapping_sub(self.addr) < self.len;
+        touched && len != 0
     }
 }
 
@@ -102,5 +103,28 @@ fn access_len(inst: &Inst) -> u64 {
         // Atomics have their width in funct3.
         _ if inst.raw >> 12 & 7 == 2 => 4,
         _ => 8,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_access_overlaps_what_it_has_a_byte_of() {
+        let access = |addr| MemoryAccess {
+            addr,
+            len: 8,
+            load: false,
+            store: true,
+            value: 0,
+        };
+        let at = access(0x1000);
+        assert!(at.overlaps(0x1007, 1) && at.overlaps(0xFFF, 2) && at.overlaps(0xFFF, 100));
+        assert!(!at.overlaps(0x1008, 1) && !at.overlaps(0xFFF, 1));
+        assert!(access(u64::MAX).overlaps(0, 1), "addresses wrap around");
+        for addr in [0xFFF, 0x1000, 0x1004, 0x1008] {
+            assert!(!at.overlaps(addr, 0), "{addr:#x} without bytes");
+        }
     }
 }
