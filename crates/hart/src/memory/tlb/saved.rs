@@ -68,15 +68,18 @@ impl Tlb {
         tlb.fetches.resize(len, EMPTY_FETCH);
         tlb.contexts = saved.contexts;
         let base = ram.host_base().get() as u64;
-        for (index, [read, mut write], addend) in saved.entries {
-            let tags = [read, plain(write)]
-                .into_iter()
-                .filter(|&tag| tag != INVALID);
+        for (index, tags, addend) in saved.entries {
+            // Flags are this machine's, whatever the file has.
+            let [read, mut write] = tags.map(plain);
+            let tags = [read, write].into_iter().filter(|&tag| tag != INVALID);
             let hosts: Option<Vec<_>> = tags.map(|tag| page(ram, index, tag, addend)).collect();
-            let page = ram.page_of(*hosts?.first()?);
-            let hits = write & NOTED == 0;
+            let hosts = hosts?;
+            let page = ram.page_of(*hosts.first()?);
+            if ram.page_of(*hosts.last()?) != page {
+                return None;
+            }
             // Blocks that this machine has decoded before may be in the page.
-            if hits && !ram.code_pages().writable(page) {
+            if write != INVALID && !ram.code_pages().writable(page) {
                 write |= NOTED;
             }
             let addend = addend.wrapping_add(base);
