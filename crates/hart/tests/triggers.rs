@@ -193,3 +193,46 @@ fn only_blocks_with_a_triggering_address_are_slow() {
         assert_eq!(matching, 10_000, "each time");
     }
 }
+
+/// Promise: `watch` of gdb does not stop for stores that leave what is watched as it is.
+#[test]
+fn stores_that_change_nothing_are_told_apart_byte_by_byte() {
+    const WATCHED: [(u64, u64); 5] = [
+        (EDGE - 4, 4),
+        (EDGE - 4, 8),
+        (EDGE, 1),
+        (EDGE + 1, 3),
+        (EDGE + 4, 8),
+    ];
+    struct Seen(Vec<[bool; 5]>);
+    impl Observer for Seen {
+        fn before(&mut self, hart: &Hart, pc: u64, inst: &Inst) -> bool {
+            if pc < RAM + 8 {
+                let changes = WATCHED.map(|(addr, len)| hart.store_changes(inst, addr, len));
+                self.0.push(changes);
+            }
+            true
+        }
+    }
+    let ram = Ram::new(RAM, 1 << 20).expect("RAM");
+    // sd a0, -4(s1) twice: across the edge; j .
+    for (at, word) in (RAM..)
+        .step_by(4)
+        .zip([0xfea4_be23, 0xfea4_be23, 0x0000_006f])
+    {
+        ram.store(at, 4, word).expect("in RAM");
+    }
+    let config = HartConfig {
+        reset_pc: RAM,
+        misaligned: true,
+        ..HartConfig::default()
+    };
+    let mut code = CodeCache::new(&ram, config.extensions, config.cost);
+    let mut hart = Hart::new(0, config, ram.clone());
+    hart.set_x(9, EDGE);
+    hart.set_x(10, 5 << 32);
+    let mut seen = Seen(Vec::new());
+    hart.run(&mut code, &mut Nothing, 100, Some(&mut seen));
+    let first = [false, true, true, false, false];
+    assert_eq!(seen.0, [first, [false; 5]]);
+}

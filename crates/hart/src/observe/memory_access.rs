@@ -85,8 +85,15 @@ impl Hart {
         };
         let bytes = (0..access.len).map(|i| (access.addr.wrapping_add(i), access.value >> (8 * i)));
         let mut bytes = bytes.filter(|(at, _)| at.wrapping_sub(addr) < len);
+        // The page that was translated last, and where it is.
+        let mut last: Option<(u64, Option<u64>)> = None;
         bytes.any(|(at, new)| {
-            let old = self.debug_translate(at).and_then(|pa| self.ram.load(pa, 1));
+            let page = at & !0xFFF;
+            if last.is_none_or(|(last, _)| last != page) {
+                last = Some((page, self.debug_translate(page)));
+            }
+            let start = last.and_then(|(_, start)| start);
+            let old = start.and_then(|start| self.ram.load(start + (at - page), 1));
             old.is_none_or(|old| old as u8 != new as u8)
         })
     }
