@@ -125,9 +125,12 @@ impl Breaks {
         }
     }
 
-    /// Adds a watchpoint.
-    pub fn add_watch(&mut self, watch: Watch) {
-        self.watches.push(watch);
+    /// Adds a watchpoint; `false` if it has no bytes.
+    pub fn add_watch(&mut self, watch: Watch) -> bool {
+        if watch.len != 0 {
+            self.watches.push(watch);
+        }
+        watch.len != 0
     }
 
     /// Removes a watchpoint; `false` if there is none.
@@ -272,5 +275,23 @@ impl Observer for Both<'_> {
         if let Some(other) = &mut self.other {
             other.after(hart, pc, inst);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watchpoint_without_bytes_is_refused() {
+        let mut breaks = Breaks::default();
+        let watch = |len| Watch {
+            addr: 0x1000,
+            len,
+            kind: WatchKind::Write,
+        };
+        assert!(!breaks.add_watch(watch(0)) && !breaks.active());
+        assert!(!breaks.remove_watch(watch(0)));
+        assert!(breaks.add_watch(watch(1)) && breaks.active());
     }
 }

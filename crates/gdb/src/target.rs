@@ -486,8 +486,7 @@ impl HwWatchpoint for Debugger<'_> {
         len: u64,
         kind: WatchKind,
     ) -> TargetResult<bool, Self> {
-        self.breaks.add_watch(Watch { addr, len, kind });
-        Ok(true)
+        Ok(self.breaks.add_watch(Watch { addr, len, kind }))
     }
 
     fn remove_hw_watchpoint(

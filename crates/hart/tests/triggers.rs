@@ -126,3 +126,113 @@ fn accesses_are_found_by_any_byte_and_by_kind() {
         }
     }
 }
+
+/// What ran of a loop of 10000 rounds, followed by an instruction at offset 8: times that the
+/// observer of a trigger at an instruction saw that, and others; blocks that were interpreted.
+fn looped(trigger: u64, compiled: bool) -> (usize, usize, u64) {
+    struct Seen {
+        triggers: Arc<Triggers>,
+        at: u64,
+        counts: [usize; 2],
+    }
+    impl Observer for Seen {
+        fn before(&mut self, _: &Hart, pc: u64, _: &Inst) -> bool {
+            self.counts[usize::from(pc != self.at)] += 1;
+            true
+        }
+
+        fn triggers(&self) -> Option<&Arc<Triggers>> {
+            Some(&self.triggers)
+        }
+    }
+    let ram = Ram::new(RAM, 1 << 20).expect("RAM");
+    let program = [
+        0xfff4_0413, // 0 addi  s0, s0, -1
+        0xfe04_1ee3, // 4 bne   s0, zero, -4
+        0x0010_0493, // 8 addi  s1, zero, 1
+        0x0000_006f, // c j     .
+    ];
+    for (at, word) in (RAM..).step_by(4).zip(program) {
+        ram.store(at, 4, word).expect("in RAM");
+    }
+    let config = HartConfig {
+        reset_pc: RAM,
+        ..HartConfig::default()
+    };
+    let mut code = CodeCache::new(&ram, config.extensions, config.cost);
+    if compiled && !code.compile(8, &config) {
+        eprintln!("this host has no compiler");
+    }
+    let mut hart = Hart::new(0, config, ram.clone());
+    hart.set_x(8, 10_000);
+    let at = RAM + trigger;
+    let mut seen = Seen {
+        triggers: Arc::new(Triggers::new(vec![at], Vec::new())),
+        at,
+        counts: [0; 2],
+    };
+    while hart.x(9) == 0 {
+        let until = hart.now() + 100;
+        hart.run(&mut code, &mut Nothing, until, Some(&mut seen));
+    }
+    let [matching, others] = seen.counts;
+    (matching, others, hart.statistics().interpreted_blocks)
+}
+
+/// Promise: a breakpoint costs nothing in the code before it, and is met.
+#[test]
+fn only_blocks_with_a_triggering_address_are_slow() {
+    for compiled in [false, true] {
+        let (matching, others, interpreted) = looped(100, compiled);
+        assert_eq!((matching, others), (0, 0), "nothing is seen of {compiled}");
+        assert!(interpreted < 100, "the loop is hot: {interpreted}");
+        let (matching, others, interpreted) = looped(8, compiled);
+        assert_eq!(matching, 1, "of the instruction behind the loop");
+        assert!(others < 100 && interpreted < 100, "{others} {interpreted}");
+        let (matching, ..) = looped(4, compiled);
+        assert_eq!(matching, 10_000, "each time");
+    }
+}
+
+/// Promise: `watch` of gdb does not stop for stores that leave what is watched as it is.
+#[test]
+fn stores_that_change_nothing_are_told_apart_byte_by_byte() {
+    const WATCHED: [(u64, u64); 5] = [
+        (EDGE - 4, 4),
+        (EDGE - 4, 8),
+        (EDGE, 1),
+        (EDGE + 1, 3),
+        (EDGE + 4, 8),
+    ];
+    struct Seen(Vec<[bool; 5]>);
+    impl Observer for Seen {
+        fn before(&mut self, hart: &Hart, pc: u64, inst: &Inst) -> bool {
+            if pc < RAM + 8 {
+                let changes = WATCHED.map(|(addr, len)| hart.store_changes(inst, addr, len));
+                self.0.push(changes);
+            }
+            true
+        }
+    }
+    let ram = Ram::new(RAM, 1 << 20).expect("RAM");
+    // sd a0, -4(s1) twice: across the edge; j .
+    for (at, word) in (RAM..)
+        .step_by(4)
+        .zip([0xfea4_be23, 0xfea4_be23, 0x0000_006f])
+    {
+        ram.store(at, 4, word).expect("in RAM");
+    }
+    let config = HartConfig {
+        reset_pc: RAM,
+        misaligned: true,
+        ..HartConfig::default()
+    };
+    let mut code = CodeCache::new(&ram, config.extensions, config.cost);
+    let mut hart = Hart::new(0, config, ram.clone());
+    hart.set_x(9, EDGE);
+    hart.set_x(10, 5 << 32);
+    let mut seen = Seen(Vec::new());
+    hart.run(&mut code, &mut Nothing, 100, Some(&mut seen));
+    let first = [false, true, true, false, false];
+    assert_eq!(seen.0, [first, [false; 5]]);
+}

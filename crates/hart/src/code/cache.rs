@@ -285,6 +285,11 @@ impl CodeCache {
         self.blocks.block(index)
     }
 
+    /// Length in bytes of a block.
+    pub(crate) fn bytes(&self, index: u32) -> u32 {
+        self.blocks.bytes(index)
+    }
+
     /// Decodes an instruction outside blocks.
     pub(crate) fn single(&mut self, raw: u32) -> Inst {
         self.decoder.single(raw)

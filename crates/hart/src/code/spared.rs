@@ -6,6 +6,10 @@ use std::sync::Arc;
 use crate::memory::address::PageIndex;
 use crate::observe::Triggers;
 
+/// Most pages for each address of a trigger: more than fetch TLBs can have at a time. What more
+/// there are was in them once.
+const PAGES: usize = 4096;
+
 /// Addresses of instructions, by page and offset.
 #[derive(Default)]
 pub(super) struct Spared {
@@ -22,9 +26,12 @@ impl Spared {
         self.pages.is_empty()
     }
 
-    /// Forgets those of other triggers. The number that it returns changes when any are forgotten.
+    /// Forgets those of other triggers, and all if there are many: pages get other contents. The
+    /// number that it returns changes when any are forgotten; harts then add those that they have.
     pub fn belong_to(&mut self, triggers: Option<&Arc<Triggers>>) -> u32 {
-        if self.triggers.as_ref().map(Arc::as_ptr) != triggers.map(Arc::as_ptr) {
+        let other = self.triggers.as_ref().map(Arc::as_ptr) != triggers.map(Arc::as_ptr);
+        let most = triggers.map_or(0, |triggers| PAGES * triggers.execute().len());
+        if other || self.pages.len() > most {
             self.pages.clear();
             self.triggers = triggers.cloned();
             self.generation += 1;
@@ -44,5 +51,28 @@ impl Spared {
             let mut range = offsets.range(offset as u16..(offset + len) as u16);
             range.next().is_some()
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::ram::Ram;
+
+    const RAM: u64 = 0x8000_0000;
+
+    #[test]
+    fn harts_search_again_when_there_are_many() {
+        let ram = Ram::new(RAM, 32 << 20).unwrap();
+        let triggers = Arc::new(Triggers::new(vec![0x1004], Vec::new()));
+        let mut spared = Spared::default();
+        let page = |number: usize| ram.page_at(RAM + 4096 * number as u64);
+        let first = spared.belong_to(Some(&triggers));
+        (0..PAGES).for_each(|number| assert!(spared.insert(page(number), 4)));
+        assert_eq!(spared.belong_to(Some(&triggers)), first);
+        assert!(!spared.insert(page(0), 4), "still there");
+        spared.insert(page(PAGES), 4);
+        assert_ne!(spared.belong_to(Some(&triggers)), first);
+        assert!(spared.is_empty());
     }
 }

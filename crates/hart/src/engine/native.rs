@@ -76,7 +76,7 @@ impl Hart {
                 site = self.enter_compiled(code, target, plat);
                 continue;
             }
-            if self.triggers.ahead(self.state.pc) {
+            if self.trigger_ahead(code) {
                 return None;
             }
             self.watch.counts.lookups += 1;

@@ -118,7 +118,7 @@ impl Hart {
                     return stop;
                 }
             }
-            if TRIGGERS && self.triggers.ahead(self.state.pc) {
+            if TRIGGERS && self.trigger_ahead(code) {
                 return None;
             }
             self.step_block::<false>(code, plat, &mut NoObserver);

@@ -55,10 +55,10 @@ impl TriggerState {
         self.paused.is_some()
     }
 
-    /// Whether an instruction of the block at `pc` may have a triggering address.
+    /// Whether one of the `len` bytes at `pc` has the address of a trigger.
     #[inline]
-    pub fn ahead(&self, pc: u64) -> bool {
-        self.armed && self.set.as_ref().is_some_and(|set| set.executes(pc, BLOCK))
+    fn ahead(&self, pc: u64, len: u64) -> bool {
+        self.armed && self.set.as_ref().is_some_and(|set| set.executes(pc, len))
     }
 
     /// The virtual page that holds `va` has come to the fetch TLB.
@@ -75,6 +75,25 @@ impl TriggerState {
 }
 
 impl Hart {
+    /// Whether an instruction of the block at the program counter may have a triggering address.
+    /// `false` if it cannot be fetched.
+    #[inline]
+    pub(crate) fn trigger_ahead(&mut self, code: &mut CodeCache) -> bool {
+        self.triggers.ahead(self.state.pc, BLOCK) && self.trigger_in_block(code)
+    }
+
+    /// The block itself: one that only comes before a trigger may be compiled.
+    #[cold]
+    fn trigger_in_block(&mut self, code: &mut CodeCache) -> bool {
+        let len = match self.lookup(code) {
+            Ok(Some(index)) => code.bytes(index),
+            // A single instruction.
+            Ok(None) => 1,
+            Err(Fault) => return false,
+        };
+        self.triggers.ahead(self.state.pc, len.into())
+    }
+
     /// Compares an access that is about to be made with the triggers. `Err` leaves the instruction.
     #[inline]
     pub(crate) fn trigger(

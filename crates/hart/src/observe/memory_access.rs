@@ -22,11 +22,12 @@ pub struct MemoryAccess {
 }
 
 impl MemoryAccess {
-    /// Whether it touches any of `len` bytes at `addr`.
+    /// Whether it touches any of `len` bytes at `addr`; `false` if there are none.
     #[must_use]
     pub fn overlaps(&self, addr: u64, len: u64) -> bool {
         // Both differences wrap around like addresses do.
-        self.addr.wrapping_sub(addr) < len || addr.wrapping_sub(self.addr) < self.len
+        let touched = self.addr.wrapping_sub(addr) < len || addr.wrapping_sub(self.addr) < self.len;
+        touched && len != 0
     }
 }
 
@@ -84,8 +85,15 @@ impl Hart {
         };
         let bytes = (0..access.len).map(|i| (access.addr.wrapping_add(i), access.value >> (8 * i)));
         let mut bytes = bytes.filter(|(at, _)| at.wrapping_sub(addr) < len);
+        // The page that was translated last, and where it is.
+        let mut last: Option<(u64, Option<u64>)> = None;
         bytes.any(|(at, new)| {
-            let old = self.debug_translate(at).and_then(|pa| self.ram.load(pa, 1));
+            let page = at & !0xFFF;
+            if last.is_none_or(|(last, _)| last != page) {
+                last = Some((page, self.debug_translate(page)));
+            }
+            let start = last.and_then(|(_, start)| start);
+            let old = start.and_then(|start| self.ram.load(start + (at - page), 1));
             old.is_none_or(|old| old as u8 != new as u8)
         })
     }
@@ -102,5 +110,28 @@ fn access_len(inst: &Inst) -> u64 {
         // Atomics have their width in funct3.
         _ if inst.raw >> 12 & 7 == 2 => 4,
         _ => 8,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_access_overlaps_what_it_has_a_byte_of() {
+        let access = |addr| MemoryAccess {
+            addr,
+            len: 8,
+            load: false,
+            store: true,
+            value: 0,
+        };
+        let at = access(0x1000);
+        assert!(at.overlaps(0x1007, 1) && at.overlaps(0xFFF, 2) && at.overlaps(0xFFF, 100));
+        assert!(!at.overlaps(0x1008, 1) && !at.overlaps(0xFFF, 1));
+        assert!(access(u64::MAX).overlaps(0, 1), "addresses wrap around");
+        for addr in [0xFFF, 0x1000, 0x1004, 0x1008] {
+            assert!(!at.overlaps(addr, 0), "{addr:#x} without bytes");
+        }
     }
 }

@@ -68,15 +68,18 @@ impl Tlb {
         tlb.fetches.resize(len, EMPTY_FETCH);
         tlb.contexts = saved.contexts;
         let base = ram.host_base().get() as u64;
-        for (index, [read, mut write], addend) in saved.entries {
-            let tags = [read, plain(write)]
-                .into_iter()
-                .filter(|&tag| tag != INVALID);
+        for (index, tags, addend) in saved.entries {
+            // Flags are this machine's, whatever the file has.
+            let [read, mut write] = tags.map(plain);
+            let tags = [read, write].into_iter().filter(|&tag| tag != INVALID);
             let hosts: Option<Vec<_>> = tags.map(|tag| page(ram, index, tag, addend)).collect();
-            let page = ram.page_of(*hosts?.first()?);
-            let hits = write & NOTED == 0;
+            let hosts = hosts?;
+            let page = ram.page_of(*hosts.first()?);
+            if ram.page_of(*hosts.last()?) != page {
+                return None;
+            }
             // Blocks that this machine has decoded before may be in the page.
-            if hits && !ram.code_pages().writable(page) {
+            if write != INVALID && !ram.code_pages().writable(page) {
                 write |= NOTED;
             }
             let addend = addend.wrapping_add(base);
@@ -103,5 +106,52 @@ impl Tlb {
             tlb.contexts.note_filled(index as usize);
         }
         Some(tlb)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use trapless_isa::Mode;
+
+    use super::super::{Key, MARK};
+    use super::*;
+
+    const RAM: u64 = 0x8000_0000;
+    const VA: u64 = 0x5000;
+
+    /// Tags of an entry that were in a file, when they have been restored. The page is that at
+    /// `offset` of RAM.
+    fn restored(ram: &Ram, tags: [u64; 2], offset: u64) -> Option<[u64; 2]> {
+        let key = Key {
+            flags: 0,
+            satp: 0,
+            hgatp: 0,
+            mode: Mode::M,
+        };
+        let mut tlb = Tlb::new((ram.size() / 4096) as usize);
+        tlb.select(&key, &key);
+        let mut saved = tlb.save(ram);
+        let addend = offset.wrapping_sub(VA);
+        saved.entries = vec![(slot(VA) as u32, tags, addend)];
+        let tlb = Tlb::restore(saved, ram)?;
+        let entry = tlb.data(VA);
+        Some([entry.read, entry.write])
+    }
+
+    #[test]
+    fn flags_are_those_of_this_machine() {
+        let ram = Ram::new(RAM, 64 << 20).unwrap();
+        ram.code_pages().add(ram.page_at(RAM + 0x3000), 0, 4);
+        let plain = [VA, VA];
+        for tags in [plain, [VA | MARK, VA | FLAGS], [VA, VA | NOTED]] {
+            assert_eq!(restored(&ram, tags, 0x2000), Some(plain));
+            assert_eq!(restored(&ram, tags, 0x3000), Some([VA, VA | NOTED]), "code");
+        }
+        let read = [VA, INVALID];
+        assert_eq!(restored(&ram, read, 0x3000), Some(read));
+        assert_eq!(restored(&ram, plain, 64 << 20), None, "not RAM");
+        // The same place in the TLB, but another page.
+        let other = VA + 4096 * ENTRIES as u64;
+        assert_eq!(restored(&ram, [VA, other], 0x2000), None);
     }
 }
