@@ -157,7 +157,7 @@ fn a_stock_host_is_as_on_sstc() {
             "{reason}: {a} and {b}; ticks {ticks:?}"
         );
     }
-    // Each character is an exit. The guest prints times and counts, some of which have a digit more.
+    // Each character is an exit. The guest prints times and counts, and some have a digit more.
     let [a, b] = both("mmio.uart.write");
     assert!(a.abs_diff(b) <= 8, "characters: {a} and {b}");
     assert_eq!(here, there);
