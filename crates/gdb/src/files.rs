@@ -1,6 +1,6 @@
 //! Files that gdb fetches with `remote get`: symbols of the kernels that run in the machine, and
 //! the script that asks for them. They are made when gdb opens them; the computer's own files
-//! cannot be reached.
+//! cannot be reached. The other half of `target`, which keeps them.
 
 use gdbstub::target::ext::host_io::{
     HostIo, HostIoClose, HostIoCloseOps, HostIoErrno, HostIoError, HostIoFstat, HostIoFstatOps,

@@ -5,7 +5,7 @@ use trapless_isa::cause::interrupt;
 use trapless_isa::csr;
 use trapless_machine::{InterruptRow as Row, Machine};
 
-use crate::monitor::describe;
+use crate::harts::describe;
 
 /// CSRs with a bit for each interrupt. What is enabled or delegated alone says little.
 const SETS: [(u16, Letter); 8] = [

@@ -35,11 +35,13 @@
 //! | `description` | which registers there are |
 //! | `files` | files that gdb fetches: symbols of kernels |
 //! | `monitor` | `monitor` commands |
+//! | `harts` | what a hart does, in a line |
 //! | `interrupts` | state of interrupts as `monitor interrupts` shows it |
 
 mod breaks;
 mod description;
 mod files;
+mod harts;
 mod interrupts;
 mod monitor;
 mod position;

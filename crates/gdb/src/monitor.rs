@@ -1,8 +1,8 @@
 //! gdb's `monitor` commands.
 
-use trapless_hart::Hart;
 use trapless_machine::{History, Machine};
 
+use crate::harts::describe;
 use crate::interrupts;
 
 const HELP: &str = "\
@@ -16,12 +16,6 @@ monitor phys on|off  let addresses of memory commands be physical, or virtual as
                      thread's hart translates them (the default); breakpoints are always virtual
 monitor help         this text
 ";
-
-/// One line about a hart.
-pub fn describe(hart: &Hart) -> String {
-    let wait = if hart.waiting() { ", waits in wfi" } else { "" };
-    format!("hart {} {}-mode{wait}", hart.id(), hart.mode())
-}
 
 /// How far back a machine can go.
 fn history(history: &History, machine: &Machine) -> String {

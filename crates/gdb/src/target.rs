@@ -35,7 +35,7 @@ use crate::breaks::{Breaks, Step, Watch};
 use crate::description::{self, Register, Riscv};
 use crate::files::Files;
 use crate::reverse::{Goal, Travel, towards_present};
-use crate::{Host, monitor};
+use crate::{Host, harts, monitor};
 
 /// Thread number of a hart; gdb counts from 1.
 pub fn tid(hart: usize) -> Tid {
@@ -345,7 +345,7 @@ impl SingleRegisterAccess<Tid> for Debugger<'_> {
 impl ThreadExtraInfo for Debugger<'_> {
     fn thread_extra_info(&self, tid: Tid, buf: &mut [u8]) -> Result<usize, Infallible> {
         let text = match self.machine.harts().get(tid.get() - 1) {
-            Some(hart) => monitor::describe(hart),
+            Some(hart) => harts::describe(hart),
             None => String::new(),
         };
         let len = text.len().min(buf.len());
