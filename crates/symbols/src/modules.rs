@@ -179,16 +179,15 @@ mod tests {
 
     const BASE: u64 = 0x8000_0000;
 
-    /// A kernel without virtual memory that has loaded module `kvm` with one function, at +0x8010,
-    /// and a variable without a place.
-    fn ram() -> (Ram, Vec<Symbol>) {
-        let types = blob(&[
+    /// Type information of a kernel whose `struct module_memory` has so many bytes.
+    fn described(stride: u32) -> Vec<u8> {
+        blob(&[
             (
                 "module",
                 400,
                 &[("list", 8), ("name", 24), ("mem", 88), ("kallsyms", 320)],
             ),
-            ("module_memory", 24, &[("base", 0), ("size", 8)]),
+            ("module_memory", stride, &[("base", 0), ("size", 8)]),
             (
                 "mod_kallsyms",
                 32,
@@ -199,7 +198,13 @@ mod tests {
                     ("typetab", 24),
                 ],
             ),
-        ]);
+        ])
+    }
+
+    /// A kernel without virtual memory that has loaded module `kvm` with one function, at +0x8010,
+    /// and a variable without a place.
+    fn ram() -> (Ram, Vec<Symbol>) {
+        let types = described(24);
         let ram = Ram::new(BASE, 8 << 20).unwrap();
         let memory = ram.guest_memory();
         let put =
@@ -294,24 +299,7 @@ mod tests {
 
     #[test]
     fn types_without_a_size_are_refused() {
-        let types = blob(&[
-            (
-                "module",
-                400,
-                &[("list", 8), ("name", 24), ("mem", 88), ("kallsyms", 320)],
-            ),
-            ("module_memory", 0, &[("base", 0), ("size", 8)]),
-            (
-                "mod_kallsyms",
-                32,
-                &[
-                    ("symtab", 0),
-                    ("num_symtab", 8),
-                    ("strtab", 16),
-                    ("typetab", 24),
-                ],
-            ),
-        ]);
+        let types = described(0);
         let (ram, symbols) = ram();
         assert!(loaded(&Space::host(&ram, 0), &symbols, &types).is_empty());
     }
