@@ -59,6 +59,10 @@ impl Plan {
         } = ready;
         let place = place.as_ref().filter(|_| resumed.is_none());
         let mut pending = Pending::new(checkpoints.make, place, self.about(run));
+        if resumed.is_some() {
+            // The end of the round in which their time was may be where this run goes on.
+            pending.make(&machine, &recorder)?;
+        }
         let before = machine.instret();
 
         let started = SystemTime::now();

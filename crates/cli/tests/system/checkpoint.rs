@@ -61,20 +61,35 @@ fn resumed_runs_have_the_ledger_of_the_whole_run() {
         read(&made) == expected,
         "making checkpoints changes the run"
     );
+    let again = scratch("resumed-again.checkpoint");
     for file in &files {
         let ledger = scratch("resumed.json");
         let mut command = trapless();
         command.arg("resume").arg(file).args(["--engine", "interp"]);
+        if *file == files[0] {
+            let past = format!("0.000001={}", again.display());
+            command.args(["--checkpoint", &past]);
+        }
         done(&command.arg("--ledger").arg(&ledger).output().unwrap());
         assert!(read(&ledger) == expected, "out of {}", file.display());
     }
-    let mut command = trapless();
-    let shown = command.arg("resume").arg(&files[0]).arg("--show").output();
-    let shown: serde_json::Value = serde_json::from_slice(&shown.unwrap().stdout).unwrap();
-    assert_eq!(shown["machine"]["machine"], whole.job.machine);
+    let first = shown(&files[0]);
+    assert_eq!(first["machine"]["machine"], whole.job.machine);
+    assert_eq!(
+        shown(&again)["cycles"],
+        first["cycles"],
+        "a time that is past is where the run goes on"
+    );
     files
         .iter()
+        .chain([&again])
         .for_each(|file| std::fs::remove_file(file).unwrap());
+}
+
+/// What a checkpoint is.
+fn shown(file: &Path) -> serde_json::Value {
+    let output = trapless().arg("resume").arg(file).arg("--show").output();
+    serde_json::from_slice(&output.unwrap().stdout).unwrap()
 }
 
 /// A cache with the images of the usual one, and checkpoints of its own.
