@@ -31,6 +31,25 @@ fn code_writer() -> Asm {
     a
 }
 
+/// A hart that calls functions in two pages which share a slot of its TLB, by turns.
+fn neighbours_in_the_tlb() -> Asm {
+    use trapless_asm::{FENCE_I, jalr};
+    let mut a = Asm::new(RAM);
+    a.li(S1, DATA).li(T1, DATA + (4096 << 12)).li(A1, 300);
+    a.li(T0, u64::from(jalr(ZERO, RA, 0)));
+    for function in [S1, T1] {
+        a.sw(T0, function, 0);
+    }
+    a.w(FENCE_I);
+    let call = a.here();
+    for function in [S1, T1, S1] {
+        a.w(jalr(RA, function, 0));
+    }
+    a.addi(A1, A1, -1).bne(A1, ZERO, call);
+    a.power_off();
+    a
+}
+
 fn machine(engine: Engine) -> Machine {
     running(&timers_and_ipis(), engine)
 }
@@ -72,6 +91,12 @@ fn a_machine_goes_on_out_of_a_checkpoint() {
 fn code_that_changes_after_a_checkpoint_is_seen() {
     let mut end = goes_on(&code_writer());
     assert_eq!(end.hart_mut(0).x(A0 as usize), 200 * 3);
+}
+
+/// Promise: nor does it matter which engine found what its TLB holds.
+#[test]
+fn either_engine_leaves_the_same_tlb() {
+    goes_on(&neighbours_in_the_tlb());
 }
 
 fn goes_on(program: &Asm) -> Machine {

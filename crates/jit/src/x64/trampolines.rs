@@ -362,8 +362,13 @@ impl Trampolines {
         })?;
         let second_way = piece(&|ops| {
             let leave = leave as usize;
-            dynasm!(ops; .arch x64; cmp [rdx + WAY], rax; jne extern leave);
-            exchange_ways(ops);
+            // Ways stay: their order decides what is replaced, and the interpreter leaves it, too.
+            dynasm!(ops
+                ; .arch x64
+                ; cmp [rdx + WAY], rax
+                ; jne extern leave
+                ; add rdx, WAY
+            );
             enter_by_table(ops);
         })?;
         let lookup_piece = piece(&|ops| lookup(ops, second_way))?;
