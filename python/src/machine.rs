@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use regex::bytes::Regex;
 use trapless_cli::{Ended, Interrupted, Session};
-use trapless_machine::{Limits, Outcome};
+use trapless_machine::{InterruptRow, Limits, Outcome};
 
 use crate::error::{Error, answer};
 use crate::events::{Event, Filter, Tap};
@@ -355,6 +355,14 @@ impl Machine {
             hart.instret(),
             hart.waiting(),
         ))
+    }
+
+    /// State of the interrupt architecture: of each row its hart (`None`: of no single one), part,
+    /// name, value, and whether it is pending, enabled or in use.
+    fn interrupts(&self) -> PyResult<Vec<(Option<usize>, String, String, String, bool)>> {
+        let rows = self.session()?.machine().interrupt_state();
+        let plain = |row: InterruptRow| (row.hart, row.part, row.name, row.value, row.active);
+        Ok(rows.into_iter().map(plain).collect())
     }
 
     /// Types on the console, at virtual time `at` in cycles or now.

@@ -90,3 +90,9 @@ def echo():
 def spin():
     """Never ends."""
     return program([STAY])
+
+
+def compares():
+    """Sets hart 0's comparator of the ACLINT to 5000 ticks, and never ends."""
+    ticks = [lui(T1, 0x1000), addi(T1, T1, 5000 - 0x1000)]
+    return program([lui(T0, 0x200_4000), *ticks, sw(T1, T0), sw(ZERO, T0, 4), STAY])

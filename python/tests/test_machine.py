@@ -6,6 +6,7 @@ import threading
 import time
 import weakref
 
+import pandas
 import pytest
 import riscv
 
@@ -211,3 +212,38 @@ def test_prices_of_a_mapping_are_those_of_the_machine(boot):
     assert dear.harts[0].now > usual.harts[0].now + 10 * 4_000
     prices = {cost["name"]: cost["cycles"] for cost in dear.ledger().data["run"]["cost_model"]}
     assert prices["trap"] == 5_000
+
+
+@pytest.mark.parametrize(
+    ("machine", "parts"),
+    [
+        ("sbi", {"aclint", "plic S"}),
+        ("sstc", {"aclint", "plic S"}),
+        ("aia", {"aclint", "imsic S"}),
+        ("trapless", {"aclint"}),
+        ("haiov", {"aclint", "xvei"}),
+        ("full", {"aclint", "xvei"}),
+    ],
+)
+def test_interrupt_controllers_tell_their_state(boot, machine, parts):
+    """Promise: on each machine, what the interrupt controllers do is plain data, and looking at it
+    changes nothing."""
+    looked, other = (boot(riscv.compares(), machine=machine) for _ in range(2))
+    before = {row[:3]: row for row in looked.interrupts()}
+    looked.run(until=100_000)
+    other.run(until=100_000)
+    after = {row[:3]: row for row in looked.interrupts()}
+    assert {row.part for row in after.values()} >= parts
+    compare = (0, "aclint", "mtimecmp")
+    assert before[compare].value == "never" and not before[compare].active
+    # 10 MHz: one tick is 100 cycles.
+    value, told = after[compare].value.split(", ", 1)
+    assert value == "5000" and after[compare].active
+    assert told == f"in {5000 * 100 - looked.now} cycles"
+    table = pandas.DataFrame(looked.interrupts())
+    assert list(table.columns) == ["hart", "part", "name", "value", "active"]
+    assert len(table) == len(looked.interrupts())
+    looked.run(until=200_000)
+    other.run(until=200_000)
+    assert looked.harts[0].registers() == other.harts[0].registers()
+    assert (looked.now, looked.instructions) == (other.now, other.instructions)

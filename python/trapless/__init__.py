@@ -15,7 +15,7 @@ import importlib
 try:
     from ._native import Error, Event, WorkloadError
     from .ledger import Comparison, Ledger, Ledgers, load
-    from .machine import Hart, Machine, Stopped
+    from .machine import Hart, InterruptState, Machine, Stopped
     from .options import machine, machines, workloads
     from .runs import compare, run
     from .trace import Trace, read_trace
@@ -29,6 +29,7 @@ __all__ = [
     "Error",
     "Event",
     "Hart",
+    "InterruptState",
     "Ledger",
     "Ledgers",
     "Machine",

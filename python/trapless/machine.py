@@ -31,6 +31,21 @@ class Stopped(NamedTuple):
     """Exit status of a program."""
 
 
+class InterruptState(NamedTuple):
+    """One row of what the interrupt architecture tells of its state."""
+
+    hart: int | None
+    """Hart whose state it is; None: of no single hart."""
+    part: str
+    """Part of the architecture: "plic S", "imsic guest 1", "xvei"."""
+    name: str
+    """A register, a source, a set of interrupts."""
+    value: str
+    """Its value, for people."""
+    active: bool
+    """Whether something is pending, enabled or in use."""
+
+
 class Hart:
     """A hart. Registers and CSRs are items by name: `hart["a0"]`, `hart["mstatus"]`,
     `hart["0x7c0"]`. They can be set. CSRs are as M-mode sees them.
@@ -247,6 +262,13 @@ class Machine:
     def read_word(self, addr: int, size: int = 8, hart: int | None = None) -> int:
         """Reads an unsigned little-endian word of `size` bytes."""
         return int.from_bytes(self.read(addr, size, hart), "little")
+
+    def interrupts(self) -> list[InterruptState]:
+        """State of the interrupt architecture now, as `monitor interrupts all` of gdb shows it
+        below the registers of the harts. Looking changes nothing. `pandas.DataFrame` and
+        `polars.DataFrame` take the list as it is.
+        """
+        return [InterruptState(*row) for row in self._native.interrupts()]
 
     @property
     def console(self) -> str:

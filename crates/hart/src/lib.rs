@@ -40,6 +40,7 @@ pub use code::{CodeCache, CodeLimits, CodeStatistics, HOT};
 pub use config::{AiaConfig, CACHE_BLOCK, CostModel, Extensions, HartConfig};
 pub use engine::run::{Observer, Stop};
 pub use hart::Hart;
+pub use memory::doorbells::{DoorbellPage, DoorbellPages};
 pub use memory::pmp::Pmp;
 pub use memory::ram::{Ram, RamError};
 pub use observe::{Activity, DataTrigger, HartStatistics, MemoryAccess, Meter, Snapshot, Triggers};

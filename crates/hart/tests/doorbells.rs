@@ -4,6 +4,7 @@
 mod two_stages;
 
 use trapless_asm as asm;
+use trapless_hart::DoorbellPage;
 use trapless_isa::cause::exception;
 use trapless_isa::csr;
 use trapless_isa::port::DoorbellFault;
@@ -104,4 +105,34 @@ fn without_the_extension_the_type_is_reserved() {
     bench.run(Priv::S);
     assert_eq!(bench.csr(csr::SCAUSE), exception::STORE_GUEST_PAGE);
     assert!(bench.platform.rung.is_empty());
+}
+
+/// Promise: a debugger finds the doorbell pages of a guest, and tables that refer to themselves do
+/// not keep it for ever.
+#[test]
+fn doorbell_pages_are_found_in_page_tables() {
+    let bench = Bench::new(DOORBELL, true, false);
+    let found = bench.hart.doorbell_pages();
+    let page = DoorbellPage {
+        gpa: DEVICE,
+        page: PAGE,
+    };
+    assert_eq!((found.pages, found.more), (vec![page], false));
+    let without = Bench::with_extensions(DOORBELL, true, false, false);
+    assert_eq!(without.hart.doorbell_pages().pages, []);
+    assert_eq!(
+        Bench::new(MMIO | V, true, false)
+            .hart
+            .doorbell_pages()
+            .pages,
+        []
+    );
+    // Each entry of the table at level 1 leads to the same table of doorbells.
+    for index in 0..512 {
+        let pointer = LEVEL0 >> 12 << 10 | POINTER;
+        bench.ram.store(LEVEL1 + 8 * index, 8, pointer).unwrap();
+        bench.ram.store(LEVEL0 + 8 * index, 8, DOORBELL).unwrap();
+    }
+    let found = bench.hart.doorbell_pages();
+    assert!(found.more && found.pages.len() < 2048);
 }

@@ -145,6 +145,13 @@ pub trait InterruptArchitecture: Snapshot + Send {
         Vec::new()
     }
 
+    /// Describes the doorbell page at physical address `page` for people, without changing it. A
+    /// hart has it at guest physical address `gpa` of the guest that it runs or ran last.
+    fn inspect_doorbells(&self, hart: usize, gpa: u64, page: u64) -> Vec<Row> {
+        let _ = (hart, gpa, page);
+        Vec::new()
+    }
+
     /// Adds the architecture's nodes below `/soc` (two address cells, two size cells) of the
     /// machine's device tree. The node that devices name as `interrupt-parent` has the phandle
     /// [`EXTERNAL_PHANDLE`]; `cpu_intc` holds the phandle of each hart's local interrupt

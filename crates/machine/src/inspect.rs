@@ -1,5 +1,6 @@
 //! Physical memory, results and state of a machine, from outside.
 
+use trapless_hart::DoorbellPage;
 use trapless_intc::Row as InterruptRow;
 use vm_memory::{Bytes, GuestAddress};
 
@@ -30,11 +31,28 @@ impl Machine {
         }
     }
 
-    /// State of the interrupt architecture at this time, for people.
+    /// State of the interrupt architecture at this time, for people, and of the doorbells of the
+    /// guests that harts run.
     #[must_use]
     pub fn interrupt_state(&self) -> Vec<InterruptRow> {
         let architecture = self.bus.interrupts.architecture();
-        architecture.inspect(self.clock.now)
+        let mut rows = architecture.inspect(self.clock.now);
+        for hart in &self.harts {
+            let found = hart.doorbell_pages();
+            for DoorbellPage { gpa, page } in found.pages {
+                rows.extend(architecture.inspect_doorbells(hart.id(), gpa, page));
+            }
+            if found.more {
+                rows.push(InterruptRow {
+                    hart: Some(hart.id()),
+                    part: "doorbells".into(),
+                    name: "more".into(),
+                    value: "page tables are too large: not all of them were searched".into(),
+                    active: true,
+                });
+            }
+        }
+        rows
     }
 
     /// Writes RAM, for debuggers. Returns how many bytes were written.

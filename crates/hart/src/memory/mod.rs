@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! access ── slow path of loads and stores: TLB again, RAM or bus
+//!  ├── doorbells  all doorbell pages of a guest, for debuggers
 //!  └── translate ── contexts, PMP, fills the TLB
 //!       ├── walk    page tables of one or two stages
 //!       ├── pmp     physical memory protection
@@ -16,6 +17,7 @@
 pub(crate) mod access;
 pub(crate) mod address;
 pub(crate) mod code_pages;
+pub(crate) mod doorbells;
 pub(crate) mod huge;
 mod outside;
 pub(crate) mod pmp;

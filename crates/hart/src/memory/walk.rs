@@ -10,21 +10,21 @@ use super::ram::Ram;
 use crate::config::Extensions;
 use crate::csr::registers::Csrs;
 
-const PTE_V: u64 = 1 << 0;
-const PTE_R: u64 = 1 << 1;
-const PTE_W: u64 = 1 << 2;
-const PTE_X: u64 = 1 << 3;
-const PTE_U: u64 = 1 << 4;
-const PTE_A: u64 = 1 << 6;
-const PTE_D: u64 = 1 << 7;
-const PTE_PBMT: u64 = 3 << 61;
-const PTE_N: u64 = 1 << 63;
+pub(super) const PTE_V: u64 = 1 << 0;
+pub(super) const PTE_R: u64 = 1 << 1;
+pub(super) const PTE_W: u64 = 1 << 2;
+pub(super) const PTE_X: u64 = 1 << 3;
+pub(super) const PTE_U: u64 = 1 << 4;
+pub(super) const PTE_A: u64 = 1 << 6;
+pub(super) const PTE_D: u64 = 1 << 7;
+pub(super) const PTE_PBMT: u64 = 3 << 61;
+pub(super) const PTE_N: u64 = 1 << 63;
 /// Bits 60:54, reserved for standard extensions.
-const PTE_RESERVED: u64 = 0x7F << 54;
+pub(super) const PTE_RESERVED: u64 = 0x7F << 54;
 /// Type of a G-stage leaf: 0 memory, 1 MMIO (Xuer), 2 doorbell (Xvei); 3 is reserved.
-const PTE_TYPE: u64 = 3 << limits::LEAF_TYPE_SHIFT;
+pub(super) const PTE_TYPE: u64 = 3 << limits::LEAF_TYPE_SHIFT;
 const PTE_TYPE_MMIO: u64 = leaf::MMIO << limits::LEAF_TYPE_SHIFT;
-const PTE_TYPE_DOORBELL: u64 = leaf::DOORBELL << limits::LEAF_TYPE_SHIFT;
+pub(super) const PTE_TYPE_DOORBELL: u64 = leaf::DOORBELL << limits::LEAF_TYPE_SHIFT;
 
 /// `htinst` pseudoinstructions for implicit accesses of VS-stage walks (H extension, "Transformed
 /// Instruction or Pseudoinstruction for mtinst or htinst"), RV64.
@@ -103,7 +103,7 @@ struct Stage {
     hlvx: bool,
 }
 
-fn levels(atp: u64) -> u32 {
+pub(super) fn levels(atp: u64) -> u32 {
     match atp >> 60 {
         8 => 3,
         9 => 4,

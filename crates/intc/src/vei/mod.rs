@@ -256,6 +256,14 @@ impl<A: InterruptArchitecture> InterruptArchitecture for Vei<A> {
         rows
     }
 
+    fn inspect_doorbells(&self, hart: usize, gpa: u64, page: u64) -> Vec<Row> {
+        let Some(own) = self.harts.get(hart) else {
+            return Vec::new();
+        };
+        let memory = self.words.spectator(hart);
+        inspect::doorbells((hart, own), self.contexts, (gpa, page), &memory)
+    }
+
     fn fdt(&self, fdt: &mut FdtWriter, cpu_intc: &[u32]) -> Result<(), vm_fdt::Error> {
         self.inner.fdt(fdt, cpu_intc)
     }

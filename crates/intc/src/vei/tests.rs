@@ -14,6 +14,7 @@ use crate::{
 };
 
 mod contexts;
+mod inspect;
 
 const HARTS: usize = 2;
 /// Table of eight events.

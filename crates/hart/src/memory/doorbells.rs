@@ -1,0 +1,100 @@
+//! All doorbell pages (Xvei) of the guest whose page tables a hart has, for debuggers.
+
+use trapless_isa::csr::envcfg;
+
+use super::address::Access;
+use super::walk::{
+    PTE_A, PTE_D, PTE_N, PTE_PBMT, PTE_R, PTE_RESERVED, PTE_TYPE, PTE_TYPE_DOORBELL, PTE_U, PTE_V,
+    PTE_W, PTE_X, levels,
+};
+use crate::hart::Hart;
+
+/// Most tables that are searched: those of 128 GiB of pages. Software can make tables that refer to
+/// each other without end.
+const TABLES: usize = 1 << 16;
+/// Most pages that are found.
+const PAGES: usize = 1 << 10;
+/// Entries of a table; the root has four times as many.
+const ENTRIES: u64 = 512;
+
+/// A page of a guest whose leaf is of type `DOORBELL`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DoorbellPage {
+    /// Guest physical address.
+    pub gpa: u64,
+    /// Physical address of the page that describes the doorbells.
+    pub page: u64,
+}
+
+/// The doorbell pages that a hart's `hgatp` leads to.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct DoorbellPages {
+    /// By guest physical address.
+    pub pages: Vec<DoorbellPage>,
+    /// There may be more: the search was given up after 65 536 tables or 1024 pages.
+    pub more: bool,
+}
+
+impl Hart {
+    /// The doorbell pages of the guest that `hgatp` names; none on harts without Xvei. Leaves no
+    /// trace: no TLB entry, no accessed bit, no virtual time.
+    #[must_use]
+    pub fn doorbell_pages(&self) -> DoorbellPages {
+        let mut found = DoorbellPages::default();
+        let atp = self.csr.hgatp;
+        let levels = levels(atp);
+        if !self.config.extensions.xvei || levels == 0 {
+            return found;
+        }
+        let root = (atp & ((1 << 44) - 1) & !3) << 12;
+        // Tables to search: address, level, first guest physical address.
+        let mut tables = vec![(root, levels - 1, 0)];
+        let mut searched = 0;
+        while let Some((table, level, first)) = tables.pop() {
+            if searched == TABLES || found.pages.len() >= PAGES {
+                found.more = true;
+                break;
+            }
+            searched += 1;
+            let entries = if level + 1 == levels {
+                4 * ENTRIES
+            } else {
+                ENTRIES
+            };
+            let below = tables.len();
+            for index in 0..entries {
+                let gpa = first | index << (12 + 9 * level);
+                let Some(pte) = self.doorbell_pte(table + index * 8) else {
+                    continue;
+                };
+                let at = (pte >> 10 & ((1 << 44) - 1)) << 12;
+                if pte & (PTE_R | PTE_X) != 0 {
+                    if level == 0 && pte & PTE_TYPE == PTE_TYPE_DOORBELL && pte & PTE_N == 0 {
+                        found.pages.push(DoorbellPage { gpa, page: at });
+                    }
+                } else if level != 0 && pte & NOT_IN_POINTERS == 0 {
+                    tables.push((at, level - 1, gpa));
+                }
+            }
+            // The lowest addresses first.
+            tables[below..].reverse();
+        }
+        found
+    }
+
+    /// A valid entry of a G-stage table.
+    fn doorbell_pte(&self, addr: u64) -> Option<u64> {
+        let readable = self.csr.pmp.permits(addr, 8, false, Access::Read);
+        let pte = readable.then(|| self.ram.load(addr, 8))??;
+        let pbmt = pte & PTE_PBMT;
+        let pbmt_valid = pbmt == 0 || pbmt != PTE_PBMT && self.csr.menvcfg & envcfg::PBMTE != 0;
+        let valid = pte & PTE_V != 0
+            && pte & (PTE_R | PTE_W) != PTE_W
+            && pte & PTE_RESERVED & !PTE_TYPE == 0
+            && pbmt_valid;
+        valid.then_some(pte)
+    }
+}
+
+/// Bits that must be zero in a pointer to the next table.
+const NOT_IN_POINTERS: u64 = PTE_D | PTE_A | PTE_U | PTE_N | PTE_TYPE | PTE_PBMT;
