@@ -3,8 +3,8 @@
 //! A context is everything that decides what an address means: effective mode, SUM, MXR, `satp` or
 //! `vsatp`, `hgatp`. A trap, a world switch or a change of V only selects another array; nothing is
 //! flushed. A new entry moves that of the first way to the second, which fast paths probe last; a
-//! hit of a load or store in the second way exchanges the two, while fetches, which the engines look
-//! up more or less often, leave them. Fences drop the contexts or entries they name. The TLB is not
+//! hit of a load or store there exchanges the two, while fetches, which the engines look up more or
+//! less often, leave them. Fences drop the contexts or entries they name. The TLB is not
 //! architecture: it may hold less than a fence allows, never more.
 //!
 //! Bits in tags keep fast paths from hitting a page that is there: stores to code, and accesses to
