@@ -79,6 +79,9 @@ impl Write for Output {
     }
 }
 
+/// Hart, part, name, value and whether it is in use: the fields of `InterruptState` in Python.
+type InterruptTuple = (Option<usize>, String, String, String, bool);
+
 /// A machine with its ledger and console.
 #[pyclass(frozen)]
 pub struct Machine {
@@ -359,7 +362,7 @@ impl Machine {
 
     /// State of the interrupt architecture: of each row its hart (`None`: of no single one), part,
     /// name, value, and whether it is pending, enabled or in use.
-    fn interrupts(&self) -> PyResult<Vec<(Option<usize>, String, String, String, bool)>> {
+    fn interrupts(&self) -> PyResult<Vec<InterruptTuple>> {
         let rows = self.session()?.machine().interrupt_state();
         let plain = |row: InterruptRow| (row.hart, row.part, row.name, row.value, row.active);
         Ok(rows.into_iter().map(plain).collect())

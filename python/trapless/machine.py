@@ -265,8 +265,8 @@ class Machine:
 
     def interrupts(self) -> list[InterruptState]:
         """State of the interrupt architecture now, as `monitor interrupts all` of gdb shows it
-        below the registers of the harts. Looking changes nothing. `pandas.DataFrame` and
-        `polars.DataFrame` take the list as it is.
+        below the registers of the harts. Looking changes nothing. `pandas.DataFrame`
+        takes the list as it is.
         """
         return [InterruptState(*row) for row in self._native.interrupts()]
 
