@@ -11,6 +11,7 @@
 //! | module | subject |
 //! |---|---|
 //! | `library` | what other programs use: the command and its parts |
+//! | `trapless` | where the project is, and which machines there are, for all of these |
 //! | `session` | a machine under way that another program drives |
 //! | `args` | the command line |
 //! | `commands` | one file for each subcommand |
@@ -28,7 +29,7 @@
 //! | `console`, `script` | marker lines on the guest's console; what is typed there by itself |
 //! | `project` | images of the project folder |
 //! | `own` | machines and workloads out of users' files |
-//! | `files`, `output` | files the user names, standard output |
+//! | `files`, `ledgers`, `output` | files the user names, ledgers in files, standard output |
 //! | `failure`, `interrupt` | exit status, Ctrl-C |
 //! | `qemu` | what options of QEMU are called here |
 
@@ -47,6 +48,7 @@ mod identity;
 mod interactive;
 mod interrupt;
 mod kernels;
+mod ledgers;
 mod library;
 mod machine;
 mod measure;
@@ -63,15 +65,17 @@ mod session;
 mod single;
 mod terminal;
 mod threads;
+mod trapless;
 mod workload;
 
 use std::process::ExitCode;
 
 pub use failure::{Failure, sentence};
 pub use interrupt::Interrupted;
-pub use library::{Console, Trapless, read_ledgers};
+pub use ledgers::read_ledgers;
 pub use plan::Plan;
 pub use session::{Ended, Session};
+pub use trapless::{Console, Trapless};
 pub use workload::RunId;
 
 /// Reads the command line, does what it says, and returns the exit status that `trapless --help`

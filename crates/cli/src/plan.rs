@@ -16,9 +16,9 @@ use crate::checkpoint::{self, Checkpoint, Key, Place, Store, program};
 use crate::console::{ConsoleTap, Lines, Recorder, SharedRecorder, Transcript};
 use crate::failure::Failed;
 use crate::kernels::Kernels;
-use crate::library::Trapless;
 use crate::machine::{self, EngineName};
 use crate::observe::Observation;
+use crate::trapless::Trapless;
 use crate::workload::{RunId, WorkloadArgs};
 use crate::{files, interrupt, own, project};
 

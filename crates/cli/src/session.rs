@@ -13,13 +13,13 @@ use crate::args::{BootArgs, ExecArgs};
 use crate::checkpoint::{Checkpoint, Run};
 use crate::console::{ConsoleTap, Recorder, SharedRecorder};
 use crate::devices::Devices;
-use crate::library::{Console, Trapless};
 use crate::measure::{self, host_info};
 use crate::observe::{Observation, ObserveArgs};
 use crate::outside::Outside;
 use crate::payload::payload;
 use crate::plan::{Plan, Ready};
 use crate::series::at_a_time;
+use crate::trapless::{Console, Trapless};
 use crate::workload::RunId;
 use crate::{files, machine};
 

@@ -1,13 +1,14 @@
 //! apt with a private configuration: another release and architecture without touching the
 //! machine's own state.
 
-use crate::cache::{Cache, sha256_parts};
+use crate::cache::Cache;
 use crate::command::{spawn_output, tail};
+use crate::digest::sha256_parts;
 use crate::error::{Error, Result, io};
 use crate::mirror::{ALIAS, Mirror, SUITE};
+use crate::package::{Package, Request};
 use crate::progress::Progress;
 use crate::shipped::{self, Locked};
-use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,35 +17,6 @@ use std::process::Command;
 /// File that names the answers which [`Apt::refresh`] has replaced.
 const REPLACED: &str = "replaced";
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
-
-/// One binary package of the archive, as the signed package index describes it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Package {
-    /// Package name.
-    pub name: String,
-    /// Full Debian version, e.g. `1:10.0.13+ds-0+deb13u1`.
-    pub version: String,
-    /// Debian architecture, e.g. `riscv64` or `all`.
-    pub arch: String,
-    /// Where the file is; without the mirror's address if the answer came with the program. Not
-    /// part of a ledger.
-    pub uri: String,
-    /// Size of the file in bytes.
-    pub size: u64,
-    /// SHA-256 of the file, lower-case hexadecimal.
-    pub sha256: String,
-}
-
-/// Which packages are wanted.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Request {
-    /// Debian architecture that unqualified names mean.
-    pub arch: String,
-    /// Packages with everything they depend on.
-    pub closure: Vec<String>,
-    /// Packages alone.
-    pub alone: Vec<String>,
-}
 
 /// The private apt.
 #[derive(Debug)]

@@ -15,10 +15,11 @@
 //! another that shared its memory until `execve`, as `posix_spawn` does. `malloc` is therefore told
 //! to take much at its first `brk` and to give nothing back.
 
-use crate::apt::{Apt, Request};
+use crate::apt::Apt;
 use crate::cache::Cache;
 use crate::command::{spawn_output, tail};
 use crate::error::{Error, Result, io};
+use crate::package::Request;
 use crate::progress::Progress;
 use crate::tree;
 use std::fs;

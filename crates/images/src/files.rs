@@ -1,11 +1,11 @@
 //! Files out of packages, each package unpacked into a folder of its own, so that every file is
 //! known to come from one.
 
-use crate::apt::Package;
 use crate::cache::Cache;
 use crate::dpkg;
 use crate::elf;
 use crate::error::{Error, Result, io};
+use crate::package::Package;
 use crate::progress::Progress;
 use crate::store::{Fetch, Store};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,11 +1,13 @@
 //! Images made from recipes, named by all that goes into them.
 
-use crate::apt::{Apt, Package, Request};
-use crate::cache::{Cache, sha256_file, sha256_parts};
+use crate::apt::Apt;
+use crate::cache::Cache;
+use crate::digest::{sha256_file, sha256_parts};
 use crate::error::{Error, Result, io};
 use crate::files::{PackageFiles, merged_usr};
 use crate::initramfs;
 use crate::kmod;
+use crate::package::{Package, Request};
 use crate::prepared::{self, Prepared, load_intact, remove_old};
 use crate::progress::Progress;
 use crate::recipe::{Build, Recipe, Side};

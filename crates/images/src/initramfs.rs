@@ -118,8 +118,8 @@ pub(crate) fn write(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::apt::Package;
     use crate::cache::Cache;
+    use crate::package::Package;
     use crate::progress::Progress;
     use crate::store::Fetch;
     use std::path::PathBuf;

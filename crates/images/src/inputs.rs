@@ -1,6 +1,6 @@
 //! Files of the project that decide what is built from them.
 
-use crate::cache::sha256_file;
+use crate::digest::sha256_file;
 use crate::error::{Result, io};
 use crate::prepared::files_of;
 use std::fs;

@@ -17,13 +17,15 @@
 //! processors. All folders have fixed names in the tree, so that the same sources give the same
 //! modules wherever the project and its cache are.
 
-use crate::apt::{Apt, Package, Request};
-use crate::cache::{Cache, sha256_parts};
+use crate::apt::Apt;
+use crate::cache::Cache;
 use crate::command::{run, spawn_output, spawn_watched};
+use crate::digest::sha256_parts;
 use crate::error::{Error, Result, io};
 use crate::files::PackageFiles;
 use crate::inputs::add_input;
 use crate::modules::Source;
+use crate::package::{Package, Request};
 use crate::prepared::{PackageVersion, files_of, remove_old};
 use crate::progress::Progress;
 use crate::recipe::Build;

@@ -9,8 +9,8 @@
 //!                          [guest.files]
 //! ```
 
-use crate::cache::sha256_parts;
 use crate::cpio;
+use crate::digest::sha256_parts;
 use crate::error::{Error, Result, io};
 use crate::files::merged_usr;
 use crate::prepared::files_of;

@@ -1,12 +1,14 @@
 //! Linux's own KVM selftests and those of our series, built for riscv64 from Debian's kernel source
 //! with `linux/patches`.
 
-use crate::apt::{Apt, Package, Request};
-use crate::cache::{Cache, sha256_parts};
+use crate::apt::Apt;
+use crate::cache::Cache;
 use crate::command::run;
+use crate::digest::sha256_parts;
 use crate::error::{Error, Result, io};
 use crate::files::PackageFiles;
 use crate::inputs::add_input;
+use crate::package::{Package, Request};
 use crate::progress::Progress;
 use crate::tools::Tools;
 use std::fs;

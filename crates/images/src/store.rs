@@ -1,10 +1,12 @@
 //! Package files in the cache, named by their SHA-256: fetched once, checked on every use, repaired
 //! when damaged.
 
-use crate::apt::{Apt, Package};
-use crate::cache::{Cache, sha256_file};
+use crate::apt::Apt;
+use crate::cache::Cache;
 use crate::command::{missing, tail};
+use crate::digest::sha256_file;
 use crate::error::{Error, Result, io};
+use crate::package::Package;
 use crate::progress::{Progress, Task};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -167,7 +169,7 @@ fn is_intact(path: &Path, package: &Package) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cache::sha256_file;
+    use crate::digest::sha256_file;
     use std::cell::Cell;
 
     /// Serves one file; `breakage` says what goes wrong in the first calls.

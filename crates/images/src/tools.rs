@@ -1,11 +1,12 @@
 //! A Debian tree with the tools this machine may lack: riscv64 cross compilers, rustc for riscv64,
 //! QEMU 10.
 
-use crate::apt::{Apt, Package, Request};
+use crate::apt::Apt;
 use crate::cache::Cache;
 use crate::command::missing;
 use crate::entry::Entry;
 use crate::error::{Result, io};
+use crate::package::{Package, Request};
 use crate::progress::Progress;
 use crate::tree;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,11 @@
 //! Packages unpacked into a folder, without running anything of them.
 
-use crate::apt::{Apt, Package};
-use crate::cache::{Cache, sha256_parts};
+use crate::apt::Apt;
+use crate::cache::Cache;
+use crate::digest::sha256_parts;
 use crate::dpkg;
 use crate::error::{Error, Result, io};
+use crate::package::Package;
 use crate::progress::Progress;
 use crate::store::{Fetch, Store};
 use std::fs;

@@ -2,8 +2,9 @@
 //! the tool tree. It is kept under a name that says what it was built from.
 
 use crate::apt::Apt;
-use crate::cache::{Cache, sha256_parts};
+use crate::cache::Cache;
 use crate::command::{run, spawn_output};
+use crate::digest::sha256_parts;
 use crate::error::{Error, Result, io};
 use crate::inputs::add_input;
 use crate::prepared::files_of;

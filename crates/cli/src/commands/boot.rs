@@ -13,7 +13,6 @@ use crate::console::{ConsoleTap, Recorder, SharedRecorder};
 use crate::devices::Devices;
 use crate::failure::Failed;
 use crate::interactive::{self, Session};
-use crate::library::Trapless;
 use crate::machine::EngineName;
 use crate::output::Screen;
 use crate::outside::record::{self, Header};
@@ -21,6 +20,7 @@ use crate::outside::{Outside, Source};
 use crate::payload::payload;
 use crate::script::{Script, ScriptTap, SharedScript};
 use crate::terminal::{Key, RawMode, keyboard};
+use crate::trapless::Trapless;
 use crate::{files, interrupt, machine, observe};
 
 /// Cycles in a second of virtual time.

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 use crate::args::{COMPARE_SEEDS, CompareArgs};
-use crate::library::Trapless;
 use crate::plan::Plan;
 use crate::series::{self, Results, Series};
+use crate::trapless::Trapless;
 use crate::{files, interrupt, measure, output};
 
 /// Runs it on each and shows the comparison.

@@ -13,8 +13,8 @@ use trapless_machine::{Limits, Machine, Outcome, Peripherals};
 
 use crate::args::ExecArgs;
 use crate::console::{Recorder, SharedRecorder};
-use crate::library::Trapless;
 use crate::output::Screen;
+use crate::trapless::Trapless;
 use crate::{files, interrupt, machine, observe};
 
 /// Virtual time between two looks at Ctrl-C, in cycles.

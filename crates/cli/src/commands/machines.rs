@@ -9,9 +9,9 @@ use serde_json::json;
 use trapless_machine::Machines;
 
 use crate::args::{BOOT_HARTS, EXEC_HARTS};
-use crate::library::Trapless;
 use crate::machine::{self, HartArgs};
 use crate::output::{print, print_json, table};
+use crate::trapless::Trapless;
 
 /// Lists the machines, or explains the one called `name`.
 pub fn main(name: Option<&str>, as_json: bool, trapless: &Trapless) -> Result<ExitCode> {

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 use crate::args::{Cli, Command};
-use crate::library::Trapless;
+use crate::trapless::Trapless;
 pub use workloads::describe as describe_workload;
 
 /// Does what the command line says.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 
 use crate::args::ReportArgs;
-use crate::library::read_ledgers;
+use crate::ledgers::read_ledgers;
 use crate::{files, output};
 
 /// Reads the ledgers and shows the report.

@@ -9,12 +9,12 @@ use anyhow::{Result, bail};
 use crate::args::RunArgs;
 use crate::checkpoint::Checkpoint;
 use crate::identity::Identity;
-use crate::library::Trapless;
 use crate::machine::EngineName;
 use crate::measure::Checkpoints;
 use crate::plan::Plan;
 use crate::series::{self, Series};
 use crate::single::Progress;
+use crate::trapless::Trapless;
 use crate::workload::RunId;
 use crate::{files, interrupt, measure, observe, output};
 

@@ -8,9 +8,9 @@ use serde_json::json;
 use trapless_experiments::{Experiment, Workloads};
 use trapless_images::overlay;
 
-use crate::library::Trapless;
 use crate::output::{print, print_json, table};
 use crate::own;
+use crate::trapless::Trapless;
 
 /// Lists the workloads, or explains the one called `name`.
 pub fn main(name: Option<&str>, as_json: bool, trapless: &Trapless) -> Result<ExitCode> {

@@ -26,10 +26,10 @@ use trapless_machine::checkpoint::About;
 
 use crate::args::ExploreArgs;
 use crate::failure::Failed;
-use crate::library::Trapless;
 use crate::machine::EngineName;
 use crate::observe::Observation;
 use crate::plan::{Plan, Ready};
+use crate::trapless::Trapless;
 use crate::workload::RunId;
 use crate::{interrupt, output};
 
