@@ -4,8 +4,7 @@ use trapless_isa::csr::envcfg;
 
 use super::address::Access;
 use super::walk::{
-    PTE_A, PTE_D, PTE_N, PTE_PBMT, PTE_R, PTE_RESERVED, PTE_TYPE, PTE_TYPE_DOORBELL, PTE_U, PTE_V,
-    PTE_W, PTE_X, levels,
+    NOT_IN_POINTERS, PTE_N, PTE_R, PTE_RESERVED, PTE_TYPE, PTE_TYPE_DOORBELL, PTE_X, levels, valid,
 };
 use crate::hart::Hart;
 
@@ -86,15 +85,7 @@ impl Hart {
     fn doorbell_pte(&self, addr: u64) -> Option<u64> {
         let readable = self.csr.pmp.permits(addr, 8, false, Access::Read);
         let pte = readable.then(|| self.ram.load(addr, 8))??;
-        let pbmt = pte & PTE_PBMT;
-        let pbmt_valid = pbmt == 0 || pbmt != PTE_PBMT && self.csr.menvcfg & envcfg::PBMTE != 0;
-        let valid = pte & PTE_V != 0
-            && pte & (PTE_R | PTE_W) != PTE_W
-            && pte & PTE_RESERVED & !PTE_TYPE == 0
-            && pbmt_valid;
-        valid.then_some(pte)
+        let pbmt = self.csr.menvcfg & envcfg::PBMTE != 0;
+        valid(pte, PTE_RESERVED & !PTE_TYPE, pbmt).then_some(pte)
     }
 }
-
-/// Bits that must be zero in a pointer to the next table.
-const NOT_IN_POINTERS: u64 = PTE_D | PTE_A | PTE_U | PTE_N | PTE_TYPE | PTE_PBMT;

@@ -10,19 +10,21 @@ use super::ram::Ram;
 use crate::config::Extensions;
 use crate::csr::registers::Csrs;
 
-pub(super) const PTE_V: u64 = 1 << 0;
+const PTE_V: u64 = 1 << 0;
 pub(super) const PTE_R: u64 = 1 << 1;
-pub(super) const PTE_W: u64 = 1 << 2;
+const PTE_W: u64 = 1 << 2;
 pub(super) const PTE_X: u64 = 1 << 3;
-pub(super) const PTE_U: u64 = 1 << 4;
-pub(super) const PTE_A: u64 = 1 << 6;
-pub(super) const PTE_D: u64 = 1 << 7;
-pub(super) const PTE_PBMT: u64 = 3 << 61;
+const PTE_U: u64 = 1 << 4;
+const PTE_A: u64 = 1 << 6;
+const PTE_D: u64 = 1 << 7;
+const PTE_PBMT: u64 = 3 << 61;
 pub(super) const PTE_N: u64 = 1 << 63;
 /// Bits 60:54, reserved for standard extensions.
 pub(super) const PTE_RESERVED: u64 = 0x7F << 54;
 /// Type of a G-stage leaf: 0 memory, 1 MMIO (Xuer), 2 doorbell (Xvei); 3 is reserved.
 pub(super) const PTE_TYPE: u64 = 3 << limits::LEAF_TYPE_SHIFT;
+/// Reserved in a pointer to the next table.
+pub(super) const NOT_IN_POINTERS: u64 = PTE_D | PTE_A | PTE_U | PTE_N | PTE_TYPE | PTE_PBMT;
 const PTE_TYPE_MMIO: u64 = leaf::MMIO << limits::LEAF_TYPE_SHIFT;
 pub(super) const PTE_TYPE_DOORBELL: u64 = leaf::DOORBELL << limits::LEAF_TYPE_SHIFT;
 
@@ -103,6 +105,7 @@ struct Stage {
     hlvx: bool,
 }
 
+/// Levels of page tables that `satp`, `vsatp` or `hgatp` names; 0 if there are none.
 pub(super) fn levels(atp: u64) -> u32 {
     match atp >> 60 {
         8 => 3,
@@ -294,11 +297,7 @@ impl<'a> Walker<'a> {
             } else {
                 PTE_RESERVED & !PTE_TYPE
             };
-            if pte & PTE_V == 0 || pte & (PTE_R | PTE_W) == PTE_W || pte & reserved != 0 {
-                return Err(WalkError::Page);
-            }
-            let pbmt = pte & PTE_PBMT;
-            if pbmt == PTE_PBMT || (pbmt != 0 && !stage.pbmt) {
+            if !valid(pte, reserved, stage.pbmt) {
                 return Err(WalkError::Page);
             }
             if pte & PTE_N != 0 && !self.svnapot {
@@ -306,8 +305,7 @@ impl<'a> Walker<'a> {
             }
             let ppn = pte >> 10 & ((1 << 44) - 1);
             if pte & (PTE_R | PTE_X) == 0 {
-                // Pointer to the next level: A, D, U, PBMT and N are reserved here.
-                if pte & (PTE_D | PTE_A | PTE_U | PTE_N | PTE_TYPE) != 0 || pbmt != 0 {
+                if pte & NOT_IN_POINTERS != 0 {
                     return Err(WalkError::Page);
                 }
                 table = ppn << 12;
@@ -413,6 +411,15 @@ impl<'a> Walker<'a> {
         }
         self.ram.store(addr, 8, pte).ok_or(WalkError::AccessFault)
     }
+}
+
+/// Whether a PTE is valid and has no `reserved` bit; `pbmt`: Svpbmt is enabled.
+pub(super) fn valid(pte: u64, reserved: u64, pbmt: bool) -> bool {
+    let kind = pte & PTE_PBMT;
+    pte & PTE_V != 0
+        && pte & (PTE_R | PTE_W) != PTE_W
+        && pte & reserved == 0
+        && (kind == 0 || kind != PTE_PBMT && pbmt)
 }
 
 /// What an access through a leaf that is not memory becomes.
