@@ -14,7 +14,7 @@ use crate::engine::turn::Turn;
 use crate::hart::Hart;
 use crate::inputs::Inputs;
 use crate::memory::pmp::Pmp;
-use crate::memory::tlb::{SavedTlb, Tlb};
+use crate::memory::tlb::SavedTlb;
 
 /// What [`Hart::save`] takes out of a hart that does not run.
 #[derive(Serialize, Deserialize)]
@@ -98,7 +98,7 @@ impl Hart {
     /// the saved one did.
     ///
     /// # Errors
-    /// A sentence if no such hart can have had this state; nothing has changed then.
+    /// A sentence if no such hart can have had this state; it must not run any more then.
     pub fn restore(&mut self, saved: HartState) -> Result<(), &'static str> {
         let reservation = match saved.context.reservation {
             None => Reservation::NONE,
@@ -109,7 +109,9 @@ impl Hart {
                 Reservation { host, size, value }
             }
         };
-        let tlb = Tlb::restore(saved.tlb, &self.ram).ok_or("a TLB entry leads outside RAM")?;
+        let table = |page| self.code.table(page);
+        let restored = self.tlb.restore(saved.tlb, &self.ram, table);
+        restored.ok_or("a TLB entry leads outside RAM")?;
         let from = saved.context;
         let pc_mask = self.pc_mask();
         let s = &mut self.state;
@@ -139,7 +141,6 @@ impl Hart {
         }
         self.mode = saved.mode;
         self.data_mode = self.explicit_mode();
-        self.tlb = tlb;
         // This one has no marks.
         self.triggers = TriggerState::default();
         self.inputs = saved.inputs;

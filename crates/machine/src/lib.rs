@@ -41,6 +41,7 @@
 //! | `schedule`, `progress` | whose turn it is, and when a run ends |
 //! | [`checkpoint`] | a whole machine in a file |
 //! | [`history`] | where a machine was, and how it gets there again |
+//! | `moment` | one moment to which it goes back often |
 //! | `input`, `past` | input with the times of its arrival; what nobody hears twice |
 //! | `statistics` | what the engines did |
 //! | [`lockstep`] | a machine and its interpreted twin |
@@ -69,6 +70,7 @@ pub mod log;
 mod machine;
 pub mod machines;
 pub mod map;
+mod moment;
 mod outside;
 mod own;
 mod past;
@@ -87,6 +89,7 @@ pub use history::{History, Place};
 pub use input::Arrival;
 pub use machine::Machine;
 pub use machines::Machines;
+pub use moment::Moment;
 pub use outside::{Input, Uplink};
 pub use own::{Architecture, OwnMachine};
 pub use peripherals::Peripherals;

@@ -3,6 +3,8 @@
 mod common;
 
 use common::*;
+use trapless_hart::{Hart, Observer};
+use trapless_isa::inst::Inst;
 use trapless_machine::checkpoint::{About, Base, FORMAT};
 use trapless_machine::{Engine, Limits, Machine, MachineConfig, Outcome};
 
@@ -130,13 +132,57 @@ fn goes_on(program: &Asm) -> Machine {
         run_until(&mut back, u64::MAX);
         assert_eq!(back.go_back(&file).unwrap(), b"more");
         assert_eq!(back.state_hash(), first.state_hash(), "back at {at}");
-        for machine in [&mut first, &mut used, &mut fresh, &mut back] {
+        let mut often = running(program, engine);
+        run_until(&mut often, at);
+        let moment = often.moment();
+        for cycles in [1_000, 20_000, u64::MAX] {
+            let until = often.now().saturating_add(cycles);
+            run_until(&mut often, until);
+            assert!(often.return_to(&moment).unwrap());
+            assert!(state(&saved(&often)) == state(&file), "often at {at}");
+        }
+        for machine in [&mut first, &mut used, &mut fresh, &mut back, &mut often] {
             assert_eq!(run_until(machine, u64::MAX), Outcome::PoweredOff);
             let reached = (machine.now(), machine.instret(), machine.state_hash());
             assert_eq!(reached, end, "at {at}, {engine:?} then {other:?}");
         }
     }
     whole
+}
+
+/// Stops once, after so many instructions.
+struct StopAfter(u64);
+
+impl Observer for StopAfter {
+    fn before(&mut self, _: &Hart, _: u64, _: &Inst) -> bool {
+        self.0 = self.0.wrapping_sub(1);
+        self.0 != 0
+    }
+}
+
+/// Promise: a machine goes back to any instruction, time and again, and on from there as one that
+/// never did.
+#[test]
+fn a_machine_returns_to_an_instruction() {
+    for engine in ENGINES {
+        let mut whole = running(&code_writer(), engine);
+        run_until(&mut whole, u64::MAX);
+        let end = (whole.now(), whole.instret(), whole.state_hash());
+        let mut machine = running(&code_writer(), engine);
+        for instructions in 1..60 {
+            let limits = Limits::default();
+            let stopped = machine.run_observed(&limits, Some(&mut StopAfter(instructions)));
+            assert!(matches!(stopped, Outcome::Observer(_)), "{stopped:?}");
+            let (moment, here) = (machine.moment(), saved(&machine));
+            for _ in 0..2 {
+                assert_eq!(run_until(&mut machine, u64::MAX), Outcome::PoweredOff);
+                let reached = (machine.now(), machine.instret(), machine.state_hash());
+                assert_eq!(reached, end, "{engine:?}");
+                assert!(machine.return_to(&moment).unwrap());
+                assert!(saved(&machine) == here, "{engine:?}");
+            }
+        }
+    }
 }
 
 /// Promise: a checkpoint of another machine is refused, and the message says what differs.

@@ -84,16 +84,17 @@ impl CodeView {
         }
     }
 
-    /// Makes stores to pages that have come to hold code since the last call take the slow path.
+    /// Makes stores to pages that have come to hold code, or to be watched, since the last call
+    /// take the slow path.
     #[inline]
     pub fn note_stores(&mut self, ram: &Ram, tlb: &mut Tlb) {
         let version = ram.code_pages().version();
         if version != self.stores {
             let pages = ram.code_pages().added_since(self.stores);
             self.stores = version;
-            let holds_code = |page: PageIndex| ram.code_pages().holds_code(page);
-            let code = |host: HostAddr| ram.holds(host) && holds_code(ram.page_of(host));
-            tlb.note_stores(pages.as_deref(), holds_code, code);
+            let noted = |page: PageIndex| ram.code_pages().stores_noted(page);
+            let noted_at = |host: HostAddr| ram.holds(host) && noted(ram.page_of(host));
+            tlb.note_stores(pages.as_deref(), noted, noted_at);
         }
     }
 }

@@ -64,7 +64,7 @@ impl Hart {
         };
         if access == Access::Write {
             let (page, offset) = (self.ram.page_of(host), va as usize & 0xFFF);
-            if self.ram.code_pages().written(page, offset, len as usize) {
+            if self.ram.will_store(page, offset, len as usize) {
                 self.turn.compare_code();
                 self.attention();
             }

@@ -18,6 +18,8 @@ const CODE: u8 = 1;
 const WRITTEN: u8 = 2;
 /// Some TLB may have an entry that hits for stores.
 const WRITABLE: u8 = 4;
+/// The page is to be copied before it is written.
+const WATCHED: u8 = 8;
 
 /// One machine's, shared by its harts; they take turns on one host thread.
 pub(crate) struct CodePages {
@@ -27,7 +29,7 @@ pub(crate) struct CodePages {
     written: Mutex<Vec<PageIndex>>,
     /// Anything may have been written, by a device.
     anything: AtomicBool,
-    /// Number of pages that came to hold code while some TLB entry may have let stores hit.
+    /// Number of pages that stores came to be noted of while some TLB entry may have let them hit.
     version: AtomicU32,
     /// The last of them.
     added: Mutex<Vec<PageIndex>>,
@@ -69,7 +71,8 @@ impl CodePages {
         }
     }
 
-    /// Changes when harts must search their TLBs for entries of pages that hold code now.
+    /// Changes when harts must search their TLBs for entries of pages whose stores take the slow
+    /// path now.
     #[inline]
     pub fn version(&self) -> u32 {
         self.version.load(Relaxed)
@@ -81,10 +84,15 @@ impl CodePages {
         self.flags[page.index()].load(Relaxed) & CODE != 0
     }
 
+    /// Whether stores to `page` take the slow path.
+    pub fn stores_noted(&self, page: PageIndex) -> bool {
+        self.flags[page.index()].load(Relaxed) & (CODE | WATCHED) != 0
+    }
+
     /// A TLB is about to get an entry for stores to `page`. Returns whether it may hit.
     pub fn writable(&self, page: PageIndex) -> bool {
         let flags = self.flags[page.index()].load(Relaxed);
-        if flags & CODE != 0 {
+        if flags & (CODE | WATCHED) != 0 {
             return false;
         }
         self.flags[page.index()].store(flags | WRITABLE, Relaxed);
@@ -95,20 +103,50 @@ impl CodePages {
     pub fn add(&self, page: PageIndex, offset: usize, len: usize) {
         self.words().entry(page).or_default().insert(offset, len);
         if !self.holds_code(page) {
-            self.add_page(page);
+            self.add_page(page, CODE);
         }
+    }
+
+    /// `page` is to be copied before it is written.
+    pub fn watch(&self, page: PageIndex) {
+        self.add_page(page, WATCHED);
+    }
+
+    /// All pages are.
+    pub fn watch_all(&self) {
+        for flags in &self.flags {
+            flags.store(flags.load(Relaxed) & !WRITABLE | WATCHED, Relaxed);
+        }
+        self.added().clear();
+        self.version.fetch_add(1, Relaxed);
+    }
+
+    /// Whether `page` is to be copied before it is written.
+    #[inline]
+    pub fn watched(&self, page: PageIndex) -> bool {
+        self.flags[page.index()].load(Relaxed) & WATCHED != 0
+    }
+
+    /// `page` has been copied.
+    pub fn unwatch(&self, page: PageIndex) {
+        self.flags[page.index()].fetch_and(!WATCHED, Relaxed);
     }
 
     fn words(&self) -> MutexGuard<'_, HashMap<PageIndex, Words>> {
         self.words.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add_page(&self, page: PageIndex) {
+    fn added(&self) -> MutexGuard<'_, Vec<PageIndex>> {
+        self.added.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stores to `page` take the slow path from now on.
+    fn add_page(&self, page: PageIndex, flag: u8) {
         let flags = self.flags[page.index()].load(Relaxed);
-        self.flags[page.index()].store(flags & !WRITABLE | CODE, Relaxed);
+        self.flags[page.index()].store(flags & !WRITABLE | flag, Relaxed);
         if flags & WRITABLE != 0 {
             self.version.fetch_add(1, Relaxed);
-            let mut added = self.added.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut added = self.added();
             if added.len() == ADDED {
                 added.clear();
             }
@@ -116,10 +154,10 @@ impl CodePages {
         }
     }
 
-    /// Pages that came to hold code since [`version`](Self::version) was `seen`; `None` if they are
-    /// not all remembered.
+    /// Pages whose stores came to take the slow path since [`version`](Self::version) was `seen`;
+    /// `None` if they are not all remembered.
     pub fn added_since(&self, seen: u32) -> Option<Vec<PageIndex>> {
-        let added = self.added.lock().unwrap_or_else(PoisonError::into_inner);
+        let added = self.added();
         let count = self.version().wrapping_sub(seen) as usize;
         let first = added.len().checked_sub(count)?;
         Some(added[first..].to_vec())

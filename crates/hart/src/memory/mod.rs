@@ -11,7 +11,8 @@
 //!  ├── outside      virtual memory, found from outside
 //!  ├── code_pages   pages with code, and which of them were written
 //!  ├── populated    which pages can be other than zero
-//!  └── prefault     asks the host for memory ahead
+//!  ├── prefault     asks the host for memory ahead
+//!  └── undo         copies of pages, to go back to a moment
 //! ```
 
 pub(crate) mod access;
@@ -26,4 +27,5 @@ mod prefault;
 pub(crate) mod ram;
 pub(crate) mod tlb;
 pub(crate) mod translate;
+mod undo;
 mod walk;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::address::{HostAddr, PageIndex};
 use super::code_pages::CodePages;
 use super::prefault::Prefault;
+use super::undo::Undo;
 
 use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 
@@ -30,6 +31,7 @@ pub struct Ram {
     host: HostAddr,
     pages: Arc<CodePages>,
     prefault: Arc<Prefault>,
+    undo: Arc<Undo>,
 }
 
 impl Ram {
@@ -67,6 +69,7 @@ impl Ram {
             size,
             host,
             pages: Arc::new(CodePages::new(bytes / 4096)),
+            undo: Arc::default(),
         })
     }
 
@@ -147,6 +150,12 @@ impl Ram {
     /// Something other than a hart may have written any of RAM.
     pub fn written_by_device(&self) {
         self.pages.anything_written();
+        self.undo.lose();
+    }
+
+    /// Copies of pages that were written.
+    pub(super) fn undo_log(&self) -> &Undo {
+        &self.undo
     }
 
     /// Host address of a physical address; the caller has checked [`contains`](Self::contains).
@@ -195,8 +204,7 @@ impl Ram {
             return None;
         }
         let host = self.host(addr);
-        self.pages
-            .written(self.page_of(host), addr as usize & 0xFFF, size.into());
+        self.will_store(self.page_of(host), addr as usize & 0xFFF, size.into());
         // SAFETY: the range was checked to lie inside the mapping, which lives as long as `self`.
         unsafe { store(host, size, value) };
         Some(())

@@ -176,9 +176,14 @@ impl Machine {
 
     /// Goes back to a snapshot of this machine, whose RAM has been put back.
     pub(crate) fn reset_to(&mut self, snapshot: &[u8]) -> Result<(), Error> {
+        self.ram.written_by_device();
+        self.reset_but_ram(snapshot)
+    }
+
+    /// The same where RAM knows what has been put back.
+    pub(crate) fn reset_but_ram(&mut self, snapshot: &[u8]) -> Result<(), Error> {
         let state = postcard::from_bytes(snapshot)
             .map_err(|_| file::damaged("its state cannot be decoded"))?;
-        self.ram.written_by_device();
         self.code.compare(&self.ram);
         self.take_over(state).map_err(|what| file::damaged(&what))
     }

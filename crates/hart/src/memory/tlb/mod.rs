@@ -174,10 +174,7 @@ impl Tlb {
         match self.contexts.intern(key) {
             Interned::Known(array) => array,
             Interned::New(array) => {
-                if self.entries.is_empty() {
-                    self.entries = huge::reserve(CONTEXTS * BOTH_WAYS);
-                    self.fetches = huge::reserve(CONTEXTS * BOTH_WAYS);
-                }
+                self.reserve();
                 let end = array.start() + BOTH_WAYS;
                 self.entries.resize(end, EMPTY);
                 self.fetches.resize(end, EMPTY_FETCH);
@@ -187,6 +184,14 @@ impl Tlb {
                 self.clear(array, &filled);
                 array
             }
+        }
+    }
+
+    /// Makes room for all contexts, so that arrays stay where they are.
+    fn reserve(&mut self) {
+        if self.entries.capacity() == 0 {
+            self.entries = huge::reserve(CONTEXTS * BOTH_WAYS);
+            self.fetches = huge::reserve(CONTEXTS * BOTH_WAYS);
         }
     }
 
@@ -328,22 +333,22 @@ impl Tlb {
         self.contexts.filled(array, va, mapping.span);
     }
 
-    /// Makes stores to pages of RAM that hold code take the slow path: of `pages` those that still
-    /// hold code, or of all pages if `None`. `holds_code` and `code` tell that of a page and of a
+    /// Makes stores to pages of RAM that are to be noted take the slow path: of `pages` those that
+    /// still are, or of all pages if `None`. `noted` and `noted_at` tell that of a page and of a
     /// host address.
     pub fn note_stores(
         &mut self,
         pages: Option<&[PageIndex]>,
-        holds_code: impl Fn(PageIndex) -> bool,
-        code: impl Fn(HostAddr) -> bool,
+        noted: impl Fn(PageIndex) -> bool,
+        noted_at: impl Fn(HostAddr) -> bool,
     ) {
         let note = |entry: &mut Entry| {
-            if entry.write & NOTED == 0 && code(HostAddr::of(entry.write, entry.addend)) {
+            if entry.write & NOTED == 0 && noted_at(HostAddr::of(entry.write, entry.addend)) {
                 entry.write |= NOTED;
             }
         };
         for &page in pages.unwrap_or_default() {
-            if !holds_code(page) {
+            if !noted(page) {
                 // No longer: its entries stay as they are, and remembered.
                 continue;
             }

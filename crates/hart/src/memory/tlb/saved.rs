@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::contexts::{BOTH_WAYS, CONTEXTS, Contexts, slot};
-use super::{EMPTY, EMPTY_FETCH, ENTRIES, Entry, FLAGS, FetchEntry, INVALID, NOTED, PAGE, Tlb};
-use crate::code::tables::no_code;
-use crate::memory::address::HostAddr;
-use crate::memory::huge;
+use super::contexts::{BOTH_WAYS, Contexts, slot};
+use super::{
+    EMPTY, EMPTY_FETCH, ENTRIES, Entry, FLAGS, FetchEntry, INVALID, Marks, NOTED, PAGE, Tlb,
+};
+use crate::memory::address::{HostAddr, PageIndex};
 use crate::memory::ram::Ram;
 
 /// A filled entry: its index, its tags, and its addend as if RAM were mapped at address 0.
@@ -57,16 +57,25 @@ impl Tlb {
         }
     }
 
-    /// The TLB that was saved. `None` if an entry does not lead to RAM, or does not belong where it
-    /// is.
-    pub fn restore(saved: SavedTlb, ram: &Ram) -> Option<Self> {
-        let mut tlb = Self::new((ram.size() / 4096) as usize);
+    /// Takes over what was saved; `table` tells [`FetchEntry::table`] of a page. `None` if an entry
+    /// does not lead to RAM, or does not belong where it is; the TLB must not be used any more
+    /// then.
+    pub fn restore(
+        &mut self,
+        saved: SavedTlb,
+        ram: &Ram,
+        table: impl Fn(PageIndex) -> usize,
+    ) -> Option<()> {
         let len = saved.contexts.sound()? * BOTH_WAYS;
-        tlb.entries = huge::reserve(CONTEXTS * BOTH_WAYS);
-        tlb.fetches = huge::reserve(CONTEXTS * BOTH_WAYS);
-        tlb.entries.resize(len, EMPTY);
-        tlb.fetches.resize(len, EMPTY_FETCH);
-        tlb.contexts = saved.contexts;
+        // To empty what is there is faster than to ask the host for other memory.
+        let before = std::mem::replace(&mut self.contexts, saved.contexts);
+        for (array, filled) in before.iter() {
+            self.clear(array, filled);
+        }
+        self.reserve();
+        self.entries.resize(len, EMPTY);
+        self.fetches.resize(len, EMPTY_FETCH);
+        self.marks = Marks::default();
         let base = ram.host_base().get() as u64;
         for (index, tags, addend) in saved.entries {
             // Flags are this machine's, whatever the file has.
@@ -83,7 +92,7 @@ impl Tlb {
                 write |= NOTED;
             }
             let addend = addend.wrapping_add(base);
-            *tlb.entries.get_mut(index as usize)? = Entry {
+            *self.entries.get_mut(index as usize)? = Entry {
                 read,
                 write,
                 addend,
@@ -91,21 +100,21 @@ impl Tlb {
             };
             if write & NOTED == 0 {
                 let way = index as usize % BOTH_WAYS / ENTRIES;
-                tlb.add_writer(page, index as usize - way * ENTRIES);
+                self.add_writer(page, index as usize - way * ENTRIES);
             }
-            tlb.contexts.note_filled(index as usize);
+            self.contexts.note_filled(index as usize);
         }
         for (index, [exec], addend) in saved.fetches {
-            page(ram, index, exec, addend)?;
-            *tlb.fetches.get_mut(index as usize)? = FetchEntry {
+            let host = page(ram, index, exec, addend)?;
+            *self.fetches.get_mut(index as usize)? = FetchEntry {
                 exec,
                 addend: addend.wrapping_add(base),
-                table: no_code() as u64,
+                table: table(ram.page_of(host)) as u64,
                 pad: 0,
             };
-            tlb.contexts.note_filled(index as usize);
+            self.contexts.note_filled(index as usize);
         }
-        Some(tlb)
+        Some(())
     }
 }
 
@@ -133,7 +142,7 @@ mod tests {
         let mut saved = tlb.save(ram);
         let addend = offset.wrapping_sub(VA);
         saved.entries = vec![(slot(VA) as u32, tags, addend)];
-        let tlb = Tlb::restore(saved, ram)?;
+        tlb.restore(saved, ram, |_| 0)?;
         let entry = tlb.data(VA);
         Some([entry.read, entry.write])
     }

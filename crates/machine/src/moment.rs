@@ -1,0 +1,32 @@
+//! A moment that a machine goes back to, time and again and soon.
+//!
+//! [`History`](crate::History) has many and looks at all of RAM for each; this one costs what is
+//! written after it.
+
+use crate::error::Error;
+use crate::machine::Machine;
+
+/// All of a machine but RAM, at the last [`Machine::moment`].
+pub struct Moment(Vec<u8>);
+
+impl Machine {
+    /// Chooses this moment to go back to, instead of the last one. The machine must have no
+    /// [obstacle](Self::obstacle).
+    pub fn moment(&mut self) -> Moment {
+        self.ram.begin_undo();
+        Moment(self.snapshot())
+    }
+
+    /// Goes back to the moment chosen last. `false`: a device has written to RAM since, so that
+    /// there is no way back; nothing has changed.
+    ///
+    /// # Errors
+    /// If `moment` is one of another machine.
+    pub fn return_to(&mut self, moment: &Moment) -> Result<bool, Error> {
+        if !self.ram.undo() {
+            return Ok(false);
+        }
+        self.reset_but_ram(&moment.0)?;
+        Ok(true)
+    }
+}
