@@ -84,9 +84,9 @@ pub struct Recorder {
 }
 
 /// A [`Recorder`] in a checkpoint.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct RecorderState {
-    /// Its ledger, as `postcard` writes it: a ledger cannot be cloned.
+    /// Its ledger, as `postcard` writes it: a ledger cannot be cloned. Empty if it counts nothing.
     ledger: Vec<u8>,
     transcript: Transcript,
     measured: String,
@@ -121,7 +121,10 @@ impl Recorder {
     /// All that it knows, but for what the machine's RAM tells.
     pub fn save(&self) -> RecorderState {
         RecorderState {
-            ledger: postcard::to_stdvec(&self.ledger).expect("a vector takes everything"),
+            ledger: match self.deaf {
+                true => Vec::new(),
+                false => postcard::to_stdvec(&self.ledger).expect("a vector takes everything"),
+            },
             transcript: self.transcript.clone(),
             measured: self.measured.clone(),
             begun: self.begun,
@@ -144,7 +147,9 @@ impl Recorder {
     /// Goes on with what another one knew, beside the machine with `ram`. `None` if that cannot be
     /// decoded.
     pub fn restore(&mut self, state: RecorderState, ram: &Ram) -> Option<()> {
-        self.ledger = postcard::from_bytes(&state.ledger).ok()?;
+        if !self.deaf {
+            self.ledger = postcard::from_bytes(&state.ledger).ok()?;
+        }
         self.transcript = state.transcript;
         self.measured = state.measured;
         self.begun = state.begun;
@@ -190,9 +195,11 @@ impl Recorder {
         self.begun
     }
 
-    /// From now on only what the console says counts, not the ledger.
-    pub fn count_nothing(&mut self) {
+    /// From now on only what the console says counts, not the ledger. What it has dumped is
+    /// forgotten, so that less has to be saved.
+    pub fn only_listen(&mut self) {
         self.deaf = true;
+        self.transcript.dumps.clear();
     }
 
     /// Exit status of the measured part, once it has ended.

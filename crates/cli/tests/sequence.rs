@@ -6,6 +6,7 @@
 //! instructions of KVM's paths.
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -165,6 +166,8 @@ fn an_interrupted_exploration_reports_what_has_ended() {
     command.args(["explore", "--workload", "sequence", "--skip", "5300000"]);
     command.args(["--function", "kvm_sched_out", "--jobs", "2"]);
     command.stdin(Stdio::null()).stdout(Stdio::piped());
+    // A terminal sends Ctrl-C to a command and all that it has started.
+    command.process_group(0);
     let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
     let errors = BufReader::new(child.stderr.take().expect("a pipe"));
     let mut lines = errors.lines().map(|line| line.expect("UTF-8"));
@@ -178,8 +181,8 @@ fn an_interrupted_exploration_reports_what_has_ended() {
     assert!((10..=60).contains(&runs), "{plan}");
     let progress = lines.find(|line| line.contains("runs ended, 0 failed"));
     assert!(progress.is_some(), "no progress was shown");
-    let pid = child.id().to_string();
-    let sent = Command::new("kill").args(["-INT", &pid]).status();
+    let group = format!("-{}", child.id());
+    let sent = Command::new("kill").args(["-INT", "--", &group]).status();
     assert!(sent.expect("there is kill").success());
     assert!(lines.any(|line| line.contains("holds for the runs that have ended")));
     let output = child.wait_with_output().expect("it ends");

@@ -1,28 +1,37 @@
 //! `trapless explore`: disturbs a workload at every instruction boundary of kernel functions.
 //!
-//! The machine is deterministic, so a boundary is a place one can come back to. At each one the
-//! process forks; the child disturbs the hart there and runs the workload to its end, which must be
-//! as good as without. The workload decides what counts as success: `sequence` numbers every
-//! interrupt.
+//! The machine is deterministic, so a boundary is a place one can come back to. Copies of this
+//! process disturb the hart at one and run the workload to its end, which must be as good as
+//! without; then they go back to the boundary and on to the next that is theirs. The workload
+//! decides what counts as success: `sequence` numbers every interrupt.
+//!
+//! ```text
+//! mod ── workers   copies of the process: which makes which run, and what became of it
+//!  ├──── work      what a copy does
+//!  ├──── walk      through the wanted calls: boundaries, and which of them are taken
+//!  │      └── walker   stops the machine before each instruction of a call
+//!  ├──── stretch   parts of a run; disturbance: what happens at a boundary
+//!  └──── summary, progress, symbols
+//! ```
 //!
 //! The process has run to the end once, and gone back, so that its copies have the code compiled. A
 //! first copy of the machine walks through the calls without a disturbance: it counts the
-//! boundaries and shows how long a run takes, and which pages it writes.
+//! boundaries and shows how long a run takes.
 
-mod ahead;
-mod children;
 pub mod disturbance;
 mod progress;
 mod stretch;
+mod summary;
 mod symbols;
 mod walk;
 mod walker;
+mod work;
+mod workers;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
-use trapless_machine::checkpoint::About;
+use anyhow::{Result, bail};
 
 use crate::args::ExploreArgs;
 use crate::failure::Failed;
@@ -33,11 +42,13 @@ use crate::trapless::Trapless;
 use crate::workload::RunId;
 use crate::{interrupt, output};
 
-use children::Children;
-use disturbance::disturb;
 use progress::Progress;
 use stretch::{finish, reach_workload, skip};
-use walk::Walk;
+use summary::Summary;
+use symbols::Symbols;
+use walk::{Walk, outlasts};
+use work::{Boundary, work};
+use workers::Runs;
 
 /// `trapless explore`.
 pub fn main(args: &ExploreArgs, trapless: &Trapless) -> Result<ExitCode> {
@@ -48,6 +59,49 @@ pub fn main(args: &ExploreArgs, trapless: &Trapless) -> Result<ExitCode> {
     let mut plan = Plan::new(&args.workload, trapless)?;
     // What the host's kernel complains of makes the run fail, as what the workload does.
     plan.append("trapless.symbols=1 panic_on_warn=1 oops=panic panic=-1");
+    let (mut ready, symbols) = begin(&plan, args)?;
+    if !warm_up(&plan, &mut ready, args)? {
+        (ready, _) = begin(&plan, args)?;
+    }
+    let wanted = args.functions.iter();
+    let wanted = wanted.map(|name| Ok((symbols.find(name)?, args.calls)));
+    let wanted: BTreeMap<u64, u32> = wanted.collect::<Result<_>>()?;
+    for name in &args.within {
+        symbols.find(name)?;
+    }
+    let processors = || std::thread::available_parallelism().ok().map(Into::into);
+    let jobs = args.jobs.or_else(processors).unwrap_or(1).max(1);
+    let mut walk = Walk::new(args, &plan, &symbols, wanted);
+    let boundaries = walk.choose_stride(&mut ready, jobs)?;
+    let taken = walk.taken(&boundaries);
+    let count = taken * args.disturb.len() as u64;
+    let mut progress = Progress::new(count);
+    let mut runs = Runs::default();
+    runs.make(
+        count,
+        jobs,
+        |line| work(line, &walk, &mut ready, args, &plan),
+        |runs| progress.tell(runs),
+    )?;
+    progress.clear();
+    let summary = Summary {
+        args,
+        workload: &plan.experiment.name,
+        boundaries: &boundaries,
+        stride: walk.stride,
+        taken,
+        runs: &runs,
+    };
+    output::print(&if args.json {
+        summary.json()?
+    } else {
+        summary.text()
+    })?;
+    verdict(&runs)
+}
+
+/// A machine where the exploration begins, and the functions of its KVM.
+fn begin(plan: &Plan, args: &ExploreArgs) -> Result<(Ready, Symbols)> {
     let mut observation = Observation::new(&Default::default(), None)?;
     let run = RunId {
         machine: args.machine.clone(),
@@ -58,82 +112,33 @@ pub fn main(args: &ExploreArgs, trapless: &Trapless) -> Result<ExitCode> {
     if ready.resumed.is_none() {
         note!("Booting {} on {}", plan.experiment.name, args.machine);
     }
-    let symbols = reach_workload(&plan, &mut ready, args.early)?;
+    let symbols = reach_workload(plan, &mut ready, args.early)?;
     if let Some(place) = place.as_ref().filter(|_| ready.resumed.is_none()) {
         place.keep(&plan.about(&run), &ready.machine, &ready.recorder);
     }
-    let wanted = args.functions.iter();
-    let wanted = wanted.map(|name| Ok((symbols.find(name)?, args.calls)));
-    let wanted: BTreeMap<u64, u32> = wanted.collect::<Result<_>>()?;
-    for name in &args.within {
-        symbols.find(name)?;
-    }
-    skip(args.skip, &plan, &mut ready)?;
-
-    warm_up(&plan, &mut ready, args)?;
-    let mut walk = Walk::new(args, &plan, &symbols, wanted);
-    walk.choose_stride(&mut ready)?;
-    let mut children = Children::default();
-    let mut progress = Progress::new();
-    let ended = walk.through(&mut ready, &mut |ready, hart, walk, place| {
-        for &disturbance in &args.disturb {
-            children.wait_below(walk.jobs)?;
-            progress.tell(walk, &children);
-            let what = format!("{disturbance} at {place}");
-            children.start(what, || {
-                ahead::copy(&walk.written);
-                // What is judged is what the console says.
-                ready.recorder.lock().count_nothing();
-                disturb(&mut ready.machine, hart, disturbance);
-                finish(&plan, ready, disturbance.outlasts())
-            })?;
-        }
-        Ok(())
-    });
-    if interrupt::requested() {
-        children.stop()?;
-    } else {
-        ended?;
-        while children.running() > 0 && !interrupt::requested() {
-            children.wait_below(children.running())?;
-            progress.tell(&walk, &children);
-        }
-        if interrupt::requested() {
-            children.stop()?;
-        }
-    }
-    progress.clear();
-    output::print(&if args.json {
-        walk.json(&children)?
-    } else {
-        walk.text(&children)
-    })?;
-    verdict(&children)
+    skip(args.skip, plan, &mut ready)?;
+    Ok((ready, symbols))
 }
 
 /// Runs to the end once, without a disturbance, and goes back: copies of this process have the code
-/// of the workload compiled then, which takes longer than to run it.
-fn warm_up(plan: &Plan, ready: &mut Ready, args: &ExploreArgs) -> Result<()> {
-    let mut saved = Vec::new();
-    ready.machine.save(&mut saved, About::default(), &[])?;
-    let recorder = ready.recorder.lock().save();
-    finish(plan, ready, args.disturb.iter().any(|d| d.outlasts()))?;
-    ready.machine.go_back(&saved)?;
-    let ram = ready.machine.ram();
-    let restored = ready.recorder.lock().restore(recorder, ram);
-    restored.context("a ledger that was saved can be decoded")
+/// of the workload compiled then, which takes longer than to run it. `false`: there is no way back.
+fn warm_up(plan: &Plan, ready: &mut Ready, args: &ExploreArgs) -> Result<bool> {
+    let boundary = Boundary::here(ready);
+    finish(plan, ready, outlasts(&args.disturb))?;
+    boundary.go_back(ready)
 }
 
 /// Exit status.
-fn verdict(children: &Children) -> Result<ExitCode> {
-    if !children.failed.is_empty() {
-        return Err(Failed(format!("failed: {}", children.failed.join("; "))).into());
+fn verdict(runs: &Runs) -> Result<ExitCode> {
+    let failed = runs.failed();
+    if !failed.is_empty() {
+        return Err(Failed(format!("failed: {}", failed.join("; "))).into());
     }
     if interrupt::requested() {
         note!("trapless: interrupted; what is said above holds for the runs that have ended");
         return Ok(ExitCode::from(interrupt::STATUS));
     }
-    if children.done == 0 {
+    if runs.done == 0 {
         let none = "none of the functions was called; try --skip 0 or more --calls";
         return Err(Failed(none.into()).into());
     }

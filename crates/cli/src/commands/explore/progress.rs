@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::children::Children;
-use super::walk::Walk;
+use super::workers::Runs;
 
 /// Time between two lines where there is no terminal.
 const NEWS: Duration = Duration::from_secs(10);
@@ -15,11 +14,13 @@ const NEWS: Duration = Duration::from_secs(10);
 pub struct Progress {
     bar: Option<ProgressBar>,
     told: Instant,
+    /// Runs to make.
+    count: u64,
 }
 
 impl Progress {
-    /// Creates the display.
-    pub fn new() -> Self {
+    /// Creates the display for so many runs.
+    pub fn new(count: u64) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             // It does not tick by itself: a thread of its own would not survive in the children.
             let style = ProgressStyle::with_template("{spinner} {wide_msg}");
@@ -29,13 +30,14 @@ impl Progress {
         Self {
             bar,
             told: Instant::now(),
+            count,
         }
     }
 
     /// Updates the display when due.
-    pub fn tell(&mut self, walk: &Walk<'_>, children: &Children) {
-        let (seen, done, failed) = (walk.seen, children.done, children.failed.len());
-        let text = format!("{seen} boundaries passed, {done} runs ended, {failed} failed");
+    pub fn tell(&mut self, runs: &Runs) {
+        let (done, failed) = (runs.done, runs.failed().len());
+        let text = format!("{done} of {} runs ended, {failed} failed", self.count);
         match &self.bar {
             Some(bar) => bar.set_message(text),
             None if self.told.elapsed() >= NEWS => {

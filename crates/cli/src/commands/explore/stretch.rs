@@ -70,11 +70,13 @@ pub fn finish(plan: &Plan, ready: &mut Ready, to_the_end: bool) -> Result<()> {
         let recorder = ready.recorder.lock();
         match recorder.measured_status() {
             Some(0) if !ended => return Ok(()),
-            status
-                if (ended || status.is_none())
-                    && outcome == Outcome::Limit
-                    && ready.machine.now() <= limit(plan)
-                    && !interrupt::requested() => {}
+            // What the host does afterwards tells no more.
+            Some(_) if !ended => {
+                return plan.judge(Outcome::PoweredOff, &ready.config, &recorder.transcript);
+            }
+            _ if outcome == Outcome::Limit
+                && ready.machine.now() <= limit(plan)
+                && !interrupt::requested() => {}
             _ => return plan.judge(outcome, &ready.config, &recorder.transcript),
         }
     }

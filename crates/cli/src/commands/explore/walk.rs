@@ -1,48 +1,49 @@
 //! The way through the wanted calls: which boundaries there are, and which are taken.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
-use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use serde::{Deserialize, Serialize};
 use trapless_machine::{Limits, Outcome};
 
 use crate::args::ExploreArgs;
 use crate::interrupt;
 use crate::plan::{Plan, Ready};
 
-use super::ahead;
-use super::children::{Children, ask};
 use super::disturbance::Disturbance;
 use super::stretch::{SLICE, finish, limit};
 use super::symbols::Symbols;
 use super::walker::Walker;
+use super::workers::ask;
 
 /// What is done at a boundary that is taken: the machine, the hart that stands there, and where it
-/// is.
-pub type Visit<'v> = &'v mut dyn FnMut(&mut Ready, usize, &Walk<'_>, &str) -> Result<()>;
+/// is. Returns whether the walk goes on.
+pub type Visit<'v> = &'v mut dyn FnMut(&mut Ready, usize, &str) -> Result<bool>;
 
-/// A walk, and what it has found so far.
+/// Boundaries that a walk has passed.
+#[derive(Default, Serialize, Deserialize)]
+pub struct Boundaries {
+    /// In calls of each function.
+    pub calls: BTreeMap<String, u64>,
+    /// In the text of each function that these enter.
+    pub within: BTreeMap<String, u64>,
+    /// All.
+    pub seen: u64,
+    /// Those among them that are not visited too often.
+    counted: u64,
+}
+
+/// Which way a machine goes.
+#[derive(Clone)]
 pub struct Walk<'a> {
     args: &'a ExploreArgs,
     plan: &'a Plan,
     symbols: &'a Symbols,
     /// Entry addresses of functions, and how many calls of each are wanted.
     wanted: BTreeMap<u64, u32>,
-    /// Runs at a time.
-    pub jobs: usize,
     /// Every `stride`-th boundary is taken.
     pub stride: u64,
-    /// Boundaries in calls of each function, and in the text of each function that these enter.
-    boundaries: BTreeMap<String, u64>,
-    within: BTreeMap<String, u64>,
-    /// Pages that a run writes.
-    pub written: Vec<Range<u64>>,
-    /// Boundaries passed.
-    pub seen: u64,
-    /// Those among them that are not visited too often.
-    counted: u64,
 }
 
 impl<'a> Walk<'a> {
@@ -53,63 +54,59 @@ impl<'a> Walk<'a> {
         symbols: &'a Symbols,
         wanted: BTreeMap<u64, u32>,
     ) -> Self {
-        let processors = || std::thread::available_parallelism().ok().map(Into::into);
         Self {
             args,
             plan,
             symbols,
             wanted,
-            jobs: args.jobs.or_else(processors).unwrap_or(1),
             stride: 1,
-            boundaries: BTreeMap::new(),
-            within: BTreeMap::new(),
-            written: Vec::new(),
-            seen: 0,
-            counted: 0,
         }
     }
 
     /// Counts boundaries and times a run in a copy of the machine, chooses which boundaries are
-    /// taken, and tells the user how long that will take.
+    /// taken, and tells the user how long that will take with so many runs at a time.
     ///
     /// # Errors
     /// If the run fails, or the user interrupts it.
-    pub fn choose_stride(&mut self, ready: &mut Ready) -> Result<()> {
-        let mut probe = Walk::new(self.args, self.plan, self.symbols, self.wanted.clone());
-        let (counted, milliseconds, written) = ask(|| {
-            probe.through(ready, &mut |_, _, _, _| Ok(()))?;
+    pub fn choose_stride(&mut self, ready: &mut Ready, jobs: usize) -> Result<Boundaries> {
+        let (boundaries, milliseconds) = ask(|| {
+            let boundaries = self.through(ready, &mut |_, _, _| Ok(true))?;
             let clock = Instant::now();
-            let to_the_end = self.args.disturb.iter().any(|d| d.outlasts());
-            finish(self.plan, ready, to_the_end)?;
+            finish(self.plan, ready, outlasts(&self.args.disturb))?;
             let milliseconds = u64::try_from(clock.elapsed().as_millis()).unwrap_or(u64::MAX);
-            Ok((probe.counted, milliseconds, ahead::written()))
+            Ok((boundaries, milliseconds))
         })?;
-        self.written = written;
         let each = self.args.disturb.len() as u64;
-        let all = counted.saturating_mul(each);
+        let all = boundaries.counted.saturating_mul(each);
         let stride = self.args.stride;
         self.stride = stride.unwrap_or_else(|| all.div_ceil(self.args.runs).max(1));
-        let runs = counted.div_ceil(self.stride) * each;
-        let rounds = runs.div_ceil(self.jobs as u64);
+        let runs = self.taken(&boundaries) * each;
+        let rounds = runs.div_ceil(jobs as u64);
         let time = Duration::from_millis(milliseconds.saturating_mul(rounds)).as_secs();
         note!(
-            "{counted} instruction boundaries; {runs} runs of {:.1} s, {} at a time, take about \
-             {} min {} s (--runs and --stride choose how many)",
+            "{} instruction boundaries; {runs} runs of {:.2} s at most, {jobs} at a time, take up \
+             to {} min {} s (--runs and --stride choose how many)",
+            boundaries.counted,
             milliseconds as f64 / 1e3,
-            self.jobs,
             time / 60,
             time % 60
         );
-        Ok(())
+        Ok(boundaries)
+    }
+
+    /// How many of these boundaries are taken.
+    pub fn taken(&self, boundaries: &Boundaries) -> u64 {
+        boundaries.counted.div_ceil(self.stride)
     }
 
     /// Lets the machine go through all wanted calls and calls `visit` at each boundary that is
-    /// taken.
+    /// taken. Returns those that it has passed.
     ///
     /// # Errors
     /// That of `visit`, or if the user interrupts.
-    pub fn through(&mut self, ready: &mut Ready, visit: Visit<'_>) -> Result<()> {
+    pub fn through(&self, ready: &mut Ready, visit: Visit<'_>) -> Result<Boundaries> {
         let mut walker = Walker::new(self.wanted.clone(), self.symbols.range());
+        let mut passed = Boundaries::default();
         let mut visits = BTreeMap::new();
         let mut times: BTreeMap<u64, u64> = BTreeMap::new();
         loop {
@@ -123,14 +120,16 @@ impl<'a> Walk<'a> {
                     let pc = ready.machine.harts()[hart].pc();
                     let visits = visits.entry((walker.calls, pc)).or_default();
                     let times = times.entry(pc).or_default();
-                    if self.takes(&walker, pc, visits, times) {
+                    if self.takes(&walker, pc, &mut passed, visits, times) {
                         let place = format!("{} on hart {hart}", self.symbols.name(pc));
-                        visit(ready, hart, self, &place)?;
+                        if !visit(ready, hart, &place)? {
+                            return Ok(passed);
+                        }
                     }
                 }
-                Outcome::Limit if walker.finished => return Ok(()),
+                Outcome::Limit if walker.finished => return Ok(passed),
                 Outcome::Limit if ready.machine.now() < limit(self.plan) => {}
-                _ => return Ok(()),
+                _ => return Ok(passed),
             }
             if interrupt::requested() {
                 return Err(interrupt::Interrupted.into());
@@ -139,16 +138,23 @@ impl<'a> Walk<'a> {
     }
 
     /// Counts the boundary before the instruction at `pc`; whether it is taken.
-    fn takes(&mut self, walker: &Walker, pc: u64, visits: &mut u64, times: &mut u64) -> bool {
+    fn takes(
+        &self,
+        walker: &Walker,
+        pc: u64,
+        passed: &mut Boundaries,
+        visits: &mut u64,
+        times: &mut u64,
+    ) -> bool {
         let text = self.symbols.function(pc);
         if !self.args.within.is_empty() && !self.args.within.iter().any(|name| name == text) {
             return false;
         }
-        *self.within.entry(text.into()).or_default() += 1;
+        *passed.within.entry(text.into()).or_default() += 1;
         let function = walker.call.as_ref().map_or(pc, |call| call.function);
         let function = self.symbols.name(function);
-        *self.boundaries.entry(function).or_default() += 1;
-        self.seen += 1;
+        *passed.calls.entry(function).or_default() += 1;
+        passed.seen += 1;
         *visits += 1;
         if self.args.visits.is_some_and(|most| *visits > most) {
             return false;
@@ -157,58 +163,12 @@ impl<'a> Walk<'a> {
         if self.args.times.is_some_and(|most| *times > most) {
             return false;
         }
-        self.counted += 1;
-        (self.counted - 1) % self.stride == 0
-    }
-
-    /// The result for programs.
-    ///
-    /// # Errors
-    /// Serialization errors, which do not occur.
-    pub fn json(&self, children: &Children) -> Result<String> {
-        let disturbances: Vec<String> = self.args.disturb.iter().map(ToString::to_string).collect();
-        let result = serde_json::json!({
-            "workload": self.plan.experiment.name,
-            "machine": self.args.machine,
-            "calls": self.args.calls,
-            "stride": self.stride,
-            "visits": self.args.visits,
-            "times": self.args.times,
-            "disturbances": disturbances,
-            "boundaries": self.boundaries,
-            "within": self.within,
-            "runs": children.done,
-            "failed": children.failed,
-            "dropped": children.dropped,
-        });
-        Ok(serde_json::to_string_pretty(&result)? + "\n")
-    }
-
-    /// The result for people.
-    pub fn text(&self, children: &Children) -> String {
-        let mut text = String::new();
-        for (function, count) in &self.boundaries {
-            // Writing to a string cannot fail.
-            let _ = writeln!(text, "{function:<48} {count:>6} instructions");
-        }
-        let dropped = match children.dropped {
-            0 => String::new(),
-            n => format!(", {n} stopped before their end"),
-        };
-        let _ = writeln!(
-            text,
-            "{} runs disturbed at {} of {} instruction boundaries ({}), {} failed{dropped}",
-            children.done,
-            self.counted.div_ceil(self.stride),
-            self.seen,
-            names(&self.args.disturb),
-            children.failed.len()
-        );
-        text
+        passed.counted += 1;
+        (passed.counted - 1) % self.stride == 0
     }
 }
 
-fn names(list: &[Disturbance]) -> String {
-    let names: Vec<String> = list.iter().map(ToString::to_string).collect();
-    names.join(", ")
+/// Whether one of these disturbances is to be judged when the host is off.
+pub fn outlasts(disturbances: &[Disturbance]) -> bool {
+    disturbances.iter().any(|d| d.outlasts())
 }

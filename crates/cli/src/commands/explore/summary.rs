@@ -1,0 +1,80 @@
+//! What an exploration has found out, for people and for programs.
+
+use std::fmt::Write;
+
+use anyhow::Result;
+
+use crate::args::ExploreArgs;
+
+use super::walk::Boundaries;
+use super::workers::Runs;
+
+/// An exploration that has ended.
+pub struct Summary<'a> {
+    /// What was wanted.
+    pub args: &'a ExploreArgs,
+    /// Name of the workload.
+    pub workload: &'a str,
+    /// Boundaries of the calls.
+    pub boundaries: &'a Boundaries,
+    /// Every `stride`-th was to be taken.
+    pub stride: u64,
+    /// That many.
+    pub taken: u64,
+    /// What became of the runs.
+    pub runs: &'a Runs,
+}
+
+impl Summary<'_> {
+    /// The result for programs.
+    ///
+    /// # Errors
+    /// Serialization errors, which do not occur.
+    pub fn json(&self) -> Result<String> {
+        let result = serde_json::json!({
+            "workload": self.workload,
+            "machine": self.args.machine,
+            "calls": self.args.calls,
+            "stride": self.stride,
+            "visits": self.args.visits,
+            "times": self.args.times,
+            "disturbances": self.disturbances(),
+            "boundaries": self.boundaries.calls,
+            "within": self.boundaries.within,
+            "runs": self.runs.done,
+            "failed": self.runs.failed(),
+            "dropped": self.runs.dropped,
+        });
+        Ok(serde_json::to_string_pretty(&result)? + "\n")
+    }
+
+    /// The result for people.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        for (function, count) in &self.boundaries.calls {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{function:<48} {count:>6} instructions");
+        }
+        let dropped = match self.runs.dropped {
+            0 => String::new(),
+            n => format!(", {n} stopped before their end"),
+        };
+        let disturbances = self.disturbances();
+        // Runs are made in the order of the boundaries.
+        let reached = self.runs.done.div_ceil(disturbances.len() as u64);
+        let _ = writeln!(
+            text,
+            "{} runs disturbed at {} of {} instruction boundaries ({}), {} failed{dropped}",
+            self.runs.done,
+            reached.min(self.taken),
+            self.boundaries.seen,
+            disturbances.join(", "),
+            self.runs.failed().len()
+        );
+        text
+    }
+
+    fn disturbances(&self) -> Vec<String> {
+        self.args.disturb.iter().map(ToString::to_string).collect()
+    }
+}
