@@ -59,7 +59,7 @@ __printf(2, 3) void seq_error(enum seq_error kind, const char *format, ...);
 /* Tells the main thread that something has ended. */
 void seq_wake_main(void);
 
-/* Stagnation of something owed, seen by the main thread ten times a second. */
+/* Stagnation of something owed, seen by the main thread 50 times a second. */
 struct seq_watch {
 	u64 last;
 	unsigned int stuck;
@@ -70,7 +70,7 @@ bool seq_watch(struct seq_watch *watch, u64 value, bool owed);
 
 /*
  * Each class: start() begins (0, or an error: nothing was begun), busy() is
- * called by the main thread ten times a second, looks for lost interrupts and
+ * called by the main thread 50 times a second, looks for lost interrupts and
  * tells whether some are still to come, stop() ends it and waits for what is
  * under way, show() prints counts, total() is the number of interrupts that
  * came.  stop() returns false if something lost may still arrive.

@@ -7,14 +7,14 @@
  *	cat /proc/trapless_seq
  *	rmmod trapless_seq
  *
- * insmod returns when the test has ended (wait=0: at once).  The last line of
+ * insmod returns when the test has ended (wait=0: at once).  The first line of
  * /proc/trapless_seq is then
  *
  *	timer=N ipi=N device=N errors=E
  *
- * with the number of interrupts of each class; the lines before it give counts
- * per CPU, pair and source, and the first errors in words.  It begins with
- * "state=running" until the test has ended.
+ * with the number of interrupts of each class.  The lines after it give errors by
+ * kind, whether the test has ended ("state=running", "state=done"), counts per
+ * CPU, pair and source, and the first errors in words.
  *
  * Timers (seq_timer.c): one hrtimer per CPU, armed again by its own callback
  * at a random distance.  IPIs (seq_ipi.c): a thread on each CPU sends to all
@@ -108,7 +108,7 @@ MODULE_PARM_DESC(seed, "Start of the random numbers (default 1)");
 struct cpumask seq_cpus;
 bool seq_stopping;
 
-#define SEQ_POLL_HZ	10
+#define SEQ_POLL_HZ	50
 #define SEQ_MESSAGES	16
 
 static const char * const error_names[SEQ_ERRORS] = {
@@ -220,6 +220,15 @@ static int seq_proc_show(struct seq_file *m, void *unused)
 	ktime_t end = now_done ? ended : ktime_get();
 	unsigned int i;
 
+	/* What a script reads, before the details. */
+	seq_printf(m, "timer=%llu ipi=%llu device=%llu errors=%llu\n",
+		   seq_timer_total(), seq_ipi_total(), seq_device_total(),
+		   error_count());
+	seq_puts(m, "errors");
+	for (i = 0; i < SEQ_ERRORS; i++)
+		seq_printf(m, " %s=%lld", error_names[i],
+			   atomic64_read(&errors[i]));
+	seq_putc(m, '\n');
 	seq_printf(m, "state=%s cpus=%u milliseconds=%lld\n",
 		   now_done ? "done" : "running", cpumask_weight(&seq_cpus),
 		   ktime_ms_delta(end, begun));
@@ -228,13 +237,6 @@ static int seq_proc_show(struct seq_file *m, void *unused)
 	seq_device_show(m);
 	for (i = 0; i < READ_ONCE(nr_messages); i++)
 		seq_printf(m, "message %s\n", messages[i]);
-	seq_puts(m, "errors");
-	for (i = 0; i < SEQ_ERRORS; i++)
-		seq_printf(m, " %s=%lld", error_names[i],
-			   atomic64_read(&errors[i]));
-	seq_printf(m, "\ntimer=%llu ipi=%llu device=%llu errors=%llu\n",
-		   seq_timer_total(), seq_ipi_total(), seq_device_total(),
-		   error_count());
 	return 0;
 }
 
