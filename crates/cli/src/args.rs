@@ -3,11 +3,13 @@
 
 use std::path::PathBuf;
 
+use anyhow::Result;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use trapless_backends::disk::Image;
 use trapless_backends::net::Network;
 use trapless_backends::share::Share;
 use trapless_experiments::Value;
+use trapless_machine::{MachineConfig, Machines};
 
 use crate::checkpoint::Request;
 use crate::commands::explore::disturbance::Disturbance;
@@ -231,6 +233,14 @@ pub struct BootArgs {
     pub observe: ObserveArgs,
 }
 
+impl BootArgs {
+    /// The machine out of `machines` that they describe.
+    pub fn config(&self, machines: &Machines) -> Result<MachineConfig> {
+        let (options, settings) = (&self.harts_options, &self.settings);
+        machine::config(machines, &self.machine, self.harts, options, settings)
+    }
+}
+
 /// `trapless run`.
 #[derive(Args)]
 #[command(after_help = "\
@@ -446,6 +456,14 @@ pub struct ExecArgs {
     pub harts_options: HartArgs,
     #[command(flatten)]
     pub observe: ObserveArgs,
+}
+
+impl ExecArgs {
+    /// The machine out of `machines` that they describe.
+    pub fn config(&self, machines: &Machines) -> Result<MachineConfig> {
+        let (options, settings) = (&self.harts_options, &self.settings);
+        machine::config(machines, &self.machine, self.harts, options, settings)
+    }
 }
 
 /// `trapless images`.

@@ -11,7 +11,9 @@ use serde::{Deserialize, Serialize};
 use trapless_hart::Ram;
 use trapless_ledger::Ledger;
 use trapless_ledger::event::{Event, Sink, TimerSets};
+use trapless_machine::MachineConfig;
 
+use crate::machine;
 use crate::threads::{Layout, ThreadNames};
 
 /// Longest line that is kept; the guest decides how long lines are.
@@ -331,8 +333,13 @@ impl Sink for Recorder {
 pub struct SharedRecorder(Arc<Mutex<Recorder>>);
 
 impl SharedRecorder {
-    /// Shares `recorder`.
-    pub fn new(recorder: Recorder) -> Self {
+    /// One for a machine with this configuration; `measured` as for [`Recorder::new`].
+    pub fn of(config: &MachineConfig, measured: String) -> Self {
+        let ledger = Ledger::new(machine::ledger_config(config));
+        Self::new(Recorder::new(ledger, measured))
+    }
+
+    fn new(recorder: Recorder) -> Self {
         Self(Arc::new(Mutex::new(recorder)))
     }
 

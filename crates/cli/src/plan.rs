@@ -7,13 +7,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use trapless_experiments::{Experiment, Value};
 use trapless_images::{Images, Overlay, overlay};
-use trapless_ledger::Ledger;
 use trapless_ledger::document::{Measurement, RunInfo, Work};
 use trapless_machine::preset::Size;
 use trapless_machine::{Content, Machine, MachineConfig, Machines, Outcome, Payload, Peripherals};
 
 use crate::checkpoint::{self, Checkpoint, Key, Place, Store, program};
-use crate::console::{ConsoleTap, Lines, Recorder, SharedRecorder, Transcript};
+use crate::console::{ConsoleTap, Lines, SharedRecorder, Transcript};
 use crate::failure::Failed;
 use crate::kernels::Kernels;
 use crate::machine::{self, EngineName};
@@ -360,8 +359,7 @@ impl Plan {
         resumes: bool,
     ) -> Result<Ready> {
         let config = self.config(run)?;
-        let ledger = Ledger::new(machine::ledger_config(&config));
-        let recorder = SharedRecorder::new(Recorder::new(ledger, self.experiment.measured()));
+        let recorder = SharedRecorder::of(&config, self.experiment.measured());
         let tap = ConsoleTap::new(recorder.clone(), console);
         let part = |content: &Content| match resumes {
             true => content.outline(),

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, bail};
-use trapless_ledger::{Ledger, LedgerFile};
-use trapless_machine::{Limits, Machine, MachineConfig, Outcome, Peripherals};
+use trapless_ledger::LedgerFile;
+use trapless_machine::{Limits, Machine, Outcome, Peripherals};
 
 use crate::args::{BootArgs, ExecArgs};
 use crate::checkpoint::{Checkpoint, Run};
-use crate::console::{ConsoleTap, Recorder, SharedRecorder};
+use crate::console::{ConsoleTap, SharedRecorder};
 use crate::devices::Devices;
 use crate::measure::{self, host_info};
 use crate::observe::{Observation, ObserveArgs};
@@ -153,15 +153,9 @@ impl Session {
         trapless: &Trapless,
         console: Console,
     ) -> Result<Self> {
-        let config = machine::config(
-            &trapless.machines()?,
-            &args.machine,
-            args.harts,
-            &args.harts_options,
-            &args.settings,
-        )?;
+        let config = args.config(&trapless.machines()?)?;
         let payload = payload(args, &trapless.project())?;
-        let recorder = recorder(&config);
+        let recorder = SharedRecorder::of(&config, String::new());
         let tap = || ConsoleTap::new(recorder.clone(), None);
         let first = Box::new(ConsoleTap::new(recorder.clone(), Some(console)));
         let mut outside = Outside::default();
@@ -184,15 +178,9 @@ impl Session {
         trapless: &Trapless,
         console: Console,
     ) -> Result<Self> {
-        let config = machine::config(
-            &trapless.machines()?,
-            &args.machine,
-            args.harts,
-            &args.harts_options,
-            &args.settings,
-        )?;
+        let config = args.config(&trapless.machines()?)?;
         let elf = files::read(&args.file, "program")?;
-        let recorder = recorder(&config);
+        let recorder = SharedRecorder::of(&config, String::new());
         let mut observation = Observation::new(&args.observe, None)?;
         let copy = Both(Arc::new(Mutex::new(console)));
         let tap = ConsoleTap::new(recorder.clone(), Some(Box::new(copy.clone())));
@@ -345,11 +333,6 @@ impl Session {
         };
         run.save(path, &self.machine, &self.recorder)
     }
-}
-
-fn recorder(config: &MachineConfig) -> SharedRecorder {
-    let ledger = Ledger::new(machine::ledger_config(config));
-    SharedRecorder::new(Recorder::new(ledger, String::new()))
 }
 
 /// A console that a UART and `tohost` write to.

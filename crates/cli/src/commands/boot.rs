@@ -5,11 +5,10 @@ use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, channel};
 
 use anyhow::{Result, anyhow, bail};
-use trapless_ledger::Ledger;
 use trapless_machine::{Machine, MachineConfig, Outcome, Payload, Peripherals};
 
 use crate::args::{BootArgs, OnPanic};
-use crate::console::{ConsoleTap, Recorder, SharedRecorder};
+use crate::console::{ConsoleTap, SharedRecorder};
 use crate::devices::Devices;
 use crate::failure::Failed;
 use crate::interactive::{self, Session};
@@ -29,13 +28,7 @@ const SECOND: u64 = 1_000_000_000;
 /// Boots, and boots again after a reboot, until the guest powers off or the user leaves.
 pub fn main(args: &BootArgs, trapless: &Trapless) -> Result<ExitCode> {
     interrupt::catch()?;
-    let config = machine::config(
-        &trapless.machines()?,
-        &args.machine,
-        args.harts,
-        &args.harts_options,
-        &args.settings,
-    )?;
+    let config = args.config(&trapless.machines()?)?;
     observe::check_engine(&args.harts_options, &args.observe)?;
     observe::check(&args.observe, args.trace.as_deref())?;
     for path in args.ledger.iter().chain(&args.dump_dtb) {
@@ -141,8 +134,7 @@ impl PowerOn<'_> {
     /// One run from reset; `true` if the guest rebooted.
     fn session(&mut self) -> Result<bool> {
         let (args, config) = (self.args, self.config);
-        let ledger = Ledger::new(machine::ledger_config(config));
-        let recorder = SharedRecorder::new(Recorder::new(ledger, String::new()));
+        let recorder = SharedRecorder::of(config, String::new());
         let mut observation = observe::Observation::new(&args.observe, args.trace.as_deref())?;
         if let Some(script) = &self.script {
             script.lock().restart();

@@ -7,12 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Result, bail};
 use trapless_isa::{Mode, csr};
-use trapless_ledger::Ledger;
 use trapless_ledger::event::{Event, Sink};
 use trapless_machine::{Limits, Machine, Outcome, Peripherals};
 
 use crate::args::ExecArgs;
-use crate::console::{Recorder, SharedRecorder};
+use crate::console::SharedRecorder;
 use crate::output::Screen;
 use crate::trapless::Trapless;
 use crate::{files, interrupt, machine, observe};
@@ -26,13 +25,7 @@ const HOPELESS: u64 = 1_000_000;
 /// Runs the program; the exit status is its own.
 pub fn main(args: &ExecArgs, trapless: &Trapless) -> Result<ExitCode> {
     interrupt::catch()?;
-    let config = machine::config(
-        &trapless.machines()?,
-        &args.machine,
-        args.harts,
-        &args.harts_options,
-        &args.settings,
-    )?;
+    let config = args.config(&trapless.machines()?)?;
     observe::check_engine(&args.harts_options, &args.observe)?;
     observe::check(&args.observe, None)?;
     for path in args.ledger.iter().chain(&args.signature) {
@@ -40,8 +33,7 @@ pub fn main(args: &ExecArgs, trapless: &Trapless) -> Result<ExitCode> {
     }
     let elf = files::read(&args.file, "program")?;
     let mut observation = observe::Observation::new(&args.observe, None)?;
-    let ledger = Ledger::new(machine::ledger_config(&config));
-    let recorder = SharedRecorder::new(Recorder::new(ledger, String::new()));
+    let recorder = SharedRecorder::of(&config, String::new());
     let screen = Screen::default();
     let mut machine = observation.exec(
         config.clone(),
