@@ -126,6 +126,8 @@ fn vcpus_disturbed_on_their_way_off_and_on_a_hart_get_every_interrupt_once() {
         "moves_ms=0",
         // Every WFI blocks.
         "poll=0",
+        // Sooner than something else wakes a vCPU that was not told.
+        "slow_ms=20",
     ];
     for parameter in parameters {
         command.args(["--set", parameter]);
