@@ -17,7 +17,7 @@ use crate::memory::pmp::Pmp;
 use crate::memory::tlb::SavedTlb;
 
 /// What [`Hart::save`] takes out of a hart that does not run.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct HartState {
     context: ContextState,
     csr: Csrs,
@@ -31,7 +31,7 @@ pub struct HartState {
 }
 
 /// What compiled code shares with the hart, without what is derived whenever that is entered.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 struct ContextState {
     x: [u64; 32],
     f: [u64; 32],

@@ -52,7 +52,7 @@ pub(crate) struct Bus {
 }
 
 /// What [`Bus::save`] makes: what it keeps between accesses.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct SavedBus {
     /// Levels the interrupt architecture knows.
     driven: u64,

@@ -49,7 +49,7 @@ pub(crate) enum Call<'a> {
 pub(crate) type Watcher = Box<dyn FnMut(&Call<'_>) + Send>;
 
 /// What [`Interrupts::save`] makes.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct SavedInterrupts {
     /// As JSON.
     architecture: String,

@@ -3,18 +3,19 @@
 //! [`History`](crate::History) has many and looks at all of RAM for each; this one costs what is
 //! written after it.
 
+use crate::checkpoint::MachineState;
 use crate::error::Error;
 use crate::machine::Machine;
 
 /// All of a machine but RAM, at the last [`Machine::moment`].
-pub struct Moment(Vec<u8>);
+pub struct Moment(MachineState);
 
 impl Machine {
     /// Chooses this moment to go back to, instead of the last one. The machine must have no
     /// [obstacle](Self::obstacle).
     pub fn moment(&mut self) -> Moment {
         self.ram.begin_undo();
-        Moment(self.snapshot())
+        Moment(self.state())
     }
 
     /// Goes back to the moment chosen last. `false`: a device has written to RAM since, so that
@@ -26,7 +27,7 @@ impl Machine {
         if !self.ram.undo() {
             return Ok(false);
         }
-        self.reset_but_ram(&moment.0)?;
+        self.reset_but_ram(moment.0.clone())?;
         Ok(true)
     }
 }

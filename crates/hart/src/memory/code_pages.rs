@@ -57,7 +57,7 @@ impl Words {
 }
 
 /// Most such pages that are remembered.
-const ADDED: usize = 256;
+const ADDED: usize = 1024;
 
 impl CodePages {
     pub fn new(pages: usize) -> Self {

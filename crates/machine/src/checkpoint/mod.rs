@@ -33,8 +33,8 @@ pub use source::Source;
 const PARTS: usize = 2;
 
 /// All of a machine but RAM.
-#[derive(Serialize, Deserialize)]
-struct MachineState {
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct MachineState {
     clock: Progress,
     inputs: SavedInput,
     input_count: u64,
@@ -176,19 +176,20 @@ impl Machine {
 
     /// Goes back to a snapshot of this machine, whose RAM has been put back.
     pub(crate) fn reset_to(&mut self, snapshot: &[u8]) -> Result<(), Error> {
+        let state = postcard::from_bytes(snapshot)
+            .map_err(|_| file::damaged("its state cannot be decoded"))?;
         self.ram.written_by_device();
-        self.reset_but_ram(snapshot)
+        self.reset_but_ram(state)
     }
 
     /// The same where RAM knows what has been put back.
-    pub(crate) fn reset_but_ram(&mut self, snapshot: &[u8]) -> Result<(), Error> {
-        let state = postcard::from_bytes(snapshot)
-            .map_err(|_| file::damaged("its state cannot be decoded"))?;
+    pub(crate) fn reset_but_ram(&mut self, state: MachineState) -> Result<(), Error> {
         self.code.compare(&self.ram);
         self.take_over(state).map_err(|what| file::damaged(&what))
     }
 
-    fn state(&self) -> MachineState {
+    /// All of the machine but RAM.
+    pub(crate) fn state(&self) -> MachineState {
         let (inputs, input_count) = self.input.save();
         let device = |slot: &crate::address_map::Slot| {
             let mut to = StateWriter::default();

@@ -13,7 +13,7 @@ use crate::memory::ram::Ram;
 type Saved<const TAGS: usize> = (u32, [u64; TAGS], u64);
 
 /// All that a TLB holds.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct SavedTlb {
     contexts: Contexts,
     entries: Vec<Saved<2>>,
