@@ -147,6 +147,23 @@ impl Bench {
     }
 }
 
+/// Promise: who writes `mip` back from outside, with a bit more, makes nothing else pending: what
+/// the interrupt file signals ends with its signal.
+#[test]
+fn a_debugger_does_not_make_a_signal_software_s() {
+    let mut bench = Bench::new(Mode::HS);
+    bench.files.lines.level = 1 << SEI;
+    bench.run(10);
+    let mip = bench.peek(csr::MIP);
+    assert_eq!(mip & 1 << SEI, 1 << SEI);
+    bench.poke(csr::MIP, mip | 1 << SSI);
+    bench.files.lines.level = 0;
+    bench.run(10);
+    assert_eq!(bench.peek(csr::MIP) & (1 << SEI | 1 << SSI), 1 << SSI);
+    bench.poke(csr::MIP, 1 << SEI);
+    assert_eq!(bench.peek(csr::MIP) & 1 << SEI, 1 << SEI, "set by software");
+}
+
 /// The guest external interrupt that `hstatus.VGEIN` selects is the guest's VSEIP, the others are
 /// the host's SGEIP.
 #[test]

@@ -90,17 +90,20 @@ impl Hart {
     /// Reads and writes a CSR after aliasing; `None` if the hart does not have it.
     fn change_csr(&mut self, target: u16, op: CsrOp, plat: &mut dyn Platform) -> Option<u64> {
         let old = self.csr_read(target)?;
-        // Bits that interrupt hardware drives must not be copied into the software bits by a
-        // read-modify-write (privileged specification, "Machine Interrupt (mip and mie)
-        // Registers").
-        let base = match target {
-            csr::MIP => old & !self.lines_only(),
-            _ => old,
-        };
-        if let Some(new) = op.written(base) {
+        if let Some(new) = op.written(self.software_bits(target, old)) {
             self.csr_write(target, new, plat);
         }
         Some(old)
+    }
+
+    /// What of the value of a CSR may be written back: bits that interrupt hardware drives must not
+    /// be copied into the software bits by a read-modify-write (privileged specification, "Machine
+    /// Interrupt (mip and mie) Registers").
+    fn software_bits(&self, target: u16, value: u64) -> u64 {
+        match target {
+            csr::MIP => value & !self.lines_only(),
+            _ => value,
+        }
     }
 
     /// The register that a supervisor CSR address accesses: its VS counterpart when V=1.
@@ -163,10 +166,13 @@ impl Hart {
         self.csr_read(addr)
     }
 
-    /// Writes a CSR as M-mode would. For debuggers; `false` if the hart has no such CSR.
+    /// Writes a CSR as M-mode would. For debuggers, which change what they have read: of `mip` they
+    /// do not make software's what interrupt hardware drives now. `false` if the hart has no such
+    /// CSR.
     pub fn poke_csr(&mut self, addr: u16, value: u64, plat: &mut dyn Platform) -> bool {
         let known = self.csr_read(addr).is_some() && addr >> 10 != 3;
         if known {
+            let value = self.software_bits(addr, value);
             self.csr_write(addr, value, plat);
         }
         known

@@ -52,27 +52,8 @@ pub fn disturb(machine: &mut Machine, hart: usize, what: Disturbance) {
         }
         Disturbance::Ipi => {
             let mip = machine.harts()[hart].peek_csr_as_m(csr::MIP).unwrap_or(0);
-            machine.poke_csr(hart, csr::MIP, with_software_interrupt(mip));
+            machine.poke_csr(hart, csr::MIP, mip | 2);
         }
         Disturbance::Line => machine.input(machine.now(), b"\n"),
-    }
-}
-
-/// What to write to `mip`, which reads as `mip`, to make SSIP pending and nothing else. SEIP reads
-/// as what software has written or the interrupt controller signals (privileged specification,
-/// 3.1.9): written back, a signal would stay for ever.
-fn with_software_interrupt(mip: u64) -> u64 {
-    const SSIP: u64 = 1 << 1;
-    const SEIP: u64 = 1 << 9;
-    mip & !SEIP | SSIP
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_software_interrupt_makes_no_external_one() {
-        assert_eq!(with_software_interrupt(0x260), 0x62);
     }
 }
