@@ -7,27 +7,33 @@ use crate::checkpoint::MachineState;
 use crate::error::Error;
 use crate::machine::Machine;
 
-/// All of a machine but RAM, at the last [`Machine::moment`].
-pub struct Moment(MachineState);
+/// All of a machine but RAM, at a [`Machine::moment`].
+pub struct Moment {
+    /// What RAM calls it.
+    number: u64,
+    state: MachineState,
+}
 
 impl Machine {
     /// Chooses this moment to go back to, instead of the last one. The machine must have no
     /// [obstacle](Self::obstacle).
     pub fn moment(&mut self) -> Moment {
-        self.ram.begin_undo();
-        Moment(self.state())
+        Moment {
+            number: self.ram.begin_undo(),
+            state: self.state(),
+        }
     }
 
-    /// Goes back to the moment chosen last. `false`: a device has written to RAM since, so that
-    /// there is no way back; nothing has changed.
+    /// Goes back to `moment`. `false`: there is no way back, because a device has written to RAM
+    /// since, or another moment was chosen; nothing has changed.
     ///
     /// # Errors
     /// If `moment` is one of another machine.
     pub fn return_to(&mut self, moment: &Moment) -> Result<bool, Error> {
-        if !self.ram.undo() {
+        if !self.ram.undo(moment.number) {
             return Ok(false);
         }
-        self.reset_but_ram(moment.0.clone())?;
+        self.reset_but_ram(moment.state.clone())?;
         Ok(true)
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::address::{HostAddr, PageIndex};
 use super::code_pages::CodePages;
 use super::prefault::Prefault;
-use super::undo::Undo;
+use super::undo::{PAGE, Page, Undo};
 
 use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 
@@ -153,9 +153,54 @@ impl Ram {
         self.undo.lose();
     }
 
-    /// Copies of pages that were written.
-    pub(super) fn undo_log(&self) -> &Undo {
-        &self.undo
+    /// Makes this the moment that [`undo`](Self::undo) goes back to; returns its number. Harts must
+    /// not be running. From now on the first stores to a page are slower.
+    pub fn begin_undo(&self) -> u64 {
+        let (moment, copied) = self.undo.begin();
+        match copied {
+            Some(pages) => pages.into_iter().for_each(|page| self.pages.watch(page)),
+            None => self.pages.watch_all(),
+        }
+        moment
+    }
+
+    /// Puts back what RAM held at the moment with this number, which stays the one to go back to.
+    /// Harts must not be running, and what their TLBs hold is to be replaced. `false`: another
+    /// moment was chosen since, or a device may have written; nothing has changed.
+    #[must_use]
+    pub fn undo(&self, moment: u64) -> bool {
+        self.undo.put_back(moment, |page, then| {
+            // SAFETY: the page is in the mapping, which lives as long as `self`; no hart and no
+            // device accesses it now.
+            let now = unsafe { &mut *self.bytes_of(page) };
+            if now != then {
+                self.pages.written(page, 0, PAGE);
+                *now = *then;
+            }
+            self.pages.watch(page);
+        })
+    }
+
+    /// `len` bytes at `offset` of `page` are about to be stored to. Returns whether there is code
+    /// among them.
+    #[inline]
+    pub(crate) fn will_store(&self, page: PageIndex, offset: usize, len: usize) -> bool {
+        if self.pages.watched(page) {
+            self.keep(page);
+        }
+        self.pages.written(page, offset, len)
+    }
+
+    #[cold]
+    fn keep(&self, page: PageIndex) {
+        // SAFETY: the page is in the mapping, which lives as long as `self`; harts take turns, and
+        // this one does not write now.
+        self.undo.keep(page, unsafe { &*self.bytes_of(page) });
+        self.pages.unwatch(page);
+    }
+
+    fn bytes_of(&self, page: PageIndex) -> *mut Page {
+        self.host.add(page.index() * PAGE).as_ptr()
     }
 
     /// Host address of a physical address; the caller has checked [`contains`](Self::contains).
@@ -253,4 +298,56 @@ pub(crate) unsafe fn store(host: HostAddr, size: u8, value: u64) {
 pub(crate) unsafe fn zero(host: HostAddr, len: usize) {
     // SAFETY: promised by the caller.
     unsafe { host.as_ptr::<u8>().write_bytes(0, len) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BASE: u64 = 0x8000_0000;
+
+    fn words(ram: &Ram) -> [u64; 4] {
+        std::array::from_fn(|page| ram.load(BASE + (page * PAGE) as u64, 8).unwrap())
+    }
+
+    fn write(ram: &Ram, page: usize, word: u64) {
+        ram.store(BASE + (page * PAGE) as u64, 8, word).unwrap();
+    }
+
+    /// Promise: `undo` brings back what was there at the moment chosen last, as often as one likes,
+    /// and no other.
+    #[test]
+    fn the_last_moment_comes_back() {
+        let ram = Ram::new(BASE, 4 << 20).unwrap();
+        write(&ram, 0, 1);
+        let first = ram.begin_undo();
+        for word in 2..4 {
+            write(&ram, 0, word);
+            write(&ram, 1, word);
+            assert!(ram.undo(first));
+            assert_eq!(words(&ram), [1, 0, 0, 0]);
+        }
+        write(&ram, 1, 5);
+        let second = ram.begin_undo();
+        write(&ram, 1, 6);
+        write(&ram, 2, 6);
+        assert!(!ram.undo(first));
+        assert_eq!(words(&ram), [1, 6, 6, 0]);
+        assert!(ram.undo(second));
+        assert_eq!(words(&ram), [1, 5, 0, 0]);
+    }
+
+    #[test]
+    fn what_a_device_may_have_written_does_not_come_back() {
+        let ram = Ram::new(BASE, 4 << 20).unwrap();
+        let first = ram.begin_undo();
+        write(&ram, 0, 1);
+        ram.written_by_device();
+        assert!(!ram.undo(first));
+        assert_eq!(words(&ram), [1, 0, 0, 0]);
+        let second = ram.begin_undo();
+        write(&ram, 0, 2);
+        assert!(ram.undo(second));
+        assert_eq!(words(&ram), [1, 0, 0, 0]);
+    }
 }
