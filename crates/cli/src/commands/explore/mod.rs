@@ -11,6 +11,7 @@
 //!  ├──── walk      through the wanted calls: boundaries, and which of them are taken
 //!  │      └── walker   stops the machine before each instruction of a call
 //!  ├──── stretch   parts of a run; disturbance: what happens at a boundary
+//!  ├──── boundary  a place to go back to
 //!  └──── summary, progress, symbols
 //! ```
 //!
@@ -18,6 +19,7 @@
 //! first copy of the machine walks through the calls without a disturbance: it counts the
 //! boundaries and shows how long a run takes.
 
+mod boundary;
 pub mod disturbance;
 mod progress;
 mod stretch;
@@ -42,12 +44,13 @@ use crate::trapless::Trapless;
 use crate::workload::RunId;
 use crate::{interrupt, output};
 
+use boundary::Boundary;
 use progress::Progress;
 use stretch::{finish, reach_workload, skip};
 use summary::Summary;
 use symbols::Symbols;
 use walk::{Walk, outlasts};
-use work::{Boundary, work};
+use work::work;
 use workers::Runs;
 
 /// `trapless explore`.

@@ -1,48 +1,17 @@
 //! What a copy of this process does: it goes through the wanted calls and makes the runs that it is
 //! told to make.
 
-use anyhow::{Context, Result, bail};
-use trapless_machine::Moment;
+use anyhow::{Result, bail};
 
 use crate::args::ExploreArgs;
-use crate::console::RecorderState;
 use crate::failure::sentence;
 use crate::plan::{Plan, Ready};
 
+use super::boundary::Boundary;
 use super::disturbance::disturb;
 use super::stretch::finish;
 use super::walk::Walk;
 use super::workers::{Line, Said};
-
-/// A place to go back to.
-pub struct Boundary {
-    moment: Moment,
-    recorder: RecorderState,
-}
-
-impl Boundary {
-    /// Where the machine stands.
-    pub fn here(ready: &mut Ready) -> Self {
-        Self {
-            moment: ready.machine.moment(),
-            recorder: ready.recorder.lock().save(),
-        }
-    }
-
-    /// Goes back to it. `false`: there is no way back.
-    ///
-    /// # Errors
-    /// If the machine or the recorder is another one.
-    pub fn go_back(&self, ready: &mut Ready) -> Result<bool> {
-        if !ready.machine.return_to(&self.moment)? {
-            return Ok(false);
-        }
-        let (recorder, ram) = (self.recorder.clone(), ready.machine.ram());
-        let restored = ready.recorder.lock().restore(recorder, ram);
-        restored.context("a ledger that was saved can be decoded")?;
-        Ok(true)
-    }
-}
 
 /// Makes the runs that `line` asks for, whose numbers become larger, until there is none left or
 /// the machine cannot go back.
