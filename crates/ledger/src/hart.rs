@@ -4,13 +4,14 @@
 use crate::chain::Steps;
 use crate::class::{Class, Place};
 use crate::event::{Guest, Trap};
-use crate::redirect::Handler;
+use crate::handler::Handler;
 use crate::thread;
 use crate::totals::IRQS;
 use crate::vcpu::{NEVER, Vcpu};
 use crate::vhart::{Vhart, Vharts};
 use serde::{Deserialize, Serialize};
 use trapless_isa::Mode;
+use trapless_isa::cause::INTERRUPT;
 
 /// A system call that the host serves for U-mode on a hart.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -118,6 +119,15 @@ impl Hart {
     /// Whether the vCPU runs: in V=1, or in a handler for which the host has not been asked.
     pub fn runs_guest(&self) -> bool {
         self.mode.v() || self.handler.is_some()
+    }
+
+    /// Index of the thread that time in the present mode belongs to.
+    pub fn charged_thread(&self) -> usize {
+        match &self.handler {
+            // It interrupts the guest that it has nothing to do with.
+            Some(h) if self.mode == Mode::U && h.trap.cause & INTERRUPT != 0 => thread::HANDLERS,
+            _ => self.thread,
+        }
     }
 }
 

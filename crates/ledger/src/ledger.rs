@@ -15,11 +15,11 @@ use crate::counters::Merge;
 use crate::document::InterruptCounts;
 use crate::event::Guest;
 use crate::hart::{Direct, Hart};
+use crate::queued_events::QueuedEvents;
 use crate::reason::{Reason, cause_index};
 use crate::thread::Threads;
 use crate::totals::{HartTotals, IDLE, Totals};
 use crate::vcpu::Vcpus;
-use crate::vei::QueuedEvents;
 use crate::vhart::{Pending, Vharts};
 
 /// Phases kept apart; marks beyond that are counted in the last one.

@@ -17,9 +17,9 @@
 //! | `attribution` | rules: which trap is an exit, why, and what is charged to it |
 //! | `delivery`, `controller`, `cost` | rules: interrupts by class, from sent to taken, and their cost |
 //! | `interrupt_files` | the same for interrupt files (AIA) |
-//! | `thread` | rules: which thread of the host a hart's time belongs to |
+//! | `switch` | rules: which thread of the host a hart runs |
 //! | `redirect`, `vei` | rules: accesses that user mode answers, events of guests (HA-IOV) |
-//! | `hart`, `vcpu`, `vhart`, `chain` | what the rules remember |
+//! | `hart`, `vcpu`, `vhart`, `chain`, `thread`, `handler`, `queued_events` | what the rules remember |
 //! | `live` | what it tells of vCPUs while the run goes on |
 //! | [`counters`], `totals`, [`histogram`] | how a counter is declared; the counters of a phase |
 //! | [`document`], `export` | the JSON form |
@@ -39,12 +39,14 @@ mod delivery;
 pub mod document;
 pub mod event;
 mod export;
+mod handler;
 mod hart;
 pub mod histogram;
 mod interrupt_files;
 mod ledger;
 mod live;
 mod names;
+mod queued_events;
 pub mod reason;
 pub mod reason_key;
 mod redirect;
@@ -53,6 +55,7 @@ mod sink;
 mod sorted;
 pub mod step;
 pub mod stream;
+mod switch;
 mod thread;
 mod totals;
 mod vcpu;

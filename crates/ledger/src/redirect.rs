@@ -2,24 +2,13 @@
 //! user context takes (Xhcs): no exits, unless the handler leaves one to the host or is
 //! interrupted.
 
-use serde::{Deserialize, Serialize};
 use trapless_isa::cause::exception;
 use trapless_isa::{Mode, cause::INTERRUPT};
 
 use crate::event::{Return, Trap};
+use crate::handler::Handler;
 use crate::ledger::{Ledger, count_direct};
 use crate::reason::Reason;
-
-/// A handler that has not returned yet.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct Handler {
-    /// Its vCPU.
-    pub vcpu: usize,
-    /// Index of the reason that it handles.
-    pub reason: usize,
-    /// How it began.
-    pub trap: Trap,
-}
 
 /// The trap as HS-mode would have seen it.
 fn reported(t: &Trap) -> Trap {

@@ -1,16 +1,8 @@
-//! Rules: which thread of the host a hart's time belongs to, and what a switch is.
-//!
-//! `docs/ledger.md`, section "Threads of the host", states them; `tests/threads.rs` tests each.
+//! Threads of the host: who they are.
 
 use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
-use trapless_isa::Mode;
-use trapless_isa::cause::INTERRUPT;
-
-use crate::event::Switch;
-use crate::hart::Hart;
-use crate::ledger::Ledger;
 
 /// Index of what runs before a hart has a thread: firmware, and the start of the kernel.
 pub(crate) const NONE: usize = 0;
@@ -19,8 +11,6 @@ pub(crate) const HANDLERS: usize = 1;
 
 /// Threads told apart; the rest is counted as one. The host decides how many there are.
 const THREADS: usize = 8192;
-/// Longest name in bytes; Linux's have 15.
-const NAME: usize = 64;
 
 /// A thread of the host.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -74,14 +64,15 @@ impl Default for Threads {
 
 impl Threads {
     /// Index of the thread at `task`; a new one is added.
-    fn find(&mut self, task: u64) -> usize {
+    pub fn find(&mut self, task: u64) -> usize {
         match self.index.get(&task) {
             Some(index) => *index,
             None => self.add(task),
         }
     }
 
-    fn add(&mut self, task: u64) -> usize {
+    /// Adds a thread at `task`, where another one was or none; its index.
+    pub fn add(&mut self, task: u64) -> usize {
         let index = self.list.len().min(THREADS);
         if index < THREADS {
             self.list.push(Thread::default());
@@ -96,47 +87,9 @@ impl Threads {
     pub fn get(&self, index: usize) -> Option<&Thread> {
         self.list.get(index)
     }
-}
 
-impl Ledger {
-    /// Notes what the host's kernel says of the thread at `task`. Memory of a thread that has ended
-    /// is used for another one: with another number it is another thread, unless a hart runs it.
-    pub fn name_thread(&mut self, task: u64, said: &ThreadName<'_>) {
-        let mut index = self.threads.find(task);
-        let runs = self.harts.iter().any(|hart| hart.thread == index);
-        let other = |thread: &Thread| thread.pid.is_some_and(|pid| pid != said.pid);
-        if !runs && self.threads.get(index).is_some_and(other) {
-            index = self.threads.add(task);
-        }
-        let Some(thread) = self.threads.list.get_mut(index) else {
-            return;
-        };
-        (thread.pid, thread.process) = (Some(said.pid), Some(said.process));
-        if thread.name.as_deref() != Some(said.name) {
-            thread.name = Some(said.name.chars().take(NAME).collect());
-        }
-    }
-
-    pub(crate) fn switched(&mut self, s: &Switch) {
-        self.at(s.hart, s.time);
-        let to = self.threads.find(s.to);
-        let from = std::mem::replace(&mut self.harts[s.hart].thread, to);
-        // The first thread of a hart has been there before it was seen.
-        if from != NONE {
-            let totals = self.totals();
-            totals.counts.context_switches += 1;
-            totals.thread(to).switches += 1;
-        }
-    }
-}
-
-impl Hart {
-    /// Index of the thread that time in the present mode belongs to.
-    pub(crate) fn charged_thread(&self) -> usize {
-        match &self.handler {
-            // It interrupts the guest that it has nothing to do with.
-            Some(h) if self.mode == Mode::U && h.trap.cause & INTERRUPT != 0 => HANDLERS,
-            _ => self.thread,
-        }
+    /// The thread at `index`, to tell its name.
+    pub fn get_mut(&mut self, index: usize) -> Option<&mut Thread> {
+        self.list.get_mut(index)
     }
 }

@@ -7,8 +7,8 @@ use trapless_isa::{csr, sbi::eid};
 
 use crate::class::{Class, Place};
 use crate::event::{Guest, Trap};
+use crate::handler::Handler;
 use crate::reason::Reason;
-use crate::redirect::Handler;
 use crate::totals::IRQS;
 use crate::vhart::Pending;
 

@@ -2,20 +2,8 @@
 //!
 //! `docs/ledger.md`, section "Events", states them; `tests/events.rs` tests each.
 
-use std::collections::HashMap;
-
 use crate::event::{EventOrigin, VirtualStep};
 use crate::ledger::Ledger;
-use serde::{Deserialize, Serialize};
-
-/// Events followed until they are taken.
-const QUEUED: usize = 4096;
-
-/// When the events that are in queues were put there, by hart and identity.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct QueuedEvents(
-    #[serde(serialize_with = "crate::sorted::serialize")] HashMap<(usize, u32), u64>,
-);
 
 impl Ledger {
     /// Somebody posts an event.
@@ -35,10 +23,7 @@ impl Ledger {
         let events = &mut self.totals().events;
         events.queued += 1;
         events.memory_words += u64::from(s.memory);
-        let queued = &mut self.queued_events.0;
-        if queued.len() < QUEUED {
-            queued.entry((to, id)).or_insert(s.time);
-        }
+        self.queued_events.put(to, id, s.time);
     }
 
     /// The host takes an event from the queue of its hart.
@@ -54,7 +39,7 @@ impl Ledger {
     }
 
     fn out_of_queue(&mut self, s: &VirtualStep, id: u32) {
-        let since = self.queued_events.0.remove(&(s.hart, id));
+        let since = self.queued_events.take(s.hart, id);
         let totals = self.totals();
         totals.events.memory_words += u64::from(s.memory);
         if let Some(time) = since {
