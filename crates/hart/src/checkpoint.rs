@@ -9,7 +9,7 @@ use trapless_jit::Reservation;
 
 use crate::csr::registers::Csrs;
 use crate::csr::timers::Timers;
-use crate::engine::triggered::TriggerState;
+use crate::engine::trigger_state::TriggerState;
 use crate::engine::turn::Turn;
 use crate::hart::Hart;
 use crate::inputs::Inputs;

@@ -10,7 +10,7 @@ use crate::code::view::CodeView;
 use crate::config::HartConfig;
 use crate::csr::registers::{Csrs, HpmEvent};
 use crate::csr::timers::Timers;
-use crate::engine::triggered::TriggerState;
+use crate::engine::trigger_state::TriggerState;
 use crate::engine::turn::Turn;
 use crate::inputs::Inputs;
 use crate::memory::ram::Ram;

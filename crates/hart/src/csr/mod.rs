@@ -10,12 +10,14 @@
 //! | [`priority`] | default priorities of interrupts |
 //! | [`timers`] | when comparators fire |
 //! | [`aia`] | Smaia and Ssaia |
-//! | [`user`] | user-level traps (Xuer) |
+//! | [`user`], [`user_traps`] | user-level traps (Xuer): rules, registers |
+//! | [`fields`] | what writes leave of fields |
 //! | [`counters`] | cycle, instret, time, performance counters |
 
 pub(crate) mod aia;
 mod check;
 pub(crate) mod counters;
+mod fields;
 pub(crate) mod interrupts;
 pub(crate) mod plain;
 pub(crate) mod priority;
@@ -23,6 +25,7 @@ pub(crate) mod read;
 pub(crate) mod registers;
 pub(crate) mod timers;
 pub(crate) mod user;
+pub(crate) mod user_traps;
 pub(crate) mod write;
 
 use trapless_isa::inst::{Inst, Op};

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use trapless_isa::csr::{hstatus, status};
 
 use super::aia::registers::Aia;
-use super::user::UserTraps;
+use super::user_traps::UserTraps;
 use crate::memory::pmp::Pmp;
 
 /// CSRs that exist once for HS-mode and once for VS-mode; indexed by V instead of being swapped.

@@ -4,6 +4,7 @@ use trapless_isa::csr::{self, envcfg, hstatus, stateen0, status};
 use trapless_isa::port::CsrOp;
 use trapless_ledger::event::{Event, TimerSet};
 
+use super::fields::{merge, tvec};
 use super::interrupts::{CUSTOM_BITS, H_BITS, S_BITS, VS_BITS};
 use super::read::{SSTATUS, with_sd};
 use super::user::hstatus_user;
@@ -40,15 +41,6 @@ pub(crate) const HSTATUS: u64 = hstatus::GVA
 
 /// Fields of `mstatus` that affect address translation.
 const TRANSLATION: u64 = status::SUM | status::MXR | status::MPRV | status::MPP | status::MPV;
-
-pub(super) fn merge(old: u64, new: u64, mask: u64) -> u64 {
-    old & !mask | new & mask
-}
-
-/// `xtvec`: direct and vectored modes exist; writes of reserved modes are ignored.
-pub(super) fn tvec(old: u64, new: u64) -> u64 {
-    if new & 2 != 0 { old } else { new }
-}
 
 /// `satp`-like registers: writes of unsupported modes are ignored as a whole.
 fn atp(old: u64, new: u64, mask: u64) -> u64 {

@@ -8,5 +8,6 @@ mod native;
 pub(crate) mod noted_timer;
 pub(crate) mod run;
 mod trap;
+pub(crate) mod trigger_state;
 pub(crate) mod triggered;
 pub(crate) mod turn;

@@ -19,7 +19,6 @@ use crate::code::{CodeCache, MAX_BLOCK};
 use crate::config::CostModel;
 use crate::engine::run::{Observer, Stop};
 use crate::hart::Hart;
-use crate::memory::address::PageIndex;
 use crate::memory::tlb::Marks;
 use crate::observe::{MemoryAccess, Triggers};
 use crate::platform::Platform;
@@ -27,52 +26,6 @@ use crate::syndrome::Fault;
 
 /// Most bytes of a block.
 const BLOCK: u64 = 4 * MAX_BLOCK as u64;
-const PAGE: u64 = !0xFFF;
-
-/// Triggers of a hart, and what they have led to.
-#[derive(Default)]
-pub(crate) struct TriggerState {
-    /// Those that the TLB is marked for.
-    set: Option<Arc<Triggers>>,
-    /// Of the code cache's spared places, when the fetch TLB was searched for them.
-    generation: u32,
-    /// They are looked for: nobody observes the instruction.
-    armed: bool,
-    /// The instruction under way makes an access that matches.
-    hit: bool,
-    /// Left before an instruction that matches, with this limit for blocks before.
-    paused: Option<u64>,
-    /// That instruction and the rest of its block.
-    rest: Vec<Inst>,
-    /// Pages with triggering addresses, virtual and physical, that came to the fetch TLB.
-    fetched: Vec<(u64, PageIndex)>,
-}
-
-impl TriggerState {
-    /// Whether the hart was left before an instruction that matches.
-    #[inline]
-    pub fn paused(&self) -> bool {
-        self.paused.is_some()
-    }
-
-    /// Whether one of the `len` bytes at `pc` has the address of a trigger.
-    #[inline]
-    fn ahead(&self, pc: u64, len: u64) -> bool {
-        self.armed && self.set.as_ref().is_some_and(|set| set.executes(pc, len))
-    }
-
-    /// The virtual page that holds `va` has come to the fetch TLB.
-    pub fn fetched(&mut self, va: u64, page: PageIndex) {
-        let set = self.set.as_ref();
-        if set.is_some_and(|set| !set.execute_in(va & PAGE).is_empty()) {
-            self.fetched.push((va & PAGE, page));
-        }
-    }
-
-    fn touched(&self, access: &MemoryAccess) -> bool {
-        self.set.as_ref().is_some_and(|set| set.touched(access))
-    }
-}
 
 impl Hart {
     /// Whether an instruction of the block at the program counter may have a triggering address.

@@ -1,0 +1,55 @@
+//! What a hart remembers of triggers; `triggered` has the rules.
+
+use std::sync::Arc;
+
+use trapless_isa::inst::Inst;
+
+use crate::memory::address::PageIndex;
+use crate::observe::{MemoryAccess, Triggers};
+
+const PAGE: u64 = !0xFFF;
+
+/// Triggers of a hart, and what they have led to.
+#[derive(Default)]
+pub(crate) struct TriggerState {
+    /// Those that the TLB is marked for.
+    pub(super) set: Option<Arc<Triggers>>,
+    /// Of the code cache's spared places, when the fetch TLB was searched for them.
+    pub(super) generation: u32,
+    /// They are looked for: nobody observes the instruction.
+    pub(super) armed: bool,
+    /// The instruction under way makes an access that matches.
+    pub(super) hit: bool,
+    /// Left before an instruction that matches, with this limit for blocks before.
+    pub(super) paused: Option<u64>,
+    /// That instruction and the rest of its block.
+    pub(super) rest: Vec<Inst>,
+    /// Pages with triggering addresses, virtual and physical, that came to the fetch TLB.
+    pub(super) fetched: Vec<(u64, PageIndex)>,
+}
+
+impl TriggerState {
+    /// Whether the hart was left before an instruction that matches.
+    #[inline]
+    pub fn paused(&self) -> bool {
+        self.paused.is_some()
+    }
+
+    /// Whether one of the `len` bytes at `pc` has the address of a trigger.
+    #[inline]
+    pub(super) fn ahead(&self, pc: u64, len: u64) -> bool {
+        self.armed && self.set.as_ref().is_some_and(|set| set.executes(pc, len))
+    }
+
+    /// The virtual page that holds `va` has come to the fetch TLB.
+    pub fn fetched(&mut self, va: u64, page: PageIndex) {
+        let set = self.set.as_ref();
+        if set.is_some_and(|set| !set.execute_in(va & PAGE).is_empty()) {
+            self.fetched.push((va & PAGE, page));
+        }
+    }
+
+    pub(super) fn touched(&self, access: &MemoryAccess) -> bool {
+        self.set.as_ref().is_some_and(|set| set.touched(access))
+    }
+}
