@@ -25,6 +25,8 @@ pub struct Apt {
     cache: Cache,
     native: String,
     progress: Progress,
+    /// `apt_preferences(5)`; empty for none.
+    preferences: String,
     /// Answers that came with the program, unless newer lists have been asked for.
     locked: Option<Locked>,
     /// What has been resolved.
@@ -57,9 +59,18 @@ impl Apt {
             cache: cache.clone(),
             native,
             progress,
+            preferences: String::new(),
             locked: locked.filter(|locked| locked.key != replaced),
             answers: RefCell::default(),
         })
+    }
+
+    /// Prefers the first of these upstream `versions` of a kernel that the archive has, e.g.
+    /// `6.12.107`, to its newest. Answers that came with the program stay.
+    #[must_use]
+    pub fn with_kernels(mut self, versions: &[String]) -> Self {
+        self.preferences = preferences(versions);
+        self
     }
 
     /// Debian architecture of this machine.
@@ -179,7 +190,9 @@ impl Apt {
         self.need_lists()?;
         let stamp = fs::metadata(self.stamp()).and_then(|m| m.modified()).ok();
         let wanted = serde_json::to_string(request).unwrap_or_default();
-        let key = sha256_parts([wanted.as_bytes(), format!("{stamp:?}").as_bytes()]);
+        let stamp = format!("{stamp:?}");
+        let parts = [&wanted, &stamp, &self.preferences].map(|part| part.as_bytes());
+        let key = sha256_parts(parts);
         let kept = self.root.join("cache").join(format!("{}.json", &key[..24]));
         if let Some(packages) = fs::read(&kept)
             .ok()
@@ -205,6 +218,7 @@ impl Apt {
         command
             .arg("-c")
             .arg(self.config(arch)?)
+            .args(self.preferences_option()?)
             .args([verb, "-y", "--print-uris"])
             .args(names);
         let output = spawn_output(&mut command, "apt")?;
@@ -222,6 +236,23 @@ impl Apt {
         } else {
             Ok(packages)
         }
+    }
+
+    /// In a file of its own, for the configuration is shared by all that use the cache.
+    fn preferences_option(&self) -> Result<Vec<String>> {
+        if self.preferences.is_empty() {
+            return Ok(Vec::new());
+        }
+        let digest = sha256_parts([self.preferences.as_bytes()]);
+        let name = format!("preferences-{}", &digest[..16]);
+        if !self.root.join(&name).exists() {
+            self.write(&name, &self.preferences)?;
+        }
+        let path = self.root.join(&name);
+        Ok(vec![
+            "-o".into(),
+            format!("Dir::Etc::Preferences={}", path.display()),
+        ])
     }
 
     /// Downloads `uri`s to files with apt's own transport (its proxy settings apply); the caller
@@ -293,6 +324,15 @@ impl Apt {
     }
 }
 
+/// Priorities above those of all that is not named, the highest for the first.
+fn preferences(versions: &[String]) -> String {
+    let pins = versions.iter().enumerate().map(|(place, version)| {
+        let priority = 990_usize.saturating_sub(place).max(501);
+        format!("Package: linux-image-*\nPin: version {version}-*\nPin-Priority: {priority}\n\n")
+    });
+    pins.collect()
+}
+
 /// Whether an `InRelease` file is that of a release, or of its updates or security fixes.
 fn names_codename(text: &str, codename: &str) -> bool {
     let named = text.lines().find_map(|l| l.strip_prefix("Codename: "));
@@ -338,6 +378,63 @@ mod tests {
         }
         assert!(!names_codename(&of("forky"), "trixie"));
         assert!(!names_codename("", "trixie"));
+    }
+
+    /// An archive with the kernels 6.12.9, 6.12.10 and 6.12.11.
+    fn with_three_kernels(root: &Path) -> Apt {
+        let archive = root.join("archive");
+        fs::create_dir(&archive).unwrap();
+        let index: String = ["6.12.9-1", "6.12.10-1", "6.12.11-1"]
+            .iter()
+            .map(|version| {
+                let sum = sha256_parts([version.as_bytes()]);
+                format!(
+                    "Package: linux-image-riscv64\nVersion: {version}\nArchitecture: riscv64\n\
+                     Filename: ./{version}.deb\nSize: 1\nSHA256: {sum}\n\n"
+                )
+            })
+            .collect();
+        fs::write(archive.join("Packages"), index).unwrap();
+        let cache = Cache::at(&root.join("cache")).unwrap();
+        let apt = Apt::with_locked(&cache, None, Progress::Silent).unwrap();
+        for folder in ["lists/partial", "state", "cache/archives/partial"] {
+            fs::create_dir_all(apt.root.join(folder)).unwrap();
+        }
+        apt.write("status", "").unwrap();
+        let source = format!("deb [trusted=yes] file:{} ./\n", archive.display());
+        apt.write("sources.list", &source).unwrap();
+        let mut update = Command::new("apt-get");
+        update.arg("-c").arg(apt.config("riscv64").unwrap());
+        let output = spawn_output(update.args(["-q", "update"]), "apt").unwrap();
+        assert!(output.status.success(), "{}", tail(&output, 4));
+        apt.write("lists.complete", "").unwrap();
+        apt
+    }
+
+    /// Promise: a kernel that came out since the patches were tested does not break a fresh
+    /// machine as long as the archive has one with which they were.
+    #[test]
+    fn the_first_tried_kernel_of_the_archive_is_taken_else_its_newest() {
+        let temp = tempfile::tempdir().unwrap();
+        let mut apt = with_three_kernels(temp.path());
+        for (tried, version) in [
+            (&["6.12.10", "6.12.11"][..], "6.12.10-1"),
+            (&["6.12.8", "6.12.9"], "6.12.9-1"),
+            (&["6.12.1"], "6.12.11-1"),
+            (&[], "6.12.11-1"),
+        ] {
+            let tried: Vec<String> = tried.iter().map(|&v| v.to_owned()).collect();
+            apt = apt.with_kernels(&tried);
+            let packages = apt
+                .resolve(&Request {
+                    arch: "riscv64".into(),
+                    closure: vec!["linux-image-riscv64".into()],
+                    alone: Vec::new(),
+                })
+                .unwrap();
+            let found: Vec<&str> = packages.iter().map(|p| p.version.as_str()).collect();
+            assert_eq!(found, [version], "tried {tried:?}");
+        }
     }
 
     #[test]

@@ -185,10 +185,11 @@ impl Images {
     pub(crate) fn apt(&mut self) -> Result<&Apt> {
         if self.apt.is_none() {
             let locked = Locked::of_project(&self.project)?;
-            self.apt = Some(match locked {
+            let apt = match locked {
                 Some(_) => Apt::with_locked(&self.cache, locked, self.progress)?,
                 None => Apt::open(&self.cache, self.progress)?,
-            });
+            };
+            self.apt = Some(apt.with_kernels(&kmod::tried_kernels(&self.project)?));
         }
         // Just set.
         self.apt.as_ref().ok_or(Error::NoMirror)

@@ -291,6 +291,20 @@ pub(crate) fn source_of(apt: &Apt, kernel: &Package) -> Result<Package> {
     })
 }
 
+/// Kernels with which the project's patches were tested, the best first: `linux/patches/tried`.
+/// None if a project has no such file.
+pub(crate) fn tried_kernels(project: &Path) -> Result<Vec<String>> {
+    let path = project.join("linux/patches/tried");
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(io("read", &path)(error)),
+    };
+    let lines = text.lines().map(str::trim);
+    let versions = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    Ok(versions.map(str::to_owned).collect())
+}
+
 /// RELEASE of the only `/usr/lib/modules/RELEASE` of the headers.
 fn release_of(headers: &Path) -> Result<String> {
     let modules = headers.join("usr/lib/modules");
