@@ -80,7 +80,9 @@ fn native_wfi_does_not_exit() {
     assert_eq!(native.total.exits_of("wfi").exits, 0);
     let timer = &native.workload().interrupts["timer"];
     assert_eq!((timer.exits, timer.firmware_traps), (0, 0));
-    assert_eq!(timer.arrived["scheduled_off"], 0, "the vCPU stays loaded");
+    // Off its hart is the vCPU only while the VMM writes what the guest prints at the end.
+    let off = timer.arrived["scheduled_off"];
+    assert!(off <= 2, "{off}: the vCPU stays loaded while it waits");
     let trapping = trapless("timer").ledger.workload();
     assert!(trapping.exits_of("wfi").exits >= crate::runs::WAKEUPS);
 }
