@@ -99,8 +99,8 @@ phase() {
     usleep 50000
 }
 
-# result KEY VALUE
-result() { echo "$1=$2" >>/run/results; }
+# result KEY VALUE [KEY VALUE]...
+result() { printf '%s=%s\n' "$@" >>/run/results; }
 
 # dump LABEL FILE
 dump() {

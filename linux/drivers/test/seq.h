@@ -56,8 +56,12 @@ bool seq_should_stop(void);
 /* Reports an error; from any context. */
 __printf(2, 3) void seq_error(enum seq_error kind, const char *format, ...);
 
-/* Tells the main thread that something has ended. */
-void seq_wake_main(void);
+/*
+ * What ends by itself: a timer, a sender of IPIs, a source.  When all have
+ * ended the main thread looks, from whatever context.
+ */
+void seq_add_parts(unsigned int number);
+void seq_part_ended(void);
 
 /* Stagnation of something owed, seen by the main thread 50 times a second. */
 struct seq_watch {
@@ -78,6 +82,7 @@ bool seq_watch(struct seq_watch *watch, u64 value, bool owed);
 int seq_timer_start(void);
 bool seq_timer_busy(void);
 void seq_timer_stop(void);
+void seq_timer_exit(void);
 void seq_timer_show(struct seq_file *m);
 u64 seq_timer_total(void);
 

@@ -121,6 +121,7 @@ static struct seq_source *sources;
 static unsigned int nr_sources;
 static struct task_struct *mover;
 static struct seq_watch device_watch;
+static u64 expected;
 static bool running;
 
 static u64 sent_by_device(struct seq_source *s)
@@ -182,6 +183,8 @@ static irqreturn_t seq_device_irq(int irq, void *data)
 		s->handled = sent - 1;
 	}
 	WRITE_ONCE(s->handled, s->handled + 1);
+	if (s->handled == seq_devices)
+		seq_part_ended();
 	if (!right_cpu(s, s->handled, cpu))
 		seq_error(SEQ_MISDELIVERED,
 			  "%s source %u, number %llu, on CPU %u, routed to %u, before %u",
@@ -382,6 +385,8 @@ int seq_device_start(void)
 	writel(seq_device_us, regs + REG_INTERVAL);
 	writel(seq_burst, regs + REG_BURST);
 	writel(mask(), regs + REG_MASK);
+	expected = seq_devices * hweight32(mask());
+	seq_add_parts(hweight32(mask()));
 	writel(1, regs + REG_CONTROL);
 	running = true;
 	return 0;
@@ -417,7 +422,7 @@ bool seq_device_busy(void)
 	 * First, because a device that has ended sends nothing after that.  To
 	 * ask it is an exit of the guest: not while its interrupts come.
 	 */
-	busy = total != last || readl(regs + REG_CONTROL);
+	busy = (total != last && total != expected) || readl(regs + REG_CONTROL);
 	last = total;
 	for (i = 0; i < nr_sources; i++)
 		busy |= source_busy(&sources[i]);

@@ -239,7 +239,7 @@ static int sender_function(void *data)
 	send_in_crowd(sender);
 	send_in_turns(sender);
 	WRITE_ONCE(sender->finished, true);
-	seq_wake_main();
+	seq_part_ended();
 	while (!kthread_should_stop()) {
 		set_current_state(TASK_INTERRUPTIBLE);
 		if (!kthread_should_stop())
@@ -303,6 +303,7 @@ int seq_ipi_start(void)
 		return ret;
 	}
 	excess_before = excess();
+	seq_add_parts(nr_senders);
 	while (ready--)
 		wake_up_process(senders[ready].thread);
 	return 0;

@@ -8,13 +8,14 @@
  *	rmmod trapless_seq
  *
  * insmod returns when the test has ended (wait=0: at once).  The first line of
- * /proc/trapless_seq is then
+ * /proc/trapless_seq has nothing but numbers, for scripts:
  *
- *	timer=N ipi=N device=N errors=E
+ *	TIMER IPI DEVICE ERRORS LOST DUPLICATE EARLY MISDELIVERED FAILED
  *
- * with the number of interrupts of each class.  The lines after it give errors by
- * kind, whether the test has ended ("state=running", "state=done"), counts per
- * CPU, pair and source, and the first errors in words.
+ * how many interrupts of each class came, all errors, and those of each kind.
+ * The next ones say the same with names, whether the test has ended
+ * ("state=running", "state=done"), counts per CPU, pair and source, and the
+ * first errors in words.
  *
  * Timers (seq_timer.c): one hrtimer per CPU, armed again by its own callback
  * at a random distance.  IPIs (seq_ipi.c): a thread on each CPU sends to all
@@ -125,7 +126,9 @@ static char messages[SEQ_MESSAGES][120];
 static unsigned int nr_messages;
 
 static struct task_struct *main_thread;
-static DECLARE_WAIT_QUEUE_HEAD(main_wait);
+/* Timers, senders and sources that have not ended, and the main thread until it looks. */
+static atomic_t parts;
+static bool all_ended;
 static DECLARE_WAIT_QUEUE_HEAD(done_wait);
 static bool done;
 static ktime_t begun, ended;
@@ -154,9 +157,17 @@ void seq_error(enum seq_error kind, const char *format, ...)
 	raw_spin_unlock_irqrestore(&messages_lock, flags);
 }
 
-void seq_wake_main(void)
+void seq_add_parts(unsigned int number)
 {
-	wake_up(&main_wait);
+	atomic_add(number, &parts);
+}
+
+void seq_part_ended(void)
+{
+	if (!atomic_dec_and_test(&parts))
+		return;
+	WRITE_ONCE(all_ended, true);
+	wake_up_process(main_thread);
 }
 
 /*
@@ -173,15 +184,30 @@ bool seq_watch(struct seq_watch *watch, u64 value, bool owed)
 	return ++watch->stuck == timeout * SEQ_POLL_HZ;
 }
 
+/* Until the next look at what is owed. */
+static void wait_to_look(void)
+{
+	set_current_state(TASK_INTERRUPTIBLE);
+	if (!READ_ONCE(all_ended) && !kthread_should_stop())
+		schedule_timeout(HZ / SEQ_POLL_HZ);
+	__set_current_state(TASK_RUNNING);
+	/*
+	 * Once without waiting for the next turn, but not at once: a duplicate
+	 * of the last one may be under way, and the device finds that it has
+	 * ended.
+	 */
+	if (xchg(&all_ended, false))
+		schedule_timeout_interruptible(1);
+}
+
 static int main_function(void *unused)
 {
 	ktime_t end = ktime_add_ms(begun, seconds * 1000ULL);
 	bool busy = true;
 
+	seq_part_ended();
 	while (busy && !kthread_should_stop()) {
-		wait_event_interruptible_timeout(main_wait,
-						 kthread_should_stop(),
-						 HZ / SEQ_POLL_HZ);
+		wait_to_look();
 		if (seconds && ktime_after(ktime_get(), end))
 			WRITE_ONCE(seq_stopping, true);
 		/* All of them look at their interrupts each time. */
@@ -220,8 +246,12 @@ static int seq_proc_show(struct seq_file *m, void *unused)
 	ktime_t end = now_done ? ended : ktime_get();
 	unsigned int i;
 
-	/* What a script reads, before the details. */
-	seq_printf(m, "timer=%llu ipi=%llu device=%llu errors=%llu\n",
+	/* A shell takes long to find numbers in a text. */
+	seq_printf(m, "%llu %llu %llu %llu", seq_timer_total(), seq_ipi_total(),
+		   seq_device_total(), error_count());
+	for (i = 0; i < SEQ_ERRORS; i++)
+		seq_printf(m, " %lld", atomic64_read(&errors[i]));
+	seq_printf(m, "\ntimer=%llu ipi=%llu device=%llu errors=%llu\n",
 		   seq_timer_total(), seq_ipi_total(), seq_device_total(),
 		   error_count());
 	seq_puts(m, "errors");
@@ -250,7 +280,10 @@ static void stop_all(void)
 {
 	kthread_stop(main_thread);
 	seq_device_exit();
+	seq_timer_exit();
 	seq_ipi_free();
+	/* Nothing ends any more that would wake it. */
+	put_task_struct(main_thread);
 	cpuhp_remove_state_nocalls(hotplug_state);
 }
 
@@ -272,6 +305,7 @@ static int __init seq_init(void)
 	cpus_read_unlock();
 
 	begun = ktime_get();
+	seq_add_parts(1);
 	ret = seq_device_init();
 	if (ret)
 		goto remove_state;
@@ -284,11 +318,14 @@ static int __init seq_init(void)
 	ret = seq_device_start();
 	if (ret)
 		goto stop_timer;
-	main_thread = kthread_run(main_function, NULL, "trapless_seq");
+	/* Whatever ends last wakes it: it exists before it runs. */
+	main_thread = kthread_create(main_function, NULL, "trapless_seq");
 	if (IS_ERR(main_thread)) {
 		ret = PTR_ERR(main_thread);
 		goto stop_device;
 	}
+	get_task_struct(main_thread);
+	wake_up_process(main_thread);
 	if (!proc_create_single("trapless_seq", 0444, NULL, seq_proc_show)) {
 		stop_all();
 		return -ENOMEM;
@@ -307,6 +344,7 @@ stop_device:
 	seq_device_stop();
 stop_timer:
 	seq_timer_stop();
+	seq_timer_exit();
 stop_ipi:
 	WRITE_ONCE(seq_stopping, true);
 	seq_ipi_stop();

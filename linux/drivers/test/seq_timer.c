@@ -32,7 +32,7 @@ struct seq_timer {
 };
 
 static DEFINE_PER_CPU(struct seq_timer, seq_timer_state);
-static bool running;
+static bool running, probed;
 static struct tracepoint *entry_tracepoint;
 
 static ktime_t next_expiry(struct seq_timer *t, ktime_t now)
@@ -69,8 +69,10 @@ static enum hrtimer_restart seq_timer_fired(struct hrtimer *timer)
 		t->max_late_ns = late;
 	WRITE_ONCE(t->fired, t->fired + 1);
 
-	if (t->fired >= seq_timers || READ_ONCE(seq_stopping))
+	if (t->fired >= seq_timers || READ_ONCE(seq_stopping)) {
+		seq_part_ended();
 		return HRTIMER_NORESTART;
+	}
 	WRITE_ONCE(t->armed, t->armed + 1);
 	hrtimer_set_expires(timer, next_expiry(t, now));
 	return HRTIMER_RESTART;
@@ -125,6 +127,7 @@ int seq_timer_start(void)
 	ret = tracepoint_probe_register(entry_tracepoint, seq_irq_entry, NULL);
 	if (ret)
 		return ret;
+	probed = true;
 	for_each_cpu(cpu, &seq_cpus) {
 		struct seq_timer *t = per_cpu_ptr(&seq_timer_state, cpu);
 
@@ -134,6 +137,7 @@ int seq_timer_start(void)
 		prandom_seed_state(&t->random, seq_seed + cpu);
 	}
 	running = true;
+	seq_add_parts(cpumask_weight(&seq_cpus));
 	on_each_cpu_mask(&seq_cpus, start_on_cpu, NULL, true);
 	return 0;
 }
@@ -171,9 +175,20 @@ void seq_timer_stop(void)
 		return;
 	for_each_cpu(cpu, &seq_cpus)
 		hrtimer_cancel(&per_cpu_ptr(&seq_timer_state, cpu)->timer);
+	running = false;
+}
+
+/*
+ * The probe goes with the module: to change the kernel's text back and to wait
+ * for RCU takes longer than a short test.
+ */
+void seq_timer_exit(void)
+{
+	if (!probed)
+		return;
 	tracepoint_probe_unregister(entry_tracepoint, seq_irq_entry, NULL);
 	tracepoint_synchronize_unregister();
-	running = false;
+	probed = false;
 }
 
 void seq_timer_show(struct seq_file *m)
