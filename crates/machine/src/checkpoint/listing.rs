@@ -4,6 +4,8 @@
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::io::{self, Write};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 
 use serde::{Deserialize, Serialize};
 use trapless_hart::Ram;
@@ -16,6 +18,8 @@ use crate::error::Error;
 
 /// Pages read or written at once: they stay in the processor's caches.
 const PIECE: usize = 64;
+/// Pages that a host clears at once if it can.
+const HUGE: usize = 512;
 /// RAM with fewer pages is restored by one thread.
 const ALONE: usize = 4096;
 
@@ -239,25 +243,30 @@ impl Listing {
         self.check(reader)?;
         reader.ram.clear();
         let runs = self.runs();
-        // The host clears memory at its first touch: two processors do more of that than one.
+        // The host clears memory at its first touch, and that is most of the work: two processors
+        // take by turns what it clears at once.
+        let huge: Vec<&[Run]> = runs
+            .chunk_by(|a, b| a.place / HUGE == b.place / HUGE)
+            .collect();
+        let next = AtomicUsize::new(0);
+        let read = || {
+            let taken = std::iter::from_fn(|| huge.get(next.fetch_add(1, Relaxed)));
+            reader.read(self, taken.copied().flatten(), pages::write)
+        };
         let total: usize = runs.iter().map(|run| run.count).sum();
-        let mut done = 0;
-        let half = runs.partition_point(|run| {
-            done += run.count;
-            done * 2 <= total
-        });
-        let (first, second) = runs.split_at(if total < ALONE { 0 } else { half });
-        let read = |runs| reader.read(self, runs, pages::write);
+        if total < ALONE {
+            return read();
+        }
         std::thread::scope(|scope| {
             let builder = std::thread::Builder::new().name("restore".into());
-            let other = builder.spawn_scoped(scope, || read(first));
-            let done = read(second);
+            let other = builder.spawn_scoped(scope, read);
+            let done = read();
             let other = match other {
                 Ok(other) => other
                     .join()
                     .unwrap_or_else(|_| Err(damaged("it cannot be read"))),
                 // There are no more threads.
-                Err(_) => read(first),
+                Err(_) => Ok(()),
             };
             done.and(other)
         })
@@ -280,7 +289,7 @@ impl Listing {
         for place in filled {
             pages::change(reader.ram, place, &[0; PAGE]);
         }
-        reader.read(self, &self.runs(), pages::change)
+        reader.read(self, self.runs().iter(), pages::change)
     }
 }
 
@@ -299,10 +308,10 @@ pub(super) struct Reader<'a> {
 
 impl Reader<'_> {
     /// Calls `put` with RAM, the number of a page in it, and the bytes from there on.
-    fn read(
+    fn read<'r>(
         &self,
         listing: &Listing,
-        runs: &[Run],
+        runs: impl Iterator<Item = &'r Run>,
         put: fn(&Ram, usize, &[u8]),
     ) -> Result<(), Error> {
         let mut piece = vec![0; PIECE * PAGE];
