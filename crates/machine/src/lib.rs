@@ -89,7 +89,7 @@ pub use history::{History, Place};
 pub use input::Arrival;
 pub use machine::Machine;
 pub use machines::Machines;
-pub use moment::Moment;
+pub use moment::{Change, Moment};
 pub use outside::{Input, Uplink};
 pub use own::{Architecture, OwnMachine};
 pub use peripherals::Peripherals;

@@ -14,6 +14,14 @@ pub struct Moment {
     state: MachineState,
 }
 
+/// How a machine differs from what it was at a [`Moment`]. If two runs from there differ in the same
+/// way, they are the same from then on.
+#[derive(PartialEq, Eq)]
+pub struct Change {
+    state: Vec<u8>,
+    pages: Vec<(u64, Box<[u8]>)>,
+}
+
 impl Machine {
     /// Chooses this moment to go back to, instead of the last one. The machine must have no
     /// [obstacle](Self::obstacle).
@@ -22,6 +30,15 @@ impl Machine {
             number: self.ram.begin_undo(),
             state: self.state(),
         }
+    }
+
+    /// What has changed since `moment`. `None` if there is no way back to it, see
+    /// [`return_to`](Self::return_to).
+    #[must_use]
+    pub fn change_since(&self, moment: &Moment) -> Option<Change> {
+        let pages = self.ram.changed_since(moment.number)?;
+        let state = self.snapshot_without_late();
+        Some(Change { state, pages })
     }
 
     /// Goes back to `moment`. `false`: there is no way back, because a device has written to RAM

@@ -185,6 +185,53 @@ fn a_machine_returns_to_an_instruction() {
     }
 }
 
+/// Promise: machines that have changed in the same way since a moment end in the same way, and one
+/// that has changed in any other is told apart.
+#[test]
+fn equal_changes_have_equal_ends() {
+    let start = || Machine::boot(config("sstc", 2), &timers_and_ipis().payload(), quiet()).unwrap();
+    let mut whole = start();
+    run_until(&mut whole, u64::MAX);
+    let end = (whole.now(), whole.instret());
+    let mut machine = start();
+    let mut met = 0;
+    for instructions in 1..40 {
+        let limits = Limits::default();
+        let stopped = machine.run_observed(&limits, Some(&mut StopAfter(instructions * 7)));
+        let Outcome::Observer(hart) = stopped else {
+            panic!("{stopped:?}")
+        };
+        let moment = machine.moment();
+        let until = machine.now() + 20_000;
+        run_until(&mut machine, until);
+        let undisturbed = machine.change_since(&moment).unwrap();
+        assert!(machine.return_to(&moment).unwrap());
+
+        run_until(&mut machine, until);
+        assert!(machine.change_since(&moment).unwrap() == undisturbed);
+        let (word, place) = (machine.ram().load(DATA + 4096, 8).unwrap(), DATA + 4096);
+        for (value, same) in [(!word, false), (word, true)] {
+            machine.ram().store(place, 8, value).unwrap();
+            assert_eq!(machine.change_since(&moment).unwrap() == undisturbed, same);
+        }
+        assert!(machine.return_to(&moment).unwrap());
+
+        // The other hart first.
+        machine.postpone(hart);
+        run_until(&mut machine, until);
+        if machine.change_since(&moment).unwrap() == undisturbed {
+            met += 1;
+            run_until(&mut machine, u64::MAX);
+            assert_eq!((machine.now(), machine.instret()), end);
+        }
+        assert!(machine.return_to(&moment).unwrap());
+    }
+    assert!(met > 0);
+    let moment = machine.moment();
+    machine.ram().written_by_device();
+    assert!(machine.change_since(&moment).is_none());
+}
+
 /// Promise: a checkpoint of another machine is refused, and the message says what differs.
 #[test]
 fn checkpoints_of_other_machines_are_refused() {

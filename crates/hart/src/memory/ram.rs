@@ -181,6 +181,21 @@ impl Ram {
         })
     }
 
+    /// The pages that hold something else than at the moment with this number: their indices, in
+    /// order, and what they hold. Harts must not be running. `None`: another moment was chosen
+    /// since, or a device may have written.
+    #[must_use]
+    pub fn changed_since(&self, moment: u64) -> Option<Vec<(u64, Box<[u8]>)>> {
+        let pages = self.undo.each(moment, |page, then| {
+            // SAFETY: the page is in the mapping, which lives as long as `self`; nobody writes now.
+            let now = unsafe { &*self.bytes_of(page) };
+            (now != then).then(|| (u64::from(page.number()), Box::from(&now[..])))
+        })?;
+        let mut changed: Vec<_> = pages.into_iter().flatten().collect();
+        changed.sort_unstable_by_key(|&(page, _)| page);
+        Some(changed)
+    }
+
     /// `len` bytes at `offset` of `page` are about to be stored to. Returns whether there is code
     /// among them.
     #[inline]

@@ -68,6 +68,20 @@ impl Undo {
         copies.copies.push((page, copy));
     }
 
+    /// What pages that were written since `moment` held then, in no order. `None`: it is not the
+    /// last one, or not all that was written has a copy.
+    pub fn each<T>(&self, moment: u64, visit: impl Fn(PageIndex, &Page) -> T) -> Option<Vec<T>> {
+        let copies = self.copies();
+        let whole = copies.moment == moment && !copies.lost;
+        whole.then(|| {
+            copies
+                .copies
+                .iter()
+                .map(|(page, then)| visit(*page, then))
+                .collect()
+        })
+    }
+
     /// Puts back each page that was written since `moment`, which stays the one to go back to.
     /// `false`: it is not the last one, or not all that was written has a copy; nothing was done.
     pub fn put_back(&self, moment: u64, mut put: impl FnMut(PageIndex, &Page)) -> bool {

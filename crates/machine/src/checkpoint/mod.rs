@@ -174,6 +174,13 @@ impl Machine {
         postcard::to_stdvec(&self.state()).expect("a vector takes everything")
     }
 
+    /// The same without what a debugger has noted of harts that it held back.
+    pub(crate) fn snapshot_without_late(&self) -> Vec<u8> {
+        let mut state = self.state();
+        state.clock.late.clear();
+        postcard::to_stdvec(&state).expect("a vector takes everything")
+    }
+
     /// Goes back to a snapshot of this machine, whose RAM has been put back.
     pub(crate) fn reset_to(&mut self, snapshot: &[u8]) -> Result<(), Error> {
         let state = postcard::from_bytes(snapshot)

@@ -1,7 +1,7 @@
 //! A place in a run to which machine and console go back.
 
 use anyhow::{Context, Result};
-use trapless_machine::Moment;
+use trapless_machine::{Change, Moment};
 
 use crate::console::RecorderState;
 use crate::plan::Ready;
@@ -12,6 +12,13 @@ pub struct Boundary {
     recorder: RecorderState,
 }
 
+/// What has become of machine and console since a boundary.
+#[derive(PartialEq, Eq)]
+pub struct Since {
+    machine: Change,
+    recorder: Vec<u8>,
+}
+
 impl Boundary {
     /// Where the machine stands.
     pub fn here(ready: &mut Ready) -> Self {
@@ -19,6 +26,14 @@ impl Boundary {
             moment: ready.machine.moment(),
             recorder: ready.recorder.lock().save(),
         }
+    }
+
+    /// What has become of them. `None`: there is no way back.
+    pub fn since(&self, ready: &Ready) -> Option<Since> {
+        Some(Since {
+            machine: ready.machine.change_since(&self.moment)?,
+            recorder: postcard::to_stdvec(&ready.recorder.lock().save()).ok()?,
+        })
     }
 
     /// Goes back to it. `false`: there is no way back.

@@ -24,6 +24,11 @@ impl Disturbance {
     pub fn outlasts(self) -> bool {
         self == Self::Line
     }
+
+    /// Whether the machine may soon be what it would be without: the others cost time.
+    pub fn may_come_to_nothing(self) -> bool {
+        self == Self::Turn
+    }
 }
 
 impl std::fmt::Display for Disturbance {

@@ -11,7 +11,7 @@
 //!  ├──── walk      through the wanted calls: boundaries, and which of them are taken
 //!  │      └── walker   stops the machine before each instruction of a call
 //!  ├──── stretch   parts of a run; disturbance: what happens at a boundary
-//!  ├──── boundary  a place to go back to
+//!  ├──── boundary  a place to go back to; undisturbed: what the machine is some time after it
 //!  └──── summary, progress, symbols
 //! ```
 //!
@@ -25,6 +25,7 @@ mod progress;
 mod stretch;
 mod summary;
 mod symbols;
+mod undisturbed;
 mod walk;
 mod walker;
 mod work;
@@ -63,7 +64,8 @@ pub fn main(args: &ExploreArgs, trapless: &Trapless) -> Result<ExitCode> {
     // What the host's kernel complains of makes the run fail, as what the workload does.
     plan.append("trapless.symbols=1 panic_on_warn=1 oops=panic panic=-1");
     let (mut ready, symbols) = begin(&plan, args)?;
-    if !warm_up(&plan, &mut ready, args)? {
+    let returns = warm_up(&plan, &mut ready, args)?;
+    if !returns {
         (ready, _) = begin(&plan, args)?;
     }
     let wanted = args.functions.iter();
@@ -83,7 +85,7 @@ pub fn main(args: &ExploreArgs, trapless: &Trapless) -> Result<ExitCode> {
     runs.make(
         count,
         jobs,
-        |line| work(line, &walk, &mut ready, args, &plan),
+        |line| work(line, &walk, &mut ready, args, &plan, returns),
         |runs| progress.tell(runs),
     )?;
     progress.clear();

@@ -11,6 +11,9 @@ use super::symbols::Symbols;
 /// Virtual time between two looks at the console and Ctrl-C, in cycles.
 pub const SLICE: u64 = 1_000_000;
 
+/// The same of a run to its end, whose verdict may be known soon: what runs after it is for nothing.
+const SHORT_SLICE: u64 = 100_000;
+
 /// Virtual time in cycles at which a workload has failed.
 pub fn limit(plan: &Plan) -> u64 {
     plan.args.time_limit.saturating_mul(1_000_000_000)
@@ -18,10 +21,20 @@ pub fn limit(plan: &Plan) -> u64 {
 
 /// Lets the machine run for `cycles` of virtual time.
 fn pass(cycles: u64, ready: &mut Ready) -> Outcome {
+    run_until(ready.machine.now() + cycles, ready)
+}
+
+fn run_until(until: u64, ready: &mut Ready) -> Outcome {
     ready.machine.run(&Limits {
-        until: ready.machine.now() + cycles,
+        until,
         ..Limits::default()
     })
+}
+
+/// Lets the machine run until this virtual time, in cycles. Returns whether it can go on, and its
+/// workload does.
+pub fn pass_until(until: u64, ready: &mut Ready) -> bool {
+    run_until(until, ready) == Outcome::Limit && ready.recorder.lock().measured_status().is_none()
 }
 
 /// Runs until the workload's measured part begins, or, if `early`, until the host has listed the
@@ -65,8 +78,9 @@ pub fn skip(cycles: u64, plan: &Plan, ready: &mut Ready) -> Result<()> {
 /// runs until the host is off.
 pub fn finish(plan: &Plan, ready: &mut Ready, to_the_end: bool) -> Result<()> {
     let ended = to_the_end || ready.recorder.lock().measured_status().is_some();
+    let slice = if ended { SLICE } else { SHORT_SLICE };
     loop {
-        let outcome = pass(SLICE, ready);
+        let outcome = pass(slice, ready);
         let recorder = ready.recorder.lock();
         match recorder.measured_status() {
             Some(0) if !ended => return Ok(()),

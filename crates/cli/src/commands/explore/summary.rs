@@ -42,6 +42,7 @@ impl Summary<'_> {
             "boundaries": self.boundaries.calls,
             "within": self.boundaries.within,
             "runs": self.runs.done,
+            "without_effect": self.runs.without_effect,
             "failed": self.runs.failed(),
             "dropped": self.runs.dropped,
         });
@@ -59,12 +60,16 @@ impl Summary<'_> {
             0 => String::new(),
             n => format!(", {n} stopped before their end"),
         };
+        let without = match self.runs.without_effect {
+            0 => String::new(),
+            n => format!(", {n} without effect"),
+        };
         let disturbances = self.disturbances();
         // Runs are made in the order of the boundaries.
         let reached = self.runs.done.div_ceil(disturbances.len() as u64);
         let _ = writeln!(
             text,
-            "{} runs disturbed at {} of {} instruction boundaries ({}), {} failed{dropped}",
+            "{} runs disturbed at {} of {} instruction boundaries ({}), {} failed{without}{dropped}",
             self.runs.done,
             reached.min(self.taken),
             self.boundaries.seen,

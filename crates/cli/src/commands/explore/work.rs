@@ -10,11 +10,12 @@ use crate::plan::{Plan, Ready};
 use super::boundary::Boundary;
 use super::disturbance::disturb;
 use super::stretch::finish;
+use super::undisturbed::Undisturbed;
 use super::walk::Walk;
 use super::workers::{Line, Said};
 
 /// Makes the runs that `line` asks for, whose numbers become larger, until there is none left or
-/// the machine cannot go back.
+/// the machine cannot go back. `returns`: without a disturbance it always can.
 ///
 /// # Errors
 /// If there is no run with such a number, or nobody listens any more.
@@ -24,6 +25,7 @@ pub fn work(
     ready: &mut Ready,
     args: &ExploreArgs,
     plan: &Plan,
+    returns: bool,
 ) -> Result<()> {
     // What is judged is what the console says from now on.
     ready.recorder.lock().only_listen();
@@ -35,11 +37,20 @@ pub fn work(
             if next == Some(number) {
                 line.say(&Said::Begins(format!("{disturbance} at {place}")))?;
                 let boundary = boundary.get_or_insert_with(|| Boundary::here(ready));
+                let undisturbed = (returns && disturbance.may_come_to_nothing())
+                    .then(|| Undisturbed::after(boundary, ready))
+                    .transpose()?;
                 disturb(&mut ready.machine, hart, disturbance);
-                let verdict = finish(plan, ready, disturbance.outlasts());
+                let no_effect = undisturbed.is_some_and(|u| u.is_met(boundary, ready));
+                let verdict = if no_effect {
+                    Ok(())
+                } else {
+                    finish(plan, ready, disturbance.outlasts())
+                };
                 let last = !boundary.go_back(ready)?;
                 line.say(&Said::Ended {
                     failure: verdict.err().map(|error| sentence(&error)),
+                    no_effect,
                     last,
                 })?;
                 next = if last { None } else { line.next() };

@@ -33,6 +33,8 @@ pub enum Said {
     Ended {
         /// Why it did not do what it should.
         failure: Option<String>,
+        /// The machine became what it would have been without the disturbance: the end is known.
+        no_effect: bool,
         /// This worker makes no further run.
         last: bool,
     },
@@ -152,6 +154,9 @@ fn listen(workers: &[Worker]) -> Result<Vec<bool>> {
 pub struct Runs {
     /// Runs that have ended.
     pub done: u64,
+    /// Those of them that were not made to the end, because the machine became what it would have
+    /// been without the disturbance.
+    pub without_effect: u64,
     /// Those of them that failed, by number.
     failed: Vec<(u64, String)>,
     /// Runs that were stopped before they ended.
@@ -232,7 +237,12 @@ impl Runs {
             let Some(run) = worker.run.take() else { break };
             match said {
                 Said::Begins(what) => worker.run = Some((run.0, what)),
-                Said::Ended { failure, last } => {
+                Said::Ended {
+                    failure,
+                    no_effect,
+                    last,
+                } => {
+                    self.without_effect += u64::from(no_effect);
                     self.ended(run, failure.as_deref());
                     if let Some(run) = left.next_if(|_| !last) {
                         worker.tell(run);
