@@ -14,8 +14,8 @@ pub struct Moment {
     state: MachineState,
 }
 
-/// How a machine differs from what it was at a [`Moment`]. If two runs from there differ in the same
-/// way, they are the same from then on.
+/// How a machine differs from what it was at a [`Moment`]. If two runs from there differ in the
+/// same way, they are the same from then on.
 #[derive(PartialEq, Eq)]
 pub struct Change {
     state: Vec<u8>,

@@ -11,7 +11,8 @@ use super::symbols::Symbols;
 /// Virtual time between two looks at the console and Ctrl-C, in cycles.
 pub const SLICE: u64 = 1_000_000;
 
-/// The same of a run to its end, whose verdict may be known soon: what runs after it is for nothing.
+/// The same of a run to its end, whose verdict may be known soon: what runs after it is for
+/// nothing.
 const SHORT_SLICE: u64 = 100_000;
 
 /// Virtual time in cycles at which a workload has failed.
