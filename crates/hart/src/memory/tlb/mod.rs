@@ -358,8 +358,10 @@ impl Tlb {
                 continue;
             };
             for slot in slots {
-                note(&mut self.entries[slot]);
-                note(&mut self.entries[slot + ENTRIES]);
+                for way in [slot, slot + ENTRIES] {
+                    // Gone if the hart went back to fewer contexts.
+                    self.entries.get_mut(way).into_iter().for_each(note);
+                }
             }
             self.writers.clear(page);
         }

@@ -122,8 +122,9 @@ impl Tlb {
 mod tests {
     use trapless_isa::Mode;
 
-    use super::super::{Key, MARK};
+    use super::super::{Key, MARK, Mapping};
     use super::*;
+    use crate::memory::address::Access;
 
     const RAM: u64 = 0x8000_0000;
     const VA: u64 = 0x5000;
@@ -145,6 +146,34 @@ mod tests {
         tlb.restore(saved, ram, |_| 0)?;
         let entry = tlb.data(VA);
         Some([entry.read, entry.write])
+    }
+
+    /// Promise: a hart goes back from a moment at which its TLB had more contexts, and goes on.
+    #[test]
+    fn places_that_are_gone_are_not_looked_at() {
+        let ram = Ram::new(RAM, 64 << 20).unwrap();
+        let key = |satp| Key {
+            flags: 0,
+            satp,
+            hgatp: 0,
+            mode: Mode::HS,
+        };
+        let mut tlb = Tlb::new((ram.size() / 4096) as usize);
+        tlb.select(&key(1), &key(1));
+        let saved = tlb.save(&ram);
+        tlb.select(&key(2), &key(2));
+        let page = ram.page_at(RAM + 0x2000);
+        let mapping = Mapping {
+            host: ram.host_at(0x2000).unwrap(),
+            page,
+            permitted: [true, true, false],
+            noted: false,
+            table: 0,
+            span: 4096,
+        };
+        tlb.insert(tlb.data_array(), VA, Access::Write, &mapping);
+        tlb.restore(saved, &ram, |_| 0).unwrap();
+        tlb.note_stores(Some(&[page]), |_| true, |_| true);
     }
 
     #[test]
