@@ -244,11 +244,13 @@ impl Apt {
             return Ok(Vec::new());
         }
         let digest = sha256_parts([self.preferences.as_bytes()]);
-        let name = format!("preferences-{}", &digest[..16]);
-        if !self.root.join(&name).exists() {
-            self.write(&name, &self.preferences)?;
+        let path = self.root.join(format!("preferences-{}", &digest[..16]));
+        if !path.exists() {
+            // Others may read it as soon as it has its name.
+            let unfinished = path.with_extension(std::process::id().to_string());
+            fs::write(&unfinished, &self.preferences).map_err(io("write", &unfinished))?;
+            fs::rename(&unfinished, &path).map_err(io("write", &path))?;
         }
-        let path = self.root.join(&name);
         Ok(vec![
             "-o".into(),
             format!("Dir::Etc::Preferences={}", path.display()),

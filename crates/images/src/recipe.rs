@@ -44,7 +44,8 @@ pub struct Recipe {
     pub text: String,
     /// What the image is for, one or two sentences.
     pub explanation: String,
-    /// Meta-package whose newest kernel is meant, e.g. `linux-image-riscv64`.
+    /// Meta-package whose kernel is meant, e.g. `linux-image-riscv64`: that of
+    /// `linux/patches/tried`, else the newest.
     pub kernel: Option<String>,
     /// Packages, fetched with all they depend on.
     #[serde(default)]

@@ -8,7 +8,8 @@ use crate::digest::sha256_parts;
 use crate::error::{Error, Result, io};
 use crate::files::PackageFiles;
 use crate::inputs::add_input;
-use crate::package::{Package, Request};
+use crate::kmod;
+use crate::package::Package;
 use crate::progress::Progress;
 use crate::tools::Tools;
 use std::fs;
@@ -69,23 +70,9 @@ pub fn build(
     kernel: &Package,
     progress: Progress,
 ) -> Result<(PathBuf, Package)> {
-    let mut numbers = kernel.version.split('.');
-    let release = format!(
-        "{}.{}",
-        numbers.next().unwrap_or_default(),
-        numbers.next().unwrap_or_default()
-    );
-    let name = format!("linux-source-{release}");
-    let request = Request {
-        arch: "riscv64".into(),
-        closure: Vec::new(),
-        alone: vec![name.clone()],
-    };
-    let packages = apt.resolve(&request)?;
-    let source = packages.first().cloned().ok_or_else(|| Error::Resolve {
-        packages: name.clone(),
-        reason: "no such package".into(),
-    })?;
+    let source = kmod::source_of(apt, kernel)?;
+    // As the archive in it is named, too.
+    let name = source.name.clone();
     let choices = format!("{GENERIC} {AMOUNTS:?}");
     let mut parts = vec![source.sha256.clone(), choices];
     for input in SERIES {
@@ -99,7 +86,7 @@ pub fn build(
         return Ok((programs, source));
     }
     let tools = Tools::prepare(cache, apt, progress)?;
-    let files = PackageFiles::unpack(cache, apt, &packages, progress)?;
+    let files = PackageFiles::unpack(cache, apt, std::slice::from_ref(&source), progress)?;
     let archive = files.find(&format!("/usr/src/{name}.tar.xz"))?.1;
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).map_err(io("create", &folder))?;
