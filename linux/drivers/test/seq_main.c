@@ -30,6 +30,7 @@
 #define pr_fmt(fmt) "trapless_seq: " fmt
 
 #include <linux/atomic.h>
+#include <linux/completion.h>
 #include <linux/cpu.h>
 #include <linux/cpuhotplug.h>
 #include <linux/kthread.h>
@@ -129,6 +130,7 @@ static struct task_struct *main_thread;
 /* Timers, senders and sources that have not ended, and the main thread until it looks. */
 static atomic_t parts;
 static bool all_ended;
+static DECLARE_COMPLETION(main_begun);
 static DECLARE_WAIT_QUEUE_HEAD(done_wait);
 static bool done;
 static ktime_t begun, ended;
@@ -205,6 +207,7 @@ static int main_function(void *unused)
 	ktime_t end = ktime_add_ms(begun, seconds * 1000ULL);
 	bool busy = true;
 
+	complete(&main_begun);
 	seq_part_ended();
 	while (busy && !kthread_should_stop()) {
 		wait_to_look();
@@ -326,6 +329,8 @@ static int __init seq_init(void)
 	}
 	get_task_struct(main_thread);
 	wake_up_process(main_thread);
+	/* A thread that is stopped before it has begun would leave all running. */
+	wait_for_completion(&main_begun);
 	if (!proc_create_single("trapless_seq", 0444, NULL, seq_proc_show)) {
 		stop_all();
 		return -ENOMEM;

@@ -85,7 +85,7 @@ static void seq_irq_entry(void *data, int irq, struct irqaction *action)
 	struct seq_timer *t;
 	ktime_t next, now;
 
-	if (!action->name || strcmp(action->name, "riscv-timer"))
+	if (!READ_ONCE(running) || !action->name || strcmp(action->name, "riscv-timer"))
 		return;
 	t = this_cpu_ptr(&seq_timer_state);
 	t->interrupts++;
@@ -175,7 +175,7 @@ void seq_timer_stop(void)
 		return;
 	for_each_cpu(cpu, &seq_cpus)
 		hrtimer_cancel(&per_cpu_ptr(&seq_timer_state, cpu)->timer);
-	running = false;
+	WRITE_ONCE(running, false);
 }
 
 /*
