@@ -15,7 +15,8 @@ pub struct Moment {
 }
 
 /// How a machine differs from what it was at a [`Moment`]. If two runs from there differ in the
-/// same way, they are the same from then on.
+/// same way, they are the same from then on, unless input comes or a debugger
+/// [recalls](Machine::recall) a hart.
 #[derive(PartialEq, Eq)]
 pub struct Change {
     state: Vec<u8>,

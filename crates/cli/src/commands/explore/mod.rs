@@ -47,9 +47,10 @@ use crate::{interrupt, output};
 
 use boundary::Boundary;
 use progress::Progress;
-use stretch::{finish, reach_workload, skip};
+use stretch::{finish, pass_until, reach_workload, skip};
 use summary::Summary;
 use symbols::Symbols;
+use undisturbed::SOON;
 use walk::{Walk, outlasts};
 use work::work;
 use workers::Runs;
@@ -130,6 +131,8 @@ fn begin(plan: &Plan, args: &ExploreArgs) -> Result<(Ready, Symbols)> {
 fn warm_up(plan: &Plan, ready: &mut Ready, args: &ExploreArgs) -> Result<bool> {
     let boundary = Boundary::here(ready);
     finish(plan, ready, outlasts(&args.disturb))?;
+    // As far as a machine is looked at whose workload is about to end.
+    pass_until(ready.machine.now() + SOON, ready);
     boundary.go_back(ready)
 }
 

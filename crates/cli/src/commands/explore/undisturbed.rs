@@ -11,7 +11,7 @@ use super::boundary::{Boundary, Since};
 use super::stretch::pass_until;
 
 /// When that is seen, in cycles of virtual time after the boundary: 30 turns.
-const SOON: u64 = 30_000;
+pub const SOON: u64 = 30_000;
 
 /// What the machine is then.
 pub struct Undisturbed {

@@ -15,7 +15,8 @@ use super::walk::Walk;
 use super::workers::{Line, Said};
 
 /// Makes the runs that `line` asks for, whose numbers become larger, until there is none left or
-/// the machine cannot go back. `returns`: without a disturbance it always can.
+/// the machine cannot go back. `returns`: without a disturbance it always can, until the workload
+/// has ended.
 ///
 /// # Errors
 /// If there is no run with such a number, or nobody listens any more.
@@ -37,7 +38,8 @@ pub fn work(
             if next == Some(number) {
                 line.say(&Said::Begins(format!("{disturbance} at {place}")))?;
                 let boundary = boundary.get_or_insert_with(|| Boundary::here(ready));
-                let undisturbed = (returns && disturbance.may_come_to_nothing())
+                let goes_on = ready.recorder.lock().measured_status().is_none();
+                let undisturbed = (returns && goes_on && disturbance.may_come_to_nothing())
                     .then(|| Undisturbed::after(boundary, ready))
                     .transpose()?;
                 disturb(&mut ready.machine, hart, disturbance);
