@@ -43,7 +43,7 @@ fn lost_nothing(run: &Host) {
     run.assert_result("survivor_errors", "0");
     // As many as `images/tests/survivor` asks for: on each of 2 vCPUs, from each to each, from each
     // of 4 sources.
-    for (class, count) in [("timer", 400 * 2), ("ipi", 1500 * 4), ("device", 1000 * 4)] {
+    for (class, count) in [("timer", 1200 * 2), ("ipi", 1500 * 4), ("device", 1000 * 4)] {
         let came = run.number(&format!("survivor_{class}"));
         assert!(came >= count, "{class}: {came} of {count}");
     }
