@@ -1,4 +1,5 @@
-//! Interrupt architectures from outside the project, for machines of one's own.
+//! Interrupt architectures from outside the project, for machines of one's own. `preset` has the
+//! configuration that names one, and of which one is made: the two are halves of one thing.
 
 use std::fmt;
 use std::sync::Arc;

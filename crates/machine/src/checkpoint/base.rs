@@ -1,4 +1,5 @@
-//! A checkpoint whose pages others share.
+//! A checkpoint whose pages others share. It is read as `file` reads any, and `listing` reads pages
+//! through it: the three are parts of one thing.
 
 use std::io;
 
