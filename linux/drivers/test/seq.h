@@ -39,6 +39,7 @@ extern unsigned int seq_slow_ms;
 extern unsigned int seq_ipi_us;
 extern unsigned int seq_affinity_ms;
 extern unsigned int seq_device_us;
+extern unsigned int seq_linger_us;
 extern unsigned int seq_burst;
 extern int seq_kind;
 extern unsigned int seq_sources;

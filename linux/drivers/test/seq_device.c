@@ -198,6 +198,9 @@ unlock:
 	if (s->kind == KIND_LEVEL)
 		writel(s->number, regs + REG_ACK);
 	raw_spin_unlock(&s->lock);
+	/* The next one may come to another CPU meanwhile. */
+	if (seq_linger_us)
+		udelay(seq_linger_us);
 	return IRQ_HANDLED;
 }
 

@@ -91,6 +91,10 @@ unsigned int seq_device_us = 50;
 module_param_named(device_us, seq_device_us, uint, 0444);
 MODULE_PARM_DESC(device_us, "Pause of the test device between rounds in us (default 50)");
 
+unsigned int seq_linger_us;
+module_param_named(linger_us, seq_linger_us, uint, 0444);
+MODULE_PARM_DESC(linger_us, "Handlers go on for so many us after the device may send the next (default 0)");
+
 unsigned int seq_burst = 4;
 module_param_named(burst, seq_burst, uint, 0444);
 MODULE_PARM_DESC(burst, "Level sources: interrupts owed at once, 1..8 (default 4)");
