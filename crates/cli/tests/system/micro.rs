@@ -8,11 +8,14 @@ use crate::runs::ledger;
 const TIMES: u64 = 300;
 
 /// The ledger of a short run.
-fn micro(machine: &str) -> LedgerFile {
+fn micro(machine: &str, settings: &[&str]) -> LedgerFile {
     let count = format!("count={TIMES}");
-    let set = ["guest=bare", "run_loop=fast", &count];
-    let set: Vec<&str> = set.iter().flat_map(|word| ["--set", word]).collect();
-    ledger(&format!("micro-alone-{machine}"), machine, "micro", &set)
+    let all = ["guest=bare", &count]
+        .into_iter()
+        .chain(settings.iter().copied());
+    let set: Vec<&str> = all.flat_map(|word| ["--set", word]).collect();
+    let name = format!("micro-alone-{machine}-{}", settings.join("-"));
+    ledger(&name, machine, "micro", &set)
 }
 
 /// Exits for `reason` in one phase.
@@ -32,7 +35,7 @@ fn result(ledger: &LedgerFile, key: &str) -> f64 {
 #[test]
 fn a_guest_without_linux_leaves_exactly_as_often_as_it_does_something() {
     for machine in ["sbi", "aia", "trapless"] {
-        let ledger = micro(machine);
+        let ledger = micro(machine, &["run_loop=fast"]);
         let exits = |phase: &str, reason: &str| exits(&ledger, phase, reason);
         // One load before the first bytes of the line that ends the phase, sometimes one more.
         let lines = |loads: u64| (1..=2).contains(&loads);
@@ -61,4 +64,19 @@ fn a_guest_without_linux_leaves_exactly_as_often_as_it_does_something() {
         let claim = result(&ledger, "claim_cycles");
         assert_eq!(claim > 5000.0, plic > 0, "{machine}: {claim}");
     }
+}
+
+/// Promise: on a host with the AIA an IPI by SBI reaches a vCPU that runs without an IPI of the
+/// host, by an interrupt file of its hart, and takes less than half of the time.
+#[test]
+fn an_ipi_to_a_running_vcpu_takes_no_ipi_of_the_host() {
+    let [stock, fast] =
+        ["stock", "fast"].map(|way| micro("aia", &[&format!("run_loop={way}"), "irqchip=plic"]));
+    let phase = |ledger| ["guest_external", "ipi_receive"].map(|r| exits(ledger, "ipi", r));
+    assert_eq!(phase(&stock)[0], 0);
+    assert!(phase(&stock)[1] >= TIMES);
+    assert!(phase(&fast)[0] >= TIMES);
+    assert_eq!(phase(&fast)[1], 0);
+    let cycles = [&stock, &fast].map(|ledger| result(ledger, "ipi_cycles"));
+    assert!(cycles[1] * 2.0 < cycles[0], "{cycles:?}");
 }
