@@ -1,8 +1,8 @@
-//! A checkpoint whose pages others share. It is read as `file` reads any, and `listing` reads pages
-//! through it: the three are parts of one thing.
+//! A checkpoint whose pages others share.
 
 use std::io;
 
+use super::errors::{damaged, unreadable};
 use super::file;
 use super::listing::Listing;
 use super::pages::PAGE;
@@ -26,15 +26,15 @@ impl Base {
     /// # Errors
     /// A sentence if this is no checkpoint, or a damaged one, or one that shares pages itself.
     pub fn open(name: String, source: Box<dyn Source + Send>) -> Result<Self, Error> {
-        let mut cursor = Cursor::new(&*source).map_err(file::unreadable)?;
+        let mut cursor = Cursor::new(&*source).map_err(unreadable)?;
         let header = Header::read(&mut cursor)?;
         if header.base.is_some() {
-            return Err(file::damaged("it shares pages itself"));
+            return Err(damaged("it shares pages itself"));
         }
         for _ in 0..PARTS {
             file::skip_part(&mut cursor)?;
         }
-        let listing = file::read_listing(&mut cursor)?;
+        let listing = Listing::read(&mut cursor)?;
         let offset = cursor.at;
         Ok(Self {
             name,
@@ -51,9 +51,9 @@ impl Base {
     pub fn check(&self) -> Result<(), Error> {
         let mut page = [0; PAGE];
         for (number, sum) in (0..).zip(self.sums()) {
-            self.read(number, &mut page).map_err(file::unreadable)?;
+            self.read(number, &mut page).map_err(unreadable)?;
             if crc32fast::hash(&page) != *sum {
-                return Err(file::damaged("the checksum of its memory is wrong"));
+                return Err(damaged("the checksum of its memory is wrong"));
             }
         }
         Ok(())

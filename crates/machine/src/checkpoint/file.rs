@@ -1,15 +1,12 @@
-//! The file of a checkpoint: a header that tells what it is, parts, and pages of RAM, each with a
-//! checksum.
+//! The beginning of a checkpoint's file: a header that tells what it is, and parts, each with a
+//! checksum. Pages of RAM follow.
 
-use std::fmt::Display;
 use std::io::{self, Read, Write};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use trapless_hart::Ram;
 
-use super::base::Base;
-use super::listing::{self, Listing};
+use super::errors::{damaged, unreadable};
 use super::source::Cursor;
 use crate::error::Error;
 
@@ -106,48 +103,23 @@ fn difference(place: &str, saved: &Value, here: &Value) -> Option<(String, Strin
     }
 }
 
-/// A checkpoint that cannot be used.
-pub(super) fn damaged(what: &str) -> Error {
-    Error::Invalid(format!("the checkpoint is damaged: {what}; make it again"))
-}
-
-pub(super) fn cannot_write(error: impl Display) -> Error {
-    Error::Invalid(format!("cannot write the checkpoint: {error}"))
-}
-
 fn block(to: &mut dyn Write, bytes: &[u8]) -> io::Result<()> {
     to.write_all(bytes)?;
     to.write_all(&crc32fast::hash(bytes).to_le_bytes())
 }
 
-/// The system does not let it be read.
-pub(super) fn unreadable(error: io::Error) -> Error {
-    match error.kind() {
-        io::ErrorKind::UnexpectedEof => damaged("it is cut off"),
-        _ => Error::Invalid(format!("cannot read the checkpoint: {error}")),
-    }
-}
-
-/// Writes everything; pages that `base` has only by their number.
-pub(super) fn write(
-    to: &mut dyn Write,
-    header: &Header,
-    parts: &[&[u8]],
-    ram: &Ram,
-    base: Option<&Base>,
-) -> io::Result<()> {
+/// Writes header and parts.
+pub(super) fn write(to: &mut dyn Write, header: &Header, parts: &[&[u8]]) -> io::Result<()> {
     let header = serde_json::to_vec(header)?;
     to.write_all(MAGIC)?;
     to.write_all(&FORMAT.to_le_bytes())?;
     to.write_all(&(header.len() as u32).to_le_bytes())?;
     block(to, &header)?;
-    let (listing, own) = listing::collect(ram, base);
-    let listed = postcard::to_stdvec(&listing).map_err(io::Error::other)?;
-    for part in parts.iter().copied().chain([&listed[..]]) {
+    for part in parts {
         to.write_all(&(part.len() as u64).to_le_bytes())?;
         block(to, part)?;
     }
-    listing::write(to, ram, &own)
+    Ok(())
 }
 
 fn exactly(from: &mut dyn Read, bytes: &mut [u8]) -> Result<(), Error> {
@@ -185,7 +157,8 @@ pub(super) fn read_parts<const N: usize>(from: &mut dyn Read) -> Result<[Vec<u8>
     Ok(parts)
 }
 
-fn read_part(from: &mut dyn Read) -> Result<Vec<u8>, Error> {
+/// Reads the next part.
+pub(super) fn read_part(from: &mut dyn Read) -> Result<Vec<u8>, Error> {
     let len = u64::from_le_bytes(number(from)?);
     if len > PART {
         return Err(damaged("a part is too long"));
@@ -201,10 +174,4 @@ pub(super) fn skip_part(from: &mut Cursor<'_>) -> Result<(), Error> {
     }
     from.at += len + 4;
     Ok(())
-}
-
-/// Reads the list of pages.
-pub(super) fn read_listing(from: &mut dyn Read) -> Result<Listing, Error> {
-    let listed = read_part(from)?;
-    postcard::from_bytes(&listed).map_err(|_| damaged("its pages cannot be decoded"))
 }

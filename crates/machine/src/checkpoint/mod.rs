@@ -5,9 +5,12 @@
 //! needs, decoded and compiled code above all; so either engine goes on.
 
 mod base;
+mod collect;
+mod errors;
 mod file;
 mod listing;
 mod pages;
+mod restore;
 mod source;
 
 use std::io::{Read, Write};
@@ -25,7 +28,8 @@ use crate::progress::Progress;
 use crate::wires::WireLevels;
 pub use base::Base;
 pub use file::{About, FORMAT, Header};
-use listing::Reader;
+use listing::Listing;
+use restore::Reader;
 use source::Cursor;
 pub use source::Source;
 
@@ -88,14 +92,17 @@ impl Machine {
                 "this machine cannot be saved: {obstacle}"
             )));
         }
-        let state = postcard::to_stdvec(&self.state()).map_err(file::cannot_write)?;
+        let state = postcard::to_stdvec(&self.state()).map_err(errors::cannot_write)?;
         let header = Header {
             base: base.map(|base| base.name.clone()),
             ..Header::of(self, about)
         };
-        let parts: [&[u8]; PARTS] = [&state, more];
-        file::write(to, &header, &parts, &self.ram, base)
-            .map_err(|e| Error::Invalid(format!("cannot write the checkpoint: {e}")))
+        let (listing, own) = collect::collect(&self.ram, base);
+        let listing = postcard::to_stdvec(&listing).map_err(errors::cannot_write)?;
+        let parts: [&[u8]; PARTS + 1] = [&state, more, &listing];
+        file::write(to, &header, &parts)
+            .and_then(|()| collect::write(to, &self.ram, &own))
+            .map_err(errors::cannot_write)
     }
 
     /// Takes over the state of a checkpoint of a machine with the same configuration and devices;
@@ -106,7 +113,7 @@ impl Machine {
     /// machine must not run any more then.
     pub fn restore(&mut self, from: &mut dyn Read) -> Result<Vec<u8>, Error> {
         let mut bytes = Vec::new();
-        from.read_to_end(&mut bytes).map_err(file::unreadable)?;
+        from.read_to_end(&mut bytes).map_err(errors::unreadable)?;
         self.restore_from(&bytes, None)
     }
 
@@ -137,13 +144,13 @@ impl Machine {
         base: Option<&Base>,
         back: bool,
     ) -> Result<Vec<u8>, Error> {
-        let mut cursor = Cursor::new(source).map_err(file::unreadable)?;
+        let mut cursor = Cursor::new(source).map_err(errors::unreadable)?;
         let header = Header::read(&mut cursor)?;
         header.check(&Header::of(self, About::default()))?;
         let [state, more]: [_; PARTS] = file::read_parts(&mut cursor)?;
         let state = postcard::from_bytes(&state)
-            .map_err(|_| file::damaged("its state cannot be decoded"))?;
-        let listing = file::read_listing(&mut cursor)?;
+            .map_err(|_| errors::damaged("its state cannot be decoded"))?;
+        let listing = Listing::read(&mut cursor)?;
         let reader = Reader {
             source,
             offset: cursor.at,
@@ -156,7 +163,8 @@ impl Machine {
             listing.restore(&reader)?;
         }
         self.code.compare(&self.ram);
-        self.take_over(state).map_err(|what| file::damaged(&what))?;
+        self.take_over(state)
+            .map_err(|what| errors::damaged(&what))?;
         Ok(more)
     }
 
@@ -184,7 +192,7 @@ impl Machine {
     /// Goes back to a snapshot of this machine, whose RAM has been put back.
     pub(crate) fn reset_to(&mut self, snapshot: &[u8]) -> Result<(), Error> {
         let state = postcard::from_bytes(snapshot)
-            .map_err(|_| file::damaged("its state cannot be decoded"))?;
+            .map_err(|_| errors::damaged("its state cannot be decoded"))?;
         self.ram.written_by_device();
         self.reset_but_ram(state)
     }
@@ -192,7 +200,7 @@ impl Machine {
     /// The same where RAM knows what has been put back.
     pub(crate) fn reset_but_ram(&mut self, state: MachineState) -> Result<(), Error> {
         self.code.compare(&self.ram);
-        self.take_over(state).map_err(|what| file::damaged(&what))
+        self.take_over(state).map_err(|what| errors::damaged(&what))
     }
 
     /// All of the machine but RAM.
