@@ -6,9 +6,10 @@ use crate::digest::{sha256_file, sha256_parts};
 use crate::error::{Error, Result, io};
 use crate::files::{PackageFiles, merged_usr};
 use crate::initramfs;
+use crate::kept::{InUse, remove_old};
 use crate::kmod;
 use crate::package::{Package, Request};
-use crate::prepared::{self, Prepared, load_intact, remove_old};
+use crate::prepared::{self, Prepared, load_intact};
 use crate::progress::Progress;
 use crate::recipe::{Build, Recipe, Side};
 use crate::selftests;
@@ -25,7 +26,7 @@ const ARCH: &str = "riscv64";
 const REPLACED: &str = "The archive no longer has the packages this program came with; using newer \
                         ones, for which kernel modules are built once";
 
-/// The project's images.
+/// The project's images. While this lives, no process removes from the cache what it has returned.
 #[derive(Debug)]
 pub struct Images {
     pub(crate) project: PathBuf,
@@ -34,6 +35,7 @@ pub struct Images {
     apt: Option<Apt>,
     vmm: Option<PathBuf>,
     ready: BTreeMap<String, Prepared>,
+    in_use: Vec<InUse>,
 }
 
 impl Images {
@@ -53,6 +55,7 @@ impl Images {
             apt: None,
             vmm: None,
             ready: BTreeMap::new(),
+            in_use: Vec::new(),
         })
     }
 
@@ -235,6 +238,7 @@ impl Images {
             kernel: &kernel,
         };
         let built = kmod::build(&recipe.name, build, &inputs)?;
+        self.in_use.extend(built.in_use);
         prepared::of_folder(built.folder, built.packages)
     }
 
@@ -334,6 +338,7 @@ impl Images {
             .folder("images")?
             .join(format!("{name}-{}", &key[..16]));
         let _lock = self.cache.lock(&format!("image-{name}"))?;
+        self.in_use.extend(InUse::of(&folder));
         if let Some(prepared) = load_intact(&folder) {
             return Ok(prepared);
         }
@@ -369,6 +374,7 @@ impl Images {
         let manifest = folder.join("manifest.json");
         let text = serde_json::to_vec_pretty(&prepared).unwrap_or_default();
         fs::write(&manifest, text).map_err(io("write", &manifest))?;
+        self.in_use.extend(InUse::of(&folder));
         remove_old(&folder, name);
         Ok(prepared)
     }

@@ -24,9 +24,10 @@ use crate::digest::sha256_parts;
 use crate::error::{Error, Result, io};
 use crate::files::PackageFiles;
 use crate::inputs::add_input;
+use crate::kept::{InUse, remove_old};
 use crate::modules::Source;
 use crate::package::{Package, Request};
-use crate::prepared::{PackageVersion, files_of, remove_old};
+use crate::prepared::{PackageVersion, files_of};
 use crate::progress::Progress;
 use crate::recipe::Build;
 use crate::shipped;
@@ -66,6 +67,8 @@ pub(crate) struct Built {
     pub(crate) folder: PathBuf,
     /// Packages that what is in the modules comes from.
     pub(crate) packages: Vec<PackageVersion>,
+    /// Keeps them in the cache. `None` if they came with the program.
+    pub(crate) in_use: Option<InUse>,
 }
 
 /// Builds the modules of recipe `name`, or finds them in the cache.
@@ -100,13 +103,13 @@ pub(crate) fn build(name: &str, build: &Build, inputs: &Inputs<'_>) -> Result<Bu
     let key = sha256_parts(parts.iter().map(String::as_bytes));
     let folder = format!("{name}-{}", &key[..16]);
     if let Some(shipped) = shipped::find(project, KIND, &folder) {
-        return built(name, shipped.join(MODULES), used);
+        return built(name, shipped.join(MODULES), used, None);
     }
     let folder = cache.folder(KIND)?.join(folder);
     let _lock = cache.lock("modules")?;
     let done = folder.join(MODULES);
     if done.exists() {
-        return built(name, done, used);
+        return built(name, done, used, InUse::of(&folder));
     }
 
     let tools = Tools::prepare(cache, apt, progress)?;
@@ -212,12 +215,18 @@ pub(crate) fn build(name: &str, build: &Build, inputs: &Inputs<'_>) -> Result<Bu
     for rest in ["out", "work"] {
         let _ = fs::remove_dir_all(folder.join(rest));
     }
+    let in_use = InUse::of(&folder);
     remove_old(&folder, name);
-    built(name, done, used)
+    built(name, done, used, in_use)
 }
 
 /// What was built. A kernel counts as a package of its own, with its own version.
-fn built(name: &str, folder: PathBuf, mut packages: Vec<PackageVersion>) -> Result<Built> {
+fn built(
+    name: &str,
+    folder: PathBuf,
+    mut packages: Vec<PackageVersion>,
+    in_use: Option<InUse>,
+) -> Result<Built> {
     if folder.join("release").exists() {
         packages.push(PackageVersion {
             name: name.to_owned(),
@@ -225,7 +234,11 @@ fn built(name: &str, folder: PathBuf, mut packages: Vec<PackageVersion>) -> Resu
             arch: "riscv64".into(),
         });
     }
-    Ok(Built { folder, packages })
+    Ok(Built {
+        folder,
+        packages,
+        in_use,
+    })
 }
 
 /// Headers of the very kernel, and kbuild's programs for this machine.

@@ -21,6 +21,7 @@ mod files;
 mod images;
 mod initramfs;
 mod inputs;
+mod kept;
 mod kmod;
 mod mirror;
 mod modules;

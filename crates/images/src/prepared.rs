@@ -1,4 +1,4 @@
-//! Finished images in the cache: what is known of each, and which are kept.
+//! Finished images in the cache: what is known of each.
 
 use crate::digest::{sha256_file, sha256_parts};
 use crate::error::{Result, io};
@@ -6,9 +6,6 @@ use crate::package::Package;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
-
-/// How many versions of an image stay in the cache.
-const KEPT: usize = 4;
 
 /// A package that went into an image.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -78,31 +75,6 @@ pub(crate) fn load_intact(folder: &Path) -> Option<Prepared> {
     (sha256_file(&prepared.path).ok()? == prepared.sha256).then_some(prepared)
 }
 
-/// Removes all but the newest versions of an image; `folder` holds the one just made.
-pub(crate) fn remove_old(folder: &Path, name: &str) {
-    let key_of = |path: &Path| {
-        let file = path.file_name()?.to_str()?;
-        let key = file.strip_prefix(name)?.strip_prefix('-')?;
-        // `host-...` must not take `host-x-...` for its own.
-        (key.len() == 16 && key.bytes().all(|b| b.is_ascii_hexdigit())).then_some(())
-    };
-    let versions = fs::read_dir(folder.parent().unwrap_or(folder))
-        .into_iter()
-        .flatten()
-        .flatten();
-    let mut versions: Vec<_> = versions
-        .map(|entry| entry.path())
-        .filter(|path| key_of(path).is_some() && path != folder)
-        .filter_map(|path| Some((fs::metadata(&path).ok()?.modified().ok()?, path)))
-        .collect();
-    versions.sort();
-    versions.reverse();
-    for (_, path) in versions.iter().skip(KEPT - 1) {
-        // Best effort: a folder that stays costs only room.
-        let _ = fs::remove_dir_all(path);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,24 +97,5 @@ mod tests {
         assert_eq!(load_intact(temp.path()), Some(prepared));
         fs::write(&path, "c0ntent").unwrap();
         assert_eq!(load_intact(temp.path()), None);
-    }
-
-    #[test]
-    fn old_versions_of_the_same_image_only_are_removed() {
-        let temp = tempfile::tempdir().unwrap();
-        let folder = |name: &str| {
-            let path = temp.path().join(name);
-            fs::create_dir(&path).unwrap();
-            path
-        };
-        let other = folder("host-x-0000000000000000");
-        for n in 0..6 {
-            folder(&format!("host-{n:016}"));
-        }
-        let newest = folder("host-00000000000000ff");
-        remove_old(&newest, "host");
-        let left = fs::read_dir(temp.path()).unwrap().count();
-        assert!(newest.exists() && other.exists());
-        assert_eq!(left, KEPT + 1);
     }
 }
