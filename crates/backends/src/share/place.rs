@@ -4,13 +4,14 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, Dir, FileType, Mode, OFlags, RawMode, RenameFlags, Stat, Timestamps, fchmod, fstat,
-    linkat, mkdirat, openat, readlinkat, renameat_with, statat, symlinkat, unlinkat, utimensat,
+    AtFlags, Dir, FileType, Mode, OFlags, RawMode, RenameFlags, Stat, Timestamps, chmod, fchmod,
+    fstat, linkat, mkdirat, openat, readlinkat, renameat_with, statat, symlinkat, unlinkat,
+    utimensat,
 };
 use rustix::io::Errno;
 
@@ -18,6 +19,8 @@ use rustix::io::Errno;
 const MAX_NAME: usize = 255;
 /// Folders above a file, at most.
 const MAX_DEPTH: usize = 128;
+/// Most entries of a folder that are looked at before it is moved.
+const MAX_CHECKED: usize = 100_000;
 /// Longest target of a symbolic link that is made.
 const MAX_TARGET: usize = 4095;
 
@@ -193,6 +196,44 @@ impl Place {
         unlinkat(&self.folder, &self.name, flags)
     }
 
+    /// Refuses to move what is there from a folder that is `from` folders below the shared one to
+    /// one that is `to` below it, if a relative link would then lead out: somebody on the host may
+    /// follow it. `EXDEV`, because what is in a folder can still be copied.
+    pub fn check_move(&self, from: usize, to: usize) -> Result<(), Errno> {
+        let kind = FileType::from_raw_mode(self.stat()?.st_mode);
+        if kind.is_dir() && to >= from {
+            return Ok(());
+        }
+        self.check_inside(to)
+    }
+
+    /// Refuses what is there as an entry of a folder that is `depth` folders below the shared one
+    /// if it is, or has in it, a relative link that would lead out.
+    pub fn check_inside(&self, depth: usize) -> Result<(), Errno> {
+        self.check_links(depth, &mut MAX_CHECKED.clone())
+    }
+
+    fn check_links(&self, depth: usize, left: &mut usize) -> Result<(), Errno> {
+        let kind = FileType::from_raw_mode(self.stat()?.st_mode);
+        if kind.is_symlink() && climbs(&self.read_link()?) > depth {
+            return Err(Errno::XDEV);
+        }
+        if kind.is_dir() {
+            if depth > MAX_DEPTH {
+                return Err(Errno::XDEV);
+            }
+            for name in self.list(*left).map_err(|_| Errno::XDEV)? {
+                *left = left.checked_sub(1).ok_or(Errno::XDEV)?;
+                match self.child(&name)?.check_links(depth + 1, left) {
+                    // A pipe of the host's, which no guest sees.
+                    Err(Errno::NOENT) => {}
+                    checked => checked?,
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Renames to `new`.
     pub fn rename(&self, new: &Self, flags: RenameFlags) -> Result<(), Errno> {
         renameat_with(&self.folder, &self.name, &new.folder, &new.name, flags)
@@ -204,15 +245,36 @@ impl Place {
         if kind.is_symlink() {
             return Err(Errno::OPNOTSUPP);
         }
-        // `fchmodat` would follow a link that took the place of the file.
-        let file = openat(&self.folder, &self.name, FILE, Mode::empty())?;
-        fchmod(&file, permissions(mode))
+        // `fchmodat` would follow a link that took the place of the file, and what its owner may
+        // not read cannot be opened, but changed.
+        let file = openat(&self.folder, &self.name, FILE | OFlags::PATH, Mode::empty())?;
+        if !visible(&fstat(&file)?) {
+            return Err(Errno::ACCESS);
+        }
+        let opened = format!("/proc/self/fd/{}", file.as_raw_fd());
+        chmod(opened, permissions(mode))
     }
 
     /// Sets times.
     pub fn set_times(&self, times: &Timestamps) -> Result<(), Errno> {
         utimensat(&self.folder, &self.name, times, AtFlags::SYMLINK_NOFOLLOW)
     }
+}
+
+/// How many folders a link's target may lead up before it leads down, at most.
+fn climbs(target: &[u8]) -> usize {
+    if target.starts_with(b"/") {
+        // It leads where it has led.
+        return 0;
+    }
+    let parts = target.split(|byte| *byte == b'/');
+    let mut parts = parts.filter(|part| !matches!(*part, b"" | b"."));
+    let up = parts.by_ref().take_while(|part| *part == b"..").count();
+    // Where a folder leads that is a link itself, nobody knows.
+    if parts.any(|part| part == b"..") {
+        return usize::MAX;
+    }
+    up
 }
 
 /// How every file is opened: no link is followed, and no pipe or terminal can hold this process.

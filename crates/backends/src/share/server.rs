@@ -147,6 +147,7 @@ impl Server {
             }),
             op::LINK => {
                 let old = self.tree.stat(fields.u64()?)?.0;
+                old.check_inside(self.tree.depth(node))?;
                 self.make(node, fields, |place, _| place.link_to(&old))
             }
             op::UNLINK => self.remove(node, fields, AtFlags::empty()),
@@ -324,10 +325,15 @@ impl Server {
 
     /// What follows when the guest has made an entry.
     pub(super) fn made(&mut self, parent: u64, name: &OsStr, place: &Place) -> Answer {
-        let number = self.tree.number(&place.stat()?);
+        let stat = place.stat()?;
+        // Only what the guest holds has a time of the guest's.
+        self.tree.enter(parent, name, &stat)?;
+        let number = self.tree.number(&stat);
         self.tree.touch(number);
         self.tree.touch(parent);
-        self.entry(parent, name, place)
+        let mut answer = Vec::new();
+        self.tree.attributes(number, &stat).put_entry(&mut answer);
+        Ok(answer)
     }
 
     fn remove(&mut self, parent: u64, mut fields: Fields<'_>, flags: AtFlags) -> Answer {
@@ -347,6 +353,13 @@ impl Server {
         let (moved, replaced) = (old.stat()?, new.stat());
         if matches!(replaced, Err(error) if error != Errno::NOENT) {
             return Err(Errno::ACCESS);
+        }
+        if from != to {
+            let (above, below) = (self.tree.depth(from), self.tree.depth(to));
+            old.check_move(above, below)?;
+            if flags.contains(RenameFlags::EXCHANGE) {
+                new.check_move(below, above)?;
+            }
         }
         old.rename(&new, flags)?;
         if let Ok(replaced) = replaced {

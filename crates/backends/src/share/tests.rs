@@ -274,6 +274,43 @@ fn links_that_a_guest_makes_lead_down() {
     }
 }
 
+/// Promise: a link of the host's that leads up within the shared folder is not moved, nor linked,
+/// to where it would lead out of it.
+#[test]
+fn links_that_lead_up_are_not_moved_to_where_they_lead_out() {
+    let world = world();
+    let shared = world.path().join("shared");
+    symlink("..", shared.join("sub/deep/inside")).unwrap();
+    symlink("../..", shared.join("sub/deep/top")).unwrap();
+    symlink("x/../../..", shared.join("sub/deep/through")).unwrap();
+    symlink("../b", shared.join("sub/deep/beside")).unwrap();
+    let mut guest = Guest::of(&shared, "");
+    let sub = guest.look_up(ROOT, "sub").unwrap();
+    let deep = guest.look_up(sub, "deep").unwrap();
+    const XDEV: i32 = 18;
+    let mut moved = |from, to, old: &str| {
+        let moved = guest.ask(op::RENAME, from, &rename(to, old, old));
+        moved.map(|_| ())
+    };
+    assert_eq!(moved(deep, ROOT, "inside"), Err(XDEV));
+    assert_eq!(moved(deep, sub, "top"), Err(XDEV));
+    assert_eq!(moved(deep, sub, "through"), Err(XDEV));
+    assert_eq!(moved(sub, ROOT, "deep"), Err(XDEV), "a link in it");
+    assert_eq!(moved(deep, sub, "inside"), Ok(()), "to where it stays in");
+    assert_eq!(moved(sub, ROOT, "inside"), Err(XDEV));
+    assert_eq!(moved(sub, deep, "inside"), Ok(()), "down");
+    fs::remove_file(shared.join("sub/deep/top")).unwrap();
+    fs::remove_file(shared.join("sub/deep/through")).unwrap();
+    assert_eq!(moved(sub, ROOT, "deep"), Ok(()), "links stay in it");
+    let beside = guest.look_up(deep, "beside").unwrap();
+    let link = [&beside.to_le_bytes()[..], &text("made")].concat();
+    assert_eq!(guest.ask(op::LINK, ROOT, &link), Err(XDEV));
+    assert!(guest.ask(op::LINK, deep, &link).is_ok());
+    let exchange = [&ROOT.to_le_bytes()[..], &[2, 0, 0, 0, 0, 0, 0, 0]].concat();
+    let exchange = [exchange, text("beside"), text("file")].concat();
+    assert_eq!(guest.ask(op::RENAME2, deep, &exchange), Err(XDEV));
+}
+
 #[test]
 fn folder_that_became_a_link_is_not_entered() {
     let world = world();
@@ -420,19 +457,59 @@ fn what_the_guest_changes_has_the_guests_time() {
     assert_eq!(number(&answer, 16 + 32), NOW / 1_000_000_000);
 }
 
-/// All files below `folder` with their contents and modes.
+/// Promise: runs that make files are the same at any hour.
+#[test]
+fn what_the_guest_makes_has_the_guests_time() {
+    let world = world();
+    let mut guest = Guest::of(&world.path().join("shared"), "");
+    let modified = |answer: Vec<u8>| number(&answer, 40 + 32);
+    let folder = [&[0; 8][..], &text("folder")].concat();
+    let made = guest.ask(op::MKDIR, ROOT, &folder).unwrap();
+    assert_eq!(modified(made), NOW / 1_000_000_000);
+    let link = [text("made"), text("file")].concat();
+    let made = guest.ask(op::SYMLINK, ROOT, &link).unwrap();
+    assert_eq!(modified(made), NOW / 1_000_000_000);
+    guest.create(ROOT, "empty", 0o644).unwrap();
+    let found = guest.ask(op::LOOKUP, ROOT, &text("empty")).unwrap();
+    assert_eq!(modified(found), NOW / 1_000_000_000);
+}
+
+/// Promise: a guest that takes all rights from a file can give them back, as its owner could.
+/// Root, which may open anything, sees nothing of this.
+#[test]
+fn permissions_of_what_cannot_be_read_can_be_changed() {
+    let world = world();
+    let file = world.path().join("shared/file");
+    let mut guest = Guest::of(&world.path().join("shared"), "");
+    let node = guest.look_up(ROOT, "file").unwrap();
+    for mode in [0, 0o644] {
+        let mut body = Vec::new();
+        body.u64(1);
+        body.zeroes(60);
+        body.u32(mode);
+        body.zeroes(16);
+        guest.ask(op::SETATTR, node, &body).unwrap();
+        let found = fs::metadata(&file).unwrap().permissions().mode();
+        assert_eq!(found & 0o7777, mode);
+    }
+}
+
+/// All files below `folder` with their modes and, where nobody has taken the right to read them,
+/// contents.
 fn contents(folder: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
     let mut found = BTreeMap::new();
-    for entry in fs::read_dir(folder).unwrap() {
+    for entry in fs::read_dir(folder).into_iter().flatten() {
         let path = entry.unwrap().path();
-        let about = fs::symlink_metadata(&path).unwrap();
+        let Ok(about) = fs::symlink_metadata(&path) else {
+            continue;
+        };
         let bytes = match fs::read_link(&path) {
             Ok(target) => target.into_os_string().into_encoded_bytes(),
             Err(_) if about.is_dir() => {
                 found.extend(contents(&path));
                 Vec::new()
             }
-            Err(_) => fs::read(&path).unwrap(),
+            Err(_) => fs::read(&path).unwrap_or_default(),
         };
         found.insert(path, (about.mode(), bytes));
     }

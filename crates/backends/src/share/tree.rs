@@ -78,6 +78,14 @@ impl Tree {
         Place::find(&self.root, &names)
     }
 
+    /// Folders between the shared one and what is in the folder of a node: 0 for the shared one.
+    pub fn depth(&self, number: u64) -> usize {
+        let above = |at: &u64| self.nodes.get(at).map(|node| node.parent);
+        std::iter::successors(above(&number), above)
+            .take(MAX_DEPTH)
+            .count()
+    }
+
     /// Writes what the host's file system has not written yet.
     pub fn sync(&self) -> Result<(), Errno> {
         rustix::fs::syncfs(&self.root)
