@@ -2,6 +2,9 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::ops::Range;
+
+use rangemap::RangeSet;
 
 use super::{Disk, SECTOR};
 use crate::state::{StateError, StateReader, StateWriter};
@@ -10,18 +13,21 @@ use crate::state::{StateError, StateReader, StateWriter};
 /// first.
 const CLUSTER: u64 = 4096;
 
+/// What a range of zeroed pages costs in bytes, with what the set of them needs for itself.
+const RANGE: u64 = 64;
+
 /// Keeps what is written in memory, page by page, and reads the rest from `base`. Dropping it
 /// forgets the writes.
 ///
 /// Memory is bounded by `limit`: a write that would need more fails, and the guest sees an I/O
 /// error. Without a limit the bound is the size of the disk. Pages that are discarded or zeroed
-/// again cost nothing.
+/// again cost next to nothing.
 pub struct Overlay {
     base: Box<dyn Disk>,
-    /// A page of the overlay by its number; `None` is a page of zeroes.
-    pages: HashMap<u64, Option<Box<[u8]>>>,
-    /// Bytes of data held in memory.
-    used: u64,
+    /// Pages of the overlay by their numbers.
+    pages: HashMap<u64, Box<[u8]>>,
+    /// Numbers of pages of zeroes, none of which is among `pages`. A guest discards whole disks.
+    zeroed: RangeSet<u64>,
     limit: u64,
 }
 
@@ -31,45 +37,64 @@ impl Overlay {
         Self {
             base,
             pages: HashMap::new(),
-            used: 0,
+            zeroed: RangeSet::new(),
             limit: limit.unwrap_or(u64::MAX),
         }
+    }
+
+    /// Fails if there is no room for `more` bytes once `pages` pages have been given back.
+    fn check_room(&self, more: u64, pages: usize) -> io::Result<()> {
+        let held = (self.pages.len() - pages) as u64 * CLUSTER;
+        if held + self.zeroed.len() as u64 * RANGE + more > self.limit {
+            return Err(io::Error::new(
+                io::ErrorKind::StorageFull,
+                "the overlay's memory limit is reached",
+            ));
+        }
+        Ok(())
     }
 
     /// The page `number` ready for changing, copied from the base unless `whole` (it is then about
     /// to be overwritten).
     fn page_mut(&mut self, number: u64, whole: bool) -> io::Result<&mut [u8]> {
-        let start = number * CLUSTER;
-        let slot = match self.pages.entry(number) {
-            std::collections::hash_map::Entry::Occupied(slot) => slot.into_mut(),
-            std::collections::hash_map::Entry::Vacant(slot) => {
-                check_limit(self.used, self.limit)?;
-                let mut page = vec![0; CLUSTER as usize].into_boxed_slice();
-                if !whole {
-                    // The last page of a disk may be short.
-                    let len = CLUSTER.min(self.base.sectors() * SECTOR - start) as usize;
-                    self.base.read(start, &mut page[..len])?;
-                }
-                self.used += CLUSTER;
-                slot.insert(Some(page))
+        if !self.pages.contains_key(&number) {
+            let zeroed = self.zeroed.contains(&number);
+            // It may leave two ranges of the one it was in.
+            self.check_room(CLUSTER + if zeroed { RANGE } else { 0 }, 0)?;
+            let mut page = vec![0; CLUSTER as usize].into_boxed_slice();
+            if zeroed {
+                self.zeroed.remove(number..number + 1);
+            } else if !whole {
+                let start = number * CLUSTER;
+                // The last page of a disk may be short.
+                let len = CLUSTER.min(self.base.sectors() * SECTOR - start) as usize;
+                self.base.read(start, &mut page[..len])?;
             }
-        };
-        if slot.is_none() {
-            check_limit(self.used, self.limit)?;
-            self.used += CLUSTER;
+            self.pages.insert(number, page);
         }
-        Ok(slot.get_or_insert_with(|| vec![0; CLUSTER as usize].into_boxed_slice()))
+        // Just inserted, if it was not there.
+        self.pages
+            .get_mut(&number)
+            .map(|page| &mut page[..])
+            .ok_or_else(|| io::ErrorKind::NotFound.into())
     }
-}
 
-fn check_limit(used: u64, limit: u64) -> io::Result<()> {
-    if used + CLUSTER > limit {
-        return Err(io::Error::new(
-            io::ErrorKind::StorageFull,
-            "the overlay's memory limit is reached",
-        ));
+    /// Makes whole pages zero.
+    fn zero_pages(&mut self, numbers: Range<u64>) -> io::Result<()> {
+        let held: Vec<u64> = if numbers.end - numbers.start < self.pages.len() as u64 {
+            let held = |number: &u64| self.pages.contains_key(number);
+            numbers.clone().filter(held).collect()
+        } else {
+            let zeroed = |number: &&u64| numbers.contains(*number);
+            self.pages.keys().filter(zeroed).copied().collect()
+        };
+        self.check_room(RANGE, held.len())?;
+        for number in held {
+            self.pages.remove(&number);
+        }
+        self.zeroed.insert(numbers);
+        Ok(())
     }
-    Ok(())
 }
 
 /// Splits `len` bytes at `offset` into (page number, start in the page, length) pieces.
@@ -96,7 +121,7 @@ impl Disk for Overlay {
     fn read(&mut self, offset: u64, data: &mut [u8]) -> io::Result<()> {
         // One read of the base for everything, then the pages on top: most reads find no page of
         // the overlay.
-        let covered = |(page, _, _)| self.pages.contains_key(&page);
+        let covered = |(page, _, _)| self.pages.contains_key(&page) || self.zeroed.contains(&page);
         if !pieces(offset, data.len() as u64).all(covered) {
             self.base.read(offset, data)?;
         }
@@ -104,8 +129,8 @@ impl Disk for Overlay {
         for (number, start, len) in pieces(offset, rest.len() as u64) {
             let (piece, tail) = rest.split_at_mut(len);
             match self.pages.get(&number) {
-                Some(Some(page)) => piece.copy_from_slice(&page[start..start + len]),
-                Some(None) => piece.fill(0),
+                Some(page) => piece.copy_from_slice(&page[start..start + len]),
+                None if self.zeroed.contains(&number) => piece.fill(0),
                 None => {}
             }
             rest = tail;
@@ -125,16 +150,19 @@ impl Disk for Overlay {
     }
 
     fn write_zeroes(&mut self, offset: u64, len: u64) -> io::Result<()> {
-        for (number, start, len) in pieces(offset, len) {
-            if len as u64 == CLUSTER {
-                if let Some(Some(_)) = self.pages.insert(number, None) {
-                    self.used -= CLUSTER;
-                }
-            } else {
-                self.page_mut(number, false)?[start..start + len].fill(0);
-            }
+        let end = offset + len;
+        let whole = offset.div_ceil(CLUSTER)..end / CLUSTER;
+        let (head, tail) = match whole.is_empty() {
+            true => (end, end),
+            false => (whole.start * CLUSTER, whole.end * CLUSTER),
+        };
+        for (number, start, len) in pieces(offset, head - offset).chain(pieces(tail, end - tail)) {
+            self.page_mut(number, false)?[start..start + len].fill(0);
         }
-        Ok(())
+        if whole.is_empty() {
+            return Ok(());
+        }
+        self.zero_pages(whole)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -147,23 +175,34 @@ impl Disk for Overlay {
         to.number(pages.len() as u64);
         for (number, page) in pages {
             to.number(*number);
-            to.bytes(page.as_deref().unwrap_or_default());
+            to.bytes(page);
+        }
+        to.number(self.zeroed.len() as u64);
+        for range in self.zeroed.iter() {
+            to.number(range.start);
+            to.number(range.end);
         }
     }
 
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        const OTHER: StateError = StateError("has other disks");
         self.pages.clear();
-        self.used = 0;
+        self.zeroed.clear();
         let all = self.base.sectors().div_ceil(CLUSTER / SECTOR);
         for _ in 0..from.number::<u64>()? {
             let number = from.number()?;
             let page = from.bytes(CLUSTER as usize)?;
-            if number >= all || !matches!(page.len() as u64, 0 | CLUSTER) {
-                return Err(StateError("has other disks"));
+            if number >= all || page.len() as u64 != CLUSTER {
+                return Err(OTHER);
             }
-            self.used += page.len() as u64;
-            let page = (!page.is_empty()).then(|| page.into());
-            self.pages.insert(number, page);
+            self.pages.insert(number, page.into());
+        }
+        for _ in 0..from.number::<u64>()? {
+            let (start, end) = (from.number()?, from.number()?);
+            if start >= end || end > all {
+                return Err(OTHER);
+            }
+            self.zeroed.insert(start..end);
         }
         Ok(())
     }
@@ -192,7 +231,7 @@ mod tests {
     fn limit_makes_writes_fail_but_not_reads() {
         let (file, bytes) = base();
         let disk = RawDisk::open(file.path(), false).unwrap();
-        let mut overlay = Overlay::new(Box::new(disk), Some(CLUSTER));
+        let mut overlay = Overlay::new(Box::new(disk), Some(CLUSTER + 2 * RANGE));
         overlay.write(0, &[1; 512]).unwrap();
         assert_eq!(
             overlay.write(CLUSTER, &[1; 512]).unwrap_err().kind(),
@@ -204,16 +243,57 @@ mod tests {
         // Clearing the page makes room again.
         overlay.write_zeroes(0, CLUSTER).unwrap();
         overlay.write(CLUSTER, &[1; 512]).unwrap();
-        assert_eq!(overlay.used, CLUSTER);
+        assert_eq!(overlay.pages.len(), 1);
         assert!(
             overlay.write_zeroes(0, 512).is_err(),
             "part of a page of zeroes needs a page"
         );
     }
 
+    /// A disk of 1 TiB that nobody reads.
+    struct Large;
+
+    impl Disk for Large {
+        fn sectors(&self) -> u64 {
+            (1 << 40) / SECTOR
+        }
+        fn read_only(&self) -> bool {
+            true
+        }
+        fn read(&mut self, _: u64, data: &mut [u8]) -> io::Result<()> {
+            data.fill(7);
+            Ok(())
+        }
+        fn write(&mut self, _: u64, _: &[u8]) -> io::Result<()> {
+            Err(io::ErrorKind::ReadOnlyFilesystem.into())
+        }
+        fn write_zeroes(&mut self, _: u64, _: u64) -> io::Result<()> {
+            Err(io::ErrorKind::ReadOnlyFilesystem.into())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Promise: a guest that discards a large disk takes no memory of the host for it, and one that
+    /// discards every second page no more than the limit.
+    #[test]
+    fn discards_are_bounded() {
+        let mut overlay = Overlay::new(Box::new(Large), Some(100 * RANGE));
+        overlay.write_zeroes(0, 1 << 40).unwrap();
+        assert_eq!(overlay.zeroed.len(), 1);
+        let mut data = [1; 512];
+        overlay.read(1 << 39, &mut data).unwrap();
+        assert_eq!(data, [0; 512]);
+        let mut overlay = Overlay::new(Box::new(Large), Some(100 * RANGE));
+        let discarded =
+            (0..1000).take_while(|n| overlay.write_zeroes(n * 2 * CLUSTER, CLUSTER).is_ok());
+        assert_eq!(discarded.count(), 100);
+    }
+
     proptest! {
-        /// Whatever is done to it, the overlay reads like a copy of the disk, and the base file
-        /// stays as it was.
+        /// Whatever is done to it, the overlay reads like a copy of the disk, also after it was
+        /// saved and restored, and the base file stays as it was.
         #[test]
         fn overlay_behaves_like_a_private_copy(
             steps in prop::collection::vec((0..3_u8, 0..44_u64, 1..20_u64, any::<u8>()), 1..40),
@@ -244,6 +324,13 @@ mod tests {
             }
             let mut data = vec![0; SIZE as usize];
             overlay.read(0, &mut data).unwrap();
+            prop_assert_eq!(&data, &model);
+            let mut state = StateWriter::default();
+            overlay.save(&mut state);
+            let disk = RawDisk::open(file.path(), false).unwrap();
+            let mut restored = Overlay::new(Box::new(disk), None);
+            restored.restore(&mut StateReader::new(&state.into_bytes())).unwrap();
+            restored.read(0, &mut data).unwrap();
             prop_assert_eq!(data, model);
             prop_assert_eq!(std::fs::read(file.path()).unwrap(), original);
         }
