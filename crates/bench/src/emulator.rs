@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use trapless_images::{Apt, Cache, PackageVersion, Progress, Tools};
+use trapless_images::{Apt, Cache, Kept, PackageVersion, Progress, Tools};
 
 use crate::rows::Scenario;
 use crate::setting::{HARTS, MEMORY, Sinks};
@@ -38,6 +38,8 @@ enum Kind {
 /// What the machines boot.
 pub struct Images {
     paths: BTreeMap<String, PathBuf>,
+    /// Keeps them in the cache.
+    _kept: Kept,
     /// Packages in all of them.
     pub packages: Vec<PackageVersion>,
 }
@@ -52,6 +54,7 @@ impl Images {
         packages.dedup();
         Ok(Self {
             paths: prepared.into_iter().map(|(n, p)| (n, p.path)).collect(),
+            _kept: images.keep(),
             packages,
         })
     }

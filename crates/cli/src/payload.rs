@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use trapless_images::Project;
+use trapless_images::{Images, Kept, Project};
 use trapless_machine::Payload;
 
 use crate::args::BootArgs;
@@ -45,11 +45,19 @@ fn has_root(args: &BootArgs) -> bool {
     words.into_iter().any(|word| word.starts_with("root="))
 }
 
+/// What is loaded, again after each reboot.
+pub struct Loaded {
+    /// Firmware, kernel, initial RAM disk.
+    pub payload: Payload,
+    /// Keeps images in the cache.
+    _kept: Option<Kept>,
+}
+
 /// What the options say is loaded.
 ///
 /// # Errors
 /// If a file cannot be read or an image not be made, or nothing is left to boot.
-pub fn payload(args: &BootArgs, project: &Project) -> Result<Payload> {
+pub fn payload(args: &BootArgs, project: &Project) -> Result<Loaded> {
     let mut images = None;
     let mut image = |name: &str| -> Result<PathBuf> {
         if images.is_none() {
@@ -106,11 +114,15 @@ pub fn payload(args: &BootArgs, project: &Project) -> Result<Payload> {
         Kernel::Debian | Kernel::Patched => APPEND,
         Kernel::None | Kernel::File(_) => "",
     };
-    Ok(Payload {
+    let payload = Payload {
         firmware,
         kernel,
         initrd,
         append: args.append.clone().unwrap_or_else(|| default.into()),
         dtb: given(&args.dtb, "device tree")?,
+    };
+    Ok(Loaded {
+        payload,
+        _kept: images.map(Images::keep),
     })
 }

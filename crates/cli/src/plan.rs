@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use trapless_experiments::{Experiment, Value};
-use trapless_images::{Images, Overlay, overlay};
+use trapless_images::{Images, Kept, Overlay, overlay};
 use trapless_ledger::document::{Measurement, RunInfo, Work};
 use trapless_machine::preset::Size;
 use trapless_machine::{Content, Machine, MachineConfig, Machines, Outcome, Payload, Peripherals};
@@ -110,6 +110,8 @@ pub struct Plan {
     packages: BTreeMap<String, String>,
     /// The images by content, for checkpoints.
     pub images: Vec<String>,
+    /// Keeps them in the cache: each run reads them again.
+    _kept: Kept,
     /// Checkpoints that runs keep.
     store: Option<Store>,
     /// Names the workload by content, if it is a user's own.
@@ -215,6 +217,7 @@ impl Plan {
             harts,
             packages,
             images: contents,
+            _kept: images.keep(),
             store: store.flatten(),
             overlay: overlay.map(|overlay| overlay.sha256),
             labels: false,

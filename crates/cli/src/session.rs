@@ -154,7 +154,7 @@ impl Session {
         console: Console,
     ) -> Result<Self> {
         let config = args.config(&trapless.machines()?)?;
-        let payload = payload(args, &trapless.project())?;
+        let loaded = payload(args, &trapless.project())?;
         let recorder = SharedRecorder::of(&config, String::new());
         let tap = || ConsoleTap::new(recorder.clone(), None);
         let first = Box::new(ConsoleTap::new(recorder.clone(), Some(console)));
@@ -164,7 +164,7 @@ impl Session {
             bail!("only the command trapless boot connects to a network; leave out --net user");
         }
         let mut observation = Observation::new(&args.observe, args.trace.as_deref())?;
-        let mut machine = observation.boot(config, &payload, peripherals)?;
+        let mut machine = observation.boot(config, &loaded.payload, peripherals)?;
         recorder.lock().name_threads(machine.ram());
         machine.add_sink(Box::new(recorder.clone()));
         let name = "boot".into();

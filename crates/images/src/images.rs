@@ -6,7 +6,7 @@ use crate::digest::{sha256_file, sha256_parts};
 use crate::error::{Error, Result, io};
 use crate::files::{PackageFiles, merged_usr};
 use crate::initramfs;
-use crate::kept::{InUse, remove_old};
+use crate::kept::{InUse, Kept, remove_old};
 use crate::kmod;
 use crate::package::{Package, Request};
 use crate::prepared::{self, Prepared, load_intact};
@@ -26,7 +26,8 @@ const ARCH: &str = "riscv64";
 const REPLACED: &str = "The archive no longer has the packages this program came with; using newer \
                         ones, for which kernel modules are built once";
 
-/// The project's images. While this lives, no process removes from the cache what it has returned.
+/// The project's images. While this lives, or what [`keep`](Self::keep) makes of it, no process
+/// removes from the cache what it has returned.
 #[derive(Debug)]
 pub struct Images {
     pub(crate) project: PathBuf,
@@ -35,7 +36,7 @@ pub struct Images {
     apt: Option<Apt>,
     vmm: Option<PathBuf>,
     ready: BTreeMap<String, Prepared>,
-    in_use: Vec<InUse>,
+    kept: Kept,
 }
 
 impl Images {
@@ -55,8 +56,14 @@ impl Images {
             apt: None,
             vmm: None,
             ready: BTreeMap::new(),
-            in_use: Vec::new(),
+            kept: Kept::default(),
         })
+    }
+
+    /// What was returned stays in the cache until the result is dropped.
+    #[must_use]
+    pub fn keep(self) -> Kept {
+        self.kept
     }
 
     /// Uses this riscv64 VMM instead of building `vmm/`.
@@ -238,7 +245,7 @@ impl Images {
             kernel: &kernel,
         };
         let built = kmod::build(&recipe.name, build, &inputs)?;
-        self.in_use.extend(built.in_use);
+        self.kept.add(built.in_use);
         prepared::of_folder(built.folder, built.packages)
     }
 
@@ -338,7 +345,7 @@ impl Images {
             .folder("images")?
             .join(format!("{name}-{}", &key[..16]));
         let _lock = self.cache.lock(&format!("image-{name}"))?;
-        self.in_use.extend(InUse::of(&folder));
+        self.kept.add(InUse::of(&folder));
         if let Some(prepared) = load_intact(&folder) {
             return Ok(prepared);
         }
@@ -374,7 +381,7 @@ impl Images {
         let manifest = folder.join("manifest.json");
         let text = serde_json::to_vec_pretty(&prepared).unwrap_or_default();
         fs::write(&manifest, text).map_err(io("write", &manifest))?;
-        self.in_use.extend(InUse::of(&folder));
+        self.kept.add(InUse::of(&folder));
         remove_old(&folder, name);
         Ok(prepared)
     }

@@ -26,6 +26,16 @@ impl InUse {
     }
 }
 
+/// Keeps what [`Images`](crate::Images) has returned in the cache until it is dropped.
+#[derive(Debug, Default)]
+pub struct Kept(Vec<InUse>);
+
+impl Kept {
+    pub(crate) fn add(&mut self, version: Option<InUse>) {
+        self.0.extend(version);
+    }
+}
+
 /// Removes all but the versions of an image that were used last; `folder` holds the one just made.
 /// One that another process is about to read stays.
 pub(crate) fn remove_old(folder: &Path, name: &str) {

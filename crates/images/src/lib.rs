@@ -43,6 +43,7 @@ pub use cache::Cache;
 pub use digest::sha256_parts;
 pub use error::{Error, Result};
 pub use images::Images;
+pub use kept::Kept;
 pub use overlay::{Overlay, overlay};
 pub use package::Package;
 pub use prepared::{PackageVersion, Prepared};

@@ -34,13 +34,10 @@ pub fn main(args: &BootArgs, trapless: &Trapless) -> Result<ExitCode> {
     for path in args.ledger.iter().chain(&args.dump_dtb) {
         files::check_output(path)?;
     }
-    let payload = payload(args, &trapless.project())?;
+    let loaded = payload(args, &trapless.project())?;
+    let payload = &loaded.payload;
     if let Some(path) = &args.dump_dtb {
-        let machine = Machine::boot(
-            config,
-            &payload,
-            Peripherals::new(Box::new(std::io::sink())),
-        )?;
+        let machine = Machine::boot(config, payload, Peripherals::new(Box::new(std::io::sink())))?;
         files::write(path, machine.device_tree())?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -54,7 +51,7 @@ pub fn main(args: &BootArgs, trapless: &Trapless) -> Result<ExitCode> {
     }
     let mut source = Source::default();
     if args.record.is_some() || args.replay.is_some() {
-        let header = Header::of(&config, &payload, devices.describe())?;
+        let header = Header::of(&config, payload, devices.describe())?;
         let record = args.record.as_deref();
         source.recorder = record
             .map(|path| record::Recorder::create(path, &header))
@@ -68,7 +65,7 @@ pub fn main(args: &BootArgs, trapless: &Trapless) -> Result<ExitCode> {
     let mut power_on = PowerOn {
         args,
         config: &config,
-        payload: &payload,
+        payload,
         devices,
         keys: if script.is_some() || args.replay.is_some() {
             no_keys()
