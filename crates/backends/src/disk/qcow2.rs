@@ -2,10 +2,12 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileTypeExt;
 
 use imago::file::File as Storage;
+use imago::format::gate::ImplicitOpenGate;
 use imago::qcow2::Qcow2;
-use imago::{FormatAccess, FormatDriverBuilder, PermissiveImplicitOpenGate, StorageOpenOptions};
+use imago::{FormatAccess, FormatDriverBuilder, Storage as _, StorageOpenOptions};
 use trapless_devices::virtio::block::Disk;
 
 use super::{Access, Image, whole_sectors};
@@ -30,13 +32,47 @@ impl Qcow2Disk {
         let storage = Storage::from_open_file(file, options)?;
         let driver = Qcow2::<Storage>::builder(storage)
             .write(writable)
-            .open(PermissiveImplicitOpenGate::default())?;
+            .open(Below { left: MAX_BELOW })?;
         let image = FormatAccess::new(driver);
         Ok(Self {
             sectors: whole_sectors(image.size()),
             image,
             read_only: !writable,
         })
+    }
+}
+
+/// Most images below one another: one may name itself.
+const MAX_BELOW: u32 = 16;
+
+/// Opens what an image names.
+struct Below {
+    /// How many images may still be below one another.
+    left: u32,
+}
+
+impl ImplicitOpenGate<Storage> for Below {
+    fn open_format<F: FormatDriverBuilder<Storage>>(
+        &mut self,
+        builder: F,
+    ) -> io::Result<FormatAccess<Storage>> {
+        let Some(left) = self.left.checked_sub(1) else {
+            let reason = format!("more than {MAX_BELOW} images are below one another");
+            return Err(io::Error::other(reason));
+        };
+        builder.open(Self { left }).map(FormatAccess::new)
+    }
+
+    fn open_storage(&mut self, options: StorageOpenOptions) -> io::Result<Storage> {
+        if let Some(path) = options.get_filename() {
+            // Opening a pipe waits for somebody.
+            let kind = std::fs::metadata(path)?.file_type();
+            if !kind.is_file() && !kind.is_block_device() {
+                let reason = format!("{}, which it names, is no file", path.display());
+                return Err(io::Error::other(reason));
+            }
+        }
+        Storage::open(options)
     }
 }
 

@@ -161,6 +161,27 @@ fn empty_qcow2(size: u64) -> Vec<u8> {
     bytes
 }
 
+/// Promise: an image whose backing file is itself, or one that waits for somebody, is refused.
+#[test]
+fn chains_of_images_without_an_end_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    let kind = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, kind, mode, 0).unwrap();
+    for (name, below, reason) in [
+        ("self.qcow2", "self.qcow2", "below one another"),
+        ("above.qcow2", "pipe", "is no file"),
+    ] {
+        let mut bytes = empty_qcow2(1 << 20);
+        bytes[8..16].copy_from_slice(&512_u64.to_be_bytes());
+        bytes[16..20].copy_from_slice(&(below.len() as u32).to_be_bytes());
+        bytes[512..512 + below.len()].copy_from_slice(below.as_bytes());
+        let message = message(&image(folder.path(), name, &bytes, ""));
+        assert!(message.contains(reason), "{message}");
+    }
+}
+
 #[test]
 fn qcow2_image_keeps_what_is_written() {
     let folder = tempfile::tempdir().unwrap();
