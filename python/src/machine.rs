@@ -213,7 +213,7 @@ impl Machine {
                 let signals = Python::attach(|py| py.check_signals());
                 raised = signals.err().or_else(|| self.tap.raised());
                 if raised.is_some() {
-                    return Err(Interrupted.into());
+                    return Err(Interrupted::WithoutResult.into());
                 }
                 Ok(!found())
             })

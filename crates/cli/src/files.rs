@@ -61,7 +61,7 @@ fn read_stream(mut file: File, path: &Path, what: &str) -> Result<Vec<u8>> {
     let mut told = false;
     loop {
         if interrupt::requested() {
-            return Err(interrupt::Interrupted.into());
+            return Err(interrupt::Interrupted::WithoutResult.into());
         }
         let ready = match poll(&mut [PollFd::new(&file, PollFlags::IN)], Some(&PATIENCE)) {
             Ok(ready) => ready > 0,

@@ -8,12 +8,20 @@ use anyhow::{Context, Result};
 static REQUESTED: AtomicBool = AtomicBool::new(false);
 
 /// The run was ended by the user.
-#[derive(Debug)]
-pub struct Interrupted;
+#[derive(Clone, Copy, Debug)]
+pub enum Interrupted {
+    /// There is no result yet.
+    WithoutResult,
+    /// What was asked for has been written.
+    Written,
+}
 
 impl std::fmt::Display for Interrupted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("interrupted; nothing was written")
+        f.write_str(match self {
+            Self::WithoutResult => "interrupted; nothing was written",
+            Self::Written => "interrupted",
+        })
     }
 }
 

@@ -135,7 +135,7 @@ impl Plan {
             return Err(error);
         }
         if interrupted {
-            return Err(interrupt::Interrupted.into());
+            return Err(interrupt::Interrupted::WithoutResult.into());
         }
         Ok(outcome.unwrap_or(Outcome::Limit))
     }

@@ -418,7 +418,7 @@ impl Plan {
         let last = last_words(transcript);
         match outcome {
             Outcome::PoweredOff => {}
-            Outcome::Stopped => return Err(interrupt::Interrupted.into()),
+            Outcome::Stopped => return Err(interrupt::Interrupted::WithoutResult.into()),
             Outcome::Limit if transcript.panic.is_some() => fail!("{title} failed: {last}"),
             Outcome::Limit => fail!(
                 "{title} did not end within {} s of virtual time ({last}); \

@@ -176,7 +176,7 @@ impl PowerOn<'_> {
                 input_ended: None,
                 leave: None,
             };
-            session.run(&mut machine, &mut observation)?
+            session.run(&mut machine, &mut observation)
         };
         let now = machine.now();
         self.left = self.left.map(|left| left.saturating_sub(now));
@@ -189,6 +189,8 @@ impl PowerOn<'_> {
             recorder.ledger.finish(now);
             files::write(path, recorder.ledger.to_file(info, None).to_json())?;
         }
+        // A run that ended badly is the one that somebody wants to look at.
+        let outcome = outcome?;
         screen.check()?;
         if recorder.lock().dead(now) {
             let panic = recorder.lock().transcript.panic.clone();
@@ -203,7 +205,7 @@ impl PowerOn<'_> {
             ),
             // Without a signal it was gdb's `kill`.
             Some(Outcome::Stopped) if !interrupt::requested() => Ok(false),
-            Some(Outcome::Stopped) => Err(interrupt::Interrupted.into()),
+            Some(Outcome::Stopped) => Err(interrupt::Interrupted::Written.into()),
             Some(Outcome::Limit) => Err(Failed(format!(
                 "the machine did not power off within {} s of virtual time (last line: {})",
                 args.time_limit.unwrap_or_default(),

@@ -47,7 +47,7 @@ pub fn main(args: &CompareArgs, trapless: &Trapless) -> Result<ExitCode> {
 /// Keeps the ledgers of runs that had ended, apart from what an earlier comparison left.
 fn interrupted(results: &Results, path: &Path) -> Result<ExitCode> {
     if results.ledgers.is_empty() {
-        return Err(interrupt::Interrupted.into());
+        return Err(interrupt::Interrupted::WithoutResult.into());
     }
     files::write(path, output::ledgers(&results.ledgers)?)?;
     let status = results.interrupted(path);

@@ -64,7 +64,7 @@ pub fn main(args: &ExecArgs, trapless: &Trapless) -> Result<ExitCode> {
         !idle && !interrupted && !done && screen.check().is_ok()
     })?;
     if interrupted {
-        return Err(interrupt::Interrupted.into());
+        return Err(interrupt::Interrupted::WithoutResult.into());
     }
     screen.clone().flush().ok();
     screen.check()?;
@@ -88,7 +88,7 @@ pub fn main(args: &ExecArgs, trapless: &Trapless) -> Result<ExitCode> {
         Some(Outcome::PoweredOff | Outcome::Rebooted) => 0,
         Some(Outcome::Idle) => bail!("the program waits for an interrupt that nothing can raise"),
         _ if progress.stuck.is_some() => bail!("{}", progress.stuck.unwrap_or_default()),
-        Some(Outcome::Stopped) => return Err(interrupt::Interrupted.into()),
+        Some(Outcome::Stopped) => return Err(interrupt::Interrupted::WithoutResult.into()),
         _ => bail!(
             "the program did not end within {} instructions and traps; use --max-instructions for more",
             args.max_instructions

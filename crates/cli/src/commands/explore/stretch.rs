@@ -53,7 +53,7 @@ pub fn reach_workload(plan: &Plan, ready: &mut Ready, early: bool) -> Result<Sym
             bail!("the workload ended before its measured part began");
         }
         if interrupt::requested() {
-            return Err(interrupt::Interrupted.into());
+            return Err(interrupt::Interrupted::WithoutResult.into());
         }
     }
 }

@@ -132,7 +132,7 @@ impl<'a> Walk<'a> {
                 _ => return Ok(passed),
             }
             if interrupt::requested() {
-                return Err(interrupt::Interrupted.into());
+                return Err(interrupt::Interrupted::WithoutResult.into());
             }
         }
     }

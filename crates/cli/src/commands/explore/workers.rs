@@ -277,7 +277,7 @@ pub fn ask<T: Serialize + DeserializeOwned>(work: impl FnOnce() -> Result<T>) ->
     while listen(std::slice::from_ref(&worker))? == [false] {
         if interrupt::requested() {
             worker.stop()?;
-            return Err(Interrupted.into());
+            return Err(Interrupted::WithoutResult.into());
         }
     }
     let mut answer = Vec::new();
