@@ -10,7 +10,7 @@ use trapless_backends::disk::{self, Access, Image};
 use trapless_backends::net::{self, Network};
 use trapless_backends::share::Share;
 use trapless_devices::DeviceEvents;
-use trapless_devices::virtio::block::Block;
+use trapless_devices::virtio::block::{Block, SECTOR};
 use trapless_devices::virtio::fs::Fs;
 use trapless_devices::virtio::net::{Net, Peer};
 use trapless_devices::virtio::rng::{Rng, SeededEntropy};
@@ -18,6 +18,7 @@ use trapless_machine::{Error, Peripherals};
 
 use crate::args::BootArgs;
 use crate::outside::Outside;
+use crate::outside::record::SHARE;
 
 /// Most memory that what a guest writes to one disk may take, in bytes.
 const OVERLAY: u64 = 4 << 30;
@@ -46,6 +47,35 @@ impl DeviceEvents for Complain {
         };
         note!("\r\ntrapless: driver of {device}: {what}{end}\r");
     }
+}
+
+/// Pieces of a disk that a record's checksum covers, and their length in bytes: a whole disk would
+/// take minutes.
+const SAMPLES: u64 = 256;
+const SAMPLE: u64 = 4096;
+
+/// A disk as it is now, whatever format its file has.
+fn describe_disk(image: &Image) -> Result<String, Error> {
+    let read = Image {
+        access: Access::ReadOnly,
+        ..image.clone()
+    };
+    let report: Report = Arc::new(|_: &str| {});
+    let disk = disk::open(&read, OVERLAY, &report);
+    let mut disk = disk.map_err(|e| Error::Invalid(e.to_string()))?;
+    let (sectors, mut sum) = (disk.sectors(), crc32fast::Hasher::new());
+    let last = (sectors * SECTOR).saturating_sub(SAMPLE) / SECTOR;
+    for sample in 0..SAMPLES {
+        let offset = last * sample / (SAMPLES - 1) * SECTOR;
+        let mut bytes = vec![0; SAMPLE.min(sectors * SECTOR - offset) as usize];
+        // What the host cannot read, the guest sees as an error, both times.
+        let _ = disk.read(offset, &mut bytes);
+        sum.update(&bytes);
+    }
+    let read_only = image.access == Access::ReadOnly;
+    let rights = if read_only { ",ro" } else { "" };
+    let sum = sum.finalize();
+    Ok(format!("disk={sectors}*{SECTOR},{sum:08x}{rights}"))
 }
 
 /// What is plugged into the machine.
@@ -80,14 +110,15 @@ impl Devices {
     }
 
     /// What a record says of them.
-    pub fn describe(&self) -> Vec<String> {
-        let disks = self.disks.iter().map(|image| {
-            let read_only = image.access == Access::ReadOnly;
-            format!("disk{}", if read_only { "=ro" } else { "" })
-        });
+    ///
+    /// # Errors
+    /// If a disk cannot be read.
+    pub fn describe(&self) -> Result<Vec<String>, Error> {
+        let disks = self.disks.iter().map(describe_disk);
+        let disks = disks.collect::<Result<Vec<_>, _>>()?.into_iter();
         let shares = self.shares.iter().map(|share| {
             let rights = if share.read_only { ",ro" } else { "" };
-            format!("share={}{rights}", share.tag)
+            format!("{SHARE}{}{rights}", share.tag)
         });
         let net = match self.network {
             Network::Peer => None,
@@ -95,7 +126,7 @@ impl Devices {
             Network::User(_) => Some("net=user".to_string()),
         };
         let console = self.virtio_console.then(|| "console=virtio".to_string());
-        disks.chain(shares).chain(net).chain(console).collect()
+        Ok(disks.chain(shares).chain(net).chain(console).collect())
     }
 
     /// Plugs them in beside a UART that writes to `console`. The virtio console, if the machine has

@@ -29,6 +29,8 @@ const PATIENCE: Duration = Duration::from_millis(50);
 pub enum Leave {
     /// The user pressed the key.
     Key,
+    /// The recorded session goes no further, or was another one.
+    Replayed,
     /// A signal came.
     Signal,
     /// The kernel has panicked, or standard output is gone.
@@ -132,14 +134,19 @@ impl Session<'_> {
         let outcome = outcome?;
         let ended = outcome.is_some_and(|o| !matches!(o, Outcome::Idle | Outcome::Stopped));
         self.outside.record(machine);
-        self.outside
-            .end(machine.now(), self.leave.is_some() || !ended);
+        self.outside.end(machine, self.leave.is_some() || !ended);
+        match self.leave {
+            None | Some(Leave::Replayed) => self.outside.check_end(machine)?,
+            Some(_) => self.outside.check(machine)?,
+        }
         Ok(match &self.leave {
             Some(Leave::Script(script::End::Late(reason))) => {
                 let last = &self.recorder.lock().transcript.last_line;
                 return Err(Failed(format!("{reason} (last line: {last})")).into());
             }
-            Some(Leave::Key | Leave::Broken | Leave::Script(script::End::Done)) => None,
+            Some(
+                Leave::Key | Leave::Replayed | Leave::Broken | Leave::Script(script::End::Done),
+            ) => None,
             Some(Leave::Signal) => Some(Outcome::Stopped),
             Some(Leave::Late) => Some(Outcome::Limit),
             None => outcome,
@@ -167,8 +174,8 @@ impl Session<'_> {
             if self.limit.is_some_and(|limit| machine.now() >= limit) {
                 return self.end(Leave::Late);
             }
-            if self.outside.left(machine) {
-                return self.end(Leave::Key);
+            if self.outside.left(machine) || self.outside.check(machine).is_err() {
+                return self.end(Leave::Replayed);
             }
             if let Some(script) = self.script {
                 let mut script = script.lock();

@@ -51,7 +51,7 @@ pub fn main(args: &BootArgs, trapless: &Trapless) -> Result<ExitCode> {
     }
     let mut source = Source::default();
     if args.record.is_some() || args.replay.is_some() {
-        let header = Header::of(&config, payload, devices.describe())?;
+        let header = Header::of(&config, payload, devices.describe()?)?;
         let record = args.record.as_deref();
         source.recorder = record
             .map(|path| record::Recorder::create(path, &header))

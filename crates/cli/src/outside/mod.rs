@@ -2,6 +2,7 @@
 //! the network. All of it passes here, to be recorded, or comes out of a record instead.
 
 pub mod record;
+mod share;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +14,9 @@ use trapless_backends::share::Server;
 use trapless_devices::virtio::fs::FileServer;
 use trapless_machine::{Arrival, Input, Machine, Uplink};
 
-use self::record::{Event, Recorder};
+use self::record::{End, Entry, Event, Recorder, Stored};
+use self::share::{Progress, Recorded, Replayed};
+use crate::failure::Failed;
 
 /// Virtual time in cycles between two looks at the network.
 pub const TICK: u64 = 1_000_000;
@@ -28,7 +31,18 @@ pub struct Source {
     /// Where it is recorded.
     pub recorder: Option<Recorder>,
     /// What is brought again instead; what has been brought is gone.
-    pub replayed: Option<VecDeque<Event>>,
+    pub replayed: Option<VecDeque<Entry>>,
+}
+
+/// How the session that is repeated ended.
+#[derive(Clone, Copy)]
+enum Recalled {
+    /// The machine was left there.
+    Left(End),
+    /// The machine has ended by itself.
+    End(End),
+    /// Its command was killed, after the last input that came at this virtual time in cycles.
+    Cut(u64),
 }
 
 /// Frames of the guest that the gateway has not seen.
@@ -41,10 +55,11 @@ pub struct Outside {
     /// Input of the record, until the machine is there.
     inputs: Vec<Arrival>,
     /// Answers of the record, for each shared folder.
-    answers: Vec<VecDeque<Vec<u8>>>,
+    answers: Vec<VecDeque<Stored>>,
+    progress: Arc<Progress>,
     replays: bool,
-    /// When the machine was left.
-    left: Option<u64>,
+    /// The end of the recorded session.
+    end: Option<Recalled>,
     network: Option<(Gateway, Sent)>,
     pace: Pace,
 }
@@ -60,36 +75,34 @@ impl Outside {
         if let Some(recorder) = &outside.recorder {
             recorder.add([Event::PowerOn]);
         }
-        let Some(events) = &mut source.replayed else {
+        let Some(entries) = &mut source.replayed else {
             return outside;
         };
         // The first one switches the machine on.
-        events.pop_front();
-        let (mut last, mut ended) = (0, false);
-        while let Some(event) = events.pop_front() {
-            match event {
-                Event::PowerOn => {
-                    events.push_front(event);
-                    ended = true;
+        entries.pop_front();
+        let mut last = 0;
+        while let Some(entry) = entries.pop_front() {
+            match entry {
+                Entry::Event(Event::PowerOn) => {
+                    entries.push_front(entry);
                     break;
                 }
-                Event::Input(arrival) => {
+                Entry::Event(Event::Input(arrival)) => {
                     last = last.max(arrival.at);
                     outside.inputs.push(arrival);
                 }
-                Event::Answer(share, answer) => {
+                Entry::Event(Event::Left(end)) => outside.end = Some(Recalled::Left(end)),
+                Entry::Event(Event::End(end)) => outside.end = Some(Recalled::End(end)),
+                Entry::Answer(share, stored) => {
                     let needed = outside.answers.len().max(share + 1);
                     outside.answers.resize_with(needed, VecDeque::new);
-                    outside.answers[share].push_back(answer);
+                    outside.answers[share].push_back(stored);
                 }
-                Event::Left(at) => outside.left = Some(at),
-                Event::End => ended = true,
+                // They come as entries of their own.
+                Entry::Event(Event::Answer(_)) => {}
             }
         }
-        if !ended && outside.left.is_none() {
-            // Its command was killed.
-            outside.left = Some(last);
-        }
+        outside.end.get_or_insert(Recalled::Cut(last));
         outside
     }
 
@@ -125,8 +138,11 @@ impl Outside {
     /// What stands in for shared folder `index` if everything comes out of a record.
     pub fn replayed_share(&mut self, index: usize) -> Option<Box<dyn FileServer>> {
         let answers = self.answers.get_mut(index).map(std::mem::take);
-        self.replays
-            .then(|| Box::new(Replayed(answers.unwrap_or_default())) as _)
+        let whole = !matches!(self.end, Some(Recalled::Cut(_)));
+        self.replays.then(|| {
+            let answers = answers.unwrap_or_default();
+            Box::new(Replayed::new(answers, &self.progress, whole)) as _
+        })
     }
 
     /// Puts a record, if there is one, before the server of shared folder `index`, which is not
@@ -155,12 +171,53 @@ impl Outside {
 
     /// Virtual time in cycles at which the recorded session was left, if it was.
     pub fn leaving(&self) -> Option<u64> {
-        self.left
+        match self.end {
+            Some(Recalled::Left(end)) => Some(end.at),
+            _ => None,
+        }
     }
 
-    /// Whether the recorded session was left by now.
+    /// Whether the recorded session was left by now, or goes no further.
     pub fn left(&self, machine: &Machine) -> bool {
-        self.left.is_some_and(|at| machine.now() >= at)
+        match self.end {
+            Some(Recalled::Left(end)) => machine.now() >= end.at,
+            Some(Recalled::Cut(last)) => machine.now() >= last && self.progress.left() == 0,
+            _ => false,
+        }
+    }
+
+    /// # Errors
+    /// If this is not the recorded run: its guest asked a shared folder for something else.
+    pub fn check(&self, machine: &Machine) -> Result<()> {
+        match self.progress.differs() {
+            true => Err(other_run(machine, "its guest asks for other files")),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether a session that ended as the recorded one did was the recorded one.
+    ///
+    /// # Errors
+    /// If it was not.
+    pub fn check_end(&self, machine: &Machine) -> Result<()> {
+        self.check(machine)?;
+        let now = end_of(machine);
+        match self.end {
+            Some(Recalled::Cut(_)) => {
+                let seconds = machine.now() as f64 / 1e9;
+                note!(
+                    "\r\ntrapless: the record has no end, because its command was killed; \
+                     repeated to {seconds:.6} s\r"
+                );
+                Ok(())
+            }
+            Some(Recalled::Left(end) | Recalled::End(end)) if end != now => {
+                let was = end.at as f64 / 1e9;
+                let reason = format!("the recorded one ended at {was:.6} s of virtual time");
+                Err(other_run(machine, &reason))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Records what has come into the machine since the last call, and when.
@@ -200,15 +257,32 @@ impl Outside {
         }
     }
 
-    /// The session is over at virtual time `now`; `left`: the machine could have gone on.
-    pub fn end(&self, now: u64, left: bool) {
+    /// The session is over; `left`: the machine could have gone on.
+    pub fn end(&self, machine: &Machine, left: bool) {
         if let Some(recorder) = &self.recorder {
+            let end = end_of(machine);
             recorder.add([match left {
-                true => Event::Left(now),
-                false => Event::End,
+                true => Event::Left(end),
+                false => Event::End(end),
             }]);
         }
     }
+}
+
+fn end_of(machine: &Machine) -> End {
+    End {
+        at: machine.now(),
+        instret: machine.instret(),
+    }
+}
+
+fn other_run(machine: &Machine, reason: &str) -> anyhow::Error {
+    let seconds = machine.now() as f64 / 1e9;
+    Failed(format!(
+        "at {seconds:.6} s of virtual time this is not the recorded run: {reason}; give disks and \
+         options as they were when it was recorded"
+    ))
+    .into()
 }
 
 /// Keeps virtual time from running faster than the host's while the guest waits. What the host
@@ -242,36 +316,4 @@ impl Pace {
         }
         ahead
     }
-}
-
-/// A shared folder whose answers are recorded.
-struct Recorded {
-    index: usize,
-    server: Server,
-    recorder: Recorder,
-}
-
-impl FileServer for Recorded {
-    fn answer(&mut self, request: &[u8], room: usize, answer: &mut Vec<u8>) {
-        self.server.answer(request, room, answer);
-        self.recorder
-            .add([Event::Answer(self.index, answer.clone())]);
-    }
-
-    fn reset(&mut self) {
-        self.server.reset();
-    }
-}
-
-/// The answers of a recorded folder. A run that asks for more is another one; it gets none.
-struct Replayed(VecDeque<Vec<u8>>);
-
-impl FileServer for Replayed {
-    fn answer(&mut self, _: &[u8], _: usize, answer: &mut Vec<u8>) {
-        if let Some(next) = self.0.pop_front() {
-            *answer = next;
-        }
-    }
-
-    fn reset(&mut self) {}
 }

@@ -6,7 +6,8 @@
 //! ```
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufReader, BufWriter, Read, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,7 +18,11 @@ use trapless_machine::{Arrival, Content, MachineConfig, Payload};
 use crate::files;
 
 const MAGIC: &[u8] = b"trapless record\n";
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
+/// Longest header or event in bytes.
+const LONGEST: u32 = 64 << 20;
+/// How a header begins the line about a shared folder.
+pub const SHARE: &str = "share=";
 
 /// What the run was, so that no other is taken for it.
 #[derive(Serialize, Deserialize, PartialEq, Debug)]
@@ -113,12 +118,66 @@ pub enum Event {
     PowerOn,
     /// Input that came.
     Input(Arrival),
-    /// The next answer of a shared folder, by its index among them.
-    Answer(usize, Vec<u8>),
-    /// The user or a script left the machine at this virtual time.
-    Left(u64),
-    /// The command has ended by itself.
-    End,
+    /// The next answer of a shared folder.
+    Answer(Answer),
+    /// The user or a script left the machine.
+    Left(End),
+    /// The machine has ended by itself.
+    End(End),
+}
+
+/// What a shared folder answered.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
+pub struct Answer {
+    /// Its index among them.
+    pub share: usize,
+    /// CRC-32 of the request.
+    pub request: u32,
+    /// The answer.
+    pub bytes: Vec<u8>,
+}
+
+/// Where a run was at its end.
+#[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Eq, Debug)]
+pub struct End {
+    /// Virtual time in cycles.
+    pub at: u64,
+    /// Instructions that all harts had retired.
+    pub instret: u64,
+}
+
+/// An event of a record. Answers stay in the file until they are needed: there may be more of them
+/// than fit into memory.
+#[derive(Clone, Debug)]
+pub enum Entry {
+    /// Anything else.
+    Event(Event),
+    /// An answer of the shared folder with this index.
+    Answer(usize, Stored),
+}
+
+/// An answer in the file.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    file: Arc<File>,
+    /// Where its frame begins.
+    at: u64,
+    /// Length of its frame, in bytes.
+    len: u32,
+}
+
+impl Stored {
+    /// Reads it; `None` if the file has changed meanwhile.
+    pub fn read(&self) -> Option<Answer> {
+        let mut frame = vec![0; self.len as usize];
+        self.file.read_exact_at(&mut frame, self.at).ok()?;
+        let (sum, bytes) = frame.split_first_chunk::<8>()?;
+        let sum = u32::from_le_bytes([sum[4], sum[5], sum[6], sum[7]]);
+        match (crc32fast::hash(bytes) == sum).then(|| postcard::from_bytes(bytes)) {
+            Some(Ok(Event::Answer(answer))) => Some(answer),
+            _ => None,
+        }
+    }
 }
 
 /// A record that is being written.
@@ -157,8 +216,8 @@ impl Recorder {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Appends events; they stay if the command is killed. [`finish`](Self::finish) tells of
-    /// failures.
+    /// Appends events; they stay if the command is killed. Tells the user at once if they cannot be
+    /// written, and [`finish`](Self::finish) fails then.
     pub fn add(&self, events: impl IntoIterator<Item = Event>) {
         let mut frames = Vec::new();
         for event in events {
@@ -170,7 +229,13 @@ impl Recorder {
         }
         let file = &mut writer.file;
         let written = file.write_all(&frames).and_then(|()| file.flush());
-        writer.error = written.err();
+        if let Err(error) = written {
+            let path = writer.path.display();
+            note!(
+                "\r\ntrapless: cannot write the record {path}: {error}; the run goes on without\r"
+            );
+            writer.error = Some(error);
+        }
     }
 
     /// Everything is in the file.
@@ -191,14 +256,27 @@ impl Recorder {
 ///
 /// # Errors
 /// A sentence, if it is none, of another run, or damaged.
-pub fn read(path: &Path, now: &Header) -> Result<Vec<Event>> {
-    let bytes = files::read(path, "record")?;
+pub fn read(path: &Path, now: &Header) -> Result<Vec<Entry>> {
+    let told = || format!("cannot read the record {}", path.display());
     let damaged = || format!("the record {} is damaged; make it again", path.display());
-    let Some(rest) = bytes.strip_prefix(MAGIC) else {
-        bail!("{} is no record of a run (boot --record)", path.display());
+    let about = std::fs::metadata(path).with_context(told)?;
+    if !about.is_file() {
+        bail!("cannot read the record {}: give a file", path.display());
+    }
+    let file = Arc::new(File::open(path).with_context(told)?);
+    let mut frames = Frames {
+        file: BufReader::with_capacity(1 << 20, &*file),
+        at: 0,
     };
-    let mut rest = rest;
-    let format = number(&mut rest).with_context(damaged)?;
+    let mut magic = [0; MAGIC.len()];
+    if !frames.fill(&mut magic).with_context(told)? || magic != MAGIC {
+        bail!("{} is no record of a run (boot --record)", path.display());
+    }
+    let mut format = [0; 4];
+    if !frames.fill(&mut format).with_context(told)? {
+        bail!(damaged());
+    }
+    let format = u32::from_le_bytes(format);
     if format != FORMAT {
         bail!(
             "the record {} has format {format}, and this program reads format {FORMAT}; make it \
@@ -206,30 +284,90 @@ pub fn read(path: &Path, now: &Header) -> Result<Vec<Event>> {
             path.display()
         );
     }
-    let header = unframed(&mut rest).with_context(damaged)?;
-    let header: Header = serde_json::from_slice(header).with_context(damaged)?;
+    let header = frames
+        .next_frame()
+        .with_context(told)?
+        .with_context(damaged)?;
+    let header: Header =
+        serde_json::from_slice(&header.checked().with_context(damaged)?).with_context(damaged)?;
     header.check(now, path)?;
-    let mut events = Vec::new();
-    while !rest.is_empty() {
-        if !is_whole(rest) {
-            // The command was killed while it wrote this.
-            break;
-        }
-        let event = unframed(&mut rest).and_then(|bytes| postcard::from_bytes(bytes).ok());
-        events.push(event.with_context(damaged)?);
+    let shares = now.devices.iter().filter(|d| d.starts_with(SHARE)).count();
+    let mut entries = Vec::new();
+    // Without a whole frame at the end the command was killed while it wrote it.
+    while let Some(frame) = frames.next_frame().with_context(told)? {
+        let (at, len) = (frame.at, frame.len);
+        let event = frame.checked();
+        let event = event.and_then(|bytes| postcard::from_bytes(&bytes).ok());
+        entries.push(match event.with_context(damaged)? {
+            Event::Answer(answer) if answer.share >= shares => bail!(damaged()),
+            Event::Answer(answer) => {
+                let file = Arc::clone(&file);
+                Entry::Answer(answer.share, Stored { file, at, len })
+            }
+            event => Entry::Event(event),
+        });
     }
-    Ok(events)
+    Ok(entries)
 }
 
-fn take<'a>(rest: &mut &'a [u8], len: usize) -> Option<&'a [u8]> {
-    let (bytes, after) = rest.split_at_checked(len)?;
-    *rest = after;
-    Some(bytes)
+/// Headers and events of a file, one after the other.
+struct Frames<R> {
+    file: R,
+    /// Bytes that have been read.
+    at: u64,
 }
 
-fn number(rest: &mut &[u8]) -> Option<u32> {
-    let bytes = take(rest, 4)?.try_into().ok()?;
-    Some(u32::from_le_bytes(bytes))
+/// Bytes with their place and checksum.
+struct Frame {
+    at: u64,
+    len: u32,
+    sum: u32,
+    bytes: Vec<u8>,
+}
+
+impl Frame {
+    /// The bytes, if the checksum is right.
+    fn checked(self) -> Option<Vec<u8>> {
+        (self.len <= LONGEST && crc32fast::hash(&self.bytes) == self.sum).then_some(self.bytes)
+    }
+}
+
+impl<R: Read> Frames<R> {
+    /// Fills `bytes`; `false` if the file ends before.
+    fn fill(&mut self, bytes: &mut [u8]) -> std::io::Result<bool> {
+        match self.file.read_exact(bytes) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(false),
+            Err(error) => return Err(error),
+        }
+        self.at += bytes.len() as u64;
+        Ok(true)
+    }
+
+    /// The next frame; `None` if the file ends before it does. One that is longer than any that is
+    /// written comes without bytes.
+    fn next_frame(&mut self) -> std::io::Result<Option<Frame>> {
+        let at = self.at;
+        let (mut len, mut sum) = ([0; 4], [0; 4]);
+        if !self.fill(&mut len)? || !self.fill(&mut sum)? {
+            return Ok(None);
+        }
+        let (len, sum) = (u32::from_le_bytes(len), u32::from_le_bytes(sum));
+        let mut bytes = Vec::new();
+        if len <= LONGEST {
+            bytes.resize(len as usize, 0);
+            if !self.fill(&mut bytes)? {
+                return Ok(None);
+            }
+        }
+        let len = len.saturating_add(8);
+        Ok(Some(Frame {
+            at,
+            len,
+            sum,
+            bytes,
+        }))
+    }
 }
 
 /// Length and checksum before `bytes`.
@@ -238,21 +376,6 @@ fn framed(bytes: &[u8]) -> Vec<u8> {
     framed.extend(crc32fast::hash(bytes).to_le_bytes());
     framed.extend(bytes);
     framed
-}
-
-/// Whether the frame that begins here does not end behind the file.
-fn is_whole(mut rest: &[u8]) -> bool {
-    match (number(&mut rest), number(&mut rest)) {
-        (Some(len), Some(_)) => rest.len() >= len as usize,
-        _ => false,
-    }
-}
-
-/// The next bytes behind a length and a checksum that are right.
-fn unframed<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let (len, sum) = (number(rest)?, number(rest)?);
-    let bytes = take(rest, len as usize)?;
-    (crc32fast::hash(bytes) == sum).then_some(bytes)
 }
 
 #[cfg(test)]
@@ -264,7 +387,8 @@ mod tests {
     fn header() -> Header {
         let config = MachineConfig::preset("sstc").expect("it is one");
         let payload = Payload::default();
-        Header::of(&config, &payload, vec!["net=user".into()]).expect("there are no files")
+        let devices = vec!["net=user".into(), format!("{SHARE}share")];
+        Header::of(&config, &payload, devices).expect("there are no files")
     }
 
     fn input(came: u64, input: Input) -> Arrival {
@@ -278,9 +402,25 @@ mod tests {
             Event::Input(input(7, Input::Console(b"ls\r".into()))),
             Event::Input(input(9, Input::Tick)),
             Event::Input(input(9, Input::Frame(vec![1; 60]))),
-            Event::Answer(0, vec![2; 16]),
-            Event::Left(1 << 40),
+            Event::Answer(Answer {
+                share: 0,
+                request: 5,
+                bytes: vec![2; 16],
+            }),
+            Event::Left(End {
+                at: 1 << 40,
+                instret: 9,
+            }),
         ]
+    }
+
+    /// What the record of a run that is `now` repeated has.
+    fn found(path: &Path, now: &Header) -> Result<Vec<Event>> {
+        let event = |entry| match entry {
+            Entry::Event(event) => event,
+            Entry::Answer(_, stored) => Event::Answer(stored.read().expect("it was there")),
+        };
+        Ok(read(path, now)?.into_iter().map(event).collect())
     }
 
     #[test]
@@ -290,19 +430,37 @@ mod tests {
         let recorder = Recorder::create(&path, &header()).expect("it can be written");
         recorder.add(events());
         recorder.finish().expect("it is written");
-        assert_eq!(read(&path, &header()).expect("it is whole"), events());
+        assert_eq!(found(&path, &header()).expect("it is whole"), events());
         let whole = std::fs::read(&path).expect("it is there");
         for at in 0..whole.len() {
             let mut bytes = whole.clone();
             bytes[at] ^= 1 << (at % 8);
             std::fs::write(&path, &bytes).expect("it can be written");
-            let found = read(&path, &header());
+            let found = found(&path, &header());
             assert!(found.ok() != Some(events()), "byte {at} was changed");
         }
         for len in whole.len() - 30..whole.len() {
             std::fs::write(&path, &whole[..len]).expect("it can be written");
-            let cut = read(&path, &header()).expect("the rest is whole");
+            let cut = found(&path, &header()).expect("the rest is whole");
             assert!(cut.len() < events().len() && events().starts_with(&cut));
+        }
+    }
+
+    /// Promise: a record with an answer of a folder that the run has not is refused.
+    #[test]
+    fn answers_of_other_folders_are_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.record");
+        for share in [1, 1 << 40, usize::MAX] {
+            let recorder = Recorder::create(&path, &header()).expect("it can be written");
+            recorder.add([Event::Answer(Answer {
+                share,
+                request: 0,
+                bytes: Vec::new(),
+            })]);
+            recorder.finish().expect("it is written");
+            let error = read(&path, &header()).expect_err("there is one folder");
+            assert!(error.to_string().contains("damaged"), "{error}");
         }
     }
 
@@ -315,10 +473,10 @@ mod tests {
         let mut other = header();
         other.devices = Vec::new();
         let error = read(&path, &other).expect_err("it differs").to_string();
-        assert!(error.contains("net=user, not none"), "{error}");
+        assert!(error.contains("net=user share=share, not none"), "{error}");
         let mut config = MachineConfig::preset("sstc").expect("it is one");
         config.seed = 9;
-        let other = Header::of(&config, &Payload::default(), vec!["net=user".into()]);
+        let other = Header::of(&config, &Payload::default(), header().devices);
         let error = read(&path, &other.expect("no files")).expect_err("it differs");
         assert!(error.to_string().contains("machine (seed)"), "{error}");
     }

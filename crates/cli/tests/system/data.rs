@@ -1,10 +1,10 @@
 //! Files into and out of a guest.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Output, Stdio};
 
 use crate::runs::trapless;
 
@@ -96,6 +96,7 @@ fn files_come_in_and_results_go_out() {
             &[
                 "ls -l /mnt/data/in",
                 "sh /bin/tool </mnt/data/in/b >/mnt/data/result",
+                "mkdir /mnt/data/made; : >/mnt/data/empty; ln -s empty /mnt/data/link",
                 "find /mnt/data -newer /mnt/data/in/a -exec stat {} +",
             ],
         );
@@ -193,4 +194,110 @@ fn recorded_run_is_repeated_without_what_it_needed() {
     let error = String::from_utf8_lossy(&other.stderr);
     assert_eq!(other.status.code(), Some(2), "{error}");
     assert!(error.contains("another set of devices"), "{error}");
+}
+
+/// Promise: what `--replay` repeats is the recorded run, or says that it is not: if a disk is
+/// another one, and if that shows only in what the guest does.
+#[test]
+fn another_run_is_not_taken_for_the_recorded_one() {
+    let folder = scratch("other");
+    fs::create_dir(folder.join("in")).expect("it can be made");
+    fs::write(folder.join("in/page"), "x").expect("it can be written");
+    let disk = fs::File::create(folder.join("a.img")).expect("it can be made");
+    disk.set_len(64 << 20).expect("it can grow");
+    let with = ["--disk", "a.img", "--share", "in"];
+    let read = "cat /mnt/share/$(dd if=/dev/vda bs=512 skip=200 count=1 | tr -cd a-z)page";
+    succeed(&folder, &[&with[..], &["--record", "r"]].concat(), &[read]);
+    let replay = || {
+        let mut command = trapless();
+        command.args(["boot", "--harts", "1", "--replay", "r"]);
+        let output = command.args(with).current_dir(&folder).output();
+        let output = output.expect("the command starts");
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), error)
+    };
+    assert_eq!(replay().0, Some(0));
+    let write = |offset: usize| {
+        let mut bytes = fs::read(folder.join("a.img")).expect("it is there");
+        bytes[offset] = b'y';
+        fs::write(folder.join("a.img"), bytes).expect("it can be written");
+    };
+    // Between the samples of the checksum.
+    write(200 * 512);
+    let (status, error) = replay();
+    assert_eq!(status, Some(1), "{error}");
+    assert!(error.contains("this is not the recorded run"), "{error}");
+    write(0);
+    let (status, error) = replay();
+    assert_eq!(status, Some(2), "{error}");
+    assert!(error.contains("another set of devices"), "{error}");
+}
+
+/// Promise: the record of a command that was killed repeats the run as far as it went, and says
+/// that it has no end. While a machine runs, its images stay in the cache.
+#[test]
+fn record_of_a_killed_command_is_repeated_as_far_as_it_goes() {
+    const LINES: usize = 20;
+    let folder = scratch("killed");
+    fs::create_dir(folder.join("in")).expect("it can be made");
+    fs::write(folder.join("in/page"), "x").expect("it can be written");
+    // The guest's own cache does not answer.
+    let line =
+        "while :; do cat /mnt/share/page; echo 3 >/proc/sys/vm/drop_caches; echo again; done";
+    let script = format!("expect switches the host off\nsend {line}\nexpect never\n");
+    fs::write(folder.join("script"), script).expect("it can be written");
+    let boot = |options: &[&str]| {
+        let mut command = trapless();
+        command.args(["boot", "--harts", "1", "--share", "in"]);
+        command.args(options).current_dir(&folder);
+        command
+    };
+    let mut command = boot(&["--script", "script", "--record", "r"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let mut child = child.expect("the command starts");
+    let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
+    let mut printed = Vec::new();
+    let mut lines = 0;
+    while lines < LINES {
+        let begin = printed.len();
+        let read = output.read_until(b'\n', &mut printed);
+        assert_ne!(read.expect("it prints"), 0, "it ended");
+        lines += usize::from(printed[begin..].ends_with(b"again\r\n"));
+    }
+    let fds = fs::read_dir(format!("/proc/{}/fd", child.id())).expect("it runs");
+    let open: Vec<_> = fds
+        .flatten()
+        .flat_map(|e| fs::read_link(e.path()))
+        .collect();
+    for image in ["/images/kernel-", "/images/host-"] {
+        let held = |path: &PathBuf| path.to_string_lossy().contains(image);
+        assert!(open.iter().any(held), "{image} in {open:?}");
+    }
+    child.kill().expect("it runs");
+    child.wait().expect("it was killed");
+    let again = boot(&["--replay", "r"]).output();
+    let again = again.expect("the command starts");
+    let error = String::from_utf8_lossy(&again.stderr);
+    assert!(again.status.success(), "{error}");
+    assert!(error.contains("the record has no end"), "{error}");
+    assert!(
+        again.stdout.starts_with(&printed),
+        "it printed something else"
+    );
+}
+
+/// Promise: a session that does not do what its script expects leaves its ledger and its trace.
+#[test]
+fn a_session_that_fails_leaves_its_ledger() {
+    let folder = scratch("fails");
+    fs::write(folder.join("script"), "timeout 1\nexpect never\n").expect("it can be written");
+    let mut command = trapless();
+    command.args(["boot", "--script", "script", "--ledger", "l.json"]);
+    command
+        .args(["--trace", "l.perfetto-trace"])
+        .current_dir(&folder);
+    let output = command.output().expect("the command starts");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(ledger(&folder.join("l.json")).contains("\"schema\""));
+    assert!(folder.join("l.perfetto-trace").exists());
 }

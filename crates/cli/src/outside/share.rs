@@ -1,0 +1,101 @@
+//! Shared folders: answers that are recorded, and answers out of a record.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+
+use trapless_backends::share::Server;
+use trapless_devices::virtio::fs::FileServer;
+
+use super::record::{Answer, Event, Recorder, Stored};
+
+/// A shared folder whose answers are recorded.
+pub struct Recorded {
+    /// Its index among them.
+    pub index: usize,
+    /// Who answers.
+    pub server: Server,
+    /// Where the answers go.
+    pub recorder: Recorder,
+}
+
+impl FileServer for Recorded {
+    fn answer(&mut self, request: &[u8], room: usize, answer: &mut Vec<u8>) {
+        self.server.answer(request, room, answer);
+        self.recorder.add([Event::Answer(Answer {
+            share: self.index,
+            request: crc32fast::hash(request),
+            bytes: answer.clone(),
+        })]);
+    }
+
+    fn reset(&mut self) {
+        self.server.reset();
+    }
+}
+
+/// How far the answers of a record have been used, in all folders.
+#[derive(Default)]
+pub struct Progress {
+    /// Answers that the guest has not asked for yet.
+    left: AtomicUsize,
+    /// Whether it has asked for something else.
+    differs: AtomicBool,
+}
+
+impl Progress {
+    /// Answers that the guest has not asked for yet.
+    pub fn left(&self) -> usize {
+        self.left.load(Relaxed)
+    }
+
+    /// Whether the guest has asked for what the recorded one did not ask for.
+    pub fn differs(&self) -> bool {
+        self.differs.load(Relaxed)
+    }
+
+    fn differ(&self) {
+        self.differs.store(true, Relaxed);
+    }
+}
+
+/// The answers of a recorded folder.
+pub struct Replayed {
+    answers: VecDeque<Stored>,
+    progress: Arc<Progress>,
+    /// Whether the record has an end: behind it nothing may be asked for.
+    whole: bool,
+}
+
+impl Replayed {
+    /// A folder that gives these answers.
+    pub fn new(answers: VecDeque<Stored>, progress: &Arc<Progress>, whole: bool) -> Self {
+        progress.left.fetch_add(answers.len(), Relaxed);
+        Self {
+            answers,
+            progress: Arc::clone(progress),
+            whole,
+        }
+    }
+}
+
+impl FileServer for Replayed {
+    fn answer(&mut self, request: &[u8], _: usize, answer: &mut Vec<u8>) {
+        let Some(stored) = self.answers.pop_front() else {
+            if self.whole {
+                self.progress.differ();
+            }
+            return;
+        };
+        self.progress.left.fetch_sub(1, Relaxed);
+        match stored.read() {
+            Some(recorded) if recorded.request == crc32fast::hash(request) => {
+                *answer = recorded.bytes;
+            }
+            _ => self.progress.differ(),
+        }
+    }
+
+    fn reset(&mut self) {}
+}
