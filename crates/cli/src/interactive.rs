@@ -136,8 +136,9 @@ impl Session<'_> {
         self.outside.record(machine);
         self.outside.end(machine, self.leave.is_some() || !ended);
         match self.leave {
-            None | Some(Leave::Replayed) => self.outside.check_end(machine)?,
-            Some(_) => self.outside.check(machine)?,
+            Some(Leave::Replayed) => self.outside.check_end(machine)?,
+            None if ended => self.outside.check_end(machine)?,
+            _ => self.outside.check(machine)?,
         }
         Ok(match &self.leave {
             Some(Leave::Script(script::End::Late(reason))) => {

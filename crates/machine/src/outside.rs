@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use trapless_devices::virtio::net::NetBackend;
+use trapless_devices::{StateError, StateReader, StateWriter};
 
 /// Something from outside.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -26,6 +27,8 @@ pub type Uplink = Box<dyn FnMut(&[u8]) + Send>;
 
 /// Frames beyond this many that no driver takes are dropped, as a switch does.
 const MAX_FRAMES: usize = 1024;
+/// Longest frame in bytes.
+const MAX_FRAME: usize = 1 << 16;
 
 /// Frames that have come and wait for the driver.
 #[derive(Clone, Default)]
@@ -44,17 +47,37 @@ impl Frames {
         let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         queue.pop_front()
     }
+
+    fn save(&self, to: &mut StateWriter) {
+        let queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        to.number(queue.len() as u64);
+        for frame in &*queue {
+            to.bytes(frame);
+        }
+    }
+
+    fn restore(&self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.clear();
+        for _ in 0..from.number::<u64>()? {
+            queue.push_back(from.bytes(MAX_FRAME)?.into());
+        }
+        Ok(())
+    }
 }
 
 /// The machine's end of a cable that leads out of it.
 pub(crate) struct Cable {
-    pub out: Uplink,
+    /// Where the guest's frames go. `None`: nobody takes them, and what comes is input of a record.
+    pub out: Option<Uplink>,
     pub frames: Frames,
 }
 
 impl NetBackend for Cable {
     fn send(&mut self, frame: &[u8]) {
-        (self.out)(frame);
+        if let Some(out) = &mut self.out {
+            out(frame);
+        }
     }
 
     fn receive(&mut self, frame: &mut Vec<u8>) -> bool {
@@ -62,6 +85,15 @@ impl NetBackend for Cable {
     }
 
     fn obstacle(&self) -> Option<&'static str> {
-        Some("it is connected to a network outside (--net user); leave that out")
+        let outside = "it is connected to a network outside (--net user); leave that out";
+        self.out.is_some().then_some(outside)
+    }
+
+    fn save(&self, to: &mut StateWriter) {
+        self.frames.save(to);
+    }
+
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        self.frames.restore(from)
     }
 }

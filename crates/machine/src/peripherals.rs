@@ -135,7 +135,7 @@ impl Peripherals {
     /// As [`plug`](Self::plug).
     pub fn plug_cable(
         &mut self,
-        out: Uplink,
+        out: Option<Uplink>,
         mac: [u8; 6],
         events: Box<dyn DeviceEvents>,
     ) -> Result<(), Error> {

@@ -310,7 +310,7 @@ fn checkpoints_share_pages() {
 #[test]
 fn machine_with_a_network_outside_is_not_saved() {
     let mut peripherals = trapless_machine::Peripherals::new(Box::new(std::io::sink()));
-    let cable = peripherals.plug_cable(Box::new(|_| {}), [2; 6], Box::new(()));
+    let cable = peripherals.plug_cable(Some(Box::new(|_| {})), [2; 6], Box::new(()));
     cable.unwrap();
     let machine =
         Machine::boot(config("sbi", 1), &timers_and_ipis().payload(), peripherals).unwrap();

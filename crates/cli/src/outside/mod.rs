@@ -55,7 +55,7 @@ pub struct Outside {
     /// Input of the record, until the machine is there.
     inputs: Vec<Arrival>,
     /// Answers of the record, for each shared folder.
-    answers: Vec<VecDeque<Stored>>,
+    answers: Vec<Vec<Stored>>,
     progress: Arc<Progress>,
     replays: bool,
     /// The end of the recorded session.
@@ -95,8 +95,8 @@ impl Outside {
                 Entry::Event(Event::End(end)) => outside.end = Some(Recalled::End(end)),
                 Entry::Answer(share, stored) => {
                     let needed = outside.answers.len().max(share + 1);
-                    outside.answers.resize_with(needed, VecDeque::new);
-                    outside.answers[share].push_back(stored);
+                    outside.answers.resize_with(needed, Vec::new);
+                    outside.answers[share].push(stored);
                 }
                 // They come as entries of their own.
                 Entry::Event(Event::Answer(_)) => {}
@@ -116,23 +116,24 @@ impl Outside {
         self.network.is_some()
     }
 
-    /// Opens the network. The result takes the guest's frames.
+    /// Opens the network. The result takes the guest's frames; nobody does if everything comes out
+    /// of a record.
     ///
     /// # Errors
     /// A sentence, if a port cannot be had.
-    pub fn connect(&mut self, forwards: &[Forward]) -> Result<Uplink, String> {
+    pub fn connect(&mut self, forwards: &[Forward]) -> Result<Option<Uplink>, String> {
         if self.replays {
-            return Ok(Box::new(|_| {}));
+            return Ok(None);
         }
         let sent = Sent::default();
         self.network = Some((Gateway::new(forwards)?, Arc::clone(&sent)));
-        Ok(Box::new(move |frame| {
+        Ok(Some(Box::new(move |frame| {
             let mut frames = sent.lock().unwrap_or_else(PoisonError::into_inner);
             // A card may send faster than anybody takes; a switch drops what is too much.
             if frame.len() <= LONGEST && frames.len() < MOST {
                 frames.push(frame.to_vec());
             }
-        }))
+        })))
     }
 
     /// What stands in for shared folder `index` if everything comes out of a record.

@@ -1,12 +1,12 @@
 //! Shared folders: answers that are recorded, and answers out of a record.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use trapless_backends::share::Server;
 use trapless_devices::virtio::fs::FileServer;
+use trapless_devices::{StateError, StateReader, StateWriter};
 
 use super::record::{Answer, Event, Recorder, Stored};
 
@@ -62,7 +62,8 @@ impl Progress {
 
 /// The answers of a recorded folder.
 pub struct Replayed {
-    answers: VecDeque<Stored>,
+    answers: Vec<Stored>,
+    used: usize,
     progress: Arc<Progress>,
     /// Whether the record has an end: behind it nothing may be asked for.
     whole: bool,
@@ -70,10 +71,11 @@ pub struct Replayed {
 
 impl Replayed {
     /// A folder that gives these answers.
-    pub fn new(answers: VecDeque<Stored>, progress: &Arc<Progress>, whole: bool) -> Self {
+    pub fn new(answers: Vec<Stored>, progress: &Arc<Progress>, whole: bool) -> Self {
         progress.left.fetch_add(answers.len(), Relaxed);
         Self {
             answers,
+            used: 0,
             progress: Arc::clone(progress),
             whole,
         }
@@ -82,12 +84,13 @@ impl Replayed {
 
 impl FileServer for Replayed {
     fn answer(&mut self, request: &[u8], _: usize, answer: &mut Vec<u8>) {
-        let Some(stored) = self.answers.pop_front() else {
+        let Some(stored) = self.answers.get(self.used) else {
             if self.whole {
                 self.progress.differ();
             }
             return;
         };
+        self.used += 1;
         self.progress.left.fetch_sub(1, Relaxed);
         match stored.read() {
             Some(recorded) if recorded.request == crc32fast::hash(request) => {
@@ -98,4 +101,23 @@ impl FileServer for Replayed {
     }
 
     fn reset(&mut self) {}
+
+    fn obstacle(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn save(&self, to: &mut StateWriter) {
+        to.number(self.used as u64);
+    }
+
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        let used = from.number()?;
+        if used > self.answers.len() {
+            return Err(StateError("has other shared folders"));
+        }
+        self.progress.left.fetch_add(self.used, Relaxed);
+        self.progress.left.fetch_sub(used, Relaxed);
+        self.used = used;
+        Ok(())
+    }
 }

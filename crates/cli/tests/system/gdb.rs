@@ -1,6 +1,8 @@
 //! A real gdb with the symbols of the kernels that run.
 
+use std::fs;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 /// A run that waits for gdb, and dies with this.
@@ -23,6 +25,11 @@ fn run(machine: &str, at: &str) -> Waiting {
     command.args(["run", "--machine", machine, "--workload", "timer"]);
     command.args(["--host-harts", "2", "--gdb", ":0", "--at", at]);
     command.args(["--ledger", "/dev/null"]);
+    wait(command)
+}
+
+/// Starts a command and lets it run until it waits for gdb.
+fn wait(mut command: Command) -> Waiting {
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -131,4 +138,55 @@ fn functions_of_a_guests_kernel_have_names() {
     has(guest, "handle_exception");
     has(guest, " in section vmlinux.text");
     has(guest, "v 1");
+}
+
+/// Promise: a session with the host's network and a folder of the host goes back in gdb when it is
+/// repeated from its record, to its first instruction, and forwards again to the same end.
+#[test]
+fn a_repeated_session_goes_back() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("gdb-replay");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(folder.join("in")).expect("it can be made");
+    fs::write(folder.join("in/page"), "from the host").expect("it can be written");
+    let script = "expect switches the host off\n\
+        send modprobe virtio_net; ifconfig eth0 10.0.2.15 up; ping -c 3 10.0.2.2\n\
+        send cat /mnt/share/page; exit\n";
+    fs::write(folder.join("script"), script).expect("it can be written");
+    let boot = |options: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_trapless"));
+        command.args(["boot", "--harts", "1", "--net", "user", "--share", "in"]);
+        command.args(options).current_dir(&folder);
+        command
+    };
+    let recorded = ["--script", "script", "--record", "r", "--ledger", "a.json"];
+    let recorded = boot(&recorded).output().expect("trapless starts");
+    let printed = String::from_utf8_lossy(&recorded.stdout);
+    assert!(printed.contains("from the host"), "{printed}");
+    let mut end = String::new();
+    for line in printed.lines().filter(|line| line.contains("3 packets")) {
+        end += line;
+    }
+    has(&end, "0% packet loss");
+
+    let replayed = [
+        "--replay", "r", "--ledger", "b.json", "--gdb", ":0", "--at", "1.2s",
+    ];
+    let mut machine = wait(boot(&replayed));
+    let text = gdb(
+        &machine,
+        &[
+            "break *0",
+            "reverse-continue",
+            "monitor time",
+            "delete",
+            "continue",
+        ],
+    );
+    has(&text, "No more reverse-execution history");
+    has(&text, "\n0 cycles, 0 instructions");
+    has(&text, "exited normally");
+    let status = machine.child.wait().expect("it runs");
+    assert!(status.success(), "{status}");
+    let [one, two] = ["a.json", "b.json"].map(|name| fs::read(folder.join(name)).expect(name));
+    assert!(one == two, "the ledgers differ");
 }

@@ -5,6 +5,7 @@ use virtio_bindings::virtio_ids::VIRTIO_ID_FS;
 
 use super::queue::{Chain, DriverFault, QueueIo};
 use super::{VirtioDevice, read_space};
+use crate::state::{StateError, StateReader, StateWriter};
 
 /// Longest request and longest answer in bytes: 1 MiB of data, names and headers.
 pub const MAX_MESSAGE: usize = (1 << 20) + (16 << 10);
@@ -25,6 +26,25 @@ pub trait FileServer: Send {
 
     /// The guest has reset the device: closes its files.
     fn reset(&mut self);
+
+    /// Why a machine with this server cannot be saved, as a sentence; `None`: it can.
+    fn obstacle(&self) -> Option<&'static str> {
+        Some("it shares a folder (--share), whose files it may change; leave that out")
+    }
+
+    /// Appends what decides the next answers.
+    fn save(&self, to: &mut StateWriter) {
+        let _ = to;
+    }
+
+    /// Takes over what [`save`](Self::save) wrote.
+    ///
+    /// # Errors
+    /// [`StateError`] if it is not from such a server.
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        let _ = from;
+        Ok(())
+    }
 }
 
 /// A virtio file system device.
@@ -102,6 +122,14 @@ impl VirtioDevice for Fs {
     }
 
     fn obstacle(&self) -> Option<&'static str> {
-        Some("it shares a folder (--share), whose files it may change; leave that out")
+        self.server.obstacle()
+    }
+
+    fn save(&self, to: &mut StateWriter) {
+        self.server.save(to);
+    }
+
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        self.server.restore(from)
     }
 }
