@@ -2,7 +2,8 @@
 """Stands for `trapless` in tests of sweeps: writes ledgers whose counters follow from the options.
 
 `--set burn=MS` takes so long, `crash=1` ends by SIGSEGV, `fail=1` with a sentence. FAKE_LOG is a
-file to which each run appends a line.
+file to which each run appends a line. It finds the files of the user's own machines and workloads
+as `trapless` does, and measures them.
 """
 
 import hashlib
@@ -11,6 +12,8 @@ import os
 import signal
 import sys
 import time
+import tomllib
+from pathlib import Path
 
 PRICES = {"simple": 1, "trap": 5, "xret": 5, "csr": 3, "device": 40}
 
@@ -42,10 +45,42 @@ def prices(file):
     return result
 
 
+def digest(path):
+    """Names a file or folder as the guest would see it."""
+    if path.is_dir():
+        return [(below.name, digest(below)) for below in sorted(path.iterdir())]
+    if not path.is_file():
+        sys.exit(f"trapless: there is no {path}")
+    return hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_mode & 0o100
+
+
+def own(found):
+    """What the user's own files say of a workload. All that are named are to be there."""
+    workloads = {}
+    for file in (Path(os.environ["XDG_CONFIG_HOME"], "trapless/trapless.toml"),
+                 Path("trapless.toml")):
+        if file.exists():
+            described = tomllib.loads(file.read_text())
+            for machine in described.get("machines", {}).values():
+                digest(file.parent / machine["cost"])
+            workloads |= {name: (file, w) for name, w in described.get("workloads", {}).items()}
+    name = found["workload"]
+    if "/" in name or name.endswith(".toml"):
+        workloads[name] = Path(name), tomllib.loads(Path(name).read_text())
+    named = {}
+    for each, (file, workload) in workloads.items():
+        files = [*workload["guest"]["files"].items(),
+                 *workload.get("host", {}).get("files", {}).items()]
+        named[each] = [(place, digest(file.parent / path)) for place, path in files]
+    return json.dumps(named[name], sort_keys=True) if name in named else ""
+
+
 def identity(found, settings):
+    content = own(found)
     return {
         "program": "trapless 9", "revision": os.environ.get("FAKE_REVISION", "abc"),
-        "images": ["kernel-1/kernel"], "command_line": json.dumps(settings, sort_keys=True),
+        "images": ["kernel-1/kernel", *([content] if content else [])],
+        "command_line": json.dumps(settings, sort_keys=True),
         "machine": {"name": found["machine"], "configuration": {"harts": "1", "seed": "0"},
                     "prices": prices(found.get("cost"))},
     }
@@ -55,6 +90,11 @@ def burn(milliseconds):
     end = time.process_time() + milliseconds / 1000
     while time.process_time() < end:
         pass
+
+
+def files(found):
+    """A number that follows from the content of a workload's files."""
+    return int(hashlib.sha256(own(found).encode()).hexdigest()[:8], 16)
 
 
 def ledger(found, settings):
@@ -74,7 +114,8 @@ def ledger(found, settings):
         "schema": "trapless-ledger/2", "total": section,
         "phases": [{"name": "workload", "from": 0, "totals": section}],
         "run": {"machine": found["machine"], "work": {"unit": "rounds", "count": 10},
-                "measurements": [{"name": "us", "unit": "us", "value": 1.5}]},
+                "measurements": [{"name": "us", "unit": "us", "value": 1.5},
+                                 {"name": "files", "unit": "", "value": files(found)}]},
         "host": {"started": time.time(), "wall_seconds": time.process_time()},
     }
 

@@ -1,8 +1,11 @@
 """What tests of sweeps share: a program that stands for `trapless`, and the command in a process of
 its own."""
 
+import contextlib
+import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -107,3 +110,54 @@ def workers_of(pid):
         except OSError:
             return b""
     return [child for child in children(pid) if b"spawn_main" in command(child)]
+
+
+class Cluster:
+    """A Dask scheduler and two workers, each in a folder of its own."""
+
+    def __init__(self, folder, environment):
+        self.folder, self.environment, self.processes = folder, environment, []
+
+    def run(self, name, *command):
+        folder = self.folder / name
+        folder.mkdir(exist_ok=True)
+        command = [sys.executable, "-m", "distributed.cli." + command[0], *command[1:]]
+        with open(folder / "log", "w") as log:
+            process = subprocess.Popen(command, cwd=folder, env=self.environment, stdout=log,
+                                       stderr=log, start_new_session=True)
+        self.processes.append(process)
+        return process
+
+    def scheduler(self):
+        file = self.folder / "scheduler.json"
+        file.unlink(missing_ok=True)
+        process = self.run("head", "dask_scheduler", "--host", "127.0.0.1", "--port", "0",
+                           "--no-dashboard", "--scheduler-file", str(file))
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            if file.exists() and file.read_text().strip():
+                self.address = json.loads(file.read_text())["address"]
+                return process
+            time.sleep(0.05)
+        raise AssertionError("no scheduler")
+
+    def worker(self, name):
+        return self.run(name, "dask_worker", self.address, "--nthreads", "1", "--no-dashboard",
+                        "--host", "127.0.0.1", "--local-directory", str(self.folder / name),
+                        "--death-timeout", "60")
+
+    def close(self):
+        for process in self.processes:
+            if process.poll() is None:
+                for child in children(process.pid):
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(child, signal.SIGKILL)
+                process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def cluster(bench, tmp_path):
+    made = Cluster(tmp_path, bench.environment)
+    yield made
+    made.close()

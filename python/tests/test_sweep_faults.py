@@ -1,7 +1,6 @@
 """Sweeps that are stopped, robbed of workers, schedulers and disk space: they go on, and the data
 is the same."""
 
-import contextlib
 import os
 import random
 import shutil
@@ -11,7 +10,7 @@ import sys
 import time
 
 import pytest
-from sweep_helpers import BASE, Bench, bench, children, workers_of  # noqa: F401
+from sweep_helpers import BASE, Bench, bench, children, cluster, workers_of  # noqa: F401
 
 RUNS = 12
 TEXT = BASE.replace("[axes]", "set.burn = 60\n[axes]") + "seed = { from = 0, count = 6 }\n"
@@ -84,58 +83,6 @@ def test_a_killed_sweep_leaves_whole_results_and_no_process(bench, undisturbed):
     assert bench.data() == undisturbed
 
 
-class Cluster:
-    """A Dask scheduler and two workers, each in a folder of its own."""
-
-    def __init__(self, folder, environment):
-        self.folder, self.environment, self.processes = folder, environment, []
-
-    def run(self, name, *command):
-        folder = self.folder / name
-        folder.mkdir(exist_ok=True)
-        command = [sys.executable, "-m", "distributed.cli." + command[0], *command[1:]]
-        with open(folder / "log", "w") as log:
-            process = subprocess.Popen(command, cwd=folder, env=self.environment, stdout=log,
-                                       stderr=log, start_new_session=True)
-        self.processes.append(process)
-        return process
-
-    def scheduler(self):
-        file = self.folder / "scheduler.json"
-        file.unlink(missing_ok=True)
-        process = self.run("head", "dask_scheduler", "--host", "127.0.0.1", "--port", "0",
-                           "--no-dashboard", "--scheduler-file", str(file))
-        end = time.monotonic() + 60
-        while time.monotonic() < end:
-            if file.exists() and file.read_text().strip():
-                import json
-                self.address = json.loads(file.read_text())["address"]
-                return process
-            time.sleep(0.05)
-        raise AssertionError("no scheduler")
-
-    def worker(self, name):
-        return self.run(name, "dask_worker", self.address, "--nthreads", "1", "--no-dashboard",
-                        "--host", "127.0.0.1", "--local-directory", str(self.folder / name),
-                        "--death-timeout", "60")
-
-    def close(self):
-        for process in self.processes:
-            if process.poll() is None:
-                for child in children(process.pid):
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(child, signal.SIGKILL)
-                process.kill()
-            process.wait()
-
-
-@pytest.fixture
-def cluster(bench, tmp_path):  # noqa: F811
-    made = Cluster(tmp_path, bench.environment)
-    yield made
-    made.close()
-
-
 def test_a_cluster_of_two_nodes_and_a_killed_scheduler(  # noqa: F811
         bench, cluster, tmp_path, undisturbed):
     """Promise: workers that share no folder give the same data; a scheduler that dies is a clear
@@ -164,6 +111,19 @@ def test_a_cluster_of_two_nodes_and_a_killed_scheduler(  # noqa: F811
     said = bench.sweep(bench.file(TEXT.replace("60", "61")), "--scheduler", cluster.address,
                        "--worker-program", str(other / "trapless"), status=1)
     assert "is not the program of the sweep: its images is" in said
+
+
+def test_sweeps_share_a_scheduler(bench, cluster, tmp_path):  # noqa: F811
+    """Promise: a sweep does not end the runs of another one."""
+    cluster.scheduler()
+    cluster.worker("one")
+    first = bench.start(bench.file(TEXT.replace("60", "500")), "--scheduler", cluster.address)
+    bench.wait_for_runs(1)
+    (tmp_path / "two").mkdir()
+    second = Bench(tmp_path / "two")
+    second.sweep(second.file(BASE), "--scheduler", cluster.address)
+    said = "".join(first.communicate(timeout=60))
+    assert first.returncode == 0, said
 
 
 def test_no_scheduler_is_a_sentence(bench):  # noqa: F811

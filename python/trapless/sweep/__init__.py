@@ -13,7 +13,7 @@ is.
 
     __main__ -> cli -> api -> engine -> worker         (a run, where Dask puts it)
                         |     \\> store                 (results by content)
-                        |> document -> plan            (file -> runs)
+                        |> document -> plan -> own     (file -> runs, and the files they read)
                         |> program                     (what a run is: images, machine, prices)
                         \\> output: table, figures, tornado, plots, page
 """

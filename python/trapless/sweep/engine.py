@@ -26,21 +26,20 @@ def make(plan, runs, settings, store, progress):
     failures = {}
     progress.begin(len(runs), None if settings.remote() else workers)
     with connect(settings, workers, plan.document) as client:
-        client.register_plugin(worker.Runs())
-        sweep = uuid.uuid4().hex
+        # A sweep has its own: several may use one scheduler.
+        name = f"trapless-sweep-{uuid.uuid4().hex}"
+        own = worker.Runs(name, plan.own, {} if settings.remote() else environment())
         job = {
-            "sweep": sweep,
+            "runs": name,
             "program": settings.worker_program or plan.program,
-            "files": plan.files,
-            "environment": {} if settings.remote() else environment(),
             "check": settings.remote(),
         }
         try:
+            client.register_plugin(own)
             collect(client, runs, job, store, progress, failures)
-        except BaseException:
+        finally:
             with contextlib.suppress(Exception):
-                client.run(worker.stop, sweep, on_error="ignore", wait=True)
-            raise
+                client.unregister_worker_plugin(name)
     return failures
 
 

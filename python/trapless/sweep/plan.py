@@ -5,12 +5,15 @@ import hashlib
 import itertools
 import json
 import os
+import tempfile
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
 
 from . import program as programs
 from .errors import SweepError
-from .options import DEFAULT, FACTOR, PRICE, suggestion, words
+from .options import DEFAULT, FACTOR, PRICE, suggestion
+from .own import Own, gather, plain
+from .store import told
 
 # Changes with the meaning of keys: results of another format are not found.
 FORMAT = 1
@@ -48,7 +51,7 @@ class Plan:
     document: object
     points: list
     runs: dict
-    files: dict
+    own: Own
     program: str
 
 
@@ -98,13 +101,17 @@ def plan(document, program):
         options = dict(name)
         cost = options.pop("cost", DEFAULT)
         chosen = [] if cost == DEFAULT else ["--cost", str(document.folder / cost)]
-        return programs.identity(program, words(options) + chosen)
+        return programs.identity(program, own.words(options) + chosen, place)
 
-    # An answer takes a tenth of a second; the first may make images.
-    first = ask(groups[0])
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        identities = dict(zip(groups, [first, *pool.map(ask, groups[1:])], strict=True))
-    result = Plan(document, [], {}, programs.own_machines(), program)
+    own = gather(document.folder, dict.fromkeys(point.options["workload"] for point in found))
+    with tempfile.TemporaryDirectory(prefix="trapless-sweep-") as root:
+        with told(root):
+            place = own.write(root, programs.environment())
+        # An answer takes a tenth of a second; the first may make images.
+        first = ask(groups[0])
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            identities = dict(zip(groups, [first, *pool.map(ask, groups[1:])], strict=True))
+    result = Plan(document, [], {}, own, program)
     for point in found:
         expanded(result, point, identities[group(point.options)], costs)
     return result
@@ -170,12 +177,12 @@ def priced(base, options):
 def add_run(result, point, base, identity, costs):
     """Names the run of a point by everything that determines its result."""
     options, prices = point.options, point.prices
-    plain = {k: v for k, v in options.items() if not k.startswith(PRICE) and k != "cost"}
+    others = {k: v for k, v in options.items() if not k.startswith(PRICE) and k != "cost"}
     machine = {k: v for k, v in identity["machine"].items() if k != "prices"}
     about = {
         "format": FORMAT,
         "program": {**identity, "machine": machine},
-        "options": {"seed": 0, **plain},
+        "options": {"seed": 0, **others, "workload": plain(options["workload"])},
         "prices": prices,
     }
     canonical = json.dumps(about, sort_keys=True, separators=(",", ":"))
@@ -185,7 +192,7 @@ def add_run(result, point, base, identity, costs):
     cost = costs.get(options.get("cost"))
     if prices != base:
         cost = cost_text(prices)
-    result.runs[point.key] = Run(point.key, words(plain), cost, identity, about)
+    result.runs[point.key] = Run(point.key, result.own.words(others), cost, identity, about)
 
 
 def cost_text(prices):

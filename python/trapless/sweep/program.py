@@ -7,13 +7,10 @@ import os
 import shlex
 import shutil
 import subprocess
-import tomllib
 from pathlib import Path
 
 from .errors import SweepError
 
-# File with machines of one's own, as `trapless` looks for it.
-OWN = "trapless.toml"
 # Variables with paths that must mean the same in another folder.
 PATHS = ("TRAPLESS_PROJECT", "TRAPLESS_CACHE")
 
@@ -27,54 +24,25 @@ def find(named=None):
     return os.path.abspath(path)
 
 
-def own_machines():
-    """Files that define machines of one's own, by their place in the folder of a run.
-
-    Cost models that they name stand beside them.
-    """
-    files = {}
-    config = os.environ.get("XDG_CONFIG_HOME", "")
-    config = Path(config) if config.startswith("/") else Path.home() / ".config"
-    users, here = config / "trapless" / OWN, Path(OWN)
-    same = users.exists() and here.exists() and users.samefile(here)
-    for file, place in ((here, ""), (users, "config/trapless/")):
-        if file.is_file() and not (same and file is users):
-            files[place + OWN] = text = file.read_text(encoding="utf-8")
-            for name in costs_of(text):
-                cost = file.parent / name
-                if not os.path.isabs(name) and ".." not in Path(name).parts and cost.is_file():
-                    files[place + name] = cost.read_text(encoding="utf-8")
-    return files
-
-
-def costs_of(text):
-    """Cost models that a file with machines names."""
-    try:
-        machines = tomllib.loads(text).get("machines", {})
-    except tomllib.TOMLDecodeError:
-        return []  # `trapless` says what is wrong with it.
-    costs = [m.get("cost") for m in machines.values() if isinstance(m, dict)]
-    return [cost for cost in costs if isinstance(cost, str)]
-
-
 def environment():
     """Variables whose paths are relative, made absolute: runs have folders of their own."""
     return {name: os.path.abspath(os.environ[name]) for name in PATHS if os.environ.get(name)}
 
 
-def identity(program, words, folder=None, environment=None):
+def identity(program, words, place):
     """What determines the result of a run with these words, as the program says: its revision, its
-    images by content, its machine, its prices. Makes the images if there are none. It is asked in
-    `folder` with `environment`, which may define machines.
+    images and the user's own workload by content, its machine, its prices. Makes the images if
+    there are none. It is asked where the user's files were written to, as the run will be.
     """
     command = [program, "run", *words, "--identity"]
     try:
         result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                                cwd=folder, env=environment)
+                                cwd=place.folder,
+                                env={**os.environ, **place.environment})
     except OSError as error:
         raise SweepError(f"cannot start {program}: {error.strerror}") from None
     if result.returncode != 0:
-        said = result.stderr.strip().removeprefix("trapless: ")
+        said = result.stderr.strip().removeprefix("trapless: ").replace(place.root, "")
         raise SweepError(f"{told(words)}: {said or f'exit status {result.returncode}'}")
     try:
         found = json.loads(result.stdout)

@@ -1,4 +1,4 @@
-"""A run where Dask puts it: in a process of its own, in a folder of its own."""
+"""A run where Dask puts it: in a process of its own, with copies of the user's files."""
 
 import json
 import os
@@ -15,7 +15,6 @@ from distributed.diagnostics.plugin import WorkerPlugin
 from . import program as programs
 from .store import pack
 
-NAME = "trapless-sweep"
 # Last characters of what a failed run has said.
 MOST_SAID = 2000
 # A run is killed with the worker that waits for it, where the system has this program.
@@ -23,49 +22,59 @@ GUARD = ("setpriv", "--pdeathsig", "KILL")
 
 
 class Runs(WorkerPlugin):
-    """The runs of a worker, so that they end with it or when the sweep is stopped."""
+    """The runs of a sweep on a worker, so that they end with either; and the files for them, which
+    travel once and not with each run.
+    """
 
-    name = NAME
+    def __init__(self, name, own, environment):
+        self.name, self.own, self.environment = name, own, environment
 
     def setup(self, worker):
         self.lock = threading.Lock()
-        self.processes = {}
+        self.processes = set()
         self.programs = {}
-        self.stopped = set()
+        self.stopped = False
+        self.root = tempfile.mkdtemp(prefix="files-", dir=worker.local_directory)
+        self.written = None
         guard = shutil.which(GUARD[0])
         self.guard = [guard, *GUARD[1:]] if guard else []
 
     def teardown(self, worker):
-        self.stop(None)
-
-    def start(self, sweep, command, **options):
-        """Starts a run of a sweep, unless that was stopped."""
+        """Kills the runs."""
         with self.lock:
-            if sweep in self.stopped:
+            self.stopped = True
+            for process in self.processes:
+                process.kill()
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    def place(self):
+        """Where the files are; the first run writes them."""
+        with self.lock:
+            if self.written is None:
+                self.written = self.own.write(self.root, self.environment)
+                self.own = None  # It can be large.
+            return self.written
+
+    def start(self, command, **options):
+        """Starts a run, unless the sweep was stopped."""
+        with self.lock:
+            if self.stopped:
                 return None
             # A session of its own: Ctrl-C on the terminal is for the sweep, which ends it.
             process = subprocess.Popen([*self.guard, *command], start_new_session=True, **options)
-            self.processes[process] = sweep
+            self.processes.add(process)
             return process
 
     def ended(self, process):
         with self.lock:
-            self.processes.pop(process, None)
+            self.processes.discard(process)
 
-    def stop(self, sweep):
-        """Kills the runs of a sweep, or all."""
-        with self.lock:
-            self.stopped.add(sweep)
-            for process, of in self.processes.items():
-                if sweep in (None, of):
-                    process.kill()
-
-    def check(self, program, run, folder, environment):
+    def check(self, program, run):
         """Refuses a program that is not the one which planned the run; asks it once."""
         words = [word for word in run["words"] if not word.startswith("--seed=")]
         asked = (program, *words)
         if asked not in self.programs:
-            self.programs[asked] = programs.identity(program, words, folder, environment)
+            self.programs[asked] = programs.identity(program, words, self.place())
         there, here = run["identity"], self.programs[asked]
         for name in sorted(set(there) | set(here)):
             if name == "machine" and run["cost"] is not None:
@@ -77,15 +86,11 @@ class Runs(WorkerPlugin):
                 )
 
 
-def stop(sweep, dask_worker):
-    """Ends the runs of a sweep on this worker, at once."""
-    if plugin := dask_worker.plugins.get(NAME):
-        plugin.stop(sweep)
-
-
 def perform(run, job):
     """Makes a run. `("done", packed ledger)`, or `("failed", what it said)`."""
-    runs = get_worker().plugins[NAME]
+    runs = get_worker().plugins.get(job["runs"])
+    if runs is None:
+        return ("stopped", None)
     folder = Path(tempfile.mkdtemp(prefix="run-", dir=get_worker().local_directory))
     try:
         return execute(runs, run, job, folder)
@@ -94,25 +99,20 @@ def perform(run, job):
 
 
 def execute(runs, run, job, folder):
-    """Makes a run in `folder`."""
-    config = folder / "config"
-    config.mkdir()
-    for name, text in job["files"].items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    environment = {**os.environ, **job["environment"], "XDG_CONFIG_HOME": str(config)}
+    """Makes a run, whose results go to `folder`."""
+    place = runs.place()
     if job["check"]:
-        runs.check(job["program"], run, folder, environment)
+        runs.check(job["program"], run)
     command = [job["program"], "run", *run["words"]]
     if run["cost"] is not None:
-        (folder / "cost.toml").write_text(run["cost"], encoding="utf-8")
-        command += ["--cost", "cost.toml"]
+        cost = folder / "cost.toml"
+        cost.write_text(run["cost"], encoding="utf-8")
+        command += ["--cost", str(cost)]
     ledger = folder / "ledger.json"
     command += ["--ledger", str(ledger)]
     with open(folder / "said", "w+b") as said:
-        process = runs.start(job["sweep"], command, cwd=folder, env=environment, stderr=said,
-                             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        process = runs.start(command, cwd=place.folder, env={**os.environ, **place.environment},
+                             stderr=said, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         if process is None:
             return ("stopped", None)
         try:
@@ -122,10 +122,11 @@ def execute(runs, run, job, folder):
             runs.ended(process)
         said.seek(0)
         words = said.read().decode(errors="replace")
-    if job["sweep"] in runs.stopped:
+    if runs.stopped:
         return ("stopped", None)
+    words = words.replace(str(folder), ".").replace(place.root, "")
     if status != 0:
-        return ("failed", reason(status, words.replace(str(folder), ".")))
+        return ("failed", reason(status, words))
     try:
         content = json.loads(ledger.read_bytes())
     except (OSError, ValueError) as error:
