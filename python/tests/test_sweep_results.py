@@ -1,7 +1,10 @@
 """What a sweep makes of its runs: kept results, data, statistics."""
 
+import contextlib
 import errno
 import os
+import tempfile
+from pathlib import Path
 
 import pytest
 from sweep_helpers import BASE, PACKAGES, bench  # noqa: F401
@@ -129,6 +132,64 @@ def test_a_full_disk_leaves_nothing_half_written(tmp_path, monkeypatch):
     monkeypatch.undo()
     assert place.get("ab1")["n"] == 1
     assert [path.name for path in (tmp_path / "store").glob("*/*")] == ["ab1.result"]
+
+
+def as_others(folder, key, mask):
+    """Keeps a result as another user who is in the group of the store, with an umask. Whether it
+    can be written and read."""
+    child = os.fork()
+    if child == 0:
+        with contextlib.suppress(Exception):
+            os.umask(mask)
+            os.setgroups([folder.stat().st_gid])
+            os.setgid(65534)
+            os.setuid(65534)
+            place = store.Store(folder)
+            place.prepare()
+            place.put(key, store.pack({"key": key}))
+            os._exit(0 if place.get(key) and place.get("ab1") else 2)
+        os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize("mode", [0o2775, 0o777, 0o1777])
+def test_people_share_a_store(mode):
+    """Promise: a store that several people can write works for them, whatever their umask: they
+    add results beside those of others, and read all."""
+    with tempfile.TemporaryDirectory() as parent:
+        os.chmod(parent, 0o755)
+        folder = Path(parent, "store")
+        folder.mkdir()
+        if os.geteuid() == 0:
+            os.chown(folder, -1, 4711)
+        os.chmod(folder, mode)
+        before = os.umask(0o077)
+        try:
+            place = store.Store(folder)
+            place.prepare()
+            place.put("ab1", store.pack({"key": "ab1"}))
+            (folder / "cd").mkdir()
+            Path(parent, "private").mkdir(0o700)
+            (folder / "ee").symlink_to(Path(parent, "private"))
+        finally:
+            os.umask(before)
+        below = (folder / "ab").stat()
+        assert (below.st_mode & 0o7777, below.st_gid) == (mode, folder.stat().st_gid)
+        assert place.path("ab1").stat().st_mode & 0o777 == 0o644
+        # One that was made before the store was shared; its owner's next sweep shares it, too.
+        place.prepare()
+        assert Path(parent, "private").stat().st_mode & 0o777 == 0o700
+        (folder / "ee").unlink()
+        if os.geteuid() != 0:
+            pytest.skip("only root can be another user")
+        for key in ("ab2", "cd1", "ef1"):
+            assert as_others(folder, key, 0o077)
+        # In a sticky folder nobody replaces what is another's; it is the same result.
+        assert as_others(folder, "ab1", 0o022)
+        place.path("ab1").write_bytes(b"damaged")
+        assert as_others(folder, "ab1", 0o022) == (mode != 0o1777)
+        place.put("ef2", store.pack({"key": "ef2"}))
+        assert place.get("ef1") and sorted(p.name for p in folder.iterdir()) == ["ab", "cd", "ef"]
 
 
 def test_the_page_needs_nothing_and_says_what_depends_on_prices(bench):  # noqa: F811

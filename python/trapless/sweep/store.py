@@ -11,6 +11,7 @@ import gzip
 import hashlib
 import json
 import os
+import stat
 import tempfile
 from pathlib import Path
 
@@ -79,8 +80,22 @@ def write_file(path, data):
         os.close(folder)
 
 
+def share(folder, store):
+    """Gives a user's folder in a store the rights that the store has, whatever the umask."""
+    rights = store.stat()
+    # Not by its name: others could put a link to another folder of this user there.
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        if os.fstat(handle).st_uid == os.geteuid():
+            with contextlib.suppress(PermissionError):
+                os.fchown(handle, -1, rights.st_gid)  # If the user is in that group.
+            os.fchmod(handle, stat.S_IMODE(rights.st_mode))
+    finally:
+        os.close(handle)
+
+
 class Store:
-    """A folder with results."""
+    """A folder with results. Several people can share it: what is in it has its rights."""
 
     def __init__(self, folder):
         self.folder = Path(folder).absolute()
@@ -89,6 +104,9 @@ class Store:
         """Makes the folder, and removes what killed sweeps were writing."""
         with told(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
+        for below in self.folder.glob("??/"):
+            with contextlib.suppress(OSError):
+                share(below, self.folder)  # The store may have been shared after it was made.
         self.remove_leftovers()
 
     def remove_leftovers(self):
@@ -108,8 +126,32 @@ class Store:
         path = self.path(key)
         check = hashlib.sha256(data).hexdigest().encode()
         with told(self.folder):
-            path.parent.mkdir(exist_ok=True)
-            write_file(path, MAGIC + b" " + check + b"\n" + data)
+            self.make(path.parent)
+            try:
+                write_file(path, MAGIC + b" " + check + b"\n" + data)
+            except PermissionError:
+                # Another user has kept it meanwhile, in a folder where only he may replace it.
+                if not self.has(key):
+                    raise
+
+    def make(self, folder):
+        """Makes a folder for results. It appears with its rights: others may be waiting for it."""
+        if folder.is_dir():
+            return
+        new = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=self.folder))
+        share(new, self.folder)
+        try:
+            new.rename(folder)
+        except OSError:
+            new.rmdir()
+            if not folder.is_dir():
+                raise
+
+    def has(self, key):
+        """Whether there is a result, whole."""
+        with contextlib.suppress(Damaged):
+            return self.get(key) is not None
+        return False
 
     def get(self, key):
         """The content of `pack`, or `None` if there is none.
