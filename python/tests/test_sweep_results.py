@@ -3,7 +3,9 @@
 import contextlib
 import errno
 import os
+import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -192,6 +194,39 @@ def test_people_share_a_store(mode):
         assert place.get("ef1") and sorted(p.name for p in folder.iterdir()) == ["ab", "cd", "ef"]
 
 
+def test_leftovers_of_other_computers_are_not_judged_by_this_ones_processes(tmp_path):
+    """Promise: a sweep leaves alone what another computer is writing to a shared store; what
+    nobody writes any more goes."""
+    place = store.Store(tmp_path / "store")
+    below = place.folder / "ab"
+    below.mkdir(parents=True)
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    there = "0123456789ab"
+    left = {}
+    for name, age, stays in [
+            (f"{store.computer()}-{os.getpid()}-a", 0, True),
+            (f"{store.computer()}-{ended.pid}-b", 0, False),
+            (f"{there}-{ended.pid}-c", 0, True),
+            (f"{there}-{os.getpid()}-d", 90_000, False),
+            (f"{os.getpid()}-e", 0, True),
+            (f"{store.computer()}-{os.getpid()}-f", 90_000, False)]:
+        for path in (below / f".new-{name}", place.folder / f".new-{name}"):
+            path.write_bytes(b"half") if path.parent == below else path.mkdir()
+            os.utime(path, (time.time() - age,) * 2)
+            left[path] = stays
+    place.prepare()
+    assert {path: path.exists() for path in left} == left
+
+
+def test_temporary_names_tell_the_computer(tmp_path, monkeypatch):
+    """Promise: what a sweep writes can be told from what other computers write."""
+    seen = []
+    monkeypatch.setattr(os, "replace", lambda old, new: seen.append(Path(old).name))
+    store.write_file(tmp_path / "x", b"")
+    assert seen[0].startswith(f".new-{store.computer()}-{os.getpid()}-")
+
+
 def test_the_page_needs_nothing_and_says_what_depends_on_prices(bench):  # noqa: F811
     """Promise: one file without scripts and network; what depends on prices and what does not."""
     bench.sweep(bench.file(SEEDS + "[one-at-a-time]\nprice.trap = [50]\nprice.csr = [9]"))
@@ -220,7 +255,6 @@ if __name__ == "__main__":
     exits = [row for row in result.table.to_pylist() if row["counter"] == "guest_exits"]
     print(len(exits), result.made, result.failures, result.folder)
 """, "script.py")
-    import subprocess
     import sys
     done = subprocess.run([sys.executable, script], env=bench.environment, capture_output=True,
                           text=True, timeout=60)
@@ -230,7 +264,6 @@ if __name__ == "__main__":
 def test_a_real_sweep(bench, tmp_path):  # noqa: F811
     """Promise: a sweep of two machines and two seeds is made and kept, by the command itself; a
     machine of the user's own, with its cost model, comes along."""
-    import subprocess
     import sys
 
     real = PACKAGES.parent / "target/release/trapless"

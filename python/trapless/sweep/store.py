@@ -7,18 +7,24 @@ cut, a full disk or a killed process leaves the former state.
 
 import contextlib
 import errno
+import functools
 import gzip
 import hashlib
 import json
 import os
 import stat
 import tempfile
+import time
 from pathlib import Path
+
+import psutil
 
 from .errors import SweepError
 
 MAGIC = b"trapless-result/1"
 TEMPORARY = ".new-"
+# Seconds after which nobody is still writing a file.
+DAY = 24 * 60 * 60
 # Reasons to stop the sweep: what follows would fail, too.
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -57,10 +63,33 @@ def told(path):
         raise SweepError(f"cannot write to {path}: {error.strerror}") from None
 
 
+@functools.cache
+def computer():
+    """Names this computer since it was started, with the processes that can be seen here: those of
+    a container are others, with the same numbers."""
+    started = Path("/proc/sys/kernel/random/boot_id").read_bytes()
+    about = os.uname().nodename.encode() + started + os.readlink("/proc/self/ns/pid").encode()
+    return hashlib.sha256(about).hexdigest()[:12]
+
+
+def temporary_name():
+    """The beginning of temporary names of this process."""
+    return f"{TEMPORARY}{computer()}-{os.getpid()}-"
+
+
+def abandoned(path):
+    """Whether nobody is writing any more what has a temporary name. Processes of other computers
+    cannot be seen; their files are left alone for a day."""
+    where, process, *_ = path.name.removeprefix(TEMPORARY).split("-") + [""]
+    if where == computer() and not (process.isdecimal() and psutil.pid_exists(int(process))):
+        return True
+    return time.time() - path.stat().st_mtime > DAY
+
+
 def write_file(path, data):
     """Writes a whole file, or leaves what was there."""
     folder = path.parent
-    handle, temporary = tempfile.mkstemp(prefix=f"{TEMPORARY}{os.getpid()}-", dir=folder)
+    handle, temporary = tempfile.mkstemp(prefix=temporary_name(), dir=folder)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
@@ -112,10 +141,13 @@ class Store:
     def remove_leftovers(self):
         """Removes what killed sweeps were writing."""
         for path in self.folder.glob(f"*/{TEMPORARY}*"):
-            owner = path.name.removeprefix(TEMPORARY).split("-")[0]
-            if not owner.isdigit() or not Path("/proc", owner).exists():
-                with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):
+                if abandoned(path):
                     path.unlink()
+        for path in self.folder.glob(f"{TEMPORARY}*/"):
+            with contextlib.suppress(OSError):
+                if abandoned(path):
+                    path.rmdir()
 
     def path(self, key):
         """Where the result of a run is."""
@@ -138,7 +170,7 @@ class Store:
         """Makes a folder for results. It appears with its rights: others may be waiting for it."""
         if folder.is_dir():
             return
-        new = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=self.folder))
+        new = Path(tempfile.mkdtemp(prefix=temporary_name(), dir=self.folder))
         share(new, self.folder)
         try:
             new.rename(folder)
