@@ -17,6 +17,8 @@ from .store import pack
 
 # Last characters of what a failed run has said.
 MOST_SAID = 2000
+# Beginnings of lines that say what a run is about to do.
+ANNOUNCED = ("Images are made from ", "Running ")
 # A run is killed with the worker that waits for it, where the system has this program.
 GUARD = ("setpriv", "--pdeathsig", "KILL")
 
@@ -139,8 +141,7 @@ def execute(runs, run, job, folder):
 def reason(status, said):
     """Why a run failed: the signal that ended it, and the end of what it said."""
     lines = [line.rstrip() for line in said[-MOST_SAID:].splitlines()]
-    # Announcements and progress.
-    lines = [line for line in lines if line and not line.startswith("Running ")]
+    lines = [line for line in lines if line and not line.startswith(ANNOUNCED)]
     said = "\n".join(lines).removeprefix("trapless: ")
     if status < 0:
         try:
