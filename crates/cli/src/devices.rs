@@ -1,16 +1,17 @@
 //! What `trapless boot` plugs into its machine.
 
+use std::collections::BTreeMap;
 use std::io::Write;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use trapless_backends::Report;
-use trapless_backends::disk::{self, Access, Image};
+use trapless_backends::disk::{self, Access, DiskError, Image};
 use trapless_backends::net::{self, Network};
 use trapless_backends::share::Share;
 use trapless_devices::DeviceEvents;
-use trapless_devices::virtio::block::{Block, SECTOR};
+use trapless_devices::virtio::block::{Block, Disk, SECTOR};
 use trapless_devices::virtio::fs::Fs;
 use trapless_devices::virtio::net::{Net, Peer};
 use trapless_devices::virtio::rng::{Rng, SeededEntropy};
@@ -18,6 +19,7 @@ use trapless_machine::{Error, Peripherals};
 
 use crate::args::BootArgs;
 use crate::outside::Outside;
+use crate::outside::disk::KeptDisk;
 use crate::outside::record::SHARE;
 
 /// Most memory that what a guest writes to one disk may take, in bytes.
@@ -87,6 +89,8 @@ pub struct Devices {
     virtio_console: bool,
     seed: u64,
     complaints: Arc<AtomicU32>,
+    /// Disks that a repeated run writes, by index.
+    written: Arc<Mutex<BTreeMap<usize, KeptDisk>>>,
 }
 
 impl Devices {
@@ -99,6 +103,7 @@ impl Devices {
             virtio_console: args.console == "virtio",
             seed: args.harts_options.seed.unwrap_or(0),
             complaints: Arc::new(COMPLAINTS.into()),
+            written: Arc::default(),
         }
     }
 
@@ -129,6 +134,23 @@ impl Devices {
         Ok(disks.chain(shares).chain(net).chain(console).collect())
     }
 
+    /// A disk with `rw` of a run that is repeated: the guest writes what it has written already, so
+    /// that it stays in memory.
+    fn written_again(&self, index: usize, report: &Report) -> Result<Box<dyn Disk>, DiskError> {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(disk) = written.get(&index) {
+            return Ok(Box::new(disk.clone()));
+        }
+        let image = Image {
+            access: Access::Forget,
+            ..self.disks[index].clone()
+        };
+        // The file had room for it.
+        let disk = KeptDisk::new(disk::open(&image, u64::MAX, report)?);
+        written.insert(index, disk.clone());
+        Ok(Box::new(disk))
+    }
+
     /// Plugs them in beside a UART that writes to `console`. The virtio console, if the machine has
     /// one, writes to `second`; without it nobody reads what is said here, nor what the guest sends
     /// to the network.
@@ -149,12 +171,10 @@ impl Devices {
         let mut peripherals = Peripherals::new(console);
         let report: Report = Arc::new(|text: &str| note!("\r\ntrapless: {text}\r"));
         for (index, image) in self.disks.iter().enumerate() {
-            let mut image = image.clone();
-            if outside.replays() && image.access == Access::Write {
-                // The guest writes what it has written already.
-                image.access = Access::Forget;
-            }
-            let disk = disk::open(&image, OVERLAY, &report);
+            let disk = match outside.replays() && image.access == Access::Write {
+                true => self.written_again(index, &report),
+                false => disk::open(image, OVERLAY, &report),
+            };
             let disk = disk.map_err(|e| Error::Invalid(e.to_string()))?;
             let disk = Block::new(disk, &format!("trapless{index}"));
             peripherals.plug(disk, complain())?;

@@ -61,6 +61,8 @@ pub struct Session<'a> {
     pub limit: Option<u64>,
     /// What comes from outside.
     pub outside: Outside,
+    /// gdb says how far the machine goes.
+    pub debugged: bool,
     /// Set when standard input has ended.
     pub input_ended: Option<Ended>,
     /// Set when the session ends.
@@ -137,7 +139,8 @@ impl Session<'_> {
         self.outside.end(machine, self.leave.is_some() || !ended);
         match self.leave {
             Some(Leave::Replayed) => self.outside.check_end(machine)?,
-            None if ended => self.outside.check_end(machine)?,
+            // The machine's own end, or that of the record after gdb has gone.
+            None if ended || outcome.is_none() => self.outside.check_end(machine)?,
             _ => self.outside.check(machine)?,
         }
         Ok(match &self.leave {
@@ -175,7 +178,9 @@ impl Session<'_> {
             if self.limit.is_some_and(|limit| machine.now() >= limit) {
                 return self.end(Leave::Late);
             }
-            if self.outside.left(machine) || self.outside.check(machine).is_err() {
+            // A debugger stops there, and can go back.
+            let left = !self.debugged && self.outside.left(machine);
+            if left || self.outside.check(machine).is_err() {
                 return self.end(Leave::Replayed);
             }
             if let Some(script) = self.script {

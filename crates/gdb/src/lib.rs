@@ -155,6 +155,12 @@ pub trait Host {
         true
     }
 
+    /// Virtual time in cycles at which the machine stops for good, although it could go on: a run
+    /// that is repeated was left there. gdb is told that nothing is recorded beyond.
+    fn end(&self) -> u64 {
+        u64::MAX
+    }
+
     /// Something to tell the user: gdb came or went.
     fn notice(&mut self, text: &str) {
         let _ = text;

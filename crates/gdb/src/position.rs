@@ -70,7 +70,7 @@ impl Observer for Until {
 }
 
 /// Lets `machine` run to a position and remembers the way. `Ok` if it is there, or has been told to
-/// end before it.
+/// end before it, or goes no further.
 pub fn run_to(
     position: Position,
     machine: &mut Machine,
@@ -84,11 +84,11 @@ pub fn run_to(
         position,
         passed: false,
     };
-    while host.poll(machine) {
+    while host.poll(machine) && machine.now() < host.end() {
         history.follow(machine);
         let far = machine.now() < near;
         let limits = Limits {
-            until: if far { near } else { u64::MAX },
+            until: if far { near } else { u64::MAX }.min(host.end()),
             instret: machine.instret().saturating_add(SLICE),
         };
         let other = host.observer();

@@ -74,7 +74,11 @@ pub fn serve(machine: &mut Machine, server: &Server, host: &mut dyn Host) -> Res
                 return Ok(Ended::Host);
             }
             if started {
-                match slice(machine, host.observer(), SLICE_FAST) {
+                if machine.now() >= host.end() {
+                    return Ok(Ended::Host);
+                }
+                let end = host.end();
+                match slice(machine, host.observer(), SLICE_FAST, end) {
                     Outcome::Limit => {}
                     Outcome::Idle => std::thread::sleep(NAP),
                     outcome => return Ok(Ended::Machine(outcome)),
@@ -115,9 +119,15 @@ fn is_empty(error: &io::Error) -> bool {
     )
 }
 
-fn slice(machine: &mut Machine, observer: Option<&mut dyn Observer>, instructions: u64) -> Outcome {
+/// Runs for a short while, and not beyond the virtual time `end`.
+fn slice(
+    machine: &mut Machine,
+    observer: Option<&mut dyn Observer>,
+    instructions: u64,
+    end: u64,
+) -> Outcome {
     let limits = Limits {
-        until: machine.now().saturating_add(SLICE_CYCLES),
+        until: machine.now().saturating_add(SLICE_CYCLES).min(end),
         instret: machine.instret().saturating_add(instructions),
     };
     machine.run_observed(&limits, observer)
@@ -229,7 +239,14 @@ fn run(debugger: &mut Debugger<'_>, host: &mut dyn Host) -> Ran {
     if debugger.travel.is_some() {
         return travel(debugger);
     }
+    let end = host.end();
     if debugger.history.present().is_none() {
+        if debugger.machine.now() >= end {
+            return Ran::Stop(StopReason::ReplayLog {
+                tid: Some(tid(0)),
+                pos: ReplayLogPosition::End,
+            });
+        }
         debugger.history.follow(debugger.machine);
     }
     let other = host.observer();
@@ -255,9 +272,10 @@ fn run(debugger: &mut Debugger<'_>, host: &mut dyn Host) -> Ran {
                 other,
             }),
             len,
+            end,
         )
     } else {
-        slice(machine, other, SLICE_FAST)
+        slice(machine, other, SLICE_FAST, end)
     };
     let breaks = &debugger.breaks;
     let hart = match outcome {

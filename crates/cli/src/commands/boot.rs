@@ -169,6 +169,7 @@ impl PowerOn<'_> {
                 screen: &screen,
                 recorder: &recorder,
                 outside,
+                debugged: args.observe.gdb.is_some(),
                 paced: args.replay.is_none() && (args.real_time || std::io::stdin().is_terminal()),
                 ends_on_panic: ends_on_panic(args),
                 slice: args.harts_options.slice(interactive::SLICE),

@@ -96,11 +96,16 @@ type Trace = PerfettoTrace<Output>;
 struct GdbHost<'a> {
     poll: &'a mut dyn FnMut(&mut Machine, bool) -> bool,
     log: Option<&'a mut Log>,
+    end: u64,
 }
 
 impl trapless_gdb::Host for GdbHost<'_> {
     fn poll(&mut self, machine: &mut Machine) -> bool {
         (self.poll)(machine, false)
+    }
+
+    fn end(&self) -> u64 {
+        self.end
     }
 
     fn notice(&mut self, text: &str) {
@@ -312,7 +317,8 @@ impl Observation {
                 note!("Waiting for gdb: target remote {}", server.address());
             }
             let log = self.log.as_mut();
-            let ended = trapless_gdb::serve(machine, server, &mut GdbHost { poll, log })?;
+            let end = limits().until;
+            let ended = trapless_gdb::serve(machine, server, &mut GdbHost { poll, log, end })?;
             return Ok(match ended {
                 Ended::Machine(outcome) => Some(outcome),
                 Ended::Killed => Some(Outcome::Stopped),

@@ -1,6 +1,7 @@
 //! What a machine of `boot` gets from outside: typed lines, answers of shared folders, frames of
 //! the network. All of it passes here, to be recorded, or comes out of a record instead.
 
+pub mod disk;
 pub mod record;
 mod share;
 
@@ -12,7 +13,7 @@ use anyhow::Result;
 use trapless_backends::net::{Forward, Gateway};
 use trapless_backends::share::Server;
 use trapless_devices::virtio::fs::FileServer;
-use trapless_machine::{Arrival, Input, Machine, Uplink};
+use trapless_machine::{Arrival, Input, Machine, Place, Uplink};
 
 use self::record::{End, Entry, Event, Recorder, Stored};
 use self::share::{Progress, Recorded, Replayed};
@@ -20,6 +21,9 @@ use crate::failure::Failed;
 
 /// Virtual time in cycles between two looks at the network.
 pub const TICK: u64 = 1_000_000;
+
+/// Host time between two words about how far a recorded run is.
+const TELL: Duration = Duration::from_millis(200);
 
 /// Longest frame of the guest in bytes, and most that wait for the gateway.
 const LONGEST: usize = 1514;
@@ -41,7 +45,7 @@ enum Recalled {
     Left(End),
     /// The machine has ended by itself.
     End(End),
-    /// Its command was killed, after the last input that came at this virtual time in cycles.
+    /// Its command was killed, after this virtual time in cycles.
     Cut(u64),
 }
 
@@ -52,6 +56,8 @@ type Sent = Arc<Mutex<Vec<Vec<u8>>>>;
 #[derive(Default)]
 pub struct Outside {
     recorder: Option<Recorder>,
+    /// When the record was told last how far the run is.
+    told: Option<Instant>,
     /// Input of the record, until the machine is there.
     inputs: Vec<Arrival>,
     /// Answers of the record, for each shared folder.
@@ -91,6 +97,7 @@ impl Outside {
                     last = last.max(arrival.at);
                     outside.inputs.push(arrival);
                 }
+                Entry::Event(Event::Reached(at)) => last = last.max(at),
                 Entry::Event(Event::Left(end)) => outside.end = Some(Recalled::Left(end)),
                 Entry::Event(Event::End(end)) => outside.end = Some(Recalled::End(end)),
                 Entry::Answer(share, stored) => {
@@ -174,6 +181,8 @@ impl Outside {
     pub fn leaving(&self) -> Option<u64> {
         match self.end {
             Some(Recalled::Left(end)) => Some(end.at),
+            // Folders may have answered later.
+            Some(Recalled::Cut(last)) if self.progress.left() == 0 => Some(last),
             _ => None,
         }
     }
@@ -183,7 +192,9 @@ impl Outside {
         match self.end {
             Some(Recalled::Left(end)) => machine.now() >= end.at,
             Some(Recalled::Cut(last)) => machine.now() >= last && self.progress.left() == 0,
-            _ => false,
+            // The recorded one has ended by itself.
+            Some(Recalled::End(end)) => machine.now() > end.at,
+            None => false,
         }
     }
 
@@ -212,20 +223,34 @@ impl Outside {
                 );
                 Ok(())
             }
-            Some(Recalled::Left(end) | Recalled::End(end)) if end != now => {
+            Some(Recalled::Left(end) | Recalled::End(end)) if end.at != now.at => {
                 let was = end.at as f64 / 1e9;
                 let reason = format!("the recorded one ended at {was:.6} s of virtual time");
                 Err(other_run(machine, &reason))
             }
-            _ => Ok(()),
+            Some(Recalled::Left(End { instret, .. }) | Recalled::End(End { instret, .. })) => {
+                match (instret, now.instret) {
+                    (Some(was), Some(is)) if was != is => {
+                        let reason = format!("it has executed {is} instructions, that one {was}");
+                        Err(other_run(machine, &reason))
+                    }
+                    _ => Ok(()),
+                }
+            }
+            None => Ok(()),
         }
     }
 
-    /// Records what has come into the machine since the last call, and when.
-    pub fn record(&self, machine: &mut Machine) {
+    /// Records what has come into the machine since the last call, and when; now and then also how
+    /// far it is.
+    pub fn record(&mut self, machine: &mut Machine) {
         if let Some(recorder) = &self.recorder {
             let arrivals = machine.take_record().into_iter();
             recorder.add(arrivals.map(Event::Input));
+            if self.told.is_none_or(|told| told.elapsed() >= TELL) {
+                recorder.add([Event::Reached(machine.now())]);
+                self.told = Some(Instant::now());
+            }
         }
     }
 
@@ -273,7 +298,7 @@ impl Outside {
 fn end_of(machine: &Machine) -> End {
     End {
         at: machine.now(),
-        instret: machine.instret(),
+        instret: matches!(machine.place(), Place::Round(_)).then(|| machine.instret()),
     }
 }
 

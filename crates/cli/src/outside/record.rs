@@ -120,6 +120,8 @@ pub enum Event {
     Input(Arrival),
     /// The next answer of a shared folder.
     Answer(Answer),
+    /// The run has reached this virtual time in cycles: how far a command came that was killed.
+    Reached(u64),
     /// The user or a script left the machine.
     Left(End),
     /// The machine has ended by itself.
@@ -142,8 +144,9 @@ pub struct Answer {
 pub struct End {
     /// Virtual time in cycles.
     pub at: u64,
-    /// Instructions that all harts had retired.
-    pub instret: u64,
+    /// Instructions that all harts had retired. `None` if the machine was left in the middle of a
+    /// round, where only a debugger stops it.
+    pub instret: Option<u64>,
 }
 
 /// An event of a record. Answers stay in the file until they are needed: there may be more of them
@@ -407,9 +410,10 @@ mod tests {
                 request: 5,
                 bytes: vec![2; 16],
             }),
+            Event::Reached(1 << 39),
             Event::Left(End {
                 at: 1 << 40,
-                instret: 9,
+                instret: Some(9),
             }),
         ]
     }

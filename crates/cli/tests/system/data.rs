@@ -233,6 +233,56 @@ fn another_run_is_not_taken_for_the_recorded_one() {
     assert!(error.contains("another set of devices"), "{error}");
 }
 
+/// Promise: a replay in which the guest does not end when the recorded one did says so, instead of
+/// going on for ever.
+#[test]
+fn a_replay_that_goes_on_is_not_the_recorded_run() {
+    let folder = scratch("on");
+    let disk = fs::File::create(folder.join("a.img")).expect("it can be made");
+    disk.set_len(64 << 20).expect("it can grow");
+    // Between the samples of the checksum.
+    let off = "dd if=/dev/vda bs=512 skip=200 count=1 | grep -q stay && sleep 1000000; poweroff -f";
+    succeed(&folder, &["--disk", "a.img", "--record", "r"], &[off]);
+    let mut bytes = fs::read(folder.join("a.img")).expect("it is there");
+    bytes[200 * 512..200 * 512 + 5].copy_from_slice(b"stay\n");
+    fs::write(folder.join("a.img"), bytes).expect("it can be written");
+    let mut command = trapless();
+    command.args(["boot", "--harts", "1", "--disk", "a.img", "--replay", "r"]);
+    let output = command.current_dir(&folder).output();
+    let output = output.expect("the command starts");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("this is not the recorded run"), "{error}");
+}
+
+/// Promise: a run that writes to its disk, reboots and reads that again is repeated with the disk
+/// as it was before.
+#[test]
+fn a_disk_that_a_recorded_run_wrote_is_there_after_its_reboot() {
+    let folder = scratch("reboot");
+    fs::write(folder.join("a.img"), vec![0; 1 << 20]).expect("it can be written");
+    let script = "expect switches the host off\n\
+        send echo written | dd of=/dev/vda conv=sync; sync; reboot -f\n\
+        expect switches the host off\n\
+        send head -c 7 /dev/vda | tr w W; exit\n";
+    fs::write(folder.join("script"), script).expect("it can be written");
+    let boot = |options: &[&str]| {
+        let mut command = trapless();
+        command.args(["boot", "--harts", "1", "--disk", "a.img,rw"]);
+        let output = command.args(options).current_dir(&folder).output();
+        let output = output.expect("the command starts");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{error}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let first = boot(&["--script", "script", "--record", "r"]);
+    assert!(first.contains("Written"), "{first}");
+    fs::write(folder.join("a.img"), vec![0; 1 << 20]).expect("it can be written");
+    assert_eq!(first, boot(&["--replay", "r"]));
+    let kept = fs::read(folder.join("a.img")).expect("it is there");
+    assert!(kept.iter().all(|byte| *byte == 0), "the replay wrote to it");
+}
+
 /// Promise: the record of a command that was killed repeats the run as far as it went, and says
 /// that it has no end. While a machine runs, its images stay in the cache.
 #[test]
@@ -284,6 +334,46 @@ fn record_of_a_killed_command_is_repeated_as_far_as_it_goes() {
         again.stdout.starts_with(&printed),
         "it printed something else"
     );
+}
+
+/// Promise: the same without anything from outside but a typed line: what came long after it is
+/// printed again.
+#[test]
+fn record_of_a_killed_command_goes_beyond_the_last_typed_line() {
+    let folder = scratch("typed");
+    let script = "expect switches the host off\n\
+        send i=0; while :; do i=$((i+1)); echo tick $i; sleep 0.1; done\nexpect never\n";
+    fs::write(folder.join("script"), script).expect("it can be written");
+    let mut command = trapless();
+    command.args([
+        "boot",
+        "--harts",
+        "1",
+        "--real-time",
+        "--script",
+        "script",
+        "--record",
+        "r",
+    ]);
+    command.current_dir(&folder).stderr(Stdio::null());
+    let child = command.stdout(Stdio::piped()).spawn();
+    let mut child = child.expect("the command starts");
+    let output = BufReader::new(child.stdout.take().expect("it is piped"));
+    let ticked = |line: &String| line.starts_with("tick 30");
+    let seen = output
+        .lines()
+        .map_while(Result::ok)
+        .any(|line| ticked(&line));
+    assert!(seen, "it ended");
+    child.kill().expect("it runs");
+    child.wait().expect("it was killed");
+    let mut command = trapless();
+    command.args(["boot", "--harts", "1", "--replay", "r"]);
+    let again = command.current_dir(&folder).output();
+    let again = again.expect("the command starts");
+    let printed = String::from_utf8_lossy(&again.stdout);
+    // How far it was is told five times a second.
+    assert!(printed.contains("tick 20"), "{printed}");
 }
 
 /// Promise: a session that does not do what its script expects leaves its ledger and its trace.

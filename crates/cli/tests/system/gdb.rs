@@ -187,6 +187,33 @@ fn a_repeated_session_goes_back() {
     has(&text, "exited normally");
     let status = machine.child.wait().expect("it runs");
     assert!(status.success(), "{status}");
+
+    // A session that was left goes no further, and from there back.
+    fs::write(folder.join("script"), "expect switches the host off\nend\n").expect("it is ours");
+    let left = ["--script", "script", "--record", "left"];
+    let left = boot(&left).output().expect("trapless starts");
+    assert!(left.status.success());
+    for (at, commands) in [
+        (
+            "1s",
+            ["continue", "reverse-stepi", "continue", "monitor time"],
+        ),
+        (
+            "900s",
+            [
+                "monitor time",
+                "reverse-stepi",
+                "continue",
+                "monitor history",
+            ],
+        ),
+    ] {
+        let mut machine = wait(boot(&["--replay", "left", "--gdb", ":0", "--at", at]));
+        let text = gdb(&machine, &[&commands[..], &["detach"]].concat());
+        has(&text, "No more reverse-execution history");
+        let status = machine.child.wait().expect("it runs");
+        assert!(status.success(), "{status}\n{text}");
+    }
     let [one, two] = ["a.json", "b.json"].map(|name| fs::read(folder.join(name)).expect(name));
     assert!(one == two, "the ledgers differ");
 }

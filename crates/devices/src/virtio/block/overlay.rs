@@ -88,7 +88,10 @@ impl Overlay {
             let zeroed = |number: &&u64| numbers.contains(*number);
             self.pages.keys().filter(zeroed).copied().collect()
         };
-        self.check_room(RANGE, held.len())?;
+        // They make one range of those that they touch.
+        let touched = numbers.start.saturating_sub(1)..numbers.end + 1;
+        let new = self.zeroed.overlapping(touched).next().is_none();
+        self.check_room(if new { RANGE } else { 0 }, held.len())?;
         for number in held {
             self.pages.remove(&number);
         }
@@ -289,6 +292,10 @@ mod tests {
         let discarded =
             (0..1000).take_while(|n| overlay.write_zeroes(n * 2 * CLUSTER, CLUSTER).is_ok());
         assert_eq!(discarded.count(), 100);
+        // What joins ranges, or makes one longer, needs no room.
+        overlay.write_zeroes(CLUSTER, CLUSTER).unwrap();
+        overlay.write_zeroes(0, 1 << 40).unwrap();
+        assert_eq!(overlay.zeroed.len(), 1);
     }
 
     proptest! {
