@@ -11,7 +11,7 @@ use trapless_backends::disk::{self, Access, DiskError, Image};
 use trapless_backends::net::{self, Network};
 use trapless_backends::share::Share;
 use trapless_devices::DeviceEvents;
-use trapless_devices::virtio::block::{Block, Disk, SECTOR};
+use trapless_devices::virtio::block::{Block, Disk};
 use trapless_devices::virtio::fs::Fs;
 use trapless_devices::virtio::net::{Net, Peer};
 use trapless_devices::virtio::rng::{Rng, SeededEntropy};
@@ -19,7 +19,7 @@ use trapless_machine::{Error, Peripherals};
 
 use crate::args::BootArgs;
 use crate::outside::Outside;
-use crate::outside::disk::KeptDisk;
+use crate::outside::disk::{KeptDisk, describe_disk};
 use crate::outside::record::SHARE;
 
 /// Most memory that what a guest writes to one disk may take, in bytes.
@@ -49,35 +49,6 @@ impl DeviceEvents for Complain {
         };
         note!("\r\ntrapless: driver of {device}: {what}{end}\r");
     }
-}
-
-/// Pieces of a disk that a record's checksum covers, and their length in bytes: a whole disk would
-/// take minutes.
-const SAMPLES: u64 = 256;
-const SAMPLE: u64 = 4096;
-
-/// A disk as it is now, whatever format its file has.
-fn describe_disk(image: &Image) -> Result<String, Error> {
-    let read = Image {
-        access: Access::ReadOnly,
-        ..image.clone()
-    };
-    let report: Report = Arc::new(|_: &str| {});
-    let disk = disk::open(&read, OVERLAY, &report);
-    let mut disk = disk.map_err(|e| Error::Invalid(e.to_string()))?;
-    let (sectors, mut sum) = (disk.sectors(), crc32fast::Hasher::new());
-    let last = (sectors * SECTOR).saturating_sub(SAMPLE) / SECTOR;
-    for sample in 0..SAMPLES {
-        let offset = last * sample / (SAMPLES - 1) * SECTOR;
-        let mut bytes = vec![0; SAMPLE.min(sectors * SECTOR - offset) as usize];
-        // What the host cannot read, the guest sees as an error, both times.
-        let _ = disk.read(offset, &mut bytes);
-        sum.update(&bytes);
-    }
-    let read_only = image.access == Access::ReadOnly;
-    let rights = if read_only { ",ro" } else { "" };
-    let sum = sum.finalize();
-    Ok(format!("disk={sectors}*{SECTOR},{sum:08x}{rights}"))
 }
 
 /// What is plugged into the machine.

@@ -210,7 +210,8 @@ impl Place {
     /// Refuses what is there as an entry of a folder that is `depth` folders below the shared one
     /// if it is, or has in it, a relative link that would lead out.
     pub fn check_inside(&self, depth: usize) -> Result<(), Errno> {
-        self.check_links(depth, &mut MAX_CHECKED.clone())
+        let mut left = MAX_CHECKED;
+        self.check_links(depth, &mut left)
     }
 
     fn check_links(&self, depth: usize, left: &mut usize) -> Result<(), Errno> {

@@ -1,10 +1,45 @@
-//! Disks that a repeated run writes.
+//! Disks of runs that are recorded or repeated.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use trapless_devices::virtio::block::Disk;
+use trapless_backends::Report;
+use trapless_backends::disk::{self, Access, Image};
+use trapless_devices::virtio::block::{Disk, SECTOR};
 use trapless_devices::{StateError, StateReader, StateWriter};
+use trapless_machine::Error;
+
+/// Pieces of a disk that a record's checksum covers, and their length in bytes: a whole disk would
+/// take minutes.
+const SAMPLES: u64 = 256;
+const SAMPLE: u64 = 4096;
+
+/// What a record says of a disk as it is now, whatever format its file has.
+///
+/// # Errors
+/// If it cannot be opened.
+pub fn describe_disk(image: &Image) -> Result<String, Error> {
+    let read = Image {
+        access: Access::ReadOnly,
+        ..image.clone()
+    };
+    let report: Report = Arc::new(|_: &str| {});
+    let disk = disk::open(&read, 0, &report);
+    let mut disk = disk.map_err(|e| Error::Invalid(e.to_string()))?;
+    let (sectors, mut sum) = (disk.sectors(), crc32fast::Hasher::new());
+    let last = (sectors * SECTOR).saturating_sub(SAMPLE) / SECTOR;
+    for sample in 0..SAMPLES {
+        let offset = last * sample / (SAMPLES - 1) * SECTOR;
+        let mut bytes = vec![0; SAMPLE.min(sectors * SECTOR - offset) as usize];
+        // What the host cannot read, the guest sees as an error, both times.
+        let _ = disk.read(offset, &mut bytes);
+        sum.update(&bytes);
+    }
+    let read_only = image.access == Access::ReadOnly;
+    let rights = if read_only { ",ro" } else { "" };
+    let sum = sum.finalize();
+    Ok(format!("disk={sectors}*{SECTOR},{sum:08x}{rights}"))
+}
 
 /// A disk that stays from one reset of its machine to the next, as the file does that the recorded
 /// run wrote.
