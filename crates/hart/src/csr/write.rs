@@ -12,12 +12,17 @@ use crate::hart::Hart;
 use crate::memory::tlb::Scope;
 use crate::platform::Platform;
 
-/// Exceptions that M-mode can delegate: all but `ecall` from M.
-const MEDELEG: u64 = 0xB7FF;
-/// The same with H: `ecall` from VS and the guest faults.
-const MEDELEG_H: u64 = 0xF0_0000;
-/// Exceptions that HS-mode can delegate to VS-mode.
-const HEDELEG: u64 = 0xB1FF;
+/// Exceptions that M-mode can delegate (privileged specification, "Machine Trap Delegation (medeleg
+/// and mideleg) Registers"): those that can occur in lower modes.
+const MEDELEG: u64 = 0xB3FE;
+/// More of them without C: misaligned fetches.
+const MEDELEG_ALIGNED: u64 = 1;
+/// More of them with H: `ecall` from VS and the guest faults.
+const MEDELEG_H: u64 = 0xF0_0000 | 1 << 10;
+/// Exceptions that HS-mode can delegate to VS-mode ("Hypervisor Trap Delegation (hedeleg and
+/// hideleg) Registers", table of the bits that must be writable): software checks and hardware
+/// errors as well, although there are none here.
+const HEDELEG: u64 = 0xC_B1FF;
 
 /// Fields of `vsstatus` that can be written, and with them those of `sstatus`.
 pub(crate) const VSSTATUS: u64 =
@@ -42,13 +47,23 @@ pub(crate) const HSTATUS: u64 = hstatus::GVA
 /// Fields of `mstatus` that affect address translation.
 const TRANSLATION: u64 = status::SUM | status::MXR | status::MPRV | status::MPP | status::MPV;
 
-/// `satp`-like registers: writes of unsupported modes are ignored as a whole.
-fn atp(old: u64, new: u64, mask: u64) -> u64 {
-    if matches!(new >> 60, 0 | 8 | 9 | 10) {
-        new & mask
-    } else {
-        old
-    }
+/// Whether `satp`, `vsatp` and `hgatp` can hold the mode of `value`.
+fn has_mode(value: u64) -> bool {
+    matches!(value >> 60, 0 | 8 | 9 | 10)
+}
+
+/// `satp` and `vsatp`: writes of unsupported modes are ignored as a whole ("Supervisor Address
+/// Translation and Protection (satp) Register"; for `vsatp` with V=0 that is one of two choices).
+fn satp(old: u64, new: u64) -> u64 {
+    if has_mode(new) { new } else { old }
+}
+
+/// `hgatp`: MODE, which keeps its value instead of taking an unsupported one, VMID[13:0], and PPN
+/// with the two low bits zero (root table of 16 KiB). The other fields are taken in either case
+/// ("Hypervisor Guest Address Translation and Protection (hgatp) Register").
+fn hgatp(old: u64, new: u64) -> u64 {
+    let mode = if has_mode(new) { new } else { old };
+    mode & 0xF << 60 | new & (u64::MAX >> 6 & !3)
 }
 
 impl Hart {
@@ -92,18 +107,16 @@ impl Hart {
             }
             csr::STIMECMP => self.write_timecmp(0, value, plat),
             csr::SATP => {
-                self.csr.s[0].atp = atp(self.csr.s[0].atp, value, u64::MAX);
+                self.csr.s[0].atp = satp(self.csr.s[0].atp, value);
                 self.select_contexts();
             }
 
             csr::MSTATUS => self.write_mstatus(value),
             csr::MEDELEG => {
-                let h = if self.config.extensions.h {
-                    MEDELEG_H | 1 << 10
-                } else {
-                    0
-                };
-                self.csr.medeleg = value & (MEDELEG & !(1 << 10) | h);
+                let e = &self.config.extensions;
+                let h = if e.h { MEDELEG_H } else { 0 };
+                let aligned = if e.c { 0 } else { MEDELEG_ALIGNED };
+                self.csr.medeleg = value & (MEDELEG | aligned | h);
             }
             csr::MIDELEG => {
                 self.csr.mideleg = value & (S_BITS | CUSTOM_BITS);
@@ -172,7 +185,7 @@ impl Hart {
             csr::VSIP => self.write_vsip(value << 1, plat),
             csr::VSTIMECMP => self.write_timecmp(1, value, plat),
             csr::VSATP => {
-                self.csr.s[1].atp = atp(self.csr.s[1].atp, value, u64::MAX);
+                self.csr.s[1].atp = satp(self.csr.s[1].atp, value);
                 self.select_contexts();
             }
             csr::HSTATUS => {
@@ -218,9 +231,8 @@ impl Hart {
             }
             csr::HTINST => self.csr.htinst = value,
             csr::HGATP => {
-                // MODE, VMID[13:0], PPN with the two low bits zero (root table of 16 KiB).
                 let old = self.csr.hgatp;
-                self.csr.hgatp = atp(old, value, !(3 << 58 | 3));
+                self.csr.hgatp = hgatp(old, value);
                 if self.csr.hgatp != old {
                     // The pages of the next machine may have been filled since they held code of
                     // another one; KVM and VMMs rely on fetches seeing that without `fence.i`.
