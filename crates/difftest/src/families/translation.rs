@@ -120,6 +120,20 @@ fn protect_table(rng: &Rng, s: &mut Step, spaces: &[Option<&Space>]) {
     s.set(csr::PMPCFG0, 0x1f18 | rng.pick(&[0, 0, 1, 4]));
 }
 
+/// Now and then PMP lets lower modes read the data area or fetch from it, but not both: `hlvx`
+/// needs both.
+fn protect_data(rng: &Rng, s: &mut Step) {
+    if rng.chance(2, 3) {
+        return;
+    }
+    s.set(
+        csr::PMPADDR0,
+        (layout::DATA | (layout::DATA_SIZE / 2 - 1)) >> 2,
+    ); // NAPOT
+    s.set(csr::PMPADDR0 + 1, (1 << 54) - 1);
+    s.set(csr::PMPCFG0, 0x1f18 | rng.pick(&[1, 3, 4, 5]));
+}
+
 fn want_svadu(rng: &Rng, p: &mut Program) -> bool {
     let svadu = rng.chance(1, 2);
     if svadu {
@@ -316,6 +330,9 @@ pub fn hypervisor_access(rng: &Rng, p: &mut Program) {
             s.set(csr::HENVCFG, s.get(csr::MENVCFG));
         }
         set_stages(rng, &mut s, &stages, exact);
+        if exact {
+            protect_data(rng, &mut s);
+        }
         s.set(
             csr::HSTATUS,
             s.get(csr::HSTATUS) | rng.subset(hstatus::SPVP | hstatus::HU),

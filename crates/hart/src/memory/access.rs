@@ -7,6 +7,7 @@ use trapless_isa::{Mode, Priv};
 use super::address::{Access, HostAddr};
 use super::ram;
 use super::translate::{Effective, key};
+use crate::config::CACHE_BLOCK;
 use crate::hart::Hart;
 use crate::platform::Platform;
 use crate::syndrome::Fault;
@@ -275,13 +276,45 @@ impl Hart {
         }
     }
 
-    /// Permission check of `cbo.inval`, `cbo.clean` and `cbo.flush`: a load or a store to the block
-    /// must be permitted; failures are reported as those of a store.
-    pub(crate) fn cbo_permitted(&mut self, va: u64, eff: &Effective) -> Result<(), Fault> {
-        if self.physical(va, 1, Access::Read, eff).is_ok() {
+    /// Permission check of `cbo.inval`, `cbo.clean` and `cbo.flush` (CMO extensions, "Traps"): a
+    /// load or a store must be permitted to all of the block. Failures are reported as those of a
+    /// store: access faults if address translation permits any access, page faults otherwise.
+    pub(crate) fn cbo_permitted(&mut self, block: u64, eff: &Effective) -> Result<(), Fault> {
+        let load = self.physical(block, CACHE_BLOCK, Access::Read, eff);
+        if load.is_ok() {
             return Ok(());
         }
-        self.physical(va, 1, Access::Write, eff).map(|_| ())
+        if self.syndrome.cause == exception::LOAD_ACCESS {
+            self.syndrome.cause = exception::STORE_ACCESS;
+            return Err(Fault);
+        }
+        self.physical(block, CACHE_BLOCK, Access::Write, eff)
+            .map(|_| ())
+    }
+
+    /// `cbo.zero` of a block that the TLB does not have for stores: all of it, or nothing and a
+    /// fault.
+    pub(crate) fn cbo_zero(
+        &mut self,
+        block: u64,
+        eff: &Effective,
+        plat: &mut dyn Platform,
+    ) -> Result<(), Fault> {
+        self.trigger(block, CACHE_BLOCK, false, true)?;
+        match self.physical(block, CACHE_BLOCK, Access::Write, eff) {
+            Ok(Place::Ram(host)) => {
+                // SAFETY: `physical` found the block, which does not leave its page, inside RAM.
+                unsafe { ram::zero(host, CACHE_BLOCK as usize) };
+                return Ok(());
+            }
+            Err(fault) if self.syndrome.doorbell.is_none() => return Err(fault),
+            _ => {}
+        }
+        // Devices and doorbells take doublewords.
+        for at in (block..block + CACHE_BLOCK).step_by(8) {
+            self.store_slow(at, 8, 0, eff, plat)?;
+        }
+        Ok(())
     }
 }
 

@@ -154,7 +154,10 @@ impl Hart {
         };
         let pa = leaf.addr;
         let (verdict, pmp_rwx) = self.protection(pa, len, eff.mode == Mode::M);
-        if !pmp_rwx[access as usize] {
+        // `hlvx` reads as fetches do: physical memory must be executable and readable ("Hypervisor
+        // Virtual-Machine Load and Store Instructions").
+        let fetches = eff.hlvx && !pmp_rwx[Access::Exec as usize];
+        if !pmp_rwx[access as usize] || fetches {
             return self.refuse(&request, &Refused::Access);
         }
         if !eff.hlvx && verdict != Verdict::Mixed && self.ram.contains(pa & !0xFFF, 4096) {
@@ -186,7 +189,11 @@ impl Hart {
         let kinds = [Access::Read, Access::Write, Access::Exec];
         let rwx = match verdict {
             Verdict::Uniform(rwx) => rwx,
-            Verdict::Mixed => kinds.map(|access| pmp.permits(pa, len, machine, access)),
+            // A block of the cache is no single access: each doubleword of it must be permitted.
+            Verdict::Mixed => kinds.map(|access| {
+                let mut pieces = (pa..pa + len).step_by(8);
+                pieces.all(|at| pmp.permits(at, len.min(8), machine, access))
+            }),
         };
         (verdict, rwx)
     }

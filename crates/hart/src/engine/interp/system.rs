@@ -191,23 +191,19 @@ impl Hart {
             }
         }
         let eff = self.effective();
-        if inst.op == Op::CboZero {
-            self.trigger(block, CACHE_BLOCK, false, true)?;
-            for at in (block..block + CACHE_BLOCK).step_by(8) {
-                if self.store_slow(at, 8, 0, &eff, plat).is_err() {
-                    // The syndrome has the address that the program gave.
-                    self.syndrome.tval = address;
-                    self.syndrome.gpa += if self.syndrome.gpa != 0 {
-                        address - block
-                    } else {
-                        0
-                    };
-                    return Err(Fault);
-                }
+        let done = match inst.op {
+            Op::CboZero => self.cbo_zero(block, &eff, plat),
+            _ => self.cbo_permitted(block, &eff),
+        };
+        if done.is_err() {
+            // What is reported is the address that the program gave; the guest physical one of an
+            // implicit access is that of a page-table entry.
+            self.syndrome.tval = address;
+            if self.syndrome.gpa != 0 && self.syndrome.tinst == 0 {
+                self.syndrome.gpa += address - block;
             }
-            return Ok(());
         }
-        self.cbo_permitted(address, &eff)
+        done
     }
 
     /// `hlv`, `hlvx`, `hsv` (privileged specification, "Hypervisor Virtual-Machine Load and Store
