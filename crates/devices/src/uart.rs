@@ -212,7 +212,13 @@ impl Uart {
             }
             _ => self.serial.read(register),
         };
-        self.update();
+        // What is left in the FIFO is a reason of its own: a driver that reads one byte for each
+        // interrupt gets all.
+        if register == DATA && !self.dlab() && self.serial.read(LSR) & LSR_DATA_READY != 0 {
+            self.condition_came_up();
+        } else {
+            self.update();
+        }
         value
     }
 

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!  wire --> gateway --> pending bit --> (priority, enable, threshold) per context --> interrupt
-//!             ^ level-triggered sources: closed from claim to completion of that source
+//!             ^ closed from claim to completion of that source
 //! ```
 
 mod inspect;
@@ -60,6 +60,9 @@ pub struct Plic {
     wire: Vec<u32>,
     pending: Vec<u32>,
     claimed: Vec<u32>,
+    /// Edges that wait for completion, of sources whose wire is still high; older states have none.
+    #[serde(default)]
+    edges: Vec<u32>,
     /// Sources with an edge-triggered gateway: wiring, not state.
     #[serde(skip)]
     edge: Vec<u32>,
@@ -93,15 +96,16 @@ impl Plic {
             wire: vec![0; words],
             pending: vec![0; words],
             claimed: vec![0; words],
+            edges: vec![0; words],
             edge: vec![0; words],
             contexts: vec![context; contexts],
         }
     }
 
-    /// Gives `source` an edge-triggered gateway (specification, section 2.1): each time its wire is
-    /// driven high it is pending, also while it is being serviced, and a high wire at completion
-    /// does not count. A falling wire takes back what has not been claimed. QEMU's `virt` treats
-    /// all sources this way.
+    /// Gives `source` an edge-triggered gateway (specification, section 2.1; the choice is the
+    /// platform's): each time its wire is driven high there is a request, and a high wire at
+    /// completion alone is none. A request that comes while the source is being serviced is
+    /// forwarded at completion, or ignored if the wire has fallen by then.
     pub fn set_edge_triggered(&mut self, source: u32) {
         let (word, bit) = position(source);
         if let Some(edge) = self.edge.get_mut(word) {
@@ -130,8 +134,8 @@ impl Plic {
 
     /// Drives the wire of `source`. Sources that do not exist are ignored.
     ///
-    /// A rising wire makes a level-triggered source pending unless it is being serviced. A falling
-    /// wire does not take back its request that is already pending (specification, section 2.1).
+    /// A rising wire makes a source pending unless it is being serviced. A falling wire does not
+    /// take back a request that is already pending: only a claim does (specification, section 2.1).
     pub fn set_level(&mut self, source: u32, level: bool) {
         if source == 0 || source > self.sources {
             return;
@@ -139,14 +143,11 @@ impl Plic {
         let (word, bit) = position(source);
         if level {
             self.wire[word] |= bit;
+            self.edges[word] |= bit & self.edge[word];
+            self.open_gateway(source);
         } else {
             self.wire[word] &= !bit;
-        }
-        if self.edge[word] & bit != 0 {
-            self.pending[word] = self.pending[word] & !bit | self.wire[word] & bit;
-            self.refresh();
-        } else if level {
-            self.open_gateway(source);
+            self.edges[word] &= !bit;
         }
     }
 
@@ -170,9 +171,9 @@ impl Plic {
         source
     }
 
-    /// Completes `source` for `context`: its gateway opens again, and if the wire is still high a
-    /// level-triggered source becomes pending once more. Ignored if the source is not enabled for
-    /// the context.
+    /// Completes `source` for `context`: its gateway opens again, and if the wire is still high the
+    /// source becomes pending once more (an edge-triggered one only if it has been driven high
+    /// since the claim). Ignored if the source is not enabled for the context.
     pub fn complete(&mut self, context: usize, source: u32) {
         let (word, bit) = position(source);
         let enabled = |c: &Context| c.enable.get(word).is_some_and(|w| w & bit != 0);
@@ -265,12 +266,15 @@ impl Plic {
     ///
     /// # Errors
     /// A sentence, if the state belongs to a PLIC of another size.
-    pub fn restore(&mut self, state: Self) -> Result<(), String> {
+    pub fn restore(&mut self, mut state: Self) -> Result<(), String> {
         let words = self.wire.len();
+        if state.edges.is_empty() {
+            state.edges.resize(words, 0);
+        }
         let fits = state.sources == self.sources
             && state.priority.len() == self.priority.len()
             && state.priority.iter().all(|&p| p <= MAX_PRIORITY)
-            && [&state.wire, &state.pending, &state.claimed]
+            && [&state.wire, &state.pending, &state.claimed, &state.edges]
                 .iter()
                 .all(|w| w.len() == words)
             && state.contexts.len() == self.contexts.len()
@@ -290,6 +294,7 @@ impl Plic {
             self.wire[word] &= mask;
             self.pending[word] &= mask;
             self.claimed[word] &= mask;
+            self.edges[word] &= mask & self.edge[word];
             for context in &mut self.contexts {
                 context.enable[word] &= mask;
             }
@@ -298,11 +303,12 @@ impl Plic {
         Ok(())
     }
 
-    /// Makes a level-triggered `source` pending if its wire is high and it is not being serviced.
+    /// Makes `source` pending if there is a reason, unless it is being serviced.
     fn open_gateway(&mut self, source: u32) {
         let (word, bit) = position(source);
-        let closed = self.claimed[word] | self.pending[word] | self.edge[word];
-        if self.wire[word] & !closed & bit != 0 {
+        let reasons = self.wire[word] & !self.edge[word] | self.edges[word];
+        if reasons & !self.claimed[word] & bit != 0 {
+            self.edges[word] &= !bit;
             self.pending[word] |= bit;
             self.refresh();
         }
@@ -396,15 +402,34 @@ mod tests {
         assert!(!plic.context_pending(0), "high, but no new edge");
         plic.set_level(1, true);
         assert_eq!(plic.claim(0), 1, "a new reason while the wire is high");
-        plic.set_level(1, false);
         plic.set_level(1, true);
-        assert!(plic.context_pending(0), "an edge while claimed is kept");
+        assert_eq!(plic.load(PENDING, 4), Ok(0), "its gateway is closed");
         let text = serde_json::to_string(&plic).unwrap();
         plic.restore(serde_json::from_str(&text).unwrap()).unwrap();
-        plic.set_level(1, false);
-        assert!(!plic.context_pending(0), "taken back");
         plic.complete(0, 1);
-        assert!(!plic.context_pending(0));
+        assert_eq!(plic.claim(0), 1, "an edge while claimed is kept");
+        plic.set_level(1, true);
+        plic.set_level(1, false);
+        plic.complete(0, 1);
+        assert!(!plic.context_pending(0), "the reason has gone");
+    }
+
+    /// Promise: what a gateway has passed on stays pending until it is claimed, however the source
+    /// is triggered. A driver that switches a reason off after its interrupt gets one too many.
+    #[test]
+    fn a_request_stays_pending_until_it_is_claimed() {
+        for edge in [false, true] {
+            let mut plic = plic();
+            if edge {
+                plic.set_edge_triggered(1);
+            }
+            plic.set_level(1, true);
+            plic.set_level(1, false);
+            assert_eq!(plic.load(PENDING, 4), Ok(0b10));
+            assert_eq!(plic.claim(0), 1);
+            plic.complete(0, 1);
+            assert_eq!((plic.load(PENDING, 4), plic.claim(0)), (Ok(0), 0));
+        }
     }
 
     #[test]
