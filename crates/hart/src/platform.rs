@@ -88,9 +88,11 @@ pub trait Platform {
         None
     }
 
-    /// That handler has ended. Replaces `registers` by the guest's.
-    fn leave_context(&mut self, access: &ContextAccess, registers: &mut Exchanged) {
+    /// That handler has ended. Replaces `registers` by the guest's; `false`, and nothing has
+    /// changed, if there are none.
+    fn leave_context(&mut self, access: &ContextAccess, registers: &mut Exchanged) -> bool {
         let _ = (access, registers);
+        false
     }
 
     /// Interrupt inputs of `hart` at time `now`. The hart calls this at the start of a run, after

@@ -256,3 +256,35 @@ fn the_end_of_a_handler_that_hs_mode_began_is_an_exception() {
         assert_eq!(bench.csr(csr::SEPC), GUEST);
     }
 }
+
+/// HCS-15: only HS- or M-mode can have written UC, or taken the context from the hart, where no
+/// handler of a context runs. There is no guest to go on, wherever the block with URET began.
+#[test]
+fn uret_without_a_context_is_illegal() {
+    for compiled in [false, true] {
+        let mut bench = Bench::new(LEAF, true, compiled);
+        let counts = [
+            asm::addi(15, 15, -1),
+            asm::bne(15, 0, -4),
+            asm::addi(16, 16, 1),
+            URET,
+        ];
+        program(&bench.ram, GUEST, &counts);
+        program(&bench.ram, HOST, &[]);
+        let status = ustatus::UC | ustatus::UH | ustatus::UPV | ustatus::UPP;
+        bench.poke(csr::USTATUS, status);
+        bench.poke(csr::UEPC, GUEST);
+        let delegated = bench.csr(csr::MEDELEG) | 1 << exception::ILLEGAL;
+        bench.poke(csr::MEDELEG, delegated);
+        bench.hart.set_x(15, 200);
+        bench.enter(false, 0);
+        assert_eq!(bench.hart.mode(), Mode::HS);
+        assert_eq!(bench.csr(csr::SCAUSE), exception::ILLEGAL);
+        assert_eq!(bench.csr(csr::SEPC), GUEST + 12);
+        assert_eq!(bench.hart.x(16), 1, "executed once");
+        assert_eq!(
+            (bench.csr(csr::USTATUS), bench.csr(csr::UEPC)),
+            (status, GUEST)
+        );
+    }
+}

@@ -108,14 +108,17 @@ pub trait InterruptArchitecture: Snapshot + Send {
         None
     }
 
-    /// That handler has ended. Replaces `registers` by the guest's.
+    /// That handler has ended. Replaces `registers` by the guest's; `false`, and nothing has
+    /// changed, if no handler of a context runs on the hart or its guest's registers cannot be read
+    /// (`HCS-15`).
     fn leave_context(
         &mut self,
         access: &ContextAccess,
         registers: &mut Exchanged,
         effects: &mut Effects,
-    ) {
+    ) -> bool {
         let _ = (access, registers, effects);
+        false
     }
 
     /// A device drives its wire (`source` >= 1) high or low at time `now`. Asserting a high wire

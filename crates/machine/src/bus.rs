@@ -343,10 +343,11 @@ impl Platform for Bus {
         result
     }
 
-    fn leave_context(&mut self, access: &ContextAccess, registers: &mut Exchanged) {
+    fn leave_context(&mut self, access: &ContextAccess, registers: &mut Exchanged) -> bool {
         let act = |bus: &mut Self| bus.interrupts.leave_context(access, registers);
-        self.metered(Activity::Interrupts, act);
+        let left = self.metered(Activity::Interrupts, act);
         self.propagate(access.now, Some(access.hart));
+        left
     }
 
     fn lines(&mut self, hart: usize, now: u64) -> Lines {

@@ -173,10 +173,11 @@ impl Interrupts {
         result
     }
 
-    pub fn leave_context(&mut self, access: &ContextAccess, registers: &mut Exchanged) {
-        self.architecture
-            .leave_context(access, registers, &mut self.effects);
+    pub fn leave_context(&mut self, access: &ContextAccess, registers: &mut Exchanged) -> bool {
+        let architecture = &mut self.architecture;
+        let left = architecture.leave_context(access, registers, &mut self.effects);
         self.tell(&Call::LeaveContext(access));
+        left
     }
 
     /// Whether a CSR belongs to HS-mode.

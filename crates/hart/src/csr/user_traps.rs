@@ -78,15 +78,19 @@ impl UserTraps {
         self.status & (ustatus::UPV | ustatus::UPP) == ustatus::UPP
     }
 
-    /// Ends the handler and returns the mode that goes on.
-    pub fn leave(&mut self) -> Mode {
-        let old = self.status;
-        self.status = (old & ustatus::UPIE) >> 4 | ustatus::UPIE;
-        let privilege = if old & ustatus::UPV != 0 && old & ustatus::UPP != 0 {
+    /// The mode that goes on when the handler ends.
+    pub fn interrupted(&self) -> Mode {
+        let guest = self.status & ustatus::UPV != 0;
+        let privilege = if guest && self.status & ustatus::UPP != 0 {
             Priv::S
         } else {
             Priv::U
         };
-        Mode::new(privilege, old & ustatus::UPV != 0)
+        Mode::new(privilege, guest)
+    }
+
+    /// Ends a handler that is in no user context.
+    pub fn leave(&mut self) {
+        self.status = (self.status & ustatus::UPIE) >> 4 | ustatus::UPIE;
     }
 }

@@ -69,15 +69,19 @@ impl Hart {
         self.set_mode(Mode::U);
     }
 
-    /// Ends it. Returns the address at which the guest goes on.
-    pub(super) fn leave_context(&mut self, plat: &mut dyn Platform) -> u64 {
+    /// Ends it. Returns the address at which the guest goes on; `None`, and nothing has changed, if
+    /// there is no guest to go on.
+    pub(super) fn leave_context(&mut self, plat: &mut dyn Platform) -> Option<u64> {
         let mut registers = self.exchanged();
-        plat.leave_context(&self.exchange(), &mut registers);
+        let left = plat.leave_context(&self.exchange(), &mut registers);
+        if !left {
+            return None;
+        }
         self.take_over(&registers);
         self.csr.user.forget_trap();
         self.state.cycles += u64::from(KEPT * self.config.cost.load);
         self.lines_changed();
-        registers.pc & self.pc_mask()
+        Some(registers.pc & self.pc_mask())
     }
 
     fn exchange(&self) -> ContextAccess {

@@ -261,11 +261,15 @@ impl Hart {
         if self.config.extensions.xhcs && self.csr.user.began_in_hs() {
             return self.raise(Syndrome::of(exception::HANDLER_END));
         }
-        let in_context = self.csr.user.in_context();
-        let to = self.csr.user.leave();
-        let target = if in_context {
-            self.leave_context(plat)
+        let to = self.csr.user.interrupted();
+        let target = if self.csr.user.in_context() {
+            match self.leave_context(plat) {
+                Some(target) => target,
+                // HCS-15: no context runs here, or its guest is out of reach.
+                None => return self.illegal(inst),
+            }
         } else {
+            self.csr.user.leave();
             self.csr.user.epc & self.pc_mask()
         };
         self.leave(to, target, plat);

@@ -84,11 +84,13 @@ impl Platform for Custom {
         Some(PENDING)
     }
 
-    fn leave_context(&mut self, _: &ContextAccess, registers: &mut Exchanged) {
-        if let Some(kept) = self.kept.take() {
-            *registers = kept;
-        }
+    fn leave_context(&mut self, _: &ContextAccess, registers: &mut Exchanged) -> bool {
+        let Some(kept) = self.kept.take() else {
+            return false;
+        };
+        *registers = kept;
         self.lines = Lines::default();
+        true
     }
 
     fn lines(&mut self, _: usize, _: u64) -> Lines {

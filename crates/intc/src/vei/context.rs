@@ -22,6 +22,14 @@ pub(super) struct Entered {
     pub grant: u64,
 }
 
+/// What a handler begins with.
+struct Handler {
+    registers: Exchanged,
+    /// Cycles.
+    budget: u64,
+    grant: u64,
+}
+
 /// The context that an entry of a queue names; `None` if it is an event for HS-mode.
 pub(super) fn named(word: u64) -> Option<u64> {
     (word & ENTRY != 0).then_some(word & hucontext::ADDRESS)
@@ -105,28 +113,51 @@ impl Operation<'_> {
             self.end(at);
             return None;
         }
-        self.save(registers, grant)?;
+        let Some(handler) = self.prepare(at, ctl, registers, grant) else {
+            // A word is out of reach: nothing is exchanged, and nothing that is pending is lost.
+            let restore = |later| later | pending;
+            self.words.update(at, context::PENDING, restore)?;
+            return None;
+        };
         let hart = &mut self.harts[self.by.hart];
-        let word = |offset| self.words.load(at, offset);
         hart.context = at;
         hart.share.begin(self.by.now);
         hart.suatp = registers.satp;
         hart.suscratch = registers.sscratch;
-        hart.budget_ends = self.by.now.saturating_add(word(context::BUDGET)?);
-        registers.pc = 0;
-        registers.x = [0; 32];
-        registers.ustatus = 0;
-        registers.utvec = word(context::UTVEC)?;
-        registers.uscratch = word(context::USCRATCH)?;
-        registers.satp = word(context::SUATP)?;
-        if ctl & context::CTL_SS != 0 {
-            registers.sscratch = word(context::SUSCRATCH)?;
-        }
-        let grant = word(context::GRANT)?;
+        hart.budget_ends = self.by.now.saturating_add(handler.budget);
+        *registers = handler.registers;
         let id = field(ctl, context::CTL_ID, context::CTL_ID_SHIFT) as u32;
         self.step(StepKind::ContextEntered { id });
         self.effects.change(self.by.hart);
-        Some(Entered { pending, grant })
+        Some(Entered {
+            pending,
+            grant: handler.grant,
+        })
+    }
+
+    /// Saves the guest's registers, and loads those with which the handler of the context at `at`
+    /// begins.
+    fn prepare(&self, at: u64, ctl: u64, guest: &Exchanged, grant: u64) -> Option<Handler> {
+        self.save(guest, grant)?;
+        let word = |offset| self.words.load(at, offset);
+        let sscratch = match ctl & context::CTL_SS {
+            0 => guest.sscratch,
+            _ => word(context::SUSCRATCH)?,
+        };
+        let registers = Exchanged {
+            pc: 0,
+            x: [0; 32],
+            ustatus: 0,
+            utvec: word(context::UTVEC)?,
+            uscratch: word(context::USCRATCH)?,
+            satp: word(context::SUATP)?,
+            sscratch,
+        };
+        Some(Handler {
+            registers,
+            budget: word(context::BUDGET)?,
+            grant: word(context::GRANT)?,
+        })
     }
 
     fn save(&self, registers: &Exchanged, grant: u64) -> Option<()> {
@@ -147,30 +178,39 @@ impl Operation<'_> {
     }
 
     /// The handler that runs here has ended: restores the guest's registers. Returns `hgrant` for
-    /// it.
+    /// it; `None`, and nothing has changed, if no context runs or the save area cannot be read
+    /// (`HCS-15`).
     pub fn leave(&mut self, registers: &mut Exchanged) -> Option<u64> {
-        let hart = &mut self.harts[self.by.hart];
-        let at = std::mem::take(&mut hart.context);
+        let hart = &self.harts[self.by.hart];
+        let (at, area) = (hart.context, hart.save & hucsave::ADDRESS);
         if at == 0 {
             return None;
         }
+        let word = |offset| self.words.load(area, offset);
+        let mut guest = Exchanged {
+            pc: word(save::PC)?,
+            x: [0; 32],
+            ustatus: word(save::USTATUS)?,
+            utvec: word(save::UTVEC)?,
+            uscratch: word(save::USCRATCH)?,
+            satp: hart.suatp,
+            sscratch: hart.suscratch,
+        };
+        for (offset, value) in (save::X..).step_by(8).zip(&mut guest.x[1..]) {
+            *value = word(offset)?;
+        }
+        let grant = word(save::GRANT)?;
+        *registers = guest;
+        let hart = &mut self.harts[self.by.hart];
+        hart.context = 0;
         hart.share.end(self.by.now);
         self.effects.change(self.by.hart);
-        let area = hart.save & hucsave::ADDRESS;
-        registers.satp = hart.suatp;
-        registers.sscratch = hart.suscratch;
-        for (offset, value) in (save::X..).step_by(8).zip(&mut registers.x[1..]) {
-            *value = self.words.load(area, offset)?;
+        // The guest goes on even if the context is no longer there.
+        if let Some(ctl) = self.words.load(at, context::CTL) {
+            let id = field(ctl, context::CTL_ID, context::CTL_ID_SHIFT) as u32;
+            self.step(StepKind::ContextLeft { id });
+            self.end(at);
         }
-        registers.pc = self.words.load(area, save::PC)?;
-        registers.ustatus = self.words.load(area, save::USTATUS)?;
-        registers.utvec = self.words.load(area, save::UTVEC)?;
-        registers.uscratch = self.words.load(area, save::USCRATCH)?;
-        let grant = self.words.load(area, save::GRANT)?;
-        let ctl = self.words.load(at, context::CTL)?;
-        let id = field(ctl, context::CTL_ID, context::CTL_ID_SHIFT) as u32;
-        self.step(StepKind::ContextLeft { id });
-        self.end(at)?;
         Some(grant)
     }
 }

@@ -227,15 +227,16 @@ impl<A: InterruptArchitecture> InterruptArchitecture for Vei<A> {
         access: &ContextAccess,
         registers: &mut Exchanged,
         effects: &mut Effects,
-    ) {
+    ) -> bool {
         let by = Cause::of(access);
         if by.hart >= self.harts.len() {
-            return;
+            return false;
         }
         let grant = self.operate(by, effects, |operation| operation.leave(registers));
         if let Some(grant) = grant {
             self.grant(by, CsrOp::Write(grant), effects);
         }
+        grant.is_some()
     }
 
     fn interrupt_files(&mut self) -> Option<&mut dyn InterruptFiles> {

@@ -78,14 +78,22 @@ impl World {
     }
 
     fn leave(&mut self) -> Exchanged {
-        let mut registers = Exchanged {
+        self.try_leave().unwrap()
+    }
+
+    /// `None` if nothing has changed.
+    fn try_leave(&mut self) -> Option<Exchanged> {
+        let handler = Exchanged {
             x: [0; 32],
             ..guest()
         };
+        let mut registers = handler;
         let access = at(LEFT, Mode::U);
-        self.intc
+        let left = self
+            .intc
             .leave_context(&access, &mut registers, &mut self.effects);
-        registers
+        assert!(left || registers == handler, "half loaded");
+        left.then_some(registers)
     }
 }
 
@@ -290,5 +298,38 @@ fn without_the_extension_there_are_no_contexts() {
     for register in super::super::csr::CONTEXT_CSRS.iter().copied() {
         let found = w.access(0, Mode::HS, register, CsrOp::Read);
         assert_eq!(found, Err(CsrFault::Illegal));
+    }
+}
+
+/// HCS-15: without a context, or with a save area that cannot be read as a whole, the end of a
+/// handler changes nothing; once HS-mode has mended the save area, the guest goes on.
+#[test]
+fn a_handler_without_a_guest_to_go_on_does_not_end() {
+    let mut w = World::with_context();
+    assert_eq!(w.try_leave(), None);
+    w.post(0).unwrap();
+    w.enter().unwrap();
+    for lost in [save::PC, save::X + 30 * 8, save::GRANT] {
+        w.ram.lose(SAVE + lost);
+        assert_eq!(w.try_leave(), None);
+        w.ram.lose(0);
+        assert_eq!(w.host(1, csr::HUCONTEXT, CsrOp::Read), CONTEXT);
+        assert!(w.control_has(context::CTL_N));
+    }
+    assert_eq!(w.leave(), guest());
+}
+
+/// What is pending is still pending if the handler cannot begin.
+#[test]
+fn a_guest_that_cannot_be_saved_is_not_interrupted() {
+    for lost in [SAVE + save::GRANT, CONTEXT + context::GRANT] {
+        let mut w = World::with_context();
+        w.post(1).unwrap();
+        assert!(w.due(1));
+        w.ram.lose(lost);
+        assert_eq!(w.enter(), None);
+        w.ram.lose(0);
+        assert_eq!(w.host(1, csr::HUCONTEXT, CsrOp::Read), 0);
+        assert_eq!(w.ram.get(CONTEXT + context::PENDING), 1 << 9);
     }
 }
