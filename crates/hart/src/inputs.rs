@@ -39,10 +39,16 @@ impl Inputs {
         self.stale = true;
     }
 
+    /// Whether they must be read again at `now`.
+    #[inline]
+    pub fn are_outdated(&self, now: u64) -> bool {
+        self.stale || now >= self.lines.deadline
+    }
+
     /// Reads the inputs again if they may have changed, and returns whether it did. The caller then
     /// takes over `pulse` and `arrived`, which are handed over once.
     pub fn update(&mut self, hart: usize, now: u64, plat: &mut dyn Platform) -> bool {
-        if !self.stale && now < self.lines.deadline {
+        if !self.are_outdated(now) {
             return false;
         }
         self.stale = false;

@@ -36,6 +36,22 @@ use crate::hart::Hart;
 use crate::platform::Platform;
 use crate::syndrome::Fault;
 
+/// Whether a CSR shows interrupt inputs of the hart, or depends on them.
+fn shows_inputs(target: u16) -> bool {
+    matches!(
+        target,
+        csr::MIP
+            | csr::SIP
+            | csr::HIP
+            | csr::VSIP
+            | csr::HGEIP
+            | csr::MVIP
+            | csr::MTOPI
+            | csr::STOPI
+            | csr::VSTOPI
+    )
+}
+
 impl Hart {
     /// Executes one of the six CSR instructions.
     pub(crate) fn csr_instruction(
@@ -92,6 +108,11 @@ impl Hart {
 
     /// Reads and writes a CSR after aliasing; `None` if the hart does not have it.
     fn change_csr(&mut self, target: u16, op: CsrOp, plat: &mut dyn Platform) -> Option<u64> {
+        if shows_inputs(target) && self.inputs.are_outdated(self.state.cycles) {
+            // The end of this block would do it; a program that has just written `mtimecmp` or
+            // `msip` sees what came of it.
+            self.refresh(plat);
+        }
         let old = self.csr_read(target)?;
         if let Some(new) = op.written(self.software_bits(target, old)) {
             self.csr_write(target, new, plat);

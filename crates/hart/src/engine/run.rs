@@ -221,7 +221,7 @@ impl Hart {
     }
 
     /// Brings `mip` up to date.
-    fn refresh(&mut self, plat: &mut dyn Platform) {
+    pub(crate) fn refresh(&mut self, plat: &mut dyn Platform) {
         if self.inputs.update(self.id, self.state.cycles, plat) {
             let lines = self.inputs.lines();
             self.csr.mip |= lines.pulse;
