@@ -49,10 +49,14 @@ fn printer() -> PathBuf {
 
 /// Prints a line and ends with status 0.
 fn greeter() -> PathBuf {
+    greeter_linked("greeter", &[])
+}
+
+fn greeter_linked(name: &str, options: &[&str]) -> PathBuf {
     let source = ".globl _start, tohost\n_start: li t0, 0x10000000\nli t1, 'x'\nsb t1, 0(t0)\n\
                   li t1, 10\nsb t1, 0(t0)\nla t0, tohost\nli t1, 1\nsd t1, 0(t0)\n1: j 1b\n\
                   .align 6\ntohost: .dword 0\n";
-    program("greeter", source, &[])
+    program(name, source, options)
 }
 
 fn trapless(words: &[&str]) -> Command {
@@ -93,6 +97,27 @@ fn said(child: &mut Child) -> String {
 
 fn interrupt(child: &Child) {
     succeed(Command::new("kill").args(["-INT", &child.id().to_string()]));
+}
+
+/// Promise: a program that was linked to RAM without further ado, so that the linker put the file's
+/// headers and a note below it, runs; one whose code lies below RAM is told what to do.
+#[test]
+fn headers_below_ram_are_no_part_of_a_program() {
+    let ordinary = ["--no-omagic", "--build-id"];
+    let file = greeter_linked("headers", &ordinary);
+    let mut readelf = Command::new("riscv64-linux-gnu-readelf");
+    let segments = output(readelf.arg("-lW").arg(&file)).stdout;
+    let segments = String::from_utf8_lossy(&segments).into_owned();
+    assert!(segments.contains("0x0000000000010000"), "{segments}");
+    let ran = output(trapless(&["exec"]).arg(&file));
+    assert_eq!((ran.status.code(), &*ran.stdout), (Some(0), &b"x\n"[..]));
+    let below = [&ordinary[..], &["-Ttext=0x7fff0000"]].concat();
+    let refused = output(trapless(&["exec"]).arg(greeter_linked("below", &below)));
+    let text = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        text.contains("outside RAM") && text.contains("-Wl,-n"),
+        "{text}"
+    );
 }
 
 /// Promise: a program whose traps have no handler is told so, instead of running for ever.

@@ -1,8 +1,10 @@
 //! ELF programs: segments, entry and the symbols of the test conventions.
 
 use object::Endianness;
-use object::elf::{EM_RISCV, ET_DYN, ET_EXEC, FileHeader64, PT_LOAD};
-use object::read::elf::{FileHeader, ProgramHeader, Sym};
+use object::elf::{
+    EM_RISCV, ET_DYN, ET_EXEC, FileHeader64, PT_LOAD, ProgramHeader64, SHF_ALLOC, SHT_NOTE,
+};
+use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
 use trapless_hart::Ram;
 
 use super::memory::write;
@@ -54,6 +56,21 @@ struct Segment<'a> {
     addr: u64,
     bytes: &'a [u8],
     memory: u64,
+    /// Bytes at its beginning that are headers of the file and notes, which no program needs.
+    headers: u64,
+}
+
+impl Segment<'_> {
+    /// Without these bytes.
+    fn without_headers(&self) -> Self {
+        let bytes = self.bytes.get(self.headers as usize..).unwrap_or_default();
+        Self {
+            addr: self.addr + self.headers,
+            bytes,
+            memory: self.memory - self.headers,
+            headers: 0,
+        }
+    }
 }
 
 impl<'a> Elf<'a> {
@@ -108,6 +125,7 @@ impl<'a> Elf<'a> {
                 addr,
                 bytes,
                 memory,
+                headers: headers_of(header, segment, endian, file),
             });
         }
         if segments.is_empty() {
@@ -136,16 +154,24 @@ impl<'a> Elf<'a> {
         self.entry = base;
     }
 
-    /// Copies the segments into RAM; memory behind a segment's bytes is cleared.
+    /// Copies the segments into RAM; memory behind a segment's bytes is cleared. Headers of the
+    /// file that lie outside RAM, where linkers put them below a program that begins with RAM, are
+    /// left out.
     ///
     /// # Errors
     /// A sentence, if a segment lies outside RAM.
     pub fn load(&self, ram: &Ram, what: &str) -> Result<(), Error> {
         for segment in &self.segments {
-            if !ram.contains(segment.addr, segment.memory) {
+            let inside = |segment: &Segment<'_>| ram.contains(segment.addr, segment.memory);
+            let trimmed = segment.without_headers();
+            let segment = if inside(segment) { segment } else { &trimmed };
+            if segment.memory == 0 {
+                continue;
+            }
+            if !inside(segment) {
                 return Err(Error::Invalid(format!(
                     "{what} is linked to {:#x}..{:#x}, outside RAM at {:#x}..{:#x}; link it there \
-                     or use a larger --ram",
+                     (without a segment of headers: -Wl,-n) or use a larger --ram",
                     segment.addr,
                     segment.addr.saturating_add(segment.memory),
                     ram.base(),
@@ -165,6 +191,34 @@ impl<'a> Elf<'a> {
             }
         }
         Ok(())
+    }
+}
+
+/// Bytes at the beginning of a segment that hold nothing but the file's headers and notes: up to
+/// the first section of another kind. 0 if it has neither, or nothing says where sections are.
+fn headers_of(
+    header: &FileHeader64<Endianness>,
+    segment: &ProgramHeader64<Endianness>,
+    endian: Endianness,
+    file: &[u8],
+) -> u64 {
+    let Ok(sections) = header.sections(endian, file) else {
+        return 0;
+    };
+    let (start, memory) = (segment.p_vaddr(endian), segment.p_memsz(endian));
+    let first = |notes: bool| {
+        let kind = sections.iter().filter(|section| {
+            section.sh_flags(endian).contains(SHF_ALLOC)
+                && (section.sh_type(endian) == SHT_NOTE) == notes
+        });
+        let offsets = kind.filter_map(|section| section.sh_addr(endian).checked_sub(start));
+        offsets.filter(|offset| *offset < memory).min()
+    };
+    let headers = segment.p_offset(endian) == 0 && !sections.is_empty();
+    if headers || first(true).is_some() {
+        first(false).unwrap_or(memory)
+    } else {
+        0
     }
 }
 
