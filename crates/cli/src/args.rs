@@ -446,7 +446,8 @@ pub struct ExecArgs {
     /// Number of harts.
     #[arg(long, default_value_t = EXEC_HARTS, value_name = "N")]
     pub harts: usize,
-    /// Give up after this many instructions.
+    /// Give up soon after this many instructions, executed or trapped, of all harts together: with
+    /// each engine at the same instant.
     #[arg(long, default_value_t = 10_000_000_000, value_name = "N")]
     pub max_instructions: u64,
     /// Set what only this machine has, as in `aia.guests=3`. Repeat for more.

@@ -148,6 +148,34 @@ fn a_program_that_only_traps_is_stopped_with_a_sentence() {
     );
 }
 
+/// Promise: a run that is given up ends at the same instant with each engine, and so does its
+/// ledger: in a loop of traps between instructions, in one of instructions, and where nothing but
+/// traps happens.
+#[test]
+fn a_run_that_is_given_up_has_the_same_ledger_with_each_engine() {
+    let handler = "_start: la t0, 1f\ncsrw mtvec, t0\n";
+    let trapping = format!(".globl _start\n{handler}.align 2\n1: addi t1, t1, 1\necall\n");
+    let running = format!(".globl _start\n{handler}.align 2\n1: addi t1, t1, 1\nj 1b\n");
+    let hopeless = ".globl _start\n_start: lw t0, 0(zero)\n".to_string();
+    for (name, source) in [("loop", trapping), ("spin", running), ("void", hopeless)] {
+        let file = program(name, &source, &[]);
+        let ledgers = ["jit", "interp", "both"].map(|engine| {
+            let ledger = scratch(&format!("{name}-{engine}.json"));
+            let output = output(
+                trapless(&["exec", "--harts", "2", "--max-instructions", "1234567"])
+                    .args(["--engine", engine, "--ledger"])
+                    .args([&ledger, &file]),
+            );
+            assert_eq!(output.status.code(), Some(2), "{name}, {engine}");
+            std::fs::read_to_string(&ledger).expect("there is one")
+        });
+        assert!(
+            ledgers[1..].iter().all(|ledger| *ledger == ledgers[0]),
+            "{name}"
+        );
+    }
+}
+
 /// Promise: `| head` ends the command without a word, as with other programs.
 #[test]
 fn the_command_ends_quietly_when_its_reader_has_gone() {

@@ -16,8 +16,10 @@ use crate::output::Screen;
 use crate::trapless::Trapless;
 use crate::{files, interrupt, machine, observe};
 
-/// Virtual time between two looks at Ctrl-C, in cycles.
-const SLICE: u64 = 10_000_000;
+/// Virtual time between two looks at Ctrl-C and at how far the program has come, in cycles: short
+/// enough for the slowest engine, and the same for all, so that a run that is given up ends at the
+/// same instant with each.
+const SLICE: u64 = 500_000;
 /// Traps to M-mode in a row without an executed instruction after which there never will be one:
 /// the handler itself traps, and interrupts are off.
 const HOPELESS: u64 = 1_000_000;
@@ -54,10 +56,9 @@ pub fn main(args: &ExecArgs, trapless: &Trapless) -> Result<ExitCode> {
         instret: args.max_instructions,
         ..Limits::default()
     };
-    let slice = args.harts_options.slice(SLICE);
     let mut progress = Progress::default();
     let mut interrupted = false;
-    let outcome = observation.drive(&mut machine, &|| limits, slice, &mut |machine, idle| {
+    let outcome = observation.drive(&mut machine, &|| limits, SLICE, &mut |machine, idle| {
         interrupted = interrupt::requested();
         progress.note(machine, &traps);
         let done = progress.tried >= args.max_instructions || progress.stuck.is_some();
