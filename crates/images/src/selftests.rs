@@ -23,6 +23,7 @@ const PARTS: &[&str] = &[
     "Documentation/devicetree/bindings/vendor-prefixes.yaml",
     "Documentation/virt/kvm/*",
     "Kbuild",
+    "MAINTAINERS",
     "Makefile",
     "arch/riscv/*",
     "arch/x86/include/*",
