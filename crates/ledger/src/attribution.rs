@@ -83,6 +83,7 @@ impl Ledger {
         let mut steps = Steps::default();
         if let Some(direct) = direct {
             entry.counts.firmware_traps += direct.traps;
+            entry.counts.timer_traps += direct.timer_traps;
             entry.cycles[Mode::M as usize] += direct.cycles;
             entry.instructions[Mode::M as usize] += direct.instructions;
             steps.append(&direct.steps);
@@ -144,6 +145,7 @@ impl Ledger {
         if let Some(d) = state.direct.as_mut().filter(|d| d.resumed == Some(t.epc)) {
             // The guest has not executed anything in between.
             d.traps += 1;
+            d.timer_traps += u64::from(for_timer(t));
             d.resumed = None;
             d.steps.push(t);
             return;
@@ -153,6 +155,7 @@ impl Ledger {
         let fresh = Direct {
             first: *t,
             traps: 1,
+            timer_traps: u64::from(for_timer(t)),
             cycles: 0,
             instructions: 0,
             steps,
@@ -218,9 +221,12 @@ impl Ledger {
         let totals = &mut self.phases[self.current].totals;
         if let Some(d) = state.direct.as_mut().filter(|d| d.resumed.is_none()) {
             d.traps += 1;
+            d.timer_traps += u64::from(for_timer(t));
             d.steps.push(t);
         } else if let Some(open) = &mut state.exit {
-            totals.exits[open.reason].counts.firmware_traps += 1;
+            let counts = &mut totals.exits[open.reason].counts;
+            counts.firmware_traps += 1;
+            counts.timer_traps += u64::from(for_timer(t));
             open.steps.push(t);
             self.charge_firmware(t.hart);
         } else {
@@ -370,6 +376,17 @@ impl Ledger {
         if begin && mode == Mode::HS {
             self.host_moved_on(hart);
         }
+    }
+}
+
+/// Whether firmware is asked to set a timer, or a timer interrupts it.
+fn for_timer(trap: &Trap) -> bool {
+    const MTI: u64 = INTERRUPT | interrupt::MTI;
+    let call = matches!(trap.args[3], eid::TIME | eid::LEGACY_SET_TIMER);
+    match trap.cause {
+        MTI => true,
+        exception::ECALL_S | exception::ECALL_VS => call,
+        _ => false,
     }
 }
 

@@ -50,6 +50,8 @@ pub(crate) struct OpenExit {
 pub(crate) struct Direct {
     pub first: Trap,
     pub traps: u64,
+    /// Those for timers.
+    pub timer_traps: u64,
     pub cycles: u64,
     pub instructions: u64,
     pub steps: Steps,

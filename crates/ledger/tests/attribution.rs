@@ -251,8 +251,37 @@ fn everything_until_the_next_entry_is_charged_to_the_exit() {
         (exit.cycles["idle"], exit.cycles["M"], exit.cycles["U"]),
         (970, 10, 10)
     );
+    assert_eq!(exit.timer_traps, 1);
     let chain = "wfi: HS MTI -> M; HS STI -> HS; U ecall -> HS; HS load page fault -> HS";
     assert_eq!(section.chains[chain], 1);
+}
+
+/// Firmware traps for timers are those of a halted vCPU's deadline as well: the call that sets it
+/// and the interrupt. Calls for other things are none.
+#[test]
+fn firmware_traps_for_timers_are_told_apart() {
+    let mut s = Script::new();
+    s.enter()
+        .insn(HS, exception::VIRTUAL_INSTRUCTION, 0x1050_0073)
+        .ecall(HS, M, eid::TIME, 500, 0)
+        .ret(M, HS)
+        .ecall(HS, M, eid::IPI, 1, 0)
+        .ret(M, HS)
+        .irq(HS, M, interrupt::MTI)
+        .ret(M, HS)
+        .irq(HS, M, interrupt::MSI)
+        .ret(M, HS)
+        .ret(HS, VS)
+        .irq(VS, M, interrupt::MTI)
+        .ret(M, VS)
+        .irq(VS, HS, interrupt::STI)
+        .ret(HS, VS);
+    let section = s.done();
+    let timers = |key: &str| {
+        let exit = &section.exits[key];
+        (exit.firmware_traps, exit.timer_traps)
+    };
+    assert_eq!((timers("wfi"), timers("host_timer")), ((4, 2), (1, 1)));
 }
 
 #[test]

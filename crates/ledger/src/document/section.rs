@@ -100,6 +100,9 @@ counters! {
         exits: u64 as Exits,
         /// M-mode traps charged to them.
         firmware_traps: u64 as Traps,
+        /// Those for timers: machine timer interrupts, and SBI calls that set the timer.
+        #[serde(default)]
+        timer_traps: u64 as Traps,
         /// HS-mode traps taken from HS and U.
         host_traps: u64 as Traps,
         /// Those that are system calls.
@@ -125,6 +128,7 @@ impl Exit {
     pub fn add(&mut self, other: &Self) {
         self.exits += other.exits;
         self.firmware_traps += other.firmware_traps;
+        self.timer_traps += other.timer_traps;
         self.host_traps += other.host_traps;
         self.syscalls += other.syscalls;
         self.fast += other.fast;
