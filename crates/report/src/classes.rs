@@ -5,10 +5,10 @@ use trapless_ledger::document::{GuestFiles, Notifications, Slots};
 use trapless_ledger::{Class, InterruptClass, Left, Section, State};
 
 use crate::cell::{Row, cell, cells};
-use crate::compare::{Column, Comparison, Run, difference_text, per_thousand};
-use crate::latency;
+use crate::compare::{Comparison, Run, per_thousand};
 use crate::number::{self, Space};
 use crate::statistics::Sample;
+use crate::{figures, latency};
 
 /// A title and rows of one cell per column.
 pub type Block = (&'static str, Vec<Row>);
@@ -67,7 +67,7 @@ const LEFT: [(Left, &str); 3] = [
 const TITLES: [&str; 3] = ["Timer interrupts", "IPIs", "Device interrupts"];
 
 /// Figures of a class; `None` in a ledger of version 1.
-fn figures(section: &Section, class: Class) -> Option<&InterruptClass> {
+fn class_figures(section: &Section, class: Class) -> Option<&InterruptClass> {
     section.interrupts.get(&class)
 }
 
@@ -87,6 +87,27 @@ const NOTIFICATION_ROWS: [(&str, NotificationCount); 9] = [
         n.memory_words + s.memory_words
     }),
 ];
+
+/// What belongs to no class and has sentences of its own, with the unit of the figure.
+const APART: [(&str, &str, figures::Count); 3] = [
+    ("Notifications of the controller", " exits", |s| {
+        s.exits_of("notification").exits
+    }),
+    ("Halting (WFI), counted apart", " exits", |s| {
+        s.exits_of("wfi").exits
+    }),
+    (
+        "Timers of the host while vCPUs were halted",
+        " firmware traps",
+        timers_while_halted,
+    ),
+];
+
+/// Firmware traps for timers that were charged to no timer interrupt, as the vCPU that the hart had
+/// run last was halted.
+pub(crate) fn timers_while_halted(section: &Section) -> u64 {
+    section.exits_of("wfi").timer_traps
+}
 
 /// A figure of guest interrupt files.
 type FileCount = fn(&GuestFiles) -> u64;
@@ -139,7 +160,7 @@ impl Comparison<'_> {
 
     /// Whether guests used interrupts of this class in any run.
     pub(crate) fn has_class(&self, class: Class) -> bool {
-        self.any(|s| figures(s, class).map_or(0, |f| f.sent + f.taken + f.exits + f.claims))
+        self.any(|s| class_figures(s, class).map_or(0, |f| f.sent + f.taken + f.exits + f.claims))
     }
 
     fn class_rows(&self, class: Class, space: Space) -> Vec<Row> {
@@ -148,7 +169,7 @@ impl Comparison<'_> {
             if label == "  arrived: state not known" {
                 self.left_rows(class, space, &mut rows);
             }
-            let of = |s: &Section| figures(s, class).map(count);
+            let of = |s: &Section| class_figures(s, class).map(count);
             if !always && !self.any(|s| of(s).unwrap_or(0)) {
                 continue;
             }
@@ -169,13 +190,13 @@ impl Comparison<'_> {
         for state in State::ALL {
             let label = format!("latency in µs, {}", state.name().replace('_', " "));
             rows.extend(latency::rows(self, &label, space, |s| {
-                figures(s, class)?.latency.get(&state)
+                class_figures(s, class)?.latency.get(&state)
             }));
         }
         for (left, label) in LEFT {
             let label = format!("latency in µs, {}", label.trim());
             rows.extend(latency::rows(self, &label, space, |s| {
-                figures(s, class)?.left.get(&left)?.latency.as_ref()
+                class_figures(s, class)?.left.get(&left)?.latency.as_ref()
             }));
         }
         rows
@@ -183,7 +204,7 @@ impl Comparison<'_> {
 
     /// A count of a class per 1 000 interrupts that guests took.
     pub(crate) fn rates(&self, class: Class, count: Count) -> Vec<Option<Sample>> {
-        self.samples(|run| match figures(run.section, class) {
+        self.samples(|run| match class_figures(run.section, class) {
             Some(f) => per_thousand(count(f), f.taken),
             None => f64::NAN,
         })
@@ -191,7 +212,7 @@ impl Comparison<'_> {
 
     /// A count of a class for each of its interrupts that guests took; `None` where none was.
     pub(crate) fn per_interrupt(&self, class: Class, count: Count) -> Vec<Option<Sample>> {
-        self.samples(|run| match figures(run.section, class) {
+        self.samples(|run| match class_figures(run.section, class) {
             Some(f) if f.taken != 0 => count(f) as f64 / f.taken as f64,
             _ => f64::NAN,
         })
@@ -201,7 +222,7 @@ impl Comparison<'_> {
     fn left_rows(&self, class: Class, space: Space, rows: &mut Vec<Row>) {
         for (left, label) in LEFT {
             let of = |s: &Section| {
-                let known = figures(s, class).filter(|f| !f.left.is_empty())?;
+                let known = class_figures(s, class).filter(|f| !f.left.is_empty())?;
                 Some(known.left.get(&left).map_or(0, |l| l.arrived))
             };
             if self.any(|s| of(s).unwrap_or(0)) {
@@ -242,51 +263,34 @@ impl Comparison<'_> {
         let mut lines = Vec::new();
         for (class, title) in Class::ALL.into_iter().zip(TITLES) {
             let (exits, firmware) = (self.rates(class, EXITS), self.rates(class, FIRMWARE));
-            let took = |s: &Section| figures(s, class).is_some_and(|f| f.taken != 0);
-            let text = |sample: &Sample| cell(Some(sample), |v| number::decimal(v, space));
-            let columns = self.columns.iter().zip(exits.iter().zip(&firmware));
-            let columns = columns.filter(|(c, _)| c.runs.iter().any(|run| took(run.section)));
-            let base = exits.get(self.base).and_then(Option::as_ref);
+            let took = |s: &Section| class_figures(s, class).is_some_and(|f| f.taken != 0);
+            let figure = |samples: &[Option<Sample>], i: usize, what: &str| {
+                let text = cell(samples[i].as_ref(), |v| number::decimal(v, space));
+                format!("{text} {what}{}", self.judgement(samples, i))
+            };
             let mut parts: Vec<String> = Vec::new();
-            for (c, (exits, firmware)) in columns {
-                let (Some(exits), Some(firmware)) = (exits, firmware) else {
-                    continue;
-                };
-                let shown = match base {
-                    Some(base) if !std::ptr::eq(exits, base) => {
-                        difference_text(exits.difference(base), false)
-                    }
-                    _ => String::new(),
-                };
-                let (exits, firmware) = (text(exits), text(firmware));
-                parts.push(format!(
-                    "{exits} exits + {firmware} firmware traps on {}{shown}",
-                    c.name
-                ));
+            for (i, c) in self.columns.iter().enumerate() {
+                let taken = c.runs.iter().any(|run| took(run.section));
+                if taken && exits[i].is_some() && firmware[i].is_some() {
+                    let exits = figure(&exits, i, "exits");
+                    let firmware = figure(&firmware, i, "firmware traps");
+                    parts.push(format!("{exits} + {firmware} on {}", c.name));
+                }
             }
             if !parts.is_empty() {
                 let thousand = number::count(1000, space);
                 lines.push(format!(
                     "{title}: {}, per {thousand} interrupts.",
-                    parts.join(" -> ")
+                    parts.join(" → ")
                 ));
             }
         }
-        let apart = [
-            ("Notifications of the controller", "notification"),
-            ("Halting (WFI), counted apart", "wfi"),
-        ];
-        for (what, key) in apart {
-            let exits = |s: &Section| s.exits_of(key).exits;
-            if self.any(exits) && !lines.is_empty() {
-                let samples = self.samples(|run| run.per_thousand(exits(run.section)));
-                let part = |(c, sample): (&Column, &Option<Sample>)| {
-                    let rate = cell(sample.as_ref(), |v| number::decimal(v, space));
-                    format!("{rate} exits on {}", c.name)
-                };
-                let parts: Vec<String> = self.columns.iter().zip(&samples).map(part).collect();
+        for (what, unit, count) in APART {
+            if self.any(count) && !lines.is_empty() {
+                let samples = self.samples(|run| run.per_thousand(count(run.section)));
+                let parts = self.figure_parts(&samples, unit, space);
                 let per = self.per_thousand_text(space);
-                lines.push(format!("{what}: {}, {per}.", parts.join(" -> ")));
+                lines.push(format!("{what}: {}, {per}.", parts.join(" → ")));
             }
         }
         lines

@@ -9,6 +9,7 @@ use crate::cell::{Row, SAME, cell, cells};
 use crate::number::{self, Space};
 use crate::statistics::{Difference, Interval, Sample};
 use crate::titles::{by_seed, seed, seeds, settings, titles};
+use crate::verdict::percent;
 
 /// One run of a column.
 #[derive(Clone, Copy)]
@@ -280,22 +281,30 @@ impl Comparison<'_> {
         (label.to_string(), cells(&self.samples(value), text))
     }
 
+    /// How the figure of column `i` differs from the baseline's, in words to stand right behind
+    /// it: no figure is judged by another. Empty for the baseline, for single runs, and where all
+    /// values are the same.
+    pub(crate) fn judgement(&self, samples: &[Option<Sample>], i: usize) -> String {
+        let of = |column: usize| samples.get(column).and_then(Option::as_ref);
+        let (Some(sample), Some(base)) = (of(i), of(self.base)) else {
+            return String::new();
+        };
+        match sample.difference(base) {
+            Difference::NotShown if sample.interval() != base.interval() => {
+                " (no difference shown)".to_string()
+            }
+            Difference::Shown(Some(change)) => {
+                let sign = if change < 0.0 { "−" } else { "+" };
+                format!(" ({sign}{} %)", percent(change))
+            }
+            _ => String::new(),
+        }
+    }
+
     /// Whether any run has a count that is not 0.
     pub(crate) fn any(&self, count: impl Fn(&Section) -> u64) -> bool {
         let runs = self.columns.iter().flat_map(|c| &c.runs);
         runs.into_iter().any(|run| count(run.section) != 0)
-    }
-}
-
-/// Text after a figure that qualifies its difference; empty for single runs.
-pub(crate) fn difference_text(difference: Difference, percent: bool) -> String {
-    match difference {
-        Difference::NotShown => " (no difference shown)".to_string(),
-        Difference::Shown(Some(change)) if percent => {
-            let sign = if change < 0.0 { "−" } else { "+" };
-            format!(" ({sign}{:.0} %)", change.abs())
-        }
-        _ => String::new(),
     }
 }
 

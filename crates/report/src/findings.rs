@@ -5,7 +5,7 @@ use trapless_ledger::reason::Reason;
 use trapless_ledger::{Class, ExitReason, Section};
 
 use crate::cell::cell;
-use crate::compare::{Column, Comparison, difference_text, per_thousand};
+use crate::compare::{Column, Comparison, per_thousand};
 use crate::figures::{Count, taken};
 use crate::latency::percentile;
 use crate::number::{self, Space};
@@ -72,24 +72,24 @@ impl Comparison<'_> {
     }
 
     fn finding_sentence(&self, finding: &Finding, space: Space) -> String {
-        let text = |v| number::decimal(v, space);
-        let base = finding.exits.get(self.base).and_then(Option::as_ref);
+        let figure = |samples: &[Option<Sample>], i: usize, what: &str| {
+            let text = cell(samples[i].as_ref(), |v| number::decimal(v, space));
+            format!("{}{}", noun(text, what), self.judgement(samples, i))
+        };
+        let traps = finding.firmware.iter().flatten();
+        let any = traps.into_iter().any(|sample| sample.median() != 0.0);
         let part = |(i, c): (usize, &Column)| {
-            let Some(sample) = &finding.exits[i] else {
+            if finding.exits[i].is_none() {
                 return format!("no {} on {}", finding.unit, c.name);
-            };
-            let exits = noun(cell(Some(sample), text), "exit");
-            let firmware = match &finding.firmware[i] {
-                Some(traps) if traps.median() != 0.0 => {
-                    format!(" and {}", noun(cell(Some(traps), text), "firmware trap"))
-                }
-                _ => String::new(),
-            };
-            let shown = match base {
-                Some(base) if i != self.base => difference_text(sample.difference(base), false),
-                _ => String::new(),
-            };
-            format!("{exits}{firmware} on {}{shown}", c.name)
+            }
+            let mut part = figure(&finding.exits, i, "exit");
+            if any {
+                part = format!(
+                    "{part} and {}",
+                    figure(&finding.firmware, i, "firmware trap")
+                );
+            }
+            format!("{part} on {}", c.name)
         };
         let parts: Vec<String> = self.columns.iter().enumerate().map(part).collect();
         let unit = finding.unit_text(space);
@@ -103,18 +103,8 @@ impl Comparison<'_> {
 
     fn total_sentence(&self, space: Space) -> Option<String> {
         let samples = self.total_exits();
-        let base = samples.get(self.base)?.as_ref()?;
-        let part = |(c, sample): (&Column, &Option<Sample>)| {
-            let text = cell(sample.as_ref(), |v| number::decimal(v, space));
-            let change = match sample {
-                Some(sample) if !std::ptr::eq(sample, base) => {
-                    difference_text(sample.difference(base), true)
-                }
-                _ => String::new(),
-            };
-            format!("{text} on {}{change}", c.name)
-        };
-        let parts: Vec<String> = self.columns.iter().zip(&samples).map(part).collect();
+        samples.get(self.base)?.as_ref()?;
+        let parts = self.figure_parts(&samples, "", space);
         let single = self.columns.len() > 1 && self.columns.iter().any(|c| c.runs.len() == 1);
         let note = if single { ONE_RUN } else { "" };
         Some(format!(
@@ -122,6 +112,21 @@ impl Comparison<'_> {
             parts.join("; "),
             self.per_thousand_text(space)
         ))
+    }
+
+    /// A figure of each column with what may be said of its difference: "110 exits on aia (−78 %)".
+    pub(crate) fn figure_parts(
+        &self,
+        samples: &[Option<Sample>],
+        what: &str,
+        space: Space,
+    ) -> Vec<String> {
+        let part = |(i, c): (usize, &Column)| {
+            let text = cell(samples[i].as_ref(), |v| number::decimal(v, space));
+            let judgement = self.judgement(samples, i);
+            format!("{text}{what} on {}{judgement}", c.name)
+        };
+        self.columns.iter().enumerate().map(part).collect()
     }
 
     fn latency_sentence(&self, key: &str, what: &str, space: Space) -> Option<String> {

@@ -2,6 +2,7 @@
 
 use trapless_ledger::{Class, Section};
 
+use crate::classes::timers_while_halted;
 use crate::compare::{Comparison, Run};
 use crate::findings::interrupts;
 use crate::number::{self, Space};
@@ -48,6 +49,9 @@ pub struct Tile {
     pub exits: Vec<Option<Sample>>,
     /// Firmware traps charged to the class.
     pub firmware: Vec<Option<Sample>>,
+    /// Of timers, if there are any: firmware traps for timers that are charged to WFI, as the vCPU
+    /// was halted.
+    pub halted: Option<Vec<Option<Sample>>>,
 }
 
 impl Comparison<'_> {
@@ -78,7 +82,18 @@ impl Comparison<'_> {
             class,
             exits: self.per_interrupt(class, |part| part.exits),
             firmware: self.per_interrupt(class, |part| part.firmware_traps),
+            halted: self.halted(class),
         })
+    }
+
+    /// Firmware traps for timers while vCPUs were halted, for each timer interrupt taken.
+    fn halted(&self, class: Class) -> Option<Vec<Option<Sample>>> {
+        let rate = |run: &Run| {
+            let taken = interrupts(run.section, Class::Timer);
+            timers_while_halted(run.section) as f64 / taken as f64
+        };
+        let shown = class == Class::Timer && self.any(timers_while_halted);
+        shown.then(|| self.samples(rate))
     }
 
     fn divisor(&self) -> Per {

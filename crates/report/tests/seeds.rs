@@ -150,6 +150,45 @@ fn overlapping_intervals_show_no_difference_and_no_percentage() {
     assert_eq!(json["all_exits"][2]["difference"], "shown");
 }
 
+/// Promise: exits and firmware traps are judged each by itself, in sentences, tables and on the
+/// page: "no difference shown" never stands for a figure that does differ.
+#[test]
+fn each_figure_has_its_own_judgement() {
+    let with = |machine, exits: [u64; 3], firmware: [u64; 3]| {
+        let mut all = runs(machine, &exits);
+        for (ledger, traps) in all.iter_mut().zip(firmware) {
+            let section = &mut ledger.phases[0].totals;
+            section.firmware.charged_to_exits = traps;
+            for exit in section.exits.values_mut() {
+                exit.firmware_traps = traps;
+            }
+            for class in section.interrupts.values_mut() {
+                class.firmware_traps = traps;
+            }
+        }
+        all
+    };
+    let mut ledgers = with("sbi", [395, 503, 686], [480, 490, 497]);
+    ledgers.extend(with("mine", [400, 500, 600], [359, 365, 376]));
+    let plain = |start| line(&ledgers, start).replace('\u{202f}', " ");
+    let expected = "Sending an IPI: 5 030 (3 950–6 860) exits and 4 900 (4 800–4 970) firmware traps \
+                    on sbi; 5 000 (4 000–6 000) exits (no difference shown) and 3 650 (3 590–3 760) \
+                    firmware traps (−26 %) on mine, per 1 000 IPIs.";
+    assert_eq!(plain("Sending an IPI"), expected);
+    let expected = "IPIs: 5 030 (3 950–6 860) exits + 4 900 (4 800–4 970) firmware traps on sbi → \
+                    5 000 (4 000–6 000) exits (no difference shown) + 3 650 (3 590–3 760) firmware \
+                    traps (−26 %) on mine, per 1 000 interrupts.";
+    assert_eq!(plain("IPIs: 5"), expected);
+    let verdict = "mine made 3.65 (3.59–3.76) firmware traps per interrupt, 26 % fewer than sbi with \
+                   4.90 (4.80–4.97).";
+    assert!(plain("mine made").starts_with(verdict));
+    let page = page(&ledgers);
+    let row = page.split("<tbody>").nth(1).unwrap();
+    let row = row.split("<tr>").nth(2).unwrap();
+    let [exits, firmware] = ["none shown", "−26 %"].map(|change| row.find(change).unwrap());
+    assert!(exits < firmware, "{row}");
+}
+
 #[test]
 fn single_runs_are_not_compared() {
     let ledgers = [run("sbi", 0, 600, 100), run("sstc", 0, 300, 100)];

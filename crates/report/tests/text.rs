@@ -18,18 +18,23 @@ fn comparison_is_aligned_and_says_what_the_ledgers_say() {
     );
     assert!(!text.contains('\x1b'));
     let finding = "Programming the guest's timer: 1 000 exits and 1 000 firmware traps on sbi; \
-                   0 exits on sstc, per 1 000 timer interrupts.";
+                   0 exits and 0 firmware traps on sstc, per 1 000 timer interrupts.";
     let flat = text.replace("\n  ", " ");
     assert!(flat.contains(finding), "{flat}");
     // The last lines: traps before and after by interrupt class, WFI apart.
-    let last: Vec<&str> = flat.lines().rev().take(3).collect();
+    let last: Vec<&str> = flat.lines().rev().take(4).collect();
     assert_eq!(
-        last[2],
-        "Timer interrupts: 1 000 exits + 1 000 firmware traps on sbi -> 0 exits + 0 firmware traps \
+        last[3],
+        "Timer interrupts: 1 000 exits + 1 000 firmware traps on sbi → 0 exits + 0 firmware traps \
          on sstc, per 1 000 interrupts."
     );
-    assert!(last[1].starts_with("IPIs: 2 000 exits + 2 000 firmware traps on sbi -> 2 000"));
-    assert!(last[0].starts_with("Halting (WFI), counted apart: 1 000 exits on sbi -> 1 000"));
+    assert!(last[2].starts_with("IPIs: 2 000 exits + 2 000 firmware traps on sbi → 2 000"));
+    assert!(last[1].starts_with("Halting (WFI), counted apart: 1 000 exits on sbi → 1 000"));
+    assert_eq!(
+        last[0],
+        "Timers of the host while vCPUs were halted: 1 000 firmware traps on sbi → 0 firmware \
+         traps on sstc, per 1 000 wake-ups."
+    );
     let table = text.split("\nTimer interrupts\n").nth(1).unwrap();
     for row in [
         ["programmed", "1 000", "1 000"],

@@ -30,6 +30,9 @@ const WITH_INTERVAL: f64 = HEIGHT + 8.0;
 
 const NAMES: [&str; 4] = ["timer", "IPI", "device", "host and other"];
 
+/// What the last of them is, in short.
+const OTHERS: &str = "WFI, page faults, registers of devices";
+
 /// The verdict, for the head of the page.
 pub fn verdict(comparison: &Comparison, overview: &Overview) -> Markup {
     html! {
@@ -83,6 +86,7 @@ pub fn bars(comparison: &Comparison, overview: &Overview) -> Markup {
                         th scope="col" { "exits" }
                         th scope="col" { "change" }
                         th scope="col" { "firmware traps" }
+                        th scope="col" { "change" }
                     }
                 }
                 tbody {
@@ -94,7 +98,10 @@ pub fn bars(comparison: &Comparison, overview: &Overview) -> Markup {
                             td data-c="change" {
                                 (against_each(comparison, |c| change(c, &overview.exits, i)))
                             }
-                            td data-c="firmware traps" { (figure(&firmware[i])) }
+                            td data-c="firmware traps" { (plain(&firmware[i])) }
+                            td data-c="change" {
+                                (against_each(comparison, |c| change(c, &overview.firmware, i)))
+                            }
                         }
                         (PreEscaped("\n"))
                     }
@@ -111,7 +118,10 @@ fn legend() -> Markup {
     html! {
         ul class="legend" {
             @for (part, name) in PARTS.into_iter().zip(NAMES) {
-                li { span class={ "key " (class_colour(part)) } {} (name) }
+                li {
+                    span class={ "key " (class_colour(part)) } {} (name)
+                    @if part.is_none() { " (" (OTHERS) ")" }
+                }
             }
         }
     }
@@ -217,7 +227,15 @@ fn large(cell: &Cell) -> Markup {
     }
 }
 
-/// How a column differs from the baseline.
+/// A figure with a judgement beside it.
+fn plain(cell: &Cell) -> Markup {
+    html! {
+        (cell.median)
+        @if !cell.interval.is_empty() { " " span class="interval" { (cell.interval) } }
+    }
+}
+
+/// How a figure of a column differs from that of the baseline.
 fn change(comparison: &Comparison, samples: &[Option<Sample>], i: usize) -> Markup {
     let (Some(sample), Some(base)) = (&samples[i], &samples[comparison.base]) else {
         return html! { (NONE) };
@@ -232,7 +250,7 @@ fn change(comparison: &Comparison, samples: &[Option<Sample>], i: usize) -> Mark
     }
     match sample.difference(base) {
         Difference::Unknown => html! { span class="quiet" { "one run: unknown" } },
-        Difference::NotShown => html! { span class="quiet" { "no difference shown" } },
+        Difference::NotShown => html! { span class="quiet" { "none shown" } },
         Difference::Shown(None) => html! { "more" },
         Difference::Shown(Some(change)) => {
             let (class, sign) = if change < 0.0 {
@@ -299,20 +317,35 @@ fn one_tile(comparison: &Comparison, tile: &Tile) -> Markup {
     };
     let text = |v| rate_text(v, Space::NoBreak);
     let (exits, firmware) = (cells(&tile.exits, text), cells(&tile.firmware, text));
+    let halted = tile.halted.as_ref().map(|samples| cells(samples, text));
     html! {
         section class="tile" {
             h3 { span class={ "key " (class_colour(Some(tile.class))) } {} (title) }
             table {
                 caption { "per " (unit) " taken" }
-                thead { tr { td {} th scope="col" { "exits" } th scope="col" { "firmware" } } }
+                thead {
+                    tr {
+                        td {}
+                        th scope="col" { "exits" }
+                        th scope="col" { "firmware" }
+                        @if halted.is_some() { th scope="col" { "firmware, halted" } }
+                    }
+                }
                 tbody {
                     @for (i, column) in comparison.columns.iter().enumerate() {
                         tr {
                             th scope="row" { (column.name) }
                             td { (large(&exits[i])) (same_mark(&exits[i])) }
                             td { (figure(&firmware[i])) }
+                            @if let Some(cells) = &halted { td { (figure(&cells[i])) } }
                         }
                     }
+                }
+            }
+            @if halted.is_some() {
+                p class="note" {
+                    "Halted: firmware traps for timers while a vCPU was halted. They are charged to \
+                     its WFI, not to timer interrupts."
                 }
             }
         }

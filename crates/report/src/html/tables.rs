@@ -249,7 +249,12 @@ fn folded(comparison: &Comparison, caption: &str, mut rows: Vec<Row>) -> Markup 
 
 /// Reason chains.
 pub fn chains(comparison: &Comparison) -> Markup {
-    let rows = counted(comparison, |section| section.chains.clone());
+    // The ledger's own arrow is of two characters.
+    let rows = counted(comparison, |section| {
+        let chains = section.chains.iter();
+        let shown = |(chain, count): (&String, &u64)| (chain.replace(" -> ", " → "), *count);
+        chains.map(shown).collect()
+    });
     folded(comparison, "Number of exits", rows)
 }
 
@@ -310,7 +315,11 @@ fn texts(comparison: &Comparison, maps: &[BTreeMap<String, String>]) -> Markup {
 }
 
 fn text_of<'m>(map: &'m BTreeMap<String, String>, name: &str) -> &'m str {
-    map.get(name).map_or(NONE, String::as_str)
+    match map.get(name).map(String::as_str) {
+        Some("") => "none",
+        Some(text) => text,
+        None => NONE,
+    }
 }
 
 /// Configuration, cost model, packages, revision.
