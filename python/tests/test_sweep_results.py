@@ -2,10 +2,14 @@
 
 import contextlib
 import errno
+import json
 import os
+import re
 import subprocess
+import sys
 import tempfile
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -241,6 +245,58 @@ def test_the_page_needs_nothing_and_says_what_depends_on_prices(bench):  # noqa:
     assert "<code>guest_exits</code>" in same and "<code>cycles</code>" not in same
 
 
+def test_commands_of_a_dry_run_can_be_run_as_they_are(bench):  # noqa: F811
+    """Promise: each line is a command whose files are there; equal prices share a file."""
+    file = bench.file(SEEDS + "[one-at-a-time]\nprice.trap = [50]")
+    said = bench.sweep(file, "--dry-run")
+    lines = [line for line in said.splitlines() if line.startswith("trapless run")]
+    assert len(lines) == 12 and bench.runs() == 0
+    named = {line.split("--cost ")[1].split()[0] for line in lines if "--cost" in line}
+    assert len(named) == 1
+    for i, line in enumerate(lines[:2]):
+        ledger = bench.folder / f"{i}.json"
+        command = line.split("   #")[0].replace("trapless", str(bench.program), 1)
+        subprocess.run(f"{command} --ledger={ledger}", shell=True, check=True, cwd=bench.folder,
+                       env=bench.environment)
+    costs = [json.loads((bench.folder / f"{i}.json").read_text())["total"]["cycles"]
+             for i in range(2)]
+    assert costs[1] - costs[0] == 50 * (50 - 5)
+
+
+def test_the_page_says_in_sentences_what_came_out(bench):  # noqa: F811
+    """Promise: each figure has a judgement of its own, and none is shown that chance may explain."""
+    bench.sweep(bench.file(SEEDS + "[one-at-a-time]\nprice.trap = [500]"))
+    page = (bench.out / "sweep.html").read_text().replace("\u00a0", " ")
+    found = page.split('class="found"')[1].split("</section>")[0]
+    assert re.search(r"Exits per interrupt, compared with sbi: −\d+ % on trapless\.", found), found
+    assert "No dependence on prices is shown of: Exits per interrupt;" in found
+    assert re.search(r"Cycles per unit of work, by prices: \+\d+ % to \+\d+ %\.", found), found
+    assert "The price of trap was changed." in page
+    alone = SEEDS.replace("count = 3", "count = 1")
+    bench.sweep(bench.file(alone))
+    page = (bench.out / "sweep.html").read_text()
+    assert "one run, so a difference may be chance, on trapless" in page and "−" not in page
+
+
+def test_what_sweeps_need_is_named_once():
+    """Promise: what is missing is named with what to install; the wheel's extra is the same."""
+    from trapless.sweep import cli, needs
+
+    project = tomllib.loads((PACKAGES / "pyproject.toml").read_text())
+    extra = project["project"]["optional-dependencies"]["sweep"]
+    assert [re.match(r"[\w-]+", name)[0] for name in extra] == needs.packages()
+    shown = cli.parser().format_help()
+    for action in cli.parser()._actions:
+        assert all(f"{option}" in shown for option in action.option_strings), action
+    assert all(name in shown for name in needs.packages())
+    assert max(map(len, shown.splitlines())) <= 100
+    # Without any of them, the function and the command say so.
+    bare = [sys.executable, "-S", "-m", "trapless.sweep", "--help"]
+    done = subprocess.run(bare, env={"PYTHONPATH": str(PACKAGES)}, capture_output=True, text=True)
+    assert done.returncode == 2 and "-m pip install distributed jinja2" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_the_module_is_the_function(bench):  # noqa: F811
     """Promise: `trapless.sweep(...)` gives the table in a program."""
     import trapless.sweep
@@ -255,7 +311,6 @@ if __name__ == "__main__":
     exits = [row for row in result.table.to_pylist() if row["counter"] == "guest_exits"]
     print(len(exits), result.made, result.failures, result.folder)
 """, "script.py")
-    import sys
     done = subprocess.run([sys.executable, script], env=bench.environment, capture_output=True,
                           text=True, timeout=60)
     assert done.stdout == "2 2 [] None\n", done.stderr

@@ -11,7 +11,8 @@
 The module itself can be called; `sweep` is the same function. `docs/sweeps.md` says what a sweep
 is.
 
-    __main__ -> cli -> api -> engine -> worker         (a run, where Dask puts it)
+    __main__ -> needs (are the packages here?)
+             -> cli -> api -> engine -> worker         (a run, where Dask puts it)
                         |     \\> store                 (results by content)
                         |> document -> plan -> own     (file -> runs, and the files they read)
                         |> program                     (what a run is: images, machine, prices)
@@ -35,6 +36,9 @@ def sweep(source, **options):
 
     Raises `SweepError`, whose text says what is wrong and what to do.
     """
+    from . import needs
+
+    needs.check()
     from . import api  # pyarrow and Matplotlib take a second to import.
 
     return api.sweep(source, **options)

@@ -12,12 +12,25 @@ def interrupted(number, frame):
     raise KeyboardInterrupt
 
 
+def command(arguments):
+    """The command, where there is what it needs."""
+    from . import needs
+    from .errors import SweepError
+
+    try:
+        needs.check()
+    except SweepError as error:
+        print(f"trapless: {error}", file=sys.stderr)
+        return error.status
+    from .cli import main as whole
+
+    return whole(arguments)
+
+
 def main():
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, interrupted)
     try:
-        from .cli import main as command
-
         status = command(sys.argv[1:])
     except KeyboardInterrupt:
         print("trapless: interrupted; kept results stay, and the same command goes on from there",

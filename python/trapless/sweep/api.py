@@ -4,7 +4,7 @@ import dataclasses
 import os
 from pathlib import Path
 
-from . import counters, document, output, page, progress, store
+from . import costs, counters, document, output, page, progress, store
 from . import plan as plans
 from . import program as programs
 from .errors import Interrupted, SweepError
@@ -77,8 +77,9 @@ def prepare(source, settings):
     """The plan of a sweep; nothing runs."""
     if sum(map(bool, (settings.scheduler, settings.jobqueue, settings.client))) > 1:
         raise SweepError("--scheduler and --jobqueue exclude each other; leave out one")
-    if settings.jobs is not None and settings.jobs < 1:
-        raise SweepError(f"--jobs is {settings.jobs}, not 1 or more")
+    jobs = settings.jobs
+    if jobs is not None and (not isinstance(jobs, int) or isinstance(jobs, bool) or jobs < 1):
+        raise SweepError(f"jobs is {jobs!r}; give a whole number, 1 or more")
     return plans.plan(document.read(source), programs.find(settings.program))
 
 
@@ -128,8 +129,8 @@ def execute(plan, settings):
     if folder is not None:
         output.write(table, folder)
         page.write(plan, results, failures, folder)
-        write_costs(plan, failures, folder)
-    told = page.failed(plan, failures)
+        costs.write((plan.runs[key].cost for key in failures), folder)
+    told = page.failed(plan, failures, folder or ".")
     return Result(table, told, len(missing) - len(failures), before, folder)
 
 
@@ -157,16 +158,6 @@ def make(plan, missing, settings, place, whole):
         raise type(error)(f"{error}; {told}", error.status) from None
     finally:
         display.close()
-
-
-def write_costs(plan, failures, folder):
-    """Cost models of the commands that repeat failed runs."""
-    for key in failures:
-        text = plan.runs[key].cost
-        if text is not None:
-            with store.told(folder):
-                (folder / "cost").mkdir(exist_ok=True)
-                store.write_file(folder / "cost" / f"{key[:16]}.toml", text.encode())
 
 
 def default_out(source):

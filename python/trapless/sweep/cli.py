@@ -1,60 +1,34 @@
 """`trapless sweep`: the command line."""
 
 import argparse
+import importlib.resources
 import sys
+from pathlib import Path
 
 from .errors import SweepError
 from .progress import note
 
-EXAMPLES = """\
-A sweep is a TOML file; docs/sweeps.md explains it:
 
-  title = "Price of a trap"
-  [run]                                # options of every run
-  workload = "timer"
-  set.wakeups = 50
-  ram = "1G"
-  [axes]                               # every combination of these
-  machine = ["sbi", "trapless"]
-  seed = { from = 0, count = 5 }
-  [one-at-a-time]                      # and each of these alone
-  price.trap = [1, 20, 100]
-  price.xret = ["x0.5", "x2"]
+class Parser(argparse.ArgumentParser):
+    """Shows the help that `trapless sweep --help` has without Python, too."""
 
-Results are kept by everything that determines them: a run is never made twice, and a sweep that was
-stopped goes on where it was. Failed runs are made again.
-
-examples:
-  trapless sweep cost.toml                              on this computer
-  trapless sweep cost.toml --dry-run                    which runs it has
-  trapless sweep cost.toml --scheduler tcp://head:8786  on a Dask cluster
-  trapless sweep cost.toml --jobqueue slurm --jobs 20   on a cluster with Slurm
-
-exit status: 0, 1 if a run failed or the sweep could not go on, 2 after a wrong option or file, 130
-after Ctrl-C."""
+    def format_help(self):
+        return importlib.resources.files(__package__).joinpath("help.txt").read_text("utf-8")
 
 
 def parser():
-    p = argparse.ArgumentParser(
-        prog="trapless sweep", description="Make many runs and keep their results.",
-        epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
-    p.add_argument("file", metavar="FILE", help="the sweep")
-    p.add_argument("--dry-run", action="store_true",
-                   help="list the runs and count them; make none")
-    p.add_argument("--out", metavar="DIR",
-                   help="where sweep.parquet, sweep.csv and sweep.html go (default: out/NAME)")
-    p.add_argument("--store", metavar="DIR",
-                   help="where results are kept (default: ~/.cache/trapless/sweeps)")
-    p.add_argument("--jobs", "-j", type=int, metavar="N",
-                   help="runs at a time, or jobs of the batch system (default: one for each "
-                        "processor, as far as there is memory)")
-    p.add_argument("--scheduler", metavar="ADDRESS", help="use the workers of a Dask scheduler")
-    p.add_argument("--jobqueue", metavar="SYSTEM",
-                   help="have slurm, pbs, lsf, sge, oar, moab or htcondor start workers; their "
-                        "options are in [jobqueue]")
-    p.add_argument("--program", metavar="FILE", help="trapless itself (default: this one)")
-    p.add_argument("--worker-program", metavar="FILE", help="trapless on workers, if elsewhere")
-    p.add_argument("--quiet", "-q", action="store_true", help="show no progress")
+    """The options; help.txt explains them."""
+    p = Parser(prog="trapless sweep", allow_abbrev=False)
+    p.add_argument("file", metavar="FILE")
+    p.add_argument("--dry-run", action="store_true")
+    p.add_argument("--out", metavar="DIR")
+    p.add_argument("--store", metavar="DIR")
+    p.add_argument("--jobs", "-j", type=int, metavar="N")
+    p.add_argument("--scheduler", metavar="ADDRESS")
+    p.add_argument("--jobqueue", metavar="SYSTEM")
+    p.add_argument("--program", metavar="FILE")
+    p.add_argument("--worker-program", metavar="FILE")
+    p.add_argument("--quiet", "-q", action="store_true")
     return p
 
 
@@ -93,11 +67,14 @@ def sweep(args):
 
 
 def dry_run(plan, settings):
-    """Lists the runs as commands, and counts them."""
-    from . import page, store
+    """Lists the runs as commands that can be run as they are, and counts them. Their cost models
+    are written where the sweep would write its results.
+    """
+    from . import costs, page, store
     from .options import PRICE
 
     place = store.Store(settings.store or store.default_folder())
+    costs.write((run.cost for run in plan.runs.values()), Path(settings.out))
     there = 0
     prices = {}
     for point in plan.points:
@@ -107,7 +84,7 @@ def dry_run(plan, settings):
         exists = place.path(key).exists()
         there += exists
         remarks = ", ".join([*prices[key], *(["kept"] if exists else [])])
-        print(page.command(run) + (f"   # {remarks}" if remarks else ""))
+        print(page.command(run, plan.program, settings.out) + (f"   # {remarks}" if remarks else ""))
     sys.stdout.flush()
     note(f"{len(plan.points)} points, {len(plan.runs)} different runs: {there} kept, "
          f"{len(plan.runs) - there} to make")

@@ -5,6 +5,7 @@ import importlib
 import logging
 import os
 import signal
+import sys
 import tempfile
 from multiprocessing import resource_tracker
 
@@ -104,7 +105,8 @@ def jobqueue(system, options, jobs):
     try:
         module = importlib.import_module("dask_jobqueue")
     except ImportError:
-        raise SweepError("--jobqueue needs the package dask-jobqueue: install it with pip") \
+        raise SweepError("--jobqueue needs the package dask-jobqueue, which this Python does not "
+                         f"have; install with: {sys.executable} -m pip install dask-jobqueue") \
             from None
     options = {"cores": 1, "processes": 1, "memory": "4GB", **options}
     jobs = options.pop("jobs", jobs)

@@ -1,6 +1,7 @@
 """The file of a sweep: read, checked, and its places remembered for error messages."""
 
 import dataclasses
+import os
 import tomllib
 from pathlib import Path
 
@@ -124,6 +125,8 @@ def read(source):
     """The sweep of a file, or of a mapping with the same tables."""
     if isinstance(source, dict):
         return check(source, Reader("the sweep", ""), Path.cwd(), "")
+    if not isinstance(source, (str, os.PathLike)):
+        raise SweepError(f"a sweep is a file or a mapping with its tables, not {source!r}")
     path = Path(source)
     try:
         text = path.read_text(encoding="utf-8")

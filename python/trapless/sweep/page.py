@@ -1,10 +1,11 @@
 """The page of a sweep: one file that needs neither network nor scripts."""
 
 import importlib.resources
+import os
 
 import jinja2
 
-from . import figures, plots, tornado
+from . import costs, figures, plots, summary, tornado
 from .plan import BASE
 from .program import told
 from .statistics import coverage, outside
@@ -29,7 +30,7 @@ def render(plan, results, failures):
     files = importlib.resources.files(__package__)
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters["figure"] = figures.number
-    environment.filters["percent"] = percent
+    environment.filters["percent"] = summary.percent
     template = environment.from_string(files.joinpath("page.html.j2").read_text("utf-8"))
     style = files.joinpath("page.css").read_text("utf-8")
     return template.render(style=style, **content(plan, results, failures))
@@ -47,6 +48,7 @@ def content(plan, results, failures):
         "points": len(plan.points),
         "runs": len(plan.runs),
         "groups": len(found),
+        "found": in_words(plan, base, first, cases),
         "seeds": method(found),
         "program": f"{runs.identity.get('program')}, revision {runs.identity.get('revision')}",
         "source": plan.document.text,
@@ -75,26 +77,20 @@ def method(found):
             f"of all possible runs with {covered:.1f} % (order statistics).")
 
 
-def failed(plan, failures):
-    """Runs that failed, each with the command that repeats it."""
-    return [{"reason": reason, "command": command(plan.runs[key])}
+def failed(plan, failures, folder="."):
+    """Runs that failed, each with the command that repeats it and the folder of its cost model."""
+    return [{"reason": reason, "command": command(plan.runs[key], plan.program, folder)}
             for key, reason in failures.items()]
 
 
-def command(run):
-    """The command that repeats a run. A cost model that the sweep made is written beside it."""
+def command(run, program, folder="."):
+    """The command that repeats a run. The cost model that the sweep made for it is below `folder`,
+    by its content: runs with the same prices have the same.
+    """
     words = list(run.words)
     if run.cost is not None:
-        words += ["--cost", f"cost/{run.key[:16]}.toml"]
-    return told(words)
-
-
-def percent(change):
-    """A change: never 0 or 100 where it is not quite that."""
-    size = abs(change)
-    digits = 1 if 0 < size < 1 or 99 < size < 100 else 0
-    size = min(max(size, 0.1), 99.9) if digits else size
-    return f"{'−' if change < 0 else '+'}{size:.{digits}f} %"
+        words += ["--cost", os.path.join(folder, costs.name(run.cost))]
+    return told(words, program)
 
 
 def cell(sample, base=None):
@@ -108,17 +104,20 @@ def cell(sample, base=None):
     if base is not None:
         differs = sample.differs(base)
         if differs and base.median:
-            change = percent((sample.median - base.median) * 100 / base.median)
+            change = summary.percent((sample.median - base.median) * 100 / base.median)
         elif differs is False:
             change = "≈"
     return {"median": sample.median, "interval": interval, "change": change}
 
 
-def table(plan, base, first):
-    """Figures by group; changes are those from the baseline machine under the same options."""
+def baseline_of(plan, base):
+    """The machine that others are compared with."""
     machines = list(dict.fromkeys(g.options["machine"] for g in base))
-    baseline = plan.document.report["baseline"] or (machines[0] if machines else "")
+    return plan.document.report["baseline"] or (machines[0] if machines else "")
 
+
+def comparer(base, baseline):
+    """Finds for a group the one of the baseline machine with the same other options."""
     def rest(group):
         return [(k, v) for k, v in group.options.items() if k != "machine"]
 
@@ -128,13 +127,28 @@ def table(plan, base, first):
         same = (g for g in base if g.options["machine"] == baseline and rest(g) == rest(group))
         return next(same, None)
 
+    return compared
+
+
+def table(plan, base, first):
+    """Figures by group; changes are those from the baseline machine under the same options."""
+    baseline = baseline_of(plan, base)
+    compared = comparer(base, baseline)
     rows = []
     for group in base:
         other = compared(group)
         cells = [cell(group.sample(c), other and other.sample(c)) for c in first]
         rows.append((group.label, cells))
+    several = len({g.options["machine"] for g in base}) > 1
     return {"head": [figures.title(c) for c in first], "rows": rows,
-            "baseline": baseline if len(machines) > 1 else None}
+            "baseline": baseline if several else None}
+
+
+def in_words(plan, base, first, cases):
+    """What came out, in sentences."""
+    baseline = baseline_of(plan, base)
+    machines = summary.of_machines(base, first, baseline, comparer(base, baseline))
+    return [*machines, *summary.of_prices(cases, first)]
 
 
 def case_content(case, first, index):
@@ -153,7 +167,8 @@ def case_content(case, first, index):
     names = {name for name, _ in case.others}
     what = "prices" if names <= case.base.prices.keys() else "prices or whole cost models"
     told = f"{len(names)} {what} were changed, each alone" if len(names) > 1 \
-        else f"{names.pop()} was changed"
+        else f"The price of {names.pop()} was changed" if what == "prices" \
+        else f"The cost model {names.pop()} was taken instead"
     return {"label": case.base.label, "told": told, "tornados": drawn,
             "unchanged": unchanged, **kinds}
 

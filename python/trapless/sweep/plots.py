@@ -46,13 +46,10 @@ def svg(figure, name):
     for colour, variable in VARIABLES.items():
         text = text.replace(colour, f"var({variable})")
     text = re.sub(r'font: ([\d.]+)px [^;"]*', r"font: \1px var(--font)", text)
-    # The size is the style sheet's; the shape stays.
-    width = re.search(r'<svg[^>]* width="([\d.]+)pt"', text)
-    text = re.sub(r'(<svg[^>]*?) (?:width|height)="[^"]*"', r"\1", text)
-    text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text)
-    text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text)
-    pixels = float(width.group(1)) * 96 / 72 if width else 360
-    return text.replace("<svg", f'<svg role="img" style="max-width: {pixels:.0f}px"', 1)
+    # The shape stays; the size is the style sheet's, which fills the card.
+    head, rest = text.split(">", 1)
+    head = re.sub(r' (?:width|height)="[^"]*"', "", head)
+    return head.replace("<svg", '<svg role="img"', 1) + ">" + rest
 
 
 def number_axis(plan, found):

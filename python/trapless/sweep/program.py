@@ -43,7 +43,7 @@ def identity(program, words, place):
         raise SweepError(f"cannot start {program}: {error.strerror}") from None
     if result.returncode != 0:
         said = result.stderr.strip().removeprefix("trapless: ").replace(place.root, "")
-        raise SweepError(f"{told(words)}: {said or f'exit status {result.returncode}'}")
+        raise SweepError(f"{told(words, program)}: {said or f'exit status {result.returncode}'}")
     try:
         found = json.loads(result.stdout)
         found["machine"]["prices"], found["machine"]["configuration"]
@@ -71,6 +71,7 @@ def digest(path):
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def told(words):
-    """The command that makes a run, for people."""
-    return shlex.join(["trapless", "run", *words])
+def told(words, program="trapless"):
+    """The command that makes a run, for people. A command of their own has another name."""
+    name = "trapless" if Path(program).name == "trapless" else program
+    return shlex.join([name, "run", *words])
