@@ -96,6 +96,9 @@ impl InterruptArchitecture for Mine {
         self.plain.set_source(now, source, level, effects);
     }
 
+    /// To add interrupts of its own, an architecture sets their bits in `level`, by the numbers of
+    /// [`trapless_isa::cause::interrupt`], beside those of what it is built on; `deadline` is then
+    /// the earlier one of both, or the hart would sleep through the other.
     fn lines(&mut self, hart: usize, now: u64) -> Lines {
         self.plain.lines(hart, now)
     }
