@@ -6,14 +6,19 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use trapless_images::Project;
 
+use crate::output;
+
 /// Names the Python to use.
 const VARIABLE: &str = "TRAPLESS_PYTHON";
-/// Modules without which no sweep runs. The others are asked for where they are needed.
-const MODULES: [&str; 5] = ["distributed", "pyarrow", "jinja2", "matplotlib", "rich"];
+/// Packages without which no sweep runs, one in a line; so are their modules called. The others are
+/// asked for where they are needed.
+const PACKAGES: &str = include_str!("../../../../python/trapless/sweep/needs.txt");
+/// What the options are: a Python without the packages could not say it.
+const HELP: &str = include_str!("../../../../python/trapless/sweep/help.txt");
 /// What a Python without one of them prints; its exit status is then 3.
 const CHECK: &str = "\
 import importlib.util, sys
@@ -40,6 +45,10 @@ pub struct SweepArgs {
 /// # Errors
 /// If there is no Python with the packages that it needs.
 pub fn main(args: &SweepArgs, project: &Project) -> Result<ExitCode> {
+    if args.arguments.iter().any(|a| a == "--help" || a == "-h") {
+        output::print(HELP)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let folder = project.folder()?;
     let sources = folder.join("python");
     let path = search_path(&sources)?;
@@ -75,7 +84,9 @@ fn python(folder: &Path, path: &OsString) -> Result<PathBuf> {
     }
     let environment = std::env::var_os("VIRTUAL_ENV").map(|v| Path::new(&v).join("bin/python"));
     let tools = folder.join("target/tools/sweep/bin/python");
-    let candidates = environment.into_iter().chain([tools, "python3".into()]);
+    let made = is_source(folder).then_some(tools);
+    let candidates = environment.into_iter().chain(made);
+    let candidates = candidates.chain(["python3".into()]);
     let mut reasons = Vec::new();
     for candidate in candidates {
         match check(&candidate, path) {
@@ -83,18 +94,39 @@ fn python(folder: &Path, path: &OsString) -> Result<PathBuf> {
             Err(reason) => reasons.push(format!("{}: {reason}", candidate.display())),
         }
     }
-    bail!(
-        "no Python here can run a sweep ({}). In the source tree, run `scripts/tools sweep`, which \
-         makes one; elsewhere, install {} with pip, and name that Python in {VARIABLE}",
-        reasons.join("; "),
-        MODULES.join(", ")
+    Err(missing(folder, &reasons))
+}
+
+/// Whether this is the source tree, which can make a Python for sweeps.
+fn is_source(folder: &Path) -> bool {
+    folder.join("scripts/tools").is_file()
+}
+
+/// What to do where no Python can run a sweep, for these reasons.
+fn missing(folder: &Path, reasons: &[String]) -> anyhow::Error {
+    let reasons = reasons.join("; ");
+    if is_source(folder) {
+        return anyhow!(
+            "no Python here can run a sweep ({reasons}). `scripts/tools sweep` makes one"
+        );
+    }
+    anyhow!(
+        "no Python here can run a sweep ({reasons}). Make one with\n  python3 -m venv \
+         ~/trapless-sweep\n  ~/trapless-sweep/bin/pip install {}\nand name it: \
+         {VARIABLE}=~/trapless-sweep/bin/python",
+        packages().join(" ")
     )
+}
+
+/// Names of the packages.
+fn packages() -> Vec<&'static str> {
+    PACKAGES.lines().collect()
 }
 
 /// Whether this Python has what is needed; if not, why.
 fn check(python: &Path, path: &OsString) -> Result<(), String> {
     let mut command = Command::new(python);
-    command.args(["-c", CHECK]).args(MODULES);
+    command.args(["-c", CHECK]).args(packages());
     command.env("PYTHONPATH", path).stdin(Stdio::null());
     let output = command
         .output()
@@ -129,6 +161,23 @@ mod tests {
                 "{said}"
             );
         }
+    }
+
+    /// Promise: where nothing can be made, the user reads commands that make a Python for sweeps.
+    #[test]
+    fn an_installed_program_says_what_to_install() {
+        let folder = tempfile::tempdir().unwrap();
+        let told = missing(folder.path(), &["python3: it has no rich".into()]).to_string();
+        for part in [
+            "pip install distributed",
+            "psutil",
+            "TRAPLESS_PYTHON=",
+            "no rich",
+        ] {
+            assert!(told.contains(part), "{told}");
+        }
+        assert!(!told.contains("scripts/tools"), "{told}");
+        assert!(HELP.contains("--dry-run") && HELP.contains("TRAPLESS_PYTHON"));
     }
 
     #[test]
