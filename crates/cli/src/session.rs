@@ -15,7 +15,8 @@ use crate::console::{ConsoleTap, SharedRecorder};
 use crate::devices::Devices;
 use crate::measure::{self, host_info};
 use crate::observe::{Observation, ObserveArgs};
-use crate::outside::Outside;
+use crate::outside::record::Recorder;
+use crate::outside::{Outside, Source, TICK};
 use crate::payload::payload;
 use crate::plan::{Plan, Ready};
 use crate::series::at_a_time;
@@ -49,6 +50,8 @@ pub struct Session {
     recorder: SharedRecorder,
     observation: Observation,
     kind: Kind,
+    outside: Outside,
+    record: Option<Recorder>,
     /// The command line that makes the machine, for checkpoints.
     words: Vec<String>,
     ended: Option<Outcome>,
@@ -114,6 +117,8 @@ impl Session {
             recorder,
             observation,
             kind,
+            outside: Outside::default(),
+            record: None,
             words,
             ended: None,
             started: SystemTime::now(),
@@ -158,18 +163,20 @@ impl Session {
         let recorder = SharedRecorder::of(&config, String::new());
         let tap = || ConsoleTap::new(recorder.clone(), None);
         let first = Box::new(ConsoleTap::new(recorder.clone(), Some(console)));
-        let mut outside = Outside::default();
-        let peripherals = Devices::new(args).plug(first, Some(Box::new(tap())), &mut outside)?;
-        if outside.waits() {
-            bail!("only the command trapless boot connects to a network; leave out --net user");
-        }
+        let devices = Devices::new(args);
+        let mut source = Source::open(args, &config, &loaded.payload, &devices)?;
+        let mut outside = Outside::next(&mut source);
+        let peripherals = devices.plug(first, Some(Box::new(tap())), &mut outside)?;
         let mut observation = Observation::new(&args.observe, args.trace.as_deref())?;
         let mut machine = observation.boot(config, &loaded.payload, peripherals)?;
         recorder.lock().name_threads(machine.ram());
         machine.add_sink(Box::new(recorder.clone()));
+        outside.start(&mut machine);
         let name = "boot".into();
         let kind = Kind::Other { name };
-        Ok(Self::new(machine, recorder, observation, kind, words))
+        let mut session = Self::new(machine, recorder, observation, kind, words);
+        (session.outside, session.record) = (outside, source.recorder);
+        Ok(session)
     }
 
     pub(crate) fn exec(
@@ -228,38 +235,63 @@ impl Session {
     }
 
     /// Lets the machine run until one of `limits` or something else ends it. `poll` is called
-    /// between slices of some milliseconds; with `false` the caller wants no more.
+    /// between slices of some milliseconds; with `false` the caller wants no more. A run that
+    /// repeats a record stops where the recorded one was left.
     ///
     /// # Errors
-    /// Those of `poll`; or if a trace cannot be written.
+    /// Those of `poll`; if a trace or a record cannot be written, or if this is not the recorded
+    /// run.
     pub fn run(
         &mut self,
         limits: &Limits,
         poll: &mut dyn FnMut(&mut Machine) -> Result<bool>,
     ) -> Result<Ended> {
-        let (recorder, limits) = (self.recorder.clone(), *limits);
+        let (recorder, mut limits) = (self.recorder.clone(), *limits);
+        if self.outside.left(&self.machine) {
+            return Ok(Ended::Machine(Outcome::Stopped));
+        }
         if self.machine.now() >= limits.until || self.machine.instret() >= limits.instret {
             return Ok(Ended::Machine(Outcome::Limit));
         }
+        let slice = match self.outside.waits() {
+            true => TICK,
+            false => SLICE,
+        };
+        limits.until = limits.until.min(self.outside.leaving().unwrap_or(u64::MAX));
         let (mut go_on, mut failed) = (true, None);
         let clock = Instant::now();
+        let outside = &mut self.outside;
         let look = &mut |machine: &mut Machine, idle: bool| {
+            outside.record(machine);
+            outside.exchange(machine);
             go_on = poll(machine).unwrap_or_else(|error| {
                 failed = Some(error);
                 false
             });
             let reached = machine.now() >= limits.until || machine.instret() >= limits.instret;
-            go_on && !idle && !reached && !recorder.lock().dead(machine.now())
+            let idle = idle && !machine.expects_input();
+            let left = outside.left(machine) || outside.check(machine).is_err();
+            go_on && !idle && !reached && !left && !recorder.lock().dead(machine.now())
         };
         let outcome = self
             .observation
-            .drive(&mut self.machine, &|| limits, SLICE, look);
+            .drive(&mut self.machine, &|| limits, slice, look);
+        self.outside.record(&mut self.machine);
         self.spent += clock.elapsed();
         if let Some(error) = failed {
             return Err(error);
         }
         let outcome = outcome?;
         let now = self.machine.now();
+        let off = matches!(
+            outcome,
+            Some(Outcome::PoweredOff | Outcome::Rebooted | Outcome::Exit(_))
+        );
+        if off || self.outside.left(&self.machine) {
+            self.outside.check_end(&self.machine)?;
+        } else {
+            self.outside.check(&self.machine)?;
+        }
         if outcome.is_none() && recorder.lock().dead(now) {
             self.end(Outcome::Limit)?;
             let panic = recorder.lock().transcript.panic.clone();
@@ -270,9 +302,22 @@ impl Session {
             Some(outcome @ (Outcome::PoweredOff | Outcome::Rebooted | Outcome::Exit(_))) => {
                 self.end(outcome)?;
             }
+            _ if self.outside.left(&self.machine) => {
+                return Ok(Ended::Machine(Outcome::Stopped));
+            }
             _ => {}
         }
         Ok(Ended::Machine(outcome.unwrap_or(Outcome::Limit)))
+    }
+
+    /// Nothing more is recorded: the record gets its end.
+    fn finish_record(&mut self) -> Result<()> {
+        let Some(record) = self.record.take() else {
+            return Ok(());
+        };
+        self.outside.record(&mut self.machine);
+        self.outside.end(&self.machine, self.ended.is_none());
+        record.finish()
     }
 
     /// The run is over: completes its trace.
@@ -281,7 +326,7 @@ impl Session {
             self.observation.finish(self.machine.now())?;
         }
         self.ended = Some(outcome);
-        Ok(())
+        self.finish_record()
     }
 
     /// The ledger so far.
@@ -322,6 +367,12 @@ impl Session {
     /// # Errors
     /// If the file cannot be written, or the machine not be saved.
     pub fn save(&self, path: &Path) -> Result<()> {
+        if self.outside.is_open() {
+            bail!(
+                "a machine with a network of this computer, or one that is recorded or repeated, \
+                 cannot be saved: what is outside would not be in the checkpoint"
+            );
+        }
         let (images, command_line) = match &self.kind {
             Kind::Workload { plan, run } => (&plan.images[..], plan.command_line(run.seed)),
             Kind::Other { .. } => <_>::default(),
@@ -332,6 +383,14 @@ impl Session {
             command_line,
         };
         run.save(path, &self.machine, &self.recorder)
+    }
+}
+
+impl Drop for Session {
+    /// A record that is not ended here looks like that of a program that was killed. What cannot be
+    /// written any more was told by a call before.
+    fn drop(&mut self) {
+        let _ = self.finish_record();
     }
 }
 

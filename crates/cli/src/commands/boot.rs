@@ -14,7 +14,6 @@ use crate::failure::Failed;
 use crate::interactive::{self, Session};
 use crate::machine::EngineName;
 use crate::output::Screen;
-use crate::outside::record::{self, Header};
 use crate::outside::{Outside, Source};
 use crate::payload::payload;
 use crate::script::{Script, ScriptTap, SharedScript};
@@ -49,19 +48,7 @@ pub fn main(args: &BootArgs, trapless: &Trapless) -> Result<ExitCode> {
     if args.harts_options.engine == EngineName::Both && args.replay.is_some() {
         bail!("--replay repeats a run of one machine; choose --engine jit or interp");
     }
-    let mut source = Source::default();
-    if args.record.is_some() || args.replay.is_some() {
-        let header = Header::of(&config, payload, devices.describe()?)?;
-        let record = args.record.as_deref();
-        source.recorder = record
-            .map(|path| record::Recorder::create(path, &header))
-            .transpose()?;
-        let replay = args
-            .replay
-            .as_deref()
-            .map(|path| record::read(path, &header));
-        source.replayed = replay.transpose()?.map(Into::into);
-    }
+    let source = Source::open(args, &config, payload, &devices)?;
     let mut power_on = PowerOn {
         args,
         config: &config,

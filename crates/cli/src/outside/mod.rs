@@ -6,6 +6,7 @@ pub mod record;
 mod share;
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,10 +14,12 @@ use anyhow::Result;
 use trapless_backends::net::{Forward, Gateway};
 use trapless_backends::share::Server;
 use trapless_devices::virtio::fs::FileServer;
-use trapless_machine::{Arrival, Input, Machine, Place, Uplink};
+use trapless_machine::{Arrival, Input, Machine, MachineConfig, Payload, Place, Uplink};
 
-use self::record::{End, Entry, Event, Recorder, Stored};
+use self::record::{End, Entry, Event, Header, Recorder, Stored};
 use self::share::{Progress, Recorded, Replayed};
+use crate::args::BootArgs;
+use crate::devices::Devices;
 use crate::failure::Failed;
 
 /// Virtual time in cycles between two looks at the network.
@@ -36,6 +39,30 @@ pub struct Source {
     pub recorder: Option<Recorder>,
     /// What is brought again instead; what has been brought is gone.
     pub replayed: Option<VecDeque<Entry>>,
+}
+
+impl Source {
+    /// That which the options name: nothing recorded, a new record, or one that is repeated.
+    ///
+    /// # Errors
+    /// If a record cannot be written, or is not of this machine.
+    pub fn open(
+        args: &BootArgs,
+        config: &MachineConfig,
+        payload: &Payload,
+        devices: &Devices,
+    ) -> Result<Self> {
+        if args.record.is_none() && args.replay.is_none() {
+            return Ok(Self::default());
+        }
+        let header = Header::of(config, payload, devices.describe()?)?;
+        let create = |path: &PathBuf| Recorder::create(path, &header);
+        let read = |path: &PathBuf| record::read(path, &header);
+        Ok(Self {
+            recorder: args.record.as_ref().map(create).transpose()?,
+            replayed: args.replay.as_ref().map(read).transpose()?.map(Into::into),
+        })
+    }
 }
 
 /// How the session that is repeated ended.
@@ -281,6 +308,11 @@ impl Outside {
         for frame in frames {
             machine.bring(machine.now(), Input::Frame(frame));
         }
+    }
+
+    /// Whether something is recorded or repeated, or comes from a network.
+    pub fn is_open(&self) -> bool {
+        self.recorder.is_some() || self.replays || self.waits()
     }
 
     /// The session is over; `left`: the machine could have gone on.
