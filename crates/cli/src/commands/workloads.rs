@@ -42,7 +42,8 @@ fn explain(e: &Experiment) -> Result<()> {
         let _ = writeln!(text, "\n{paragraph}");
     }
     let (harts, memory) = (e.guest.harts, &e.guest.memory);
-    let _ = writeln!(text, "\nGuest: {harts} vCPUs, {memory}");
+    let plural = if harts == 1 { "" } else { "s" };
+    let _ = writeln!(text, "\nGuest: {harts} vCPU{plural}, {memory}");
     if let (Some(own), Some(added)) = (&e.own, overlay(e)?) {
         let _ = write!(text, "\nFrom {}", own.file.display());
         if let Some(base) = &own.base {

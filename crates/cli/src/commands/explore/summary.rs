@@ -76,6 +76,12 @@ impl Summary<'_> {
             disturbances.join(", "),
             self.runs.failed().len()
         );
+        if self.runs.without_effect != 0 {
+            text.push_str(
+                "Without effect: the machine soon became what it is without the disturbance, so the \
+                 rest of these runs is known.\n",
+            );
+        }
         text
     }
 
