@@ -321,7 +321,9 @@ fn one_tile(comparison: &Comparison, tile: &Tile) -> Markup {
     html! {
         section class="tile" {
             h3 { span class={ "key " (class_colour(Some(tile.class))) } {} (title) }
-            table {
+            @if tile.exits.iter().all(Option::is_none) {
+                p class="note" { "No " (unit) " was taken." }
+            } @else { table {
                 caption { "per " (unit) " taken" }
                 thead {
                     tr {
@@ -341,7 +343,7 @@ fn one_tile(comparison: &Comparison, tile: &Tile) -> Markup {
                         }
                     }
                 }
-            }
+            } }
             @if halted.is_some() {
                 p class="note" {
                     "Halted: firmware traps for timers while a vCPU was halted. They are charged to \
