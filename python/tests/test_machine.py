@@ -205,6 +205,39 @@ def test_mistakes_are_told_in_the_words_of_the_command(boot, tmp_path):
         boot(riscv.spin(), cost={"nothing_such": 5})
 
 
+def test_a_record_is_repeated_to_its_end(boot, tmp_path):
+    """Promise: what was typed comes again at the same moments, and the machine stops where the
+    recorded one was left.
+    """
+    file = tmp_path / "typed.record"
+    machine = boot(riscv.echo(), record=file)
+    machine.type("abc", at=5_000_000)
+    assert machine.run(expect="abc").reason == "expected"
+    machine.run(until=machine.now + 1_000_000)
+    end = machine.now
+    with pytest.raises(trapless.Error, match="cannot be saved"):
+        machine.save(tmp_path / "none.checkpoint")
+    del machine
+    again = boot(riscv.echo(), replay=file)
+    assert again.run().reason == "stopped"
+    assert (again.console, again.now) == ("abc", end)
+    assert again.run().reason == "stopped" and again.now == end
+
+
+def test_devices_of_a_machine_are_those_of_the_command(boot, tmp_path):
+    """Promise: disks, folders and networks are named as on the command line, one or several."""
+    image = tmp_path / "disk.img"
+    image.write_bytes(bytes(4096))
+    shared = [tmp_path, f"{tmp_path},ro,tag=second"]
+    machine = boot(riscv.spin(), disks=f"{image},ro", share=shared, net="none")
+    assert machine.run(until=100_000).reason == "limit"
+    machine = boot(riscv.spin(), disks=[image, image], net="user")
+    assert machine.run(until=100_000).reason == "limit"
+    for wrong in {"share": tmp_path / "no"}, {"disks": tmp_path / "no"}, {"net": "tap"}:
+        with pytest.raises(trapless.Error, match="no|tap"):
+            boot(riscv.spin(), **wrong)
+
+
 def test_prices_of_a_mapping_are_those_of_the_machine(boot):
     usual, dear = boot(riscv.traps(10)), boot(riscv.traps(10), cost={"trap": 5_000})
     usual.run()

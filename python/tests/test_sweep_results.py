@@ -264,7 +264,7 @@ def test_commands_of_a_dry_run_can_be_run_as_they_are(bench):  # noqa: F811
 
 
 def test_the_page_says_in_sentences_what_came_out(bench):  # noqa: F811
-    """Promise: each figure has a judgement of its own, and none is shown that chance may explain."""
+    """Promise: each figure has a judgement of its own, and chance shows none."""
     bench.sweep(bench.file(SEEDS + "[one-at-a-time]\nprice.trap = [500]"))
     page = (bench.out / "sweep.html").read_text().replace("\u00a0", " ")
     found = page.split('class="found"')[1].split("</section>")[0]

@@ -11,6 +11,7 @@ environment variable TRAPLESS_PROJECT, or the source tree that the package was b
 """
 
 import importlib
+import importlib.metadata
 
 try:
     from ._native import Error, Event, WorkloadError
@@ -25,6 +26,7 @@ except ModuleNotFoundError as missing:
         raise
 
 __all__ = [
+    "__version__",
     "Comparison",
     "Error",
     "Event",
@@ -50,4 +52,6 @@ def __getattr__(name):
     # Sweeps have many requirements, which others need not have.
     if name == "sweep":
         return importlib.import_module(".sweep", __name__)
+    if name == "__version__":
+        return importlib.metadata.version(__name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 # How files with ledgers begin: one, or a list of them.
 _HEAD = re.compile(r'\s*(\[\s*)?\{\s*"schema":\s*"trapless-ledger/')
+# What DataFrames of each kind need.
+_PACKAGES = {"pandas": "pandas pyarrow", "polars": "polars"}
+# Runs that are named where several ledgers are shown.
+_NAMED = 4
 # Columns of a report as text.
 _WIDTH = 100
 
@@ -39,6 +43,18 @@ def load(*paths: Path) -> Ledgers:
         names = ", ".join(str(path) for path in paths) or "nothing"
         raise _native.Error(f"there are no ledgers in {names}; `trapless run` writes them to out/")
     return Ledgers(ledgers)
+
+
+def _write(file: Path, text: str) -> None:
+    """Writes a whole file, or leaves what was there."""
+    path = FilePath(file)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        aside.write_text(text, encoding="utf-8")
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
 
 
 def _is_ledger(file: FilePath) -> bool:
@@ -71,7 +87,7 @@ class _Tables:
     def to_pandas(
         self, table: str = "counters", phase: str | None = "workload"
     ) -> pandas.DataFrame:
-        """The same as a DataFrame of pandas; needs `pip install trapless[pandas]`."""
+        """The same as a DataFrame of pandas; needs pandas and pyarrow."""
         try:
             import pyarrow
         except ImportError as error:
@@ -81,7 +97,7 @@ class _Tables:
     def to_polars(
         self, table: str = "counters", phase: str | None = "workload"
     ) -> polars.DataFrame:
-        """The same as a DataFrame of polars; needs `pip install trapless[polars]`."""
+        """The same as a DataFrame of polars; needs polars."""
         try:
             import polars
         except ImportError as error:
@@ -98,7 +114,8 @@ class _Tables:
 
 
 def _missing(extra: str, error: ImportError) -> ImportError:
-    return ImportError(f"{error.name} is not installed: pip install 'trapless[{extra}]'")
+    # By the packages themselves: the wheel is in no index that could tell its extras.
+    return ImportError(f"{error.name} is not installed: pip install {_PACKAGES[extra]}")
 
 
 class Ledger(_Tables):
@@ -150,14 +167,7 @@ class Ledger(_Tables):
 
     def save(self, file: Path) -> None:
         """Writes it to a file, as the command does."""
-        path = FilePath(file)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        aside = path.with_name(f".{path.name}.{os.getpid()}.part")
-        try:
-            aside.write_text(self.to_json(), encoding="utf-8")
-            aside.replace(path)
-        finally:
-            aside.unlink(missing_ok=True)
+        _write(file, self.to_json())
 
     def __repr__(self) -> str:
         return f"<ledger of {self.workload} on {self.machine}, seed {self.seed}>"
@@ -200,8 +210,22 @@ class Ledgers(_Tables):
         """The comparison of the report: ledgers that differ in the seed only share a column."""
         return Comparison(self)
 
+    def to_json(self) -> str:
+        """Their JSON text, an array, as `trapless compare` writes it."""
+        texts = ",\n".join(ledger.to_json().strip() for ledger in self._ledgers)
+        return f"[\n{texts}\n]\n"
+
+    def save(self, file: Path) -> None:
+        """Writes them to one file, which `load` and `trapless report` read."""
+        if not self._ledgers:
+            raise _native.Error("there are no ledgers to save")
+        _write(file, self.to_json())
+
     def __repr__(self) -> str:
-        return f"<{len(self)} ledgers>"
+        runs = dict.fromkeys(f"{ledger.workload} on {ledger.machine}" for ledger in self._ledgers)
+        shown = [*list(runs)[:_NAMED], *(["..."] if len(runs) > _NAMED else [])]
+        number = "1 ledger" if len(self) == 1 else f"{len(self)} ledgers"
+        return f"<{number}: {', '.join(shown)}>" if shown else "<no ledgers>"
 
 
 class Comparison:
@@ -210,7 +234,18 @@ class Comparison:
     """
 
     def __init__(self, ledgers: Ledgers) -> None:
+        if not len(ledgers):
+            raise _native.Error("there are no ledgers to compare")
         self.ledgers = ledgers
+
+    def save(self, file: Path) -> None:
+        """Writes its ledgers to one file; `trapless.load(file).compare()` is the same again. A name
+        that ends with ".html" gets the page instead.
+        """
+        if FilePath(file).suffix == ".html":
+            _write(file, self.html())
+        else:
+            self.ledgers.save(file)
 
     @cached_property
     def figures(self) -> dict[str, Any]:
@@ -226,7 +261,7 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """What may be said of exits per interrupt, in sentences."""
+        """What may be said of exits per interrupt and of firmware traps, in sentences."""
         return str(self.figures["verdict"])
 
     def rows(self) -> list[dict[str, Any]]:

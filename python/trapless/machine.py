@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from . import _native
 from .ledger import Ledger
+from . import options as given
 from .options import HARTS, WORKLOAD, Words, program
 
 if TYPE_CHECKING:
@@ -116,7 +117,12 @@ class Machine:
         initrd: Path | None = None,
         firmware: Path | None = None,
         append: str | None = None,
-        disks: Iterable[Path] = (),
+        disks: Path | Iterable[Path] = (),
+        share: Path | Iterable[Path] = (),
+        copy: Path | Iterable[Path] = (),
+        net: str | None = None,
+        record: Path | None = None,
+        replay: Path | None = None,
         dtb: Path | None = None,
         console: str = "uart",
         harts: int | None = None,
@@ -129,8 +135,14 @@ class Machine:
         """A machine that is about to boot, as `trapless boot` makes it.
 
         `kernel`: a file, "debian" (the default, a KVM host with a shell), "patched" or "none".
-        `firmware`: a file, OpenSBI by default, or "none". `disks`: raw images; what the guest
-        writes stays in memory. `console`: "uart" or "virtio".
+        `firmware`: a file, OpenSBI by default, or "none". `console`: "uart" or "virtio".
+
+        `disks`: images, raw or qcow2. What the guest writes stays in memory; with "disk.img,rw" it
+        goes to the file, and "disk.img,ro" cannot be written. `share`: folders for the guest by
+        virtio-fs, "folder,ro,tag=NAME" as for `--share`. `copy`: files and folders for its initial
+        RAM file system, "file:/path/in/the/guest". `net`: "peer" (the default), "none", or "user"
+        with `hostfwd`, as for `--net`: the network of this computer. `record`: a file for all that
+        comes from outside; `replay` repeats the run of one, made with the same other arguments.
         """
         words = Words("boot", f"--machine={machine}")
         of_boot = {
@@ -138,14 +150,20 @@ class Machine:
             "initrd": initrd,
             "firmware": firmware,
             "append": append,
-            "disk": list(disks),
+            "disk": disks,
+            "share": share,
+            "copy": copy,
+            "net": net,
+            "record": record,
+            "replay": replay,
             "dtb": dtb,
             "console": console,
             "trace": trace,
         }
         words.add_each(**of_boot, harts=harts, seed=seed, set=settings)
-        words.add_all(HARTS, options, "Machine.boot")
-        return cls(program(project).start(words.words))
+        words.add_all(HARTS, options, "Machine.boot", given.parameters(cls.boot))
+        with words.telling():
+            return cls(program(project).start(words.words))
 
     @classmethod
     def exec(
@@ -162,8 +180,9 @@ class Machine:
         """A machine that is about to run a bare-metal ELF program from reset in M-mode."""
         words = Words("exec", f"--machine={machine}")
         words.add_each(harts=harts, seed=seed, set=settings)
-        words.add_all(HARTS, options, "Machine.exec")
-        return cls(program(project).start([*words.words, "--", os.fspath(file)]))
+        words.add_all(HARTS, options, "Machine.exec", given.parameters(cls.exec))
+        with words.telling():
+            return cls(program(project).start([*words.words, "--", os.fspath(file)]))
 
     @classmethod
     def workload(
@@ -179,11 +198,14 @@ class Machine:
         """A machine that is about to boot a workload. When it has run to its end, `ledger` is what
         `trapless.run` returns.
         """
-        words = Words(f"--workload={workload}")
-        words.add_all({**WORKLOAD, **HARTS}, options, "Machine.workload")
-        plan = program(project).plan(words.words)
-        plan.check([machine])
-        return cls(plan.start(machine, seed, trace))
+        machine, seed = given.named(machine), given.counted("seed", seed)
+        words = Words(f"--workload={given.workload_named(workload)}")
+        others = given.parameters(cls.workload)
+        words.add_all({**WORKLOAD, **HARTS}, options, "Machine.workload", others)
+        with words.telling():
+            plan = program(project).plan(words.words)
+            plan.check([machine])
+            return cls(plan.start(machine, seed, trace))
 
     @classmethod
     def restore(cls, file: Path, project: Path | None = None) -> Machine:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
+import json
 import os
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from . import _native
@@ -66,7 +69,12 @@ class CostFile:
     """A cost model given as a mapping, in a file for as long as this lives."""
 
     def __init__(self, prices: Mapping[str, int]) -> None:
-        lines = [f"{name} = {{ cycles = {int(price)} }}\n" for name, price in prices.items()]
+        for name, price in prices.items():
+            whole = isinstance(price, int) and not isinstance(price, bool)
+            if not whole or not 0 <= price < 1 << 63:
+                raise _native.Error(f"cost: {name} is {price!r}; give whole cycles, 0 or more")
+        lines = [f"{json.dumps(n)} = {{ cycles = {price} }}\n" for n, price in prices.items()]
+        self.shown = f"cost={dict(prices)!r}"
         self._file = tempfile.NamedTemporaryFile("w", prefix="trapless-cost-", suffix=".toml")
         self._file.writelines(lines)
         self._file.flush()
@@ -99,19 +107,77 @@ class Words:
         else:
             raise TypeError(f"{option} cannot be {value!r}")
 
+    @contextlib.contextmanager
+    def telling(self) -> Iterator[None]:
+        """Lets errors name what the caller gave, not the file that stands for it."""
+        try:
+            yield
+        except _native.Error as error:
+            text = str(error)
+            for kept in self._kept:
+                text = text.replace(kept.path, kept.shown)
+            if text == str(error):
+                raise
+            raise type(error)(text) from None
+
     def add_each(self, **options: Any) -> None:
         """Adds options by name."""
         for option, value in options.items():
             self.add(option, value)
 
-    def add_all(self, names: Mapping[str, str], options: Mapping[str, Any], function: str) -> None:
-        """Adds those of `options` that `names` knows; others are mistakes."""
+    def add_all(
+        self,
+        names: Mapping[str, str],
+        options: Mapping[str, Any],
+        function: str,
+        others: Sequence[str] = (),
+    ) -> None:
+        """Adds those of `options` that `names` knows; what is neither there nor in `others`, which
+        the function has besides, is a mistake.
+        """
         for name, value in options.items():
             if name not in names:
-                raise TypeError(
-                    f"{function}() has no option {name!r}; it has {', '.join(sorted(names))}"
-                )
+                known = ", ".join(sorted([*names, *others]))
+                raise TypeError(f"{function}() has no option {name!r}; it has {known}")
             self.add(names[name], value)
+
+
+def parameters(function: Callable[..., object]) -> list[str]:
+    """Names of a function's own parameters, without those that `**options` takes."""
+    known = inspect.signature(function).parameters.values()
+    return [one.name for one in known if one.kind is not inspect.Parameter.VAR_KEYWORD]
+
+
+def named(machine: object) -> str:
+    """The name of one machine."""
+    if not isinstance(machine, str) or not machine:
+        raise _native.Error(f"machine is {machine!r}; give the name of one machine")
+    return machine
+
+
+def all_named(machines: str | Iterable[str]) -> list[str]:
+    """Names of machines, none twice; a single name is a list of one."""
+    found = [machines] if isinstance(machines, str) else [named(name) for name in machines]
+    if not found or not all(found):
+        raise _native.Error("machines is empty; name at least one, the baseline first")
+    for name in found:
+        if found.count(name) > 1:
+            raise _native.Error(f"machines names {name} twice, and its runs would be the same")
+    return found
+
+
+def counted(name: str, value: object, least: int = 0) -> int:
+    """A number that is whole and not too small."""
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 1 << 64:
+        raise _native.Error(f"{name} is {value!r}; give a whole number, {least} or more")
+    return value
+
+
+def workload_named(workload: object) -> str:
+    """The name of a workload."""
+    if not isinstance(workload, (str, os.PathLike)) or not os.fspath(workload):
+        raise _native.Error(f"workload is {workload!r}; give a name of trapless.workloads()")
+    return str(os.fspath(workload))
 
 
 def number(value: int | str | bool) -> int | str:

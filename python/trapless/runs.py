@@ -9,8 +9,10 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
 from . import _native
+from . import options as given
+from .command import Command
 from .ledger import Comparison, Ledger, Ledgers
-from .options import HARTS, WORKLOAD, Words, program
+from .options import HARTS, WORKLOAD, Words
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -28,24 +30,30 @@ def run(
     seed: int = 0,
     trace: Path | None = None,
     project: Path | None = None,
+    program: Path | None = None,
     **options: Unpack[WorkloadOptions],
 ) -> Ledger:
     """Runs a workload in a guest of a KVM host on a machine, and returns its ledger.
 
     The same arguments give the same ledger, but for what it says of the computer it ran on.
-    `trace`: a file for a trace that Perfetto opens. Other options: `settings` (parameters of the
-    workload, as in {"pings": 10}), `harts`, `guest_harts`, `ram`, `isa`, `cost` (a file, or cycles
-    by name), `quantum`, `vmm`, `engine`, `time_limit` (seconds of virtual time),
-    `trap_misaligned`.
+    `trace`: a file for a trace that Perfetto opens. `program`: a command of your own that makes the
+    run, for machines that this package does not have (docs/own-machines.md). Other options:
+    `settings` (parameters of the workload, as in {"pings": 10}), `harts`, `guest_harts`, `ram`,
+    `isa`, `cost` (a file, or cycles by name), `quantum`, `vmm`, `engine`, `time_limit` (seconds of
+    virtual time), `trap_misaligned`.
 
     Raises WorkloadError if the workload fails, and Error for an option that cannot be used. Images
     that are missing are made first, which takes minutes.
     """
-    words = Words(f"--workload={workload}")
-    words.add_all({**WORKLOAD, **HARTS}, options, "run")
-    plan = program(project).plan(words.words)
-    plan.check([machine])
-    return _one(plan.start(machine, seed, trace))
+    machine, seed = given.named(machine), given.counted("seed", seed)
+    words = Words(f"--workload={given.workload_named(workload)}")
+    words.add_all({**WORKLOAD, **HARTS}, options, "run", given.parameters(run))
+    with words.telling():
+        if program is not None:
+            return Command(program, project).run(words.words, machine, seed, trace)
+        plan = given.program(project).plan(words.words)
+        plan.check([machine])
+        return _one(plan.start(machine, seed, trace))
 
 
 def _one(machine: _native.Machine) -> Ledger:
@@ -57,28 +65,39 @@ def _one(machine: _native.Machine) -> Ledger:
 
 def compare(
     workload: str,
-    machines: Sequence[str],
+    machines: str | Sequence[str],
     *,
     seeds: int = 5,
     first_seed: int = 0,
     jobs: int | None = None,
     progress: Callable[[str], object] | None = None,
     project: Path | None = None,
+    program: Path | None = None,
     **options: Unpack[WorkloadOptions],
 ) -> Comparison:
     """Runs a workload with `seeds` consecutive seeds on each machine, the baseline first, and
     compares the ledgers.
 
     `jobs`: runs at a time; by default one for each processor, as far as there is memory.
-    `progress` is called with a line of text after each run: `progress=print`. Other options are
-    those of `run`. If runs fail, the others are still made; the exception then has them as
-    `ledgers`.
+    `progress` is called with a line of text after each run: `progress=print`. `program` and other
+    options are those of `run`. If runs fail, the others are still made; the exception then has them
+    as `ledgers`.
     """
+    machines = given.all_named(machines)
+    first = given.counted("first_seed", first_seed)
+    of_seeds = range(first, first + given.counted("seeds", seeds, 1))
+    jobs = jobs if jobs is None else given.counted("jobs", jobs, 1)
+    workload = given.workload_named(workload)
     words = Words(f"--workload={workload}")
-    words.add_all({**WORKLOAD, **HARTS}, options, "compare")
-    plan = program(project).plan(words.words)
-    plan.check(list(machines))
-    runs = [(m, s) for s in range(first_seed, first_seed + seeds) for m in machines]
+    words.add_all({**WORKLOAD, **HARTS}, options, "compare", given.parameters(compare))
+    if program is not None:
+        own = Command(program, project)
+        with words.telling():
+            return Comparison(own.compare(words.words, machines, of_seeds, jobs, progress))
+    with words.telling():
+        plan = given.program(project).plan(words.words)
+        plan.check(machines)
+    runs = [(m, s) for s in of_seeds for m in machines]
     series = _Series(plan, workload, progress, len(runs))
     ledgers = series.make(runs, plan.at_a_time(jobs, len(runs)))
     order = {run: index for index, run in enumerate((m, s) for m in machines for _, s in runs)}

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from .options import Path
 
+# What brings all that `read_trace` needs.
+_INSTALL = "pip install perfetto"
 # Nanoseconds in a second.
 _SECOND = 1_000_000_000
 
@@ -35,7 +37,7 @@ class Slice:
 
 
 def read_trace(file: Path) -> Trace:
-    """Reads what `trapless run --trace FILE` has written; needs `pip install trapless[trace]`.
+    """Reads what `trapless run --trace FILE` has written; needs the package perfetto.
 
     Raises Error if the file is no trace of Trapless, or is cut off.
     """
@@ -43,7 +45,8 @@ def read_trace(file: Path) -> Trace:
         from google.protobuf.message import DecodeError
         from perfetto.protos.perfetto.trace import perfetto_trace_pb2
     except ImportError as error:
-        raise ImportError(f"{error.name} is not installed: pip install 'trapless[trace]'") from error
+        # Its modules of Google's are those that protobuf brings.
+        raise ImportError(f"traces need a package that is missing: {_INSTALL}") from error
     message = perfetto_trace_pb2.Trace()
     try:
         message.ParseFromString(FilePath(file).read_bytes())
@@ -105,6 +108,9 @@ class Trace:
         """
         return (found for found in self.slices if found.category == "exit")
 
+    def __repr__(self) -> str:
+        return f"<trace of {len(self.tracks)} tracks with {len(self.slices)} slices>"
+
     def to_pandas(self) -> pandas.DataFrame:
         """All slices, a row each; `track` is joined by "/"."""
         pandas = _pandas()
@@ -140,5 +146,5 @@ def _pandas() -> Any:
     try:
         import pandas
     except ImportError as error:
-        raise ImportError("pandas is not installed: pip install 'trapless[trace]'") from error
+        raise ImportError("pandas is not installed: pip install pandas") from error
     return pandas

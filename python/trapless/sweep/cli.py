@@ -84,7 +84,8 @@ def dry_run(plan, settings):
         exists = place.path(key).exists()
         there += exists
         remarks = ", ".join([*prices[key], *(["kept"] if exists else [])])
-        print(page.command(run, plan.program, settings.out) + (f"   # {remarks}" if remarks else ""))
+        command = page.command(run, plan.program, settings.out)
+        print(command + (f"   # {remarks}" if remarks else ""))
     sys.stdout.flush()
     note(f"{len(plan.points)} points, {len(plan.runs)} different runs: {there} kept, "
          f"{len(plan.runs) - there} to make")
