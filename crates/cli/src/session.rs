@@ -408,3 +408,67 @@ impl Write for Both {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sends what it receives until that is a q, and powers off.
+    const ECHO: [u32; 14] = [
+        0x10000437, 0x00544303, 0x00137313, 0xfe030ce3, 0x00044303, 0x00640023, 0x07100393,
+        0xfe7314e3, 0x001002b7, 0x00005337, 0x55530313, 0x0062a023, 0x10500073, 0x0000006f,
+    ];
+
+    /// A console that a test reads.
+    #[derive(Clone, Default)]
+    struct Printed(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Printed {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Promise: what a program types into a machine that it has recorded comes again at the same
+    /// moments, and the run ends where the recorded one was left.
+    #[test]
+    fn a_recorded_session_is_repeated_to_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let [program, record] = ["echo.bin", "record"].map(|name| folder.path().join(name));
+        std::fs::write(&program, ECHO.map(u32::to_le_bytes).concat()).unwrap();
+        let start = |option: &str, console: &Printed| {
+            let words = [
+                "boot".to_string(),
+                format!("--firmware={}", program.display()),
+                format!("--{option}={}", record.display()),
+                "--harts=1".into(),
+                "--ram=64M".into(),
+            ];
+            Trapless::new()
+                .start(&words, Box::new(console.clone()))
+                .unwrap()
+        };
+        let at = |until| Limits {
+            until,
+            ..Limits::default()
+        };
+        let typed = Printed::default();
+        let mut session = start("record", &typed);
+        session.machine_mut().input(2_000_000, b"ab");
+        session.run(&at(9_000_000), &mut |_| Ok(true)).unwrap();
+        let end = session.machine().now();
+        assert!(session.save(&folder.path().join("none")).is_err());
+        drop(session);
+        let repeated = Printed::default();
+        let mut session = start("replay", &repeated);
+        let ended = session.run(&Limits::default(), &mut |_| Ok(true)).unwrap();
+        assert_eq!(ended, Ended::Machine(Outcome::Stopped));
+        assert_eq!(session.machine().now(), end);
+        let [typed, repeated] = [typed, repeated].map(|printed| printed.0.lock().unwrap().clone());
+        assert_eq!((typed.as_slice(), repeated), (&b"ab"[..], typed.clone()));
+    }
+}
