@@ -13,10 +13,12 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "tests.h"
@@ -187,6 +189,99 @@ static void test_guest(void)
 	destroy_vm(&vm);
 }
 
+#define RESAMPLES	200
+
+/* A resample irqfd of source 6, which must be told of its completions by @told */
+static int add_resample(struct vm *vm, int told)
+{
+	struct kvm_irqfd irqfd = { .gsi = 6, .flags = KVM_IRQFD_FLAG_RESAMPLE,
+				   .fd = eventfd(0, 0), .resamplefd = told };
+
+	if (irqfd.fd < 0 || ioctl(vm->fd, KVM_IRQFD, &irqfd))
+		fatal("create a resample irqfd");
+	return irqfd.fd;
+}
+
+static void stay_on(int cpu)
+{
+	cpu_set_t cpus;
+	int i;
+
+	CPU_ZERO(&cpus);
+	for (i = 0; i < VCPUS; i++)
+		if (cpu < 0 || cpu == i)
+			CPU_SET(i, &cpus);
+	if (sched_setaffinity(0, sizeof(cpus), &cpus))
+		fatal("pin this thread");
+}
+
+/* SYNC has passed on every completion: so many eventfds that it takes its time */
+static void test_resample(void)
+{
+	int i, others = eventfd(0, EFD_NONBLOCK), last = eventfd(0, EFD_NONBLOCK);
+	int irqfds[RESAMPLES], late = 0, never = 0;
+	uint32_t line;
+	uint64_t got;
+	struct vm vm;
+
+	create_domain(&vm, 1);
+	set64(&vm, KVM_DEV_TRAPLESS_GRP_SOURCE, 6, PRIO(1) | LEVEL | RESAMPLE);
+	/* The one that comes first is signalled last */
+	for (i = 0; i < RESAMPLES; i++)
+		irqfds[i] = add_resample(&vm, i ? others : last);
+	stay_on(0);
+	vm.vcpus[0].cpu = 1;
+	start(&vm.vcpus[0]);
+	for (i = 0; i < 100; i++) {
+		irq_line(&vm, 6, 1);
+		do
+			attr(&vm, KVM_GET_DEVICE_ATTR, KVM_DEV_TRAPLESS_GRP_LINE,
+			     6, &line);
+		while (line);
+		attr(&vm, KVM_SET_DEVICE_ATTR, KVM_DEV_TRAPLESS_GRP_CTRL,
+		     KVM_DEV_TRAPLESS_CTRL_SYNC, NULL);
+		if (read(last, &got, 8) == 8)
+			continue;
+		late++;
+		usleep(10000);
+		never += read(last, &got, 8) != 8;
+	}
+	CHECK(!late && !never,
+	      "SYNC waits for completions: %d of 100 came later, %d never", late,
+	      never);
+	stop(&vm.vcpus[0]);
+	stay_on(-1);
+	for (i = 0; i < RESAMPLES; i++)
+		close(irqfds[i]);
+	close(last);
+	close(others);
+	destroy_vm(&vm);
+}
+
+/* Lines of sources that have none, and of those that get one */
+static void test_lines(void)
+{
+	uint32_t line = 1;
+	struct vm vm;
+
+	create_domain(&vm, 1);
+	if (grant(&vm, 1, 2))
+		fatal("get a grant");
+	/* ASSERT of an edge */
+	CHECK(inject(1ULL << 60 | 1), "the line of an edge is asserted");
+	attr(&vm, KVM_GET_DEVICE_ATTR, KVM_DEV_TRAPLESS_GRP_LINE, 1, &line);
+	CHECK(line == 0, "it has none");
+	set64(&vm, KVM_DEV_TRAPLESS_GRP_SOURCE, 1, PRIO(1) | LEVEL);
+	attr(&vm, KVM_GET_DEVICE_ATTR, KVM_DEV_TRAPLESS_GRP_LINE, 1, &line);
+	CHECK(line == 0, "as a level, it is low");
+	irq_line(&vm, 1, 1);
+	set64(&vm, KVM_DEV_TRAPLESS_GRP_SOURCE, 1, PRIO(2) | LEVEL);
+	attr(&vm, KVM_GET_DEVICE_ATTR, KVM_DEV_TRAPLESS_GRP_LINE, 1, &line);
+	CHECK(line == 1, "a level keeps its line");
+	grant(&vm, 0, 0);
+	destroy_vm(&vm);
+}
+
 /* How many of @number domains KVM grants; the error of the next in @error */
 static int take_domains(int number, int *error)
 {
@@ -218,6 +313,64 @@ static void limit_domains(const char *number)
 		fatal("set the number of domains for each user");
 }
 
+/* Becomes a user whose id is one of 65536 that belong to user 1000 */
+static void become_subordinate(int ask, int answer)
+{
+	char byte = 0;
+
+	if (unshare(CLONE_NEWUSER) || write(ask, &byte, 1) != 1 ||
+	    read(answer, &byte, 1) != 1 || setuid(1))
+		_exit(100);
+}
+
+static void map_users(pid_t child)
+{
+	char path[64];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/uid_map", child);
+	file = fopen(path, "w");
+	if (!file || fprintf(file, "0 1000 1\n1 100000 65536\n") < 0 ||
+	    fclose(file))
+		fatal("map user ids");
+}
+
+/* The users that a user makes are this user */
+static void test_subordinates(void)
+{
+	int ask[2], answer[2], error, taken, status;
+	char byte = 0;
+	pid_t child;
+
+	if (pipe(ask) || pipe(answer))
+		fatal("make pipes");
+	fflush(stdout);
+	child = fork();
+	if (!child) {
+		static struct vm vm;
+
+		if (setuid(1000) || prctl(PR_SET_DUMPABLE, 1))
+			_exit(100);
+		create_vm(&vm, 1);
+		if (create_device(&vm) ||
+		    attr(&vm, KVM_SET_DEVICE_ATTR, KVM_DEV_TRAPLESS_GRP_CTRL,
+			 KVM_DEV_TRAPLESS_CTRL_INIT, NULL))
+			_exit(100);
+		become_subordinate(ask[1], answer[0]);
+		taken = take_domains(3, &error);
+		_exit(error == -EDQUOT ? taken : 100);
+	}
+	if (read(ask[0], &byte, 1) != 1)
+		fatal("hear of the child");
+	map_users(child);
+	if (write(answer[1], &byte, 1) != 1)
+		fatal("tell the child");
+	waitpid(child, &status, 0);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 2,
+	      "nor as a user of its own user namespace (%d)",
+	      WEXITSTATUS(status));
+}
+
 /* A user cannot take all domains; they come back when their VMs end */
 static void test_limit(void)
 {
@@ -238,6 +391,7 @@ static void test_limit(void)
 	waitpid(child, &status, 0);
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 3,
 	      "a user's fourth domain of three is refused");
+	test_subordinates();
 	CHECK(take_domains(4, &error) == 4, "not so with CAP_SYS_RESOURCE");
 	limit_domains("256");
 }
@@ -248,6 +402,8 @@ static const struct {
 } tests[] = {
 	{ "grant", test_grant },
 	{ "guest", test_guest },
+	{ "resample", test_resample },
+	{ "lines", test_lines },
 	{ "flood", test_flood },
 	{ "limit", test_limit },
 	{ "events", test_events },
