@@ -33,6 +33,25 @@ static bool haiov;
 module_param(haiov, bool, 0444);
 MODULE_PARM_DESC(haiov, "It loses its registers of HA-IOV, too");
 
+static bool here;
+module_param(here, bool, 0444);
+MODULE_PARM_DESC(here, "The thread that calls insmod does it, on its CPU");
+
+static bool restless;
+module_param(restless, bool, 0444);
+MODULE_PARM_DESC(restless, "Result: what a guest has left pending would have ended the suspend");
+
+static bool grant_lost;
+module_param(grant_lost, bool, 0444);
+MODULE_PARM_DESC(grant_lost, "Result: hgrant of the thread was not what it had been");
+
+/* Something is pending for the guest that ran last, which waits for that. */
+static void leave_pending(void)
+{
+	csr_write(CSR_VSIE, BIT(RV_IRQ_EXT));
+	csr_write(CSR_HVIP, BIT(IRQ_VS_EXT));
+}
+
 static void sleep(unsigned long enabled)
 {
 	u64 until = get_cycles64() + (u64)ms * riscv_timebase / MSEC_PER_SEC;
@@ -44,12 +63,16 @@ static void sleep(unsigned long enabled)
 
 static long suspend(void *unused)
 {
-	unsigned long flags, enabled = csr_read(CSR_SIE);
+	unsigned long flags, grant, enabled = csr_read(CSR_SIE);
 	int ret;
 
 	local_irq_save(flags);
+	grant = csr_read(CSR_HGRANT);
+	leave_pending();
 	ret = cpu_pm_enter();
 	if (!ret) {
+		restless = csr_read(CSR_HIP) & csr_read(CSR_HIE) &
+			   BIT(IRQ_VS_EXT);
 		csr_write(CSR_HVTABLEBASE, 0);
 		csr_write(CSR_HIFMAP, 0);
 		csr_write(CSR_HTLCFG, 0);
@@ -65,6 +88,7 @@ static long suspend(void *unused)
 		sleep(enabled);
 		ret = cpu_pm_exit();
 	}
+	grant_lost = csr_read(CSR_HGRANT) != grant;
 	local_irq_restore(flags);
 
 	return ret;
@@ -72,7 +96,7 @@ static long suspend(void *unused)
 
 static int __init suspend_init(void)
 {
-	return work_on_cpu(cpu, suspend, NULL);
+	return here ? suspend(NULL) : work_on_cpu(cpu, suspend, NULL);
 }
 module_init(suspend_init);
 

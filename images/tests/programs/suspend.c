@@ -21,6 +21,40 @@ static void pin(int cpu)
 		fatal("pin this thread");
 }
 
+/* Y or N */
+static char result(const char *name)
+{
+	char path[80];
+	FILE *file;
+	int value;
+
+	snprintf(path, sizeof(path),
+		 "/sys/module/trapless_suspend/parameters/%s", name);
+	file = fopen(path, "r");
+	if (!file)
+		fatal(path);
+	value = fgetc(file);
+	fclose(file);
+	return value;
+}
+
+/* A thread with a grant asks for the suspend */
+static void test_grant(struct vm *vm, int file)
+{
+	volatile struct shared *a = vm->vcpus[0].shared;
+	uint64_t before = a->count[1];
+
+	pin(1);
+	CHECK(!set64(vm, KVM_DEV_TRAPLESS_GRP_GRANT, 0, 1 << 16 | 1), "a grant");
+	CHECK(!syscall(SYS_finit_module, file, "here=1", 0),
+	      "CPU 1 is suspended by a thread with a grant");
+	CHECK(result("grant_lost") == 'N', "which it has afterwards");
+	CHECK(result("restless") == 'N', "what a guest left pending wakes nobody");
+	asm volatile("csrw 0x800, %0" : : "r" (1) : "memory");
+	CHECK(reaches(&a->count[1], before + 1), "and can use");
+	CHECK(!set64(vm, KVM_DEV_TRAPLESS_GRP_GRANT, 0, 0), "and give back");
+}
+
 int main(void)
 {
 	volatile struct shared *a, *b;
@@ -55,6 +89,9 @@ int main(void)
 	a->command = 1;
 	irq_line(&vm, 1, 1);
 	CHECK(reaches(&b->soft, 1), "one from vCPU to vCPU");
+	if (syscall(SYS_delete_module, "trapless_suspend", 0))
+		fatal("unload the module");
+	test_grant(&vm, file);
 	stop(&vm.vcpus[0]);
 	stop(&vm.vcpus[1]);
 	destroy_vm(&vm);
