@@ -6,10 +6,14 @@
  *			it back
  *	twice=N		the CPU that writes attaches the vCPU of CPU N for a moment,
  *			and looks it up
+ *	overflow=N	the queue of the CPU that writes has two entries while vharts
+ *			0 to N - 1 of domain 1 get a software interrupt each
  */
 
 #include <linux/bitfield.h>
+#include <linux/gfp.h>
 #include <linux/io.h>
+#include <linux/irqflags.h>
 #include <linux/module.h>
 #include <linux/smp.h>
 
@@ -82,6 +86,50 @@ static int twice_set(const char *val, const struct kernel_param *kp)
 static const struct kernel_param_ops twice_ops = { .set = twice_set };
 module_param_cb(twice, &twice_ops, NULL, 0200);
 MODULE_PARM_DESC(twice, "Attach the vCPU of this CPU here, too");
+
+/* Entries are 8 bytes, a queue is aligned to its size, and begins on a page */
+#define FEW_ORDER	1
+
+static int overflow_set(const char *val, const struct kernel_param *kp)
+{
+	unsigned long flags, base, queue;
+	unsigned int number, i;
+	int ret;
+
+	ret = kstrtouint(val, 0, &number);
+	if (ret)
+		return ret;
+	queue = get_zeroed_page(GFP_KERNEL);
+	if (!queue)
+		return -ENOMEM;
+
+	preempt_disable();
+	local_irq_save(flags);
+	base = csr_read(CSR_HNQBASE);
+	csr_write(CSR_HNQBASE, XTL_HNQBASE_EN | virt_to_phys((void *)queue) |
+			       FEW_ORDER);
+	for (i = 0; i < number; i++)
+		csr_write(CSR_HGENVSI, FIELD_PREP(XTL_HGENVSI_OP, XTL_OP_SOFT) |
+			  FIELD_PREP(XTL_HGENVSI_DOM, 1) |
+			  FIELD_PREP(XTL_HGENVSI_ID, i));
+	if (!(csr_read(CSR_SIP) & BIT(XTRAPLESS_NOTIFY_IRQ)))
+		ret = -EAGAIN;
+	local_irq_restore(flags);
+	/* KVM has read it when interrupts are disabled again */
+	local_irq_save(flags);
+	if (csr_read(CSR_SIP) & BIT(XTRAPLESS_NOTIFY_IRQ))
+		ret = -EBUSY;
+	csr_write(CSR_HNQBASE, base);
+	local_irq_restore(flags);
+	preempt_enable();
+	free_page(queue);
+
+	return ret;
+}
+
+static const struct kernel_param_ops overflow_ops = { .set = overflow_set };
+module_param_cb(overflow, &overflow_ops, NULL, 0200);
+MODULE_PARM_DESC(overflow, "Interrupt so many vCPUs while the queue is small");
 
 MODULE_DESCRIPTION("Mistakes of a host, for the system tests of Xtrapless");
 MODULE_LICENSE("GPL");

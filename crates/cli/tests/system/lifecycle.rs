@@ -22,7 +22,8 @@ fn a_crash_kernel_comes_up() {
 }
 
 /// Promise: a hart that loses its registers in a suspend, as the CPU PM notifiers announce it, runs
-/// vCPUs and injects as before.
+/// vCPUs and injects as before. What a guest left pending does not wake it, and a thread with a
+/// grant may ask for the suspend.
 #[test]
 fn a_suspended_cpu_gets_its_registers_back() {
     suspend().assert_result("suspend", "0");
@@ -33,6 +34,17 @@ fn a_suspended_cpu_gets_its_registers_back() {
 #[test]
 fn kvm_notices_that_it_lost_track_of_a_vcpu() {
     faults().assert_result("faults", "0");
+}
+
+/// Promise: if more vCPUs are to be woken up than the queue of a hart has room for, they are all
+/// woken up, and a vCPU of another VM for which nothing came is not.
+#[test]
+fn an_overflow_concerns_nobody_else() {
+    faults().assert_passed(&[
+        "a queue of two overflows",
+        "all that sleep are woken up",
+        "a vCPU of another VM sleeps on",
+    ]);
 }
 
 /// Promise: the module can be removed and loaded again.
