@@ -8,13 +8,20 @@
  * until the CPU takes no interrupts any more. The eventfds are files
  * first=N .. first + count - 1 of the process that loads the module.
  *
+ * With idle=N the eventfds are signalled while CPU N is in a low-power state, as
+ * the CPU PM notifiers announce it, and only after KVM has switched Xtrapless off
+ * on the CPU that goes.
+ *
  *	sent	eventfds that have been signalled
  *	late	of these, signalled after KVM had switched Xtrapless off there
+ *	slept	with idle=N: times that CPU was in its low-power state
  */
 
+#include <linux/cpu_pm.h>
 #include <linux/cpuhotplug.h>
 #include <linux/eventfd.h>
 #include <linux/hrtimer.h>
+#include <linux/ktime.h>
 #include <linux/module.h>
 #include <linux/slab.h>
 #include <linux/smp.h>
@@ -23,6 +30,7 @@
 #include <asm/xtrapless.h>
 
 #define UNPLUG_PERIOD_NS	20000
+#define UNPLUG_PATIENCE_MS	200
 
 static unsigned int cpu = 1;
 module_param(cpu, uint, 0444);
@@ -36,6 +44,10 @@ static unsigned int count;
 module_param(count, uint, 0444);
 MODULE_PARM_DESC(count, "Number of eventfds");
 
+static int idle = -1;
+module_param(idle, int, 0444);
+MODULE_PARM_DESC(idle, "CPU that is in a low-power state meanwhile (default -1: none)");
+
 static unsigned int sent;
 module_param(sent, uint, 0444);
 MODULE_PARM_DESC(sent, "Result: eventfds signalled");
@@ -44,18 +56,66 @@ static unsigned int late;
 module_param(late, uint, 0444);
 MODULE_PARM_DESC(late, "Result: those signalled while htlcfg.EN was 0");
 
+static unsigned int slept;
+module_param(slept, uint, 0444);
+MODULE_PARM_DESC(slept, "Result: times CPU idle=N was in a low-power state");
+
 static struct eventfd_ctx **eventfds;
 static struct hrtimer timer;
 static int state;
 
+/* What CPU idle=N and the one that goes tell each other */
+static bool answered, asleep, wake_up;
+
+static void unplug_sleep(void *unused)
+{
+	ktime_t end = ktime_add_ms(ktime_get(), UNPLUG_PATIENCE_MS);
+
+	/* Refused if there was something to do: another time */
+	WRITE_ONCE(asleep, !cpu_pm_enter());
+	/* What it has said of asleep is there: unplug_put_to_sleep() */
+	smp_store_release(&answered, true);
+	if (!asleep)
+		return;
+	/* The eventfd has been signalled: unplug_tick() */
+	while (!smp_load_acquire(&wake_up) && ktime_before(ktime_get(), end))
+		cpu_relax();
+	cpu_pm_exit();
+	slept++;
+}
+
+static call_single_data_t sleep_call = CSD_INIT(unplug_sleep, NULL);
+
+/* Is the other CPU in its low-power state? */
+static bool unplug_put_to_sleep(void)
+{
+	ktime_t end = ktime_add_ms(ktime_get(), UNPLUG_PATIENCE_MS);
+
+	WRITE_ONCE(answered, false);
+	WRITE_ONCE(wake_up, false);
+	if (smp_call_function_single_async(idle, &sleep_call))
+		return false;
+	/* asleep is the answer: unplug_sleep() */
+	while (!smp_load_acquire(&answered) && ktime_before(ktime_get(), end))
+		cpu_relax();
+
+	return answered && asleep;
+}
+
 static enum hrtimer_restart unplug_tick(struct hrtimer *t)
 {
+	bool off = !(csr_read(CSR_HTLCFG) & XTL_HTLCFG_EN);
+
 	/* The CPU is off line, and its timers have moved */
 	if (smp_processor_id() != cpu || sent == count)
 		return HRTIMER_NORESTART;
 
-	late += !(csr_read(CSR_HTLCFG) & XTL_HTLCFG_EN);
-	eventfd_signal(eventfds[sent++]);
+	if (idle < 0 || (off && unplug_put_to_sleep())) {
+		late += off;
+		eventfd_signal(eventfds[sent++]);
+		/* The other CPU may go on: unplug_sleep() */
+		smp_store_release(&wake_up, true);
+	}
 	hrtimer_forward_now(t, ns_to_ktime(UNPLUG_PERIOD_NS));
 
 	return HRTIMER_RESTART;

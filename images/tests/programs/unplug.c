@@ -2,7 +2,8 @@
 /*
  * An interrupt that a CPU injects while it goes off line arrives: a module
  * signals irqfds there until it takes no interrupts any more, and each of them
- * must be pending afterwards.
+ * must be pending afterwards. If it is for a vCPU that sleeps, that is woken up,
+ * also if no other CPU could hear of it at that time.
  */
 
 #define _GNU_SOURCE
@@ -42,8 +43,8 @@ static unsigned long parameter(const char *name)
 	return value;
 }
 
-/* The first of COUNT eventfds with consecutive numbers, one for each source */
-static int create_eventfds(struct vm *vm)
+/* The first of @count eventfds with consecutive numbers, one for each source */
+static int create_eventfds(struct vm *vm, int count)
 {
 	struct rlimit limit = { 2 * COUNT, 2 * COUNT };
 	struct kvm_irqfd irqfd = {};
@@ -51,7 +52,7 @@ static int create_eventfds(struct vm *vm)
 
 	if (setrlimit(RLIMIT_NOFILE, &limit))
 		fatal("allow more files");
-	for (i = 0; i < COUNT; i++) {
+	for (i = 0; i < count; i++) {
 		irqfd.fd = eventfd(0, 0);
 		irqfd.gsi = i + 1;
 		if (!i)
@@ -62,24 +63,32 @@ static int create_eventfds(struct vm *vm)
 	return first;
 }
 
-int main(void)
+static void load_module(const char *parameters)
+{
+	int file = open("/tests/" MODULE ".ko", O_RDONLY | O_CLOEXEC);
+
+	if (file < 0 || syscall(SYS_finit_module, file, parameters, 0))
+		fatal("load the module");
+	close(file);
+}
+
+static void unload_module(void)
+{
+	if (syscall(SYS_delete_module, MODULE, 0))
+		fatal("unload the module");
+}
+
+static void test_pending(void)
 {
 	unsigned long sent, late, pending = 0;
 	char parameters[64];
-	int i, file, first;
 	struct vm vm;
+	int i;
 
-	kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
-	file = open("/tests/" MODULE ".ko", O_RDONLY | O_CLOEXEC);
-	if (kvm < 0 || file < 0)
-		fatal("open /dev/kvm and the module");
 	create_large_domain(&vm, 1, COUNT);
-	first = create_eventfds(&vm);
 	snprintf(parameters, sizeof(parameters), "cpu=1 first=%d count=%d",
-		 first, COUNT);
-	if (syscall(SYS_finit_module, file, parameters, 0))
-		fatal("load the module");
-
+		 create_eventfds(&vm, COUNT), COUNT);
+	load_module(parameters);
 	set_online("0");
 	sent = parameter("sent");
 	late = parameter("late");
@@ -87,11 +96,50 @@ int main(void)
 		pending += __builtin_popcountl(vcpu_word(&vm, 0, i));
 	CHECK(late > 0, "%lu irqfds signalled, %lu of them after KVM", sent, late);
 	CHECK(pending == sent, "%lu are pending", pending);
-
 	set_online("1");
-	if (syscall(SYS_delete_module, MODULE, 0))
-		fatal("unload the module");
+	unload_module();
 	destroy_vm(&vm);
+}
+
+/* A vCPU sleeps on CPU 0, while that is awake (@idle is -1) or in a low-power state */
+static void test_wakes(int idle)
+{
+	volatile struct shared *a;
+	char parameters[64];
+	uint64_t before;
+	struct vm vm;
+
+	create_domain(&vm, 1);
+	a = vm.vcpus[0].shared;
+	vm.vcpus[0].cpu = 0;
+	snprintf(parameters, sizeof(parameters), "cpu=1 first=%d count=1 idle=%d",
+		 create_eventfds(&vm, 1), idle);
+	start(&vm.vcpus[0]);
+	irq_line(&vm, 2, 1);
+	CHECK(reaches(&a->count[2], 1), "a vCPU runs");
+	usleep(20000);
+	before = a->count[1];
+	load_module(parameters);
+	set_online("0");
+	CHECK(parameter("sent") == 1 && (idle < 0 || parameter("slept") == 1),
+	      "an irqfd is signalled by a CPU that goes off line%s",
+	      idle < 0 ? "" : " while the other one is in a low-power state");
+	CHECK(reaches(&a->count[1], before + 1), "it wakes the vCPU up");
+	set_online("1");
+	CHECK(reaches(&a->count[1], before + 1), "once");
+	unload_module();
+	stop(&vm.vcpus[0]);
+	destroy_vm(&vm);
+}
+
+int main(void)
+{
+	kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
+	if (kvm < 0)
+		fatal("open /dev/kvm");
+	test_pending();
+	test_wakes(-1);
+	test_wakes(0);
 
 	return failures != 0;
 }

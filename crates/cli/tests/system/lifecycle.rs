@@ -4,10 +4,15 @@
 use crate::hosts::{crash, faults, suspend, unplug};
 
 /// Promise: an interrupt that a CPU injects on its way off line arrives, and so does one that it
-/// injects after KVM has let go of it.
+/// injects after KVM has let go of it. It wakes a vCPU up even if all other CPUs of the host are in
+/// low-power states at that moment.
 #[test]
 fn a_dying_cpu_loses_no_interrupt() {
     let run = unplug();
+    run.assert_passed(&[
+        "an irqfd is signalled by a CPU that goes off line while the other one is in a low-power \
+         state",
+    ]);
     run.assert_result("unplug", "0");
 }
 
