@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note */
 /*
  * Numbers that the series adds to <linux/kvm.h>, for programs that are built with
- * a header without them. linux/series compares them with what it patches.
+ * a header without them. linux/series compares them with what it patches. They are
+ * far from those of Linux, which has given the next ones to others since.
  */
 #ifndef __TRAPLESS_KVM_NUMBERS_H
 #define __TRAPLESS_KVM_NUMBERS_H
@@ -10,24 +11,24 @@
 
 /* KVM_CHECK_EXTENSION: number of interrupt domains, 0 without Xtrapless ... */
 #ifndef KVM_CAP_RISCV_TRAPLESS
-#define KVM_CAP_RISCV_TRAPLESS		239
+#define KVM_CAP_RISCV_TRAPLESS		1000
 /* ... and 1 if the harts have Xuer, Xvei, Xhcs */
-#define KVM_CAP_RISCV_UER		240
-#define KVM_CAP_RISCV_VEI		241
-#define KVM_CAP_RISCV_UCTX		242
+#define KVM_CAP_RISCV_UER		1001
+#define KVM_CAP_RISCV_VEI		1002
+#define KVM_CAP_RISCV_UCTX		1003
 #endif
 
 /* KVM_CREATE_DEVICE */
 #ifndef KVM_DEV_TYPE_RISCV_TRAPLESS
-#define KVM_DEV_TYPE_RISCV_TRAPLESS	12
-#define KVM_DEV_TYPE_RISCV_UER		13
-#define KVM_DEV_TYPE_RISCV_VEI		14
-#define KVM_DEV_TYPE_RISCV_UCTX		15
+#define KVM_DEV_TYPE_RISCV_TRAPLESS	1000
+#define KVM_DEV_TYPE_RISCV_UER		1001
+#define KVM_DEV_TYPE_RISCV_VEI		1002
+#define KVM_DEV_TYPE_RISCV_UCTX		1003
 #endif
 
 /* kvm_run.exit_reason */
 #ifndef KVM_EXIT_RISCV_UER
-#define KVM_EXIT_RISCV_UER		40
+#define KVM_EXIT_RISCV_UER		1000
 #endif
 
 #endif /* __TRAPLESS_KVM_NUMBERS_H */

@@ -8,6 +8,7 @@
 use crate::backend::cli::Cpu;
 use crate::backend::service::{Calls, Service, Wires, Worker};
 use crate::kvm::device::{KvmDevice, os_error};
+use crate::kvm::numbers::DEVICE_UCTX;
 use kvm_ioctls::Kvm;
 use std::arch::global_asm;
 use std::cell::Cell;
@@ -21,8 +22,6 @@ use trapless_isa::haiov::csr;
 use vhost_user_backend::VringT;
 use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler};
 
-/// `KVM_DEV_TYPE_RISCV_UCTX` (linux/include/kvm-numbers.h).
-const DEVICE: u32 = 15;
 const GROUP_ATTR: u32 = 0;
 const UTVEC: u64 = 0;
 const USCRATCH: u64 = 1;
@@ -186,7 +185,7 @@ pub fn device(cpu: Cpu) -> io::Result<KvmDevice> {
     let kvm = Kvm::new().map_err(|e| none(os_error(e)))?;
     // A VM without vCPUs; the device keeps it.
     let vm = kvm.create_vm().map_err(|e| none(os_error(e)))?;
-    let device = KvmDevice::create(&vm, DEVICE).map_err(none)?;
+    let device = KvmDevice::create(&vm, DEVICE_UCTX).map_err(none)?;
     let cpu = match cpu {
         Cpu::Number(number) => number,
         Cpu::Own => CPU_OWN,

@@ -3,13 +3,12 @@
 use crate::devices::virtio::slot::ShadowSource;
 use crate::error::{Error, Result};
 use crate::kvm::device::KvmDevice;
+use crate::kvm::numbers::DEVICE_VEI;
 use kvm_ioctls::VmFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use trapless_devices::virtio::shadow::{ACKNOWLEDGEMENT, SHADOWED, Shadow};
 
-/// `KVM_DEV_TYPE_RISCV_VEI` (linux/include/kvm-numbers.h).
-const DEVICE: u32 = 14;
 const GROUP_SHADOW: u32 = 0;
 const GROUP_CLEAR: u32 = 1;
 
@@ -40,7 +39,7 @@ impl Shadows {
     /// # Errors
     /// [`Error::Failed`] if KVM or the harts do not have them.
     pub fn new(vm: &VmFd) -> Result<Self> {
-        KvmDevice::create(vm, DEVICE).map(Self).map_err(|e| {
+        KvmDevice::create(vm, DEVICE_VEI).map(Self).map_err(|e| {
             Error::failed(
                 "KVM has no doorbells (needs harts with Xvei and this project's KVM)",
                 e,

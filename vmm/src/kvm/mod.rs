@@ -8,6 +8,7 @@ pub mod handle;
 pub mod isa;
 #[cfg(target_arch = "riscv64")]
 pub mod kicker;
+pub mod numbers;
 #[cfg(target_arch = "riscv64")]
 pub mod registers;
 pub mod sbi;

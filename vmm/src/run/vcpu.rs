@@ -4,13 +4,13 @@ use crate::bus::Bus;
 use crate::devices::sbi_console::SbiConsole;
 use crate::irqchip::controller::InterruptController;
 use crate::kvm::exit::{Counts, Reason};
+use crate::kvm::numbers::EXIT_UER;
 use crate::kvm::registers::{CORE_PC, get};
 use crate::run::affinity;
 use crate::run::gate::Ticket;
 use crate::run::outcome::Outcome;
 use crate::run::stop::Stop;
 use crate::terminal::Output;
-use crate::uer;
 use crate::uer::setup::Redirection;
 use kvm_bindings::{KVM_EXIT_RISCV_CSR, KVM_EXIT_RISCV_SBI, KVM_REG_RISCV_CORE};
 use kvm_ioctls::{VcpuExit, VcpuFd};
@@ -110,7 +110,7 @@ impl Context {
             match number {
                 KVM_EXIT_RISCV_SBI => self.count(Reason::Sbi(self.sbi_call(vcpu))),
                 KVM_EXIT_RISCV_CSR => self.count(Reason::Csr(csr_access(vcpu))),
-                uer::setup::EXIT => {
+                EXIT_UER => {
                     self.count(Reason::Settle);
                     self.redirection.iter().for_each(|r| r.settle());
                 }

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::kvm::device::KvmDevice;
+use crate::kvm::numbers::DEVICE_UER;
 use crate::uer::access::Instruction;
 use crate::uer::device::{Answer, RedirectedDevice};
 use crate::uer::stub::{
@@ -10,16 +11,12 @@ use crate::uer::stub::{
 use kvm_ioctls::VmFd;
 use std::sync::Arc;
 
-/// `KVM_DEV_TYPE_RISCV_UER` (linux/include/kvm-numbers.h).
-const DEVICE: u32 = 13;
 const GROUP_REGION: u32 = 0;
 const GROUP_VCPU: u32 = 1;
 const UTVEC: u64 = 0;
 const USCRATCH: u64 = 1;
 const UEXIT: u64 = 2;
 const IN_HANDLER: u64 = 3;
-/// `KVM_EXIT_RISCV_UER`: a handler wants something to be settled.
-pub const EXIT: u32 = 40;
 
 const PAGE: u64 = 4096;
 /// Bytes of a handler's stack.
@@ -67,7 +64,7 @@ impl Redirection {
     /// # Errors
     /// [`Error::Failed`] if KVM or the harts cannot do that.
     pub fn new(vm: &VmFd, devices: Vec<(u64, u64, Arc<dyn RedirectedDevice>)>) -> Result<Self> {
-        let kvm = KvmDevice::create(vm, DEVICE).map_err(|e| {
+        let kvm = KvmDevice::create(vm, DEVICE_UER).map_err(|e| {
             Error::failed(
                 "KVM does not redirect accesses to user mode (needs harts with Xuer and this \
                  project's KVM)",

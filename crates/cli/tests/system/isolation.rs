@@ -40,6 +40,25 @@ fn the_test_of_the_kvm_device_passes() {
     device().assert_result("kvm_test", "0");
 }
 
+/// Promise: a guest is told of extensions that its harts have, and of no other: what KVM says of
+/// its own extensions is not taken for one of those to which Linux has given the same number.
+#[test]
+fn a_guest_is_told_of_what_it_has() {
+    let run = isolation();
+    let extensions = |key: &str| {
+        let text = run
+            .results()
+            .find(|&(k, _)| k == key)
+            .map_or("", |(_, v)| v);
+        let names = text.split(',').filter(|name| !name.is_empty());
+        names.map(str::to_owned).collect::<BTreeSet<_>>()
+    };
+    let (host, guest) = (extensions("isa"), extensions("attacker_isa"));
+    assert!(guest.contains("sstc") && guest.contains("xtrapless"));
+    assert!(!guest.contains("h"));
+    assert!(guest.is_subset(&host), "{guest:?} in {host:?}");
+}
+
 /// Promise: a guest's kernel reaches no register of the host or of user space: each try is an
 /// illegal instruction in the guest. Numbers of vharts and sources that it does not have are
 /// without effect.

@@ -6,6 +6,7 @@ use crate::irqchip::trapless::port::Port;
 use crate::irqchip::trapless::source::SOURCES;
 use crate::irqchip::trapless::uapi;
 use crate::kvm::device::{KvmDevice, os_error};
+use crate::kvm::numbers::{CAP_TRAPLESS, DEVICE_TRAPLESS};
 use kvm_ioctls::VmFd;
 use std::cell::Cell;
 use std::io;
@@ -17,7 +18,7 @@ use vmm_sys_util::eventfd::EventFd;
 
 /// Whether this KVM offers Xtrapless to guests.
 pub fn supported(vm: &VmFd) -> bool {
-    vm.check_extension_raw(uapi::CAP as _) > 0
+    vm.check_extension_raw(CAP_TRAPLESS as _) > 0
 }
 
 /// Creates the KVM device and the domain for `vcpus` vCPUs, which exist already; WFI of the guest
@@ -31,7 +32,7 @@ pub fn create(vm: &Arc<VmFd>, vcpus: u16, native_wfi: bool) -> Result<Arc<Chip>>
             "this KVM has no Xtrapless; load the kvm module of this project on a host with it, or use --irqchip plic",
         ));
     }
-    let device = KvmDevice::create(vm, uapi::DEVICE_TYPE)
+    let device = KvmDevice::create(vm, DEVICE_TRAPLESS)
         .map_err(|e| Error::failed("KVM cannot create the Xtrapless device", e))?;
     let port = KvmPort {
         vm: Arc::clone(vm),
