@@ -74,6 +74,19 @@ fn a_guest_kernel_cannot_reach_the_host() {
     run.assert_result("attacker_vmm", "0");
 }
 
+/// Promise: a CPU of a guest goes on, and an interrupt is not lost, whatever another CPU does with
+/// the interrupt while it is on its way: mask, disable, free or move it while it is pending, just
+/// claimed, or being handled (`images/tests/module/trapless_lines.c`).
+#[test]
+fn interrupts_can_be_taken_away_from_a_cpu() {
+    let run = isolation();
+    // Each way to raise a line, four operations, two moments and twelve more.
+    assert_eq!(run.number("attacker_lines_rounds"), 4 * 4 * 14);
+    run.assert_result("attacker_lines_hangs", "0");
+    run.assert_result("attacker_lines_lost", "0");
+    run.assert_result("attacker_lines_twice", "0");
+}
+
 /// Promise: a guest beside a hostile one gets all its interrupts, each once, and no other.
 #[test]
 fn a_second_guest_notices_nothing() {

@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * trapless_lines: takes interrupts of one CPU away from it while they are on
+ * their way, for the system tests. In a guest with the test device of the VMM
+ * (see linux/drivers/test/seq_device.c for its registers), on any interrupt
+ * controller.
+ *
+ * insmod lets CPU 0 mask, disable, free and move each source of CPU 1, at each
+ * of these moments of an interrupt there:
+ *
+ *	pending		CPU 1 has its interrupts disabled
+ *	claimed		some time after the line was raised: anything may be the case
+ *	in service	its handler runs, and leaves the line as it is
+ *
+ *	rounds	pairs that were tried
+ *	hangs	of these, pairs after which CPU 1 did not react to an IPI (must be 0)
+ *	lost	pairs after which the interrupt did not come, although it was enabled
+ *		again and may not be lost (must be 0)
+ *	twice	edges that came twice (must be 0)
+ */
+
+#define pr_fmt(fmt) "trapless_lines: " fmt
+
+#include <linux/cpumask.h>
+#include <linux/delay.h>
+#include <linux/gfp.h>
+#include <linux/interrupt.h>
+#include <linux/io.h>
+#include <linux/irq.h>
+#include <linux/ktime.h>
+#include <linux/module.h>
+#include <linux/of.h>
+#include <linux/platform_device.h>
+#include <linux/smp.h>
+#include <linux/workqueue.h>
+
+#define REG_SOURCES	0x04
+#define REG_PAGE_LO	0x08
+#define REG_PAGE_HI	0x0c
+#define REG_COUNT	0x10
+#define REG_INTERVAL	0x14
+#define REG_BURST	0x18
+#define REG_CONTROL	0x1c
+#define REG_ACK		0x20
+#define REG_MASK	0x28
+
+#define MAX_SOURCES	32
+#define KIND_EDGE	0
+
+#define TARGET		1
+/* A guest whose vCPUs wait for a hart is slow, but not that slow */
+#define PATIENCE_US	(1 * USEC_PER_SEC)
+/* How far "claimed" is from the moment when the device raises the line */
+#define CLAIM_STEPS	12
+#define CLAIM_STEP_NS	1500
+#define SERVICE_US	200
+
+enum operation { MASK, DISABLE, FREE, MOVE, OPERATIONS };
+enum moment { PENDING, CLAIMED, IN_SERVICE, MOMENTS };
+
+static const char * const operation_names[] = { "mask", "disable", "free", "move" };
+static const char * const moment_names[] = { "pending", "claimed", "in service" };
+static const char * const kind_names[] = { "edge", "level", "resample" };
+
+static unsigned int rounds;
+module_param(rounds, uint, 0444);
+MODULE_PARM_DESC(rounds, "Result: pairs that were tried");
+
+static unsigned int hangs;
+module_param(hangs, uint, 0444);
+MODULE_PARM_DESC(hangs, "Result: those after which CPU 1 did not react");
+
+static unsigned int lost;
+module_param(lost, uint, 0444);
+MODULE_PARM_DESC(lost, "Result: interrupts that were lost");
+
+static unsigned int twice;
+module_param(twice, uint, 0444);
+MODULE_PARM_DESC(twice, "Result: edges that came twice");
+
+struct shared_source {
+	u64 sent;
+	u64 handled;
+	u64 reserved[6];
+};
+
+static void __iomem *regs;
+static struct shared_source *shared;
+static struct device *device;
+
+/* The source that is tried */
+static unsigned int number;
+static u32 kind;
+static int irq;
+static unsigned int calls;
+/* Its handler waits for the operation, and does not look after the device */
+static bool linger;
+static bool operating;
+
+/* CPU 1 does not take interrupts */
+static bool holding, release;
+
+static irqreturn_t lines_interrupt(int unused, void *data)
+{
+	if (READ_ONCE(linger)) {
+		WRITE_ONCE(linger, false);
+		while (!READ_ONCE(operating))
+			cpu_relax();
+		udelay(SERVICE_US);
+		if (kind != KIND_EDGE)
+			return IRQ_HANDLED;
+	}
+	/* The device may lower the line now */
+	smp_store_release(&shared[number].handled, 1);
+	writel(number, regs + REG_ACK);
+	WRITE_ONCE(calls, calls + 1);
+
+	return IRQ_HANDLED;
+}
+
+static void hold(void *unused)
+{
+	WRITE_ONCE(holding, true);
+	while (!READ_ONCE(release))
+		cpu_relax();
+}
+
+static void answer(void *answered)
+{
+	WRITE_ONCE(*(bool *)answered, true);
+}
+
+static bool answered;
+static call_single_data_t hold_call = CSD_INIT(hold, NULL);
+static call_single_data_t answer_call = CSD_INIT(answer, &answered);
+
+/* Waits for something that CPU 1 or the device does; is it done in time? */
+#define wait_for(condition)						\
+({									\
+	ktime_t end_ = ktime_add_us(ktime_get(), PATIENCE_US);		\
+	bool done_;							\
+									\
+	while (!(done_ = (condition)) && ktime_before(ktime_get(), end_)) \
+		udelay(1);						\
+	done_;								\
+})
+
+static int request(void)
+{
+	int ret = request_irq(irq, lines_interrupt,
+			      IRQF_NOBALANCING | IRQF_NO_THREAD,
+			      "trapless-lines", device);
+
+	return ret ?: irq_set_affinity(irq, cpumask_of(TARGET));
+}
+
+static int operate(enum operation operation)
+{
+	switch (operation) {
+	case MASK:
+		irq_set_status_flags(irq, IRQ_DISABLE_UNLAZY);
+		disable_irq(irq);
+		return 0;
+	case DISABLE:
+		irq_clear_status_flags(irq, IRQ_DISABLE_UNLAZY);
+		disable_irq(irq);
+		return 0;
+	case FREE:
+		free_irq(irq, device);
+		return 0;
+	default:
+		return irq_set_affinity(irq, cpumask_of(0));
+	}
+}
+
+static int undo(enum operation operation)
+{
+	switch (operation) {
+	case MASK:
+	case DISABLE:
+		enable_irq(irq);
+		return 0;
+	case FREE:
+		return request();
+	default:
+		return 0;
+	}
+}
+
+/* The device raises the line of the source, once. */
+static void raise_line(void)
+{
+	shared[number].handled = 0;
+	WRITE_ONCE(shared[number].sent, 0);
+	writel(BIT(number), regs + REG_MASK);
+	writel(1, regs + REG_CONTROL);
+}
+
+static bool was_raised(void)
+{
+	return wait_for(!readl(regs + REG_CONTROL));
+}
+
+/* Brings the interrupt to its moment on CPU 1. */
+static bool reach(enum moment moment, unsigned int step)
+{
+	switch (moment) {
+	case PENDING:
+		WRITE_ONCE(release, false);
+		WRITE_ONCE(holding, false);
+		smp_call_function_single_async(TARGET, &hold_call);
+		if (!wait_for(READ_ONCE(holding)))
+			return false;
+		raise_line();
+		return was_raised();
+	case CLAIMED:
+		raise_line();
+		if (!wait_for(READ_ONCE(shared[number].sent)))
+			return false;
+		ndelay(step * CLAIM_STEP_NS);
+		return true;
+	default:
+		WRITE_ONCE(operating, false);
+		WRITE_ONCE(linger, true);
+		raise_line();
+		return wait_for(!READ_ONCE(linger));
+	}
+}
+
+static void complain(unsigned int *count, const char *what,
+		     enum operation operation, enum moment moment)
+{
+	++*count;
+	pr_err("%s: %s of a source, %s, %s on CPU %d\n", what,
+	       operation_names[operation], kind_names[kind],
+	       moment_names[moment], TARGET);
+}
+
+/* CPU 1 takes interrupts. If it does not, its line is lowered to end that. */
+static void check_target(enum operation operation, enum moment moment)
+{
+	WRITE_ONCE(answered, false);
+	smp_call_function_single_async(TARGET, &answer_call);
+	if (wait_for(READ_ONCE(answered)))
+		return;
+	complain(&hangs, "hangs", operation, moment);
+	/* The device may lower the line now */
+	smp_store_release(&shared[number].handled, 1);
+	writel(number, regs + REG_ACK);
+	wait_for(READ_ONCE(answered));
+}
+
+static int try(enum operation operation, enum moment moment, unsigned int step)
+{
+	bool reached;
+	int ret;
+
+	rounds++;
+	WRITE_ONCE(calls, 0);
+	ret = irq_set_affinity(irq, cpumask_of(TARGET));
+	if (ret)
+		return ret;
+	reached = reach(moment, step);
+	WRITE_ONCE(operating, true);
+	ret = operate(operation);
+	WRITE_ONCE(release, true);
+	if (!reached)
+		complain(&lost, "does not come", operation, moment);
+	if (!ret)
+		check_target(operation, moment);
+	if (!ret)
+		ret = undo(operation);
+	/* An edge for nobody is nobody's */
+	if (!ret && !(kind == KIND_EDGE && operation == FREE) &&
+	    !shared[number].handled && !wait_for(READ_ONCE(calls)))
+		complain(&lost, "lost", operation, moment);
+	/* The device has to be done with it */
+	was_raised();
+	if (kind == KIND_EDGE && READ_ONCE(calls) > 1)
+		complain(&twice, "twice", operation, moment);
+	writel(0, regs + REG_CONTROL);
+
+	return ret;
+}
+
+static int try_all(void)
+{
+	unsigned int operation, moment, step, steps;
+	int ret;
+
+	for (operation = 0; operation < OPERATIONS; operation++)
+		for (moment = 0; moment < MOMENTS; moment++) {
+			steps = moment == CLAIMED ? CLAIM_STEPS : 1;
+			for (step = 0; step < steps; step++) {
+				ret = try(operation, moment, step);
+				if (ret)
+					return ret;
+			}
+		}
+
+	return 0;
+}
+
+static long try_sources(void *data)
+{
+	struct platform_device *pdev = data;
+	u32 kinds[MAX_SOURCES];
+	unsigned int sources = readl(regs + REG_SOURCES);
+	long ret;
+
+	if (sources > MAX_SOURCES)
+		return -ENXIO;
+	ret = device_property_read_u32_array(device, "trapless,kinds", kinds,
+					     sources);
+	for (number = 0; !ret && number < sources; number++) {
+		kind = kinds[number];
+		irq = platform_get_irq(pdev, number);
+		ret = irq < 0 ? irq : request();
+		if (ret)
+			break;
+		ret = try_all();
+		free_irq(irq, device);
+	}
+
+	return ret;
+}
+
+static int __init lines_probe(struct platform_device *pdev)
+{
+	phys_addr_t page;
+
+	device = &pdev->dev;
+	regs = devm_platform_ioremap_resource(pdev, 0);
+	if (IS_ERR(regs))
+		return PTR_ERR(regs);
+	shared = (void *)devm_get_free_pages(device, GFP_KERNEL | __GFP_ZERO, 0);
+	if (!shared)
+		return -ENOMEM;
+	page = virt_to_phys(shared);
+	writel(0, regs + REG_CONTROL);
+	writel(lower_32_bits(page), regs + REG_PAGE_LO);
+	writel(upper_32_bits(page), regs + REG_PAGE_HI);
+	writel(1, regs + REG_COUNT);
+	writel(0, regs + REG_INTERVAL);
+	writel(1, regs + REG_BURST);
+
+	return work_on_cpu(0, try_sources, pdev);
+}
+
+static const struct of_device_id lines_match[] = {
+	{ .compatible = "trapless,test-device" },
+	{}
+};
+
+static struct platform_driver lines_driver = {
+	.driver = {
+		.name			= "trapless-lines",
+		.of_match_table		= lines_match,
+		.suppress_bind_attrs	= true,
+	},
+};
+
+static int __init lines_init(void)
+{
+	return platform_driver_probe(&lines_driver, lines_probe);
+}
+module_init(lines_init);
+
+static void __exit lines_exit(void)
+{
+	platform_driver_unregister(&lines_driver);
+}
+module_exit(lines_exit);
+
+MODULE_DESCRIPTION("Interrupts that are taken away from a CPU, for the system tests of Xtrapless");
+MODULE_LICENSE("GPL");
