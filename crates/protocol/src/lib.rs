@@ -10,8 +10,10 @@
 //! hardware (hardware.rs)   post -> lookup -> poke | check -> update CTL -> queue; attach; detach
 //! ```
 //!
-//! User contexts and doorbells (HA-IOV) have models of their own: [`contexts`], [`doorbells`].
+//! User contexts and doorbells (HA-IOV) have models of their own: [`contexts`], [`doorbells`]; so
+//! have KVM's boosts of vCPUs: [`boosts`].
 
+pub mod boosts;
 mod check;
 mod config;
 pub mod contexts;
