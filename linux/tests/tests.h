@@ -18,6 +18,10 @@ void on_sigill(int signal);
 /* flood.c */
 void test_flood(void);
 
+/* boost.c */
+void test_boost(void);
+void test_boost_long(void);
+
 /* events.c */
 void test_events(void);
 

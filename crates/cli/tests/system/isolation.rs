@@ -33,6 +33,17 @@ fn grants_are_kept_to() {
     ]);
 }
 
+/// Promise: whatever a boost gave the thread of a vCPU is gone when `KVM_RUN` returns, and no child
+/// of it inherits anything (`linux/tests/boost.c`).
+#[test]
+fn boosts_leave_a_user_no_priority() {
+    device().assert_passed(&[
+        "a user's vCPUs are boosted",
+        "KVM_RUN returns without a priority",
+        "no child inherits one",
+    ]);
+}
+
 /// Promise: the KVM device does what its documentation says
 /// (`Documentation/virt/kvm/devices`).
 #[test]
