@@ -149,10 +149,8 @@ impl Operation<'_> {
         } else {
             self.next_queue()
         };
-        let Some(to) = to else {
-            file.update(self.words, |ctl| ctl.with_on(false));
-            return false;
-        };
+        // ON tells whoever opens a queue.
+        let Some(to) = to else { return false };
         let notification = Notification {
             kind,
             domain: domain.id,

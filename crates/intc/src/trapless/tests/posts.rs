@@ -148,7 +148,8 @@ fn without_queue_the_lowest_hart_with_one_is_told() {
         w.set_ctl(1, 1, ctl(state::HALTED, 0, 0));
         w.steps();
         w.generate(0, op::SOFT, 1, 1);
-        assert_eq!(w.ctl(1, 1), ctl(state::HALTED, 0, file::CTL_SOFT));
+        let unheard = file::CTL_SOFT | file::CTL_ON;
+        assert_eq!(w.ctl(1, 1), ctl(state::HALTED, 0, unheard));
         assert_eq!(w.steps()[1..], [StepKind::Silent { vhart: 1 }]);
     }
 }
