@@ -1,6 +1,7 @@
 //! With `Lines::split` (Xtrapless `htlcfg.EN`) guest and host have VS-level pending and enable bits
 //! of their own; without it the hypervisor extension applies unchanged.
 
+use trapless_asm as asm;
 use trapless_hart::platform::{BusFault, Platform};
 use trapless_hart::{CodeCache, CostModel, Hart, HartConfig, Ram};
 use trapless_isa::csr::{self, hstatus, status};
@@ -18,11 +19,11 @@ const VSTIP: u64 = 1 << 6;
 const VSEIP: u64 = 1 << 10;
 const VS: u64 = VSSIP | VSTIP | VSEIP;
 
-/// Drives lines as told and remembers writes of `vsip`.
+/// Drives lines as told and remembers accesses to `vsip`.
 #[derive(Default)]
 struct Controller {
     lines: Lines,
-    vsip_writes: Vec<u64>,
+    vsip: Vec<CsrOp>,
 }
 
 impl Platform for Controller {
@@ -35,12 +36,15 @@ impl Platform for Controller {
     }
 
     fn csr(&mut self, access: &CsrAccess) -> Result<u64, CsrFault> {
-        if let (csr::VSIP, CsrOp::Write(value)) = (access.csr, access.op) {
-            self.vsip_writes.push(value);
-            self.lines.level = self.lines.level & !VSSIP | (value & 2) << 1;
-            return Ok(0);
+        if access.csr != csr::VSIP {
+            return Err(CsrFault::Illegal);
         }
-        Err(CsrFault::Illegal)
+        self.vsip.push(access.op);
+        let old = (self.lines.level & VSSIP) >> 1;
+        if let Some(new) = access.op.written(old) {
+            self.lines.level = self.lines.level & !VSSIP | (new & 2) << 1;
+        }
+        Ok(old)
     }
 
     fn lines(&mut self, _: usize, _: u64) -> Lines {
@@ -54,6 +58,7 @@ impl Platform for Controller {
 
 struct Bench {
     hart: Hart,
+    ram: Ram,
     code: CodeCache,
     controller: Controller,
 }
@@ -82,7 +87,8 @@ impl Bench {
         };
         let code = CodeCache::new(&ram, config.extensions, config.cost);
         let mut bench = Self {
-            hart: Hart::new(0, config, ram),
+            hart: Hart::new(0, config, ram.clone()),
+            ram,
             code,
             controller: Controller::default(),
         };
@@ -148,9 +154,37 @@ fn running_guest_takes_its_interrupt_and_the_host_does_not_notice() {
     assert_eq!(bench.peek(csr::VSIP), 2);
     // The guest clears its bit in the controller.
     bench.poke(csr::VSIP, 0);
-    assert_eq!(bench.controller.vsip_writes, [0]);
+    assert_eq!(bench.controller.vsip, [CsrOp::Write(0)]);
     bench.run(20);
     assert_eq!(bench.peek(csr::VSIP), 0);
+}
+
+/// BIT-4: what the hart has read of SSIP may be out of date, so that setting and clearing other
+/// bits of `sip` must not write it back, as a driver of performance counters does with bit 13.
+#[test]
+fn only_the_bits_that_an_instruction_names_are_written() {
+    let (clear, set) = (3, 2);
+    for (funct3, operand, expected) in [
+        (clear, 1 << 13, None),
+        (set, 1 << 13, None),
+        (clear, 1 << 13 | 2, Some(CsrOp::Clear(2))),
+        (set, 2, Some(CsrOp::Set(2))),
+        (1, 1 << 13, Some(CsrOp::Write(0))),
+    ] {
+        let mut bench = Bench::new(Mode::VS, true);
+        bench.poke(csr::VSSTATUS, 0);
+        bench.arrive(VSSIP);
+        let access = asm::i(0x73, funct3, 0, 5, csr::SIP.into());
+        bench.ram.store(LOOP, 4, access.into()).unwrap();
+        bench.code.compare(&bench.ram);
+        bench.hart.set_x(5, operand);
+        bench.controller.vsip.clear();
+        bench.hart.set_pc(LOOP);
+        bench.run(1);
+        assert_eq!(bench.controller.vsip, Vec::from_iter(expected));
+        let injected = bench.peek(csr::HVIP) & VSSIP != 0;
+        assert_eq!(injected, expected == Some(CsrOp::Set(2)), "{operand:#x}");
+    }
 }
 
 #[test]

@@ -176,20 +176,32 @@ impl Hart {
         }
     }
 
-    /// `vsip` (at `hip` positions): only VSSIP is writable. If pending bits are separate, it lives
-    /// in the interrupt architecture.
-    pub(super) fn write_vsip(&mut self, value: u64, plat: &mut dyn Platform) {
-        let mask = self.vs_view() & bit(VSSI);
-        self.write_hvip(value, mask);
-        self.write_vsip_more(value >> 1);
-        if self.inputs.lines().split && mask != 0 {
+    /// Access to `vsip` whose result is written back as `value`: only SSIP is writable, and setting
+    /// or clearing other bits leaves it alone. If pending bits are separate, it lives in the
+    /// interrupt architecture, which changes it in one step (Xtrapless, `BIT-4`): what this hart
+    /// read of it may be out of date.
+    pub(super) fn write_vsip(&mut self, op: CsrOp, value: u64, plat: &mut dyn Platform) {
+        self.write_vsip_more(value);
+        let writable = self.vs_view() >> 1 & bit(SSI);
+        let op = match op {
+            CsrOp::Read => return,
+            CsrOp::Set(bits) => CsrOp::Set(bits & writable),
+            CsrOp::Clear(bits) => CsrOp::Clear(bits & writable),
+            CsrOp::Write(value) | CsrOp::Swap(value) => CsrOp::Write(value & writable),
+        };
+        let named = match op {
+            CsrOp::Set(bits) | CsrOp::Clear(bits) => bits,
+            _ => writable,
+        };
+        self.write_hvip(value << 1, named << 1);
+        if self.inputs.lines().split && named != 0 {
             let access = CsrAccess {
                 hart: self.id,
                 csr: csr::VSIP,
                 mode: self.mode,
                 vmid: self.vmid(),
                 now: self.state.cycles,
-                op: CsrOp::Write((value & mask) >> 1),
+                op,
             };
             // Refused if no vCPU of the architecture is on this hart: then `hvip` has all the
             // state.

@@ -115,7 +115,11 @@ impl Hart {
         }
         let old = self.csr_read(target)?;
         if let Some(new) = op.written(self.software_bits(target, old)) {
-            self.csr_write(target, new, plat);
+            if target == csr::VSIP {
+                self.write_vsip(op, new, plat);
+            } else {
+                self.csr_write(target, new, plat);
+            }
         }
         Some(old)
     }

@@ -182,7 +182,7 @@ impl Hart {
             csr::VSEPC => self.csr.s[1].epc = value & self.pc_mask(),
             csr::VSCAUSE => self.csr.s[1].cause = value,
             csr::VSTVAL => self.csr.s[1].tval = value,
-            csr::VSIP => self.write_vsip(value << 1, plat),
+            csr::VSIP => self.write_vsip(CsrOp::Write(value), value, plat),
             csr::VSTIMECMP => self.write_timecmp(1, value, plat),
             csr::VSATP => {
                 self.csr.s[1].atp = satp(self.csr.s[1].atp, value);
