@@ -190,20 +190,20 @@ fn the_event_interrupt_waits_for_the_handler() {
     }
 }
 
-/// ASIDs are recycled without a word to those who keep a `satp` for later: every SFENCE.VMA drops
-/// the translations of user contexts, whatever ASID it names.
+/// ASIDs are recycled without a word to those who keep a `satp` for later: every SFENCE.VMA and
+/// SINVAL.VMA drops the translations of user contexts, whatever ASID it names (HCS-8).
 #[test]
 fn any_fence_drops_the_translations_of_contexts() {
     for compiled in [false, true] {
-        for fenced in [false, true] {
+        for funct7 in [None, Some(0x09), Some(0x0B)] {
             let mut bench = interrupted(&noting(), compiled);
             let again = bench.platform.context;
             bench.run(Priv::S);
             // The page of the handler goes away, and HS-mode fences another ASID.
             bench.ram.store(OTHER + (MAPPED >> 30) * 8, 8, 0).unwrap();
-            let fence = asm::r(0x73, 0, 0x09, 0, 0, 11);
+            let fence = funct7.map(|funct7| asm::r(0x73, 0, funct7, 0, 0, 11));
             let host = [
-                if fenced { fence } else { asm::addi(0, 0, 0) },
+                fence.unwrap_or(asm::addi(0, 0, 0)),
                 asm::csrr(6, csr::SEPC),
                 asm::addi(6, 6, 4),
                 asm::csrw(csr::SEPC, 6),
@@ -227,7 +227,7 @@ fn any_fence_drops_the_translations_of_contexts() {
             bench
                 .hart
                 .run(&mut bench.code, &mut bench.platform, until, None);
-            if fenced {
+            if fence.is_some() {
                 assert_ne!(bench.hart.mode(), Mode::VS);
                 assert_eq!(bench.csr(csr::SCAUSE), exception::FETCH_PAGE);
             } else {

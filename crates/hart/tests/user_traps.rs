@@ -6,7 +6,7 @@ mod two_stages;
 
 use trapless_asm as asm;
 use trapless_isa::cause::exception;
-use trapless_isa::csr::{self, hstatus};
+use trapless_isa::csr::{self, envcfg, hstatus};
 use trapless_isa::haiov::ustatus;
 use trapless_isa::{Mode, Priv};
 use two_stages::*;
@@ -185,6 +185,45 @@ fn a_handler_may_use_its_registers_and_nothing_of_the_guest_or_host() {
     for register in [csr::HUEDELEG, csr::VSSTATUS, csr::HSTATUS, csr::SSCRATCH] {
         let read = asm::csrr(10, register);
         assert_eq!(in_handler(read), Some(exception::ILLEGAL), "{register:#x}");
+    }
+}
+
+/// UER-11: `senvcfg` and `scounteren` are the guest's while a handler runs; they neither permit the
+/// handler anything nor withhold anything from it.
+#[test]
+fn the_guests_environment_is_not_the_handlers() {
+    const CBO_ZERO: u32 = 4 << 20 | 12 << 15 | 2 << 12 | 0x0F;
+    let cycle = asm::csrr(10, csr::CYCLE);
+    let time = asm::csrr(10, csr::TIME);
+    for compiled in [false, true] {
+        for guest in [0, u64::MAX] {
+            for (word, legal) in [(CBO_ZERO, false), (cycle, false), (time, true)] {
+                let mut bench = Bench::new(MMIO | V | R | W | U | AD, true, compiled);
+                for (register, value) in [
+                    (csr::MENVCFG, envcfg::CBZE),
+                    (csr::HENVCFG, envcfg::CBZE),
+                    (csr::MCOUNTEREN, u64::MAX),
+                    (csr::HCOUNTEREN, u64::MAX),
+                    (csr::SENVCFG, guest),
+                    (csr::SCOUNTEREN, guest),
+                ] {
+                    bench.poke(register, value);
+                }
+                program(&bench.ram, GUEST, &[asm::i(0x03, 4, 10, 11, 0)]);
+                program(&bench.ram, HANDLER, &[asm::addi(12, 2, 0), word]);
+                program(&bench.ram, HOST, &[]);
+                bench.hart.set_x(2, HANDLER + 0x800);
+                bench.hart.set_x(11, DEVICE);
+                bench.run(Priv::S);
+                let seen = (bench.hart.mode(), bench.csr(csr::SCAUSE));
+                let expected = if legal {
+                    (Mode::U, 0)
+                } else {
+                    (Mode::HS, exception::ILLEGAL)
+                };
+                assert_eq!(seen, expected, "{word:#x} with {guest:#x}");
+            }
+        }
     }
 }
 

@@ -169,7 +169,7 @@ impl Hart {
             return Err(Illegal);
         }
         match self.mode {
-            Mode::U if c.scounteren & bit == 0 => Err(Illegal),
+            Mode::U if self.counters_of_user() & bit == 0 => Err(Illegal),
             Mode::VS if c.hcounteren & bit == 0 => Err(Virtual),
             Mode::VU if c.hcounteren & c.scounteren & bit == 0 => Err(Virtual),
             _ => Ok(()),

@@ -26,7 +26,8 @@ const USTATUS_U: u64 = ustatus::UIE | ustatus::UPIE;
 const USTATUS: u64 = USTATUS_U | ustatus::UPP | ustatus::UPV | ustatus::UH;
 /// Whether the address is that of a user-level register.
 pub(super) fn is_user(addr: u16) -> bool {
-    matches!(addr, csr::USTATUS | csr::UTVEC | csr::UTINST) || (0x040..=0x043).contains(&addr)
+    matches!(addr, csr::USTATUS | csr::UTVEC | csr::UTINST)
+        || (csr::USCRATCH..=csr::UTVAL).contains(&addr)
 }
 
 impl Hart {
@@ -38,6 +39,26 @@ impl Hart {
         mode == Mode::U
             && self.csr.user.status & ustatus::UH != 0
             && self.csr.hstatus & hstatus::HUR != 0
+    }
+
+    /// `scounteren` as it applies to U-mode: while a handler runs the register is the guest's, and
+    /// `time` alone can be read (UER-11).
+    pub(super) fn counters_of_user(&self) -> u64 {
+        if self.handles(Mode::U) {
+            1 << (csr::TIME & 31)
+        } else {
+            self.csr.scounteren
+        }
+    }
+
+    /// `senvcfg` as it applies to the current mode: while a handler runs the register is the
+    /// guest's, and acts as if it were 0 (UER-11).
+    pub(crate) fn senvcfg(&self) -> u64 {
+        if self.handles(self.mode) {
+            0
+        } else {
+            self.csr.senvcfg
+        }
     }
 
     /// Whether the current mode's exception `cause` goes to U-mode.

@@ -158,7 +158,7 @@ impl Hart {
         if privilege != Priv::M && off(c.menvcfg) {
             return Some(CsrFault::Illegal);
         }
-        let user = privilege == Priv::U && off(c.senvcfg);
+        let user = privilege == Priv::U && off(self.senvcfg());
         match self.mode.v() {
             true if off(c.henvcfg) || user => Some(CsrFault::Virtual),
             false if user => Some(CsrFault::Illegal),
