@@ -38,8 +38,8 @@
 #define SISELECT	0x150
 #define SIREG		0x151
 #define STOPEI		0x15c
-#define SGENIPI		0x5c0
-#define VSCLAIM		0x5c1
+#define SGENIPI		0x5d8
+#define VSCLAIM		0x5d9
 
 #define SSTATUS_SIE	BIT(1)
 #define SOFT		1

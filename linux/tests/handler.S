@@ -6,15 +6,15 @@
  * uscratch = struct state of contexts.c
  */
 
-#define USTATUS		0x000
-#define UTVEC		0x005
-#define USCRATCH	0x040
-#define UEPC		0x041
-#define UCAUSE		0x042
-#define UTVAL		0x043
-#define UTINST		0x04a
+#define USTATUS		0x880
+#define UTVEC		0x885
+#define USCRATCH	0x8c0
+#define UEPC		0x8c1
+#define UCAUSE		0x8c2
+#define UTVAL		0x8c3
+#define UTINST		0x8ca
 #define UGENVSEI	0x800
-#define URET		.word 0x00200073
+#define URET		.word 0x8c000073
 
 	.text
 	.option	norvc

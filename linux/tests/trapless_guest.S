@@ -22,7 +22,7 @@ guest_begin:
 1:	li	t1, 1
 	slli	t1, t1, 63
 	or	t1, t1, t0
-	csrw	0x5c2, t1
+	csrw	0x5da, t1
 	addi	t0, t0, -1
 	bnez	t0, 1b
 	csrsi	sstatus, 2
@@ -37,7 +37,7 @@ guest_begin:
 	li	t2, 1
 	bne	t0, t2, 3f
 	ld	t2, 200(s1)
-	csrw	0x5c0, t1
+	csrw	0x5d8, t1
 	addi	t2, t2, -1
 	bgtz	t2, .-8
 	j	4f
@@ -171,7 +171,7 @@ guest_trap:
 	addi	t0, t0, 1
 	sd	t0, 24(s1)
 	j	8f
-7:	csrr	s2, 0x5c1		/* claim */
+7:	csrr	s2, 0x5d9		/* claim */
 	beqz	s2, 8f
 	slli	s3, s2, 3
 	add	s3, s3, s1
@@ -180,7 +180,7 @@ guest_trap:
 	sd	t0, 56(s3)
 6:	ld	t0, 192(s1)
 	bnez	t0, 6b
-	csrw	0x5c1, s2		/* complete */
+	csrw	0x5d9, s2		/* complete */
 	j	7b
 8:	csrr	t0, sscratch
 	sret

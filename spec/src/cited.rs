@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Prefixes of the names of rules, as in `ORD-2`.
-const RULES: [&str; 16] = [
-    "ACC", "BIT", "CSR", "DEL", "DISC", "EXT", "INT", "LIT", "MEM", "NTF", "ORD", "PROP", "SLOT",
-    "TIM", "UER", "VEI",
+const RULES: [&str; 17] = [
+    "ACC", "BIT", "CSR", "DEL", "DISC", "EXT", "HCS", "INT", "LIT", "MEM", "NTF", "ORD", "PROP",
+    "SLOT", "TIM", "UER", "VEI",
 ];
 
 /// Functions of Linux that `docs/interrupts/` names.

@@ -61,8 +61,6 @@ pub struct Csr {
     pub name: String,
     /// Address, 0..=0xfff.
     pub address: u16,
-    /// Where the address comes from, if it is not a custom one.
-    pub standard: Option<String>,
     /// One sentence.
     pub summary: String,
     /// What an access does by mode.

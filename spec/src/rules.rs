@@ -32,9 +32,7 @@ pub fn check(data: &Data) -> Result<(), String> {
         data.csr.iter().map(|c| format!("{:#x}", c.address)),
     )?;
     for csr in &data.csr {
-        if csr.standard.is_none() {
-            address(&csr.name, csr.address)?;
-        }
+        address(&csr.name, csr.address)?;
         fields(&csr.name, &csr.fields)?;
         for mode in MODES {
             let access = csr.modes.get(mode).map_or("nothing", String::as_str);
@@ -172,7 +170,7 @@ mod tests {
         refused(|d| d.csr[5].address = 0x5C8, "hifmap: address 0x5c8");
         refused(
             |d| d.csr[2].address = d.csr[1].address,
-            "0x5c0 occurs twice",
+            "0x5d8 occurs twice",
         );
     }
 

@@ -9,16 +9,9 @@ macro_rules! csrs {
 }
 
 csrs! {
-    USTATUS = 0x000, "ustatus";
     FFLAGS = 0x001, "fflags";
     FRM = 0x002, "frm";
     FCSR = 0x003, "fcsr";
-    UTVEC = 0x005, "utvec";
-    USCRATCH = 0x040, "uscratch";
-    UEPC = 0x041, "uepc";
-    UCAUSE = 0x042, "ucause";
-    UTVAL = 0x043, "utval";
-    UTINST = 0x04A, "utinst";
     SSTATUS = 0x100, "sstatus";
     SIE = 0x104, "sie";
     STVEC = 0x105, "stvec";
@@ -103,6 +96,13 @@ csrs! {
     TDATA2 = 0x7A2, "tdata2";
     TDATA3 = 0x7A3, "tdata3";
     TINFO = 0x7A4, "tinfo";
+    USTATUS = 0x880, "ustatus";
+    UTVEC = 0x885, "utvec";
+    USCRATCH = 0x8C0, "uscratch";
+    UEPC = 0x8C1, "uepc";
+    UCAUSE = 0x8C2, "ucause";
+    UTVAL = 0x8C3, "utval";
+    UTINST = 0x8CA, "utinst";
     MCYCLE = 0xB00, "mcycle";
     MINSTRET = 0xB02, "minstret";
     CYCLE = 0xC00, "cycle";

@@ -1,4 +1,4 @@
-//! HA-IOV 0.3: CSRs, fields, operations and memory structures.
+//! HA-IOV 0.4: CSRs, fields, operations and memory structures.
 //!
 //! Written by `cargo run -p trapless-spec` from `spec/haiov.toml`; do not edit.
 
@@ -15,19 +15,19 @@ pub mod isa {
 /// CSR addresses.
 pub mod csr {
     /// State of user-level traps.
-    pub const USTATUS: u16 = 0x0;
+    pub const USTATUS: u16 = 0x880;
     /// Address of the handler.
-    pub const UTVEC: u16 = 0x5;
+    pub const UTVEC: u16 = 0x885;
     /// For the handler.
-    pub const USCRATCH: u16 = 0x40;
+    pub const USCRATCH: u16 = 0x8c0;
     /// Address of the instruction that trapped, and to which URET returns.
-    pub const UEPC: u16 = 0x41;
+    pub const UEPC: u16 = 0x8c1;
     /// Cause of the trap.
-    pub const UCAUSE: u16 = 0x42;
+    pub const UCAUSE: u16 = 0x8c2;
     /// Guest physical address of the access, or the instruction.
-    pub const UTVAL: u16 = 0x43;
+    pub const UTVAL: u16 = 0x8c3;
     /// The instruction that trapped, transformed.
-    pub const UTINST: u16 = 0x4a;
+    pub const UTINST: u16 = 0x8ca;
     /// Exceptions of the guest that U-mode handles, by code.
     pub const HUEDELEG: u16 = 0x6d0;
     /// Post a virtual event of the virtual machine.
@@ -382,6 +382,8 @@ pub mod save {
     pub const USCRATCH: u64 = 272;
     /// Offset in bytes. `hgrant` before the interrupt.
     pub const GRANT: u64 = 280;
+    /// Offset in bytes. Bit 0: the guest expects a landing pad (Zicfilp).
+    pub const ELP: u64 = 288;
 }
 
 /// Doorbell page (`bell`).

@@ -266,7 +266,7 @@ operations! {
     // Privileged, Svinval, Zawrs
     Mret "mret" word(0x3020_0073), None System I;
     Sret "sret" word(0x1020_0073), None System S;
-    Uret "uret" word(0x0020_0073), None System Xuer;
+    Uret "uret" word(0x8C00_0073), None System Xuer;
     Wfi "wfi" word(0x1050_0073), None System I;
     WrsNto "wrs.nto" word(0x00d0_0073), None System Zawrs;
     WrsSto "wrs.sto" word(0x01d0_0073), None System Zawrs;

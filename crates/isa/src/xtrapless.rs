@@ -1,4 +1,4 @@
-//! Xtrapless 0.1: CSRs, fields, operations and memory structures.
+//! Xtrapless 0.2: CSRs, fields, operations and memory structures.
 //!
 //! Written by `cargo run -p trapless-spec` from `spec/registers.toml`; do not edit.
 
@@ -14,13 +14,13 @@ pub mod csr {
     pub const UGENVSEI: u16 = 0x800;
     /// Send software interrupts: in VS-mode to vharts of the own domain, in HS- and M-mode to
     /// harts.
-    pub const SGENIPI: u16 = 0x5c0;
+    pub const SGENIPI: u16 = 0x5d8;
     /// Read: claim the most urgent pending source (0: none). Write: complete a source.
-    pub const VSCLAIM: u16 = 0x5c1;
+    pub const VSCLAIM: u16 = 0x5d9;
     /// Enable or disable a source in the file of the vhart that runs on this hart.
-    pub const VSENABLE: u16 = 0x5c2;
+    pub const VSENABLE: u16 = 0x5da;
     /// Sources of this priority and below do not interrupt the vhart.
-    pub const VSTHRESHOLD: u16 = 0x5c3;
+    pub const VSTHRESHOLD: u16 = 0x5db;
     /// The slot of this hart: which vhart of which domain runs here.
     pub const HIFMAP: u16 = 0x6c0;
     /// Configuration of the extension on this hart.
@@ -107,9 +107,13 @@ pub mod hifmap {
 
 /// Fields of `htlcfg`.
 pub mod htlcfg {
+    /// Version of the encodings and rules; read-only.
+    pub const VERSION: u64 = 0xf000_0000_0000_0000;
+    /// Lowest bit of `VERSION`.
+    pub const VERSION_SHIFT: u32 = 60;
     /// Sticky: an access to memory on behalf of this hart failed.
     pub const FLT: u64 = 0x200;
-    /// Sticky: a lookup of this hart matched more than one slot.
+    /// Sticky: a lookup of this hart matched more than one slot (optional).
     pub const ERR: u64 = 0x100;
     /// Notifications go to any hart, as in the 2020 design, instead of where the vhart's state
     /// says.
@@ -128,7 +132,7 @@ pub mod hgenvsi {
     pub const DOM: u64 = 0xffff_0000_0000;
     /// Lowest bit of `DOM`.
     pub const DOM_SHIFT: u32 = 32;
-    /// Source (EDGE, ASSERT, DEASSERT) or vhart (SOFT, EVAL).
+    /// Source (EDGE, ASSERT, DEASSERT) or vhart (SOFT, EVAL); bit 0 for SYNC: of domain DOM only.
     pub const ID: u64 = 0xffff;
     /// Lowest bit of `ID`.
     pub const ID_SHIFT: u32 = 0;
@@ -232,7 +236,7 @@ pub mod op {
 pub mod state {
     /// Not scheduled; nobody is notified.
     pub const STOPPED: u64 = 0;
-    /// Could run but does not; the sender's hart is notified.
+    /// Could run but does not; its last hart is notified.
     pub const PREEMPTED: u64 = 1;
     /// Waits for an interrupt; its last hart is notified.
     pub const HALTED: u64 = 2;
@@ -245,6 +249,8 @@ pub mod limits {
     /// Interrupt number of the notification interrupt in mip, sip and scause; read-only one in
     /// mideleg.
     pub const NOTIFY_IRQ: u64 = 24;
+    /// Value of htlcfg.VERSION.
+    pub const VERSION: u64 = 1;
     /// Highest source of a domain.
     pub const MAX_SOURCES: u64 = 1023;
     /// Most vharts of a domain.

@@ -54,10 +54,10 @@ int main(void)
 	sigaction(SIGILL, &action, NULL);
 	/* ugenvsei; sgenipi, vsclaim, vsenable, vsthreshold */
 	TRY_ALL(0x800);
-	TRY_ALL(0x5c0);
-	TRY_ALL(0x5c1);
-	TRY_ALL(0x5c2);
-	TRY_ALL(0x5c3);
+	TRY_ALL(0x5d8);
+	TRY_ALL(0x5d9);
+	TRY_ALL(0x5da);
+	TRY_ALL(0x5db);
 	/* hifmap, htlcfg, hgenvsi, hnotify, hgrant, hnqbase, hvtablebase */
 	TRY_ALL(0x6c0);
 	TRY_ALL(0x6c1);

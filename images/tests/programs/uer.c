@@ -89,10 +89,10 @@ int uer_handler(struct frame *f, uint64_t address, uint32_t insn)
 		f->stores++;
 	else
 		f->x[reg] = f->stores & 0xff;
-	asm volatile("csrr %0, 0x041" : "=r" (pc));
-	asm volatile("csrw 0x041, %0" : : "r" (pc + (insn & 2 ? 4 : 2)));
+	asm volatile("csrr %0, 0x8c1" : "=r" (pc));
+	asm volatile("csrw 0x8c1, %0" : : "r" (pc + (insn & 2 ? 4 : 2)));
 	if (offset == RETURN) {
-		asm volatile("csrw 0x042, zero");
+		asm volatile("csrw 0x8c2, zero");
 		return 1;
 	}
 	return 0;

@@ -4,8 +4,8 @@
  * address of the vCPU's struct frame.
  */
 
-#define USCRATCH	0x040
-#define UTVAL		0x043
+#define USCRATCH	0x8c0
+#define UTVAL		0x8c3
 #define UTINST		0x04a
 #define FRAME_STACK	256
 #define FRAME_TP	264
@@ -38,7 +38,7 @@ uer_entry:
 	bnez	a0, 1f
 	each	ld
 	ld	t0, 8 * 5(t0)
-	.4byte	0x00200073	/* uret */
+	.4byte	0x8c000073	/* uret */
 1:
 	each	ld
 	ld	t0, 8 * 5(t0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * HA-IOV 0.3: CSRs, fields, operations and memory structures.
+ * HA-IOV 0.4: CSRs, fields, operations and memory structures.
  * Written by `cargo run -p trapless-spec` from spec/haiov.toml; do not edit.
  */
 #ifndef _ASM_RISCV_HAIOV_H
@@ -9,13 +9,13 @@
 #include <linux/bits.h>
 
 /* CSR addresses */
-#define CSR_USTATUS			0x0
-#define CSR_UTVEC			0x5
-#define CSR_USCRATCH			0x40
-#define CSR_UEPC			0x41
-#define CSR_UCAUSE			0x42
-#define CSR_UTVAL			0x43
-#define CSR_UTINST			0x4a
+#define CSR_USTATUS			0x880
+#define CSR_UTVEC			0x885
+#define CSR_USCRATCH			0x8c0
+#define CSR_UEPC			0x8c1
+#define CSR_UCAUSE			0x8c2
+#define CSR_UTVAL			0x8c3
+#define CSR_UTINST			0x8ca
 #define CSR_HUEDELEG			0x6d0
 #define CSR_SGENVEI			0x5d0
 #define CSR_HVEITAB			0x6d1
@@ -193,6 +193,7 @@
 #define HAIOV_SAVE_UTVEC		264
 #define HAIOV_SAVE_USCRATCH		272
 #define HAIOV_SAVE_GRANT		280
+#define HAIOV_SAVE_ELP			288
 
 /* Doorbell page (bell) */
 #define HAIOV_BELL_SIZE			4096

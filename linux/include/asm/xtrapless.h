@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Xtrapless 0.1: CSRs, fields, operations and memory structures.
+ * Xtrapless 0.2: CSRs, fields, operations and memory structures.
  * Written by `cargo run -p trapless-spec` from spec/registers.toml; do not edit.
  */
 #ifndef _ASM_RISCV_XTRAPLESS_H
@@ -10,10 +10,10 @@
 
 /* CSR addresses */
 #define CSR_UGENVSEI			0x800
-#define CSR_SGENIPI			0x5c0
-#define CSR_VSCLAIM			0x5c1
-#define CSR_VSENABLE			0x5c2
-#define CSR_VSTHRESHOLD			0x5c3
+#define CSR_SGENIPI			0x5d8
+#define CSR_VSCLAIM			0x5d9
+#define CSR_VSENABLE			0x5da
+#define CSR_VSTHRESHOLD			0x5db
 #define CSR_HIFMAP			0x6c0
 #define CSR_HTLCFG			0x6c1
 #define CSR_HGENVSI			0x6c2
@@ -57,6 +57,8 @@
 #define XTL_HIFMAP_VHART_SHIFT		0
 
 /* Fields of htlcfg */
+#define XTL_HTLCFG_VERSION		GENMASK_ULL(63, 60)
+#define XTL_HTLCFG_VERSION_SHIFT	60
 #define XTL_HTLCFG_FLT			BIT_ULL(9)
 #define XTL_HTLCFG_ERR			BIT_ULL(8)
 #define XTL_HTLCFG_ANY			BIT_ULL(1)
@@ -124,6 +126,7 @@
 
 /* Limits and numbers */
 #define XTRAPLESS_NOTIFY_IRQ		24
+#define XTRAPLESS_VERSION		1
 #define XTRAPLESS_MAX_SOURCES		1023
 #define XTRAPLESS_MAX_VHARTS		1024
 

@@ -91,7 +91,7 @@ global_asm!(
     "mv a0, t0",
     "call {handle}",
     "bnez a0, 1f",
-    ".4byte 0x00200073",
+    ".4byte 0x8c000073",
     "1:",
     "ecall",
     uscratch = const csr::USCRATCH,

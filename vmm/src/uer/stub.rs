@@ -58,7 +58,7 @@ global_asm!(
     "1:",
     "trapless_uer_caller ld",
     "ld t0, 8 * 5(t0)",
-    ".4byte 0x00200073",
+    ".4byte 0x8c000073",
     "2:",
     "trapless_uer_callee ld",
     "trapless_uer_caller ld",

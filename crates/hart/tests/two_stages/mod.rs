@@ -39,7 +39,7 @@ pub const MMIO: u64 = 1 << 57;
 /// A custom CSR of the platform.
 pub const CUSTOM: u16 = 0x800;
 pub const SPIN: u32 = asm::jal(0, 0);
-pub const URET: u32 = 0x0020_0073;
+pub const URET: u32 = 0x8C00_0073;
 
 /// A platform with a custom CSR, and a doorbell page for whose accesses there is an answer.
 pub struct Custom {

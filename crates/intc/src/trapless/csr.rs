@@ -3,7 +3,7 @@
 use trapless_isa::Mode;
 use trapless_isa::csr::VSIP;
 use trapless_isa::port::{CsrFault, CsrOp, StepKind};
-use trapless_isa::xtrapless::{csr, hgenvsi, hgrant, htlcfg, op, state, ugenvsei};
+use trapless_isa::xtrapless::{csr, hgenvsi, hgrant, htlcfg, limits, op, state, ugenvsei};
 
 use super::access::{Access, access};
 use super::operand::{commanded, targets};
@@ -77,7 +77,7 @@ impl Operation<'_> {
         let hart = &mut self.state.harts[self.by.hart];
         let old = match addr {
             csr::HIFMAP => Slot::encode(hart.slot),
-            csr::HTLCFG => hart.config,
+            csr::HTLCFG => hart.config | limits::VERSION << htlcfg::VERSION_SHIFT,
             csr::HGRANT => hart.grant,
             csr::HNQBASE => hart.queue.base(),
             _ => hart.tables,

@@ -95,10 +95,10 @@ fn exits_that_stop_the_guest_from_using_its_registers_belong_to_the_class() {
     let csr = |n: u32| n << 20 | 0x1073; // csrw n, zero
     for (number, class) in [
         (0x14d, "timer"),
-        (0x5c0, "ipi"),
-        (0x5c1, "device"),
-        (0x5c2, "device"),
-        (0x5c3, "device"),
+        (0x5d8, "ipi"),
+        (0x5d9, "device"),
+        (0x5da, "device"),
+        (0x5db, "device"),
     ] {
         let mut s = Script::new();
         s.enter()

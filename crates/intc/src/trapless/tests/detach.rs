@@ -146,5 +146,5 @@ fn detach_with_csrrc_stops_the_vhart() {
         .unwrap();
     assert_eq!(old, slot(1, 0));
     assert_eq!(w.ctl(1, 0), ctl(state::STOPPED, 0, 0));
-    assert_eq!(w.hs_read(0, csr::HTLCFG), htlcfg::EN);
+    assert_eq!(w.hs_read(0, csr::HTLCFG), VERSION | htlcfg::EN);
 }

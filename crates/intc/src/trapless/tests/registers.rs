@@ -17,7 +17,7 @@ fn a_register_reads_back_what_the_controller_uses() {
         // Sizes become the largest there is, and the queue is aligned to its 32 KiB.
         (csr::HNQBASE, hnqbase::EN | wide(55, 15) | 12),
         (csr::HVTABLEBASE, hvtablebase::V | wide(55, 12) | 16),
-        (csr::HTLCFG, htlcfg::EN | htlcfg::ANY),
+        (csr::HTLCFG, VERSION | htlcfg::EN | htlcfg::ANY),
     ] {
         w.hs(0, register, u64::MAX);
         assert_eq!(w.hs_read(0, register), want, "{register:#x}");

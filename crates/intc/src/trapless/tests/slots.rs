@@ -133,14 +133,23 @@ fn two_matches_hit_the_lowest_hart_and_set_err_of_the_sender() {
     w.attach(2, 1, 0);
     w.generate(0, op::SOFT, 1, 0);
     assert_eq!((w.lines(1).arrived, w.lines(2).arrived), (SOFT, 0));
-    assert_eq!(w.hs_read(0, csr::HTLCFG), htlcfg::EN | htlcfg::ERR);
-    assert_eq!(w.hs_read(1, csr::HTLCFG), htlcfg::EN);
+    assert_eq!(
+        w.hs_read(0, csr::HTLCFG),
+        VERSION | htlcfg::EN | htlcfg::ERR
+    );
+    assert_eq!(w.hs_read(1, csr::HTLCFG), VERSION | htlcfg::EN);
     w.hs(0, csr::HTLCFG, htlcfg::EN | htlcfg::ERR);
-    assert_eq!(w.hs_read(0, csr::HTLCFG), htlcfg::EN | htlcfg::ERR);
+    assert_eq!(
+        w.hs_read(0, csr::HTLCFG),
+        VERSION | htlcfg::EN | htlcfg::ERR
+    );
     w.hs(0, csr::HTLCFG, htlcfg::EN);
-    assert_eq!(w.hs_read(0, csr::HTLCFG), htlcfg::EN);
+    assert_eq!(w.hs_read(0, csr::HTLCFG), VERSION | htlcfg::EN);
     w.hs(0, csr::HTLCFG, u64::MAX);
-    assert_eq!(w.hs_read(0, csr::HTLCFG), htlcfg::EN | htlcfg::ANY);
+    assert_eq!(
+        w.hs_read(0, csr::HTLCFG),
+        VERSION | htlcfg::EN | htlcfg::ANY
+    );
 }
 
 #[test]

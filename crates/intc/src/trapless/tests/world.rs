@@ -5,8 +5,8 @@ use std::sync::Arc;
 use trapless_isa::Mode;
 use trapless_isa::csr::VSIP;
 use trapless_isa::xtrapless::{
-    csr, domain, file, hgenvsi, hifmap, hnotify, hnqbase, htlcfg, hvtablebase, source, vhart,
-    vsenable,
+    csr, domain, file, hgenvsi, hifmap, hnotify, hnqbase, htlcfg, hvtablebase, limits, source,
+    vhart, vsenable,
 };
 
 use crate::aclint_plic;
@@ -17,6 +17,8 @@ use crate::{
 };
 
 pub const HARTS: usize = 3;
+/// `htlcfg.VERSION` as it reads on each hart.
+pub const VERSION: u64 = limits::VERSION << htlcfg::VERSION_SHIFT;
 /// Domains 1 and 2 exist in a table of four.
 pub const DOMAINS: [u16; 2] = [1, 2];
 /// Vharts of each domain; one less has an entry, the last is not valid.
