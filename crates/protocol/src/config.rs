@@ -45,6 +45,24 @@ pub enum Mutation {
     QueueDroppedOnDisable,
     /// Hardware: a full queue drops without reporting it.
     OverflowUnreported,
+    /// Hardware: a queue is chosen, and stored into later, though it has been closed meanwhile.
+    QueueChosenThenStored,
+    /// Hardware: `ON` is cleared again if no queue is open.
+    OnClearedUnheard,
+    /// Hardware: whether the source is enabled is read before the post.
+    DeliverabilityEarly,
+    /// Hardware: a hart reads its file for two pokes at a time.
+    PokesOverlap,
+    /// Host: a queue is counted as open before posts that found it closed have completed.
+    OpenWithoutSync,
+    /// Host: nobody looks at the vCPUs when the first queue is opened.
+    OpenWithoutScan,
+    /// Host: queues of harts that fall asleep are counted as open.
+    SleepNotCounted,
+    /// Host: the work after an overflow takes vCPUs of which no notification is outstanding, too.
+    ScanTakesAll,
+    /// Host: EVAL after a change of a priority does not wait for posts that use the former one.
+    EvalWithoutSync,
     /// Host: the handler clears `ON` after waking the thread.
     HandlerClearsLate,
     /// Host: the handler does not clear `ON`.
@@ -97,14 +115,31 @@ pub struct Features {
     pub external: bool,
     /// Guests enable and disable their source (implies `external`).
     pub enables: bool,
+    /// Guests raise and lower their threshold (implies `external`).
+    pub threshold: bool,
+    /// The host changes the priorities of sources (implies `external`).
+    pub priority: bool,
+    /// A hart reads its file word by word.
+    pub words: bool,
     /// Guests mask and unmask `vsie`.
     pub vsie: bool,
     /// `KVM_RUN` returns to user space (STOPPED).
     pub user: bool,
-    /// Harts go off line and come back.
+    /// Harts go off line and come back, all but one at a time.
     pub hotplug: bool,
+    /// Harts fall asleep and lose their registers, all of them if they like.
+    pub sleep: bool,
+    /// The lookup is a read of `CTL`, which holds `STATE` and `HART`, instead of all slots.
+    pub directory: bool,
     /// `htlcfg.ANY`: notifications go to any hart.
     pub any: bool,
+}
+
+impl Features {
+    /// There are sources, not only software interrupts.
+    pub(crate) fn sources(&self) -> bool {
+        self.external || self.enables || self.threshold || self.priority
+    }
 }
 
 /// One model.

@@ -30,30 +30,46 @@ impl Protocol {
     }
 
     fn lookup(&self, s: &State, target: u8) -> Option<u8> {
+        if self.config.features.directory {
+            let vcpu = &s.vcpus[usize::from(target)];
+            return (vcpu.state == RunState::Loaded).then_some(vcpu.hart);
+        }
         (0..self.config.harts).find(|&h| s.harts[usize::from(h)].slot == Some(target))
     }
 
     /// Post step 1, and the access that carries on with the lookup.
     pub(crate) fn post(&self, s: &mut State, target: u8, kind: Kind) {
+        let vcpu = &s.vcpus[usize::from(target)];
+        let source = kind == Kind::External;
+        let early = source && self.has(Mutation::DeliverabilityEarly);
+        let silent = source && vcpu.weak || early && (!vcpu.enabled || vcpu.raised);
         let stage = if self.has(Mutation::LookupBeforePost) {
             Stage::LatePost(self.lookup(s, target))
+        } else if early || source && self.config.features.priority {
+            Stage::Write
         } else {
-            Self::write_pending(s, target, kind);
-            if self.has(Mutation::OnBeforeLookup) {
-                Stage::EarlyOn
-            } else {
-                Stage::Lookup(None)
-            }
+            self.write_file(s, target, kind)
         };
         let free = s.posts.iter_mut().find(|post| post.stage == Stage::Free);
         let access = Access {
             stage,
             target,
             kind: Some(kind),
+            silent,
         };
         *free.expect("a post is sent only if one is free") = self.normalized(access);
         if self.config.sends.is_some() {
             s.left -= 1;
+        }
+    }
+
+    /// The file is written; returns what follows.
+    fn write_file(&self, s: &mut State, target: u8, kind: Kind) -> Stage {
+        Self::write_pending(s, target, kind);
+        if self.has(Mutation::OnBeforeLookup) {
+            Stage::EarlyOn
+        } else {
+            Stage::Lookup(None)
         }
     }
 
@@ -62,12 +78,14 @@ impl Protocol {
         let payload = self.has(Mutation::PokeWithPayload);
         match access.stage {
             Stage::Free => Access::default(),
-            Stage::Amo | Stage::Queue(..) => Access {
+            Stage::Amo | Stage::Queue(..) | Stage::Store(..) | Stage::PokeRest(..) => Access {
                 kind: None,
+                silent: false,
                 ..access
             },
             Stage::Poke(_) if !payload => Access {
                 kind: None,
+                silent: false,
                 ..access
             },
             _ => access,
@@ -79,6 +97,12 @@ impl Protocol {
         let target = access.target;
         let stage = match access.stage {
             Stage::Free | Stage::Queue(..) => unreachable!("not offered as an action"),
+            Stage::Write => self.write_file(s, target, access.kind.unwrap_or_default()),
+            Stage::Sync => Stage::Lookup(None),
+            Stage::Store(decision, hart) => {
+                self.store(s, hart, target, decision);
+                Stage::Free
+            }
             Stage::LatePost(hit) => {
                 let kind = access.kind.unwrap_or_default();
                 Self::write_pending(s, target, kind);
@@ -103,16 +127,25 @@ impl Protocol {
             }
             Stage::Lookup(decided) => match (self.lookup(s, target), decided) {
                 (Some(hart), _) => Stage::Poke(hart),
-                (None, Some(decision)) => Stage::Queue(decision),
+                (None, Some(decision)) => Stage::Queue(decision, 0),
                 (None, None) if self.has(Mutation::OnBeforeLookup) => Stage::Free,
                 (None, None) => missed(access.kind),
             },
-            Stage::Poke(hart) => {
-                if self.has(Mutation::PokeWithPayload) {
-                    self.set_pending(s, hart, target, access.kind.unwrap_or_default());
-                } else {
-                    self.read_file(s, hart);
+            Stage::Poke(hart) if self.has(Mutation::PokeWithPayload) => {
+                self.set_pending(s, hart, target, access.kind.unwrap_or_default());
+                Stage::Free
+            }
+            Stage::Poke(hart) => match s.harts[usize::from(hart)].slot {
+                Some(v) if self.config.features.words => {
+                    Stage::PokeRest(hart, s.vcpus[usize::from(v)].soft)
                 }
+                _ => {
+                    self.read_file(s, hart);
+                    Stage::Free
+                }
+            },
+            Stage::PokeRest(hart, soft) => {
+                self.read_rest(s, hart, soft);
                 Stage::Free
             }
             Stage::Check => {
@@ -120,12 +153,26 @@ impl Protocol {
                 let wanted = match access.kind {
                     None => vcpu.deliverable(),
                     Some(Kind::Soft) => true,
-                    Some(Kind::External) => vcpu.enabled,
+                    Some(Kind::External) if self.has(Mutation::DeliverabilityEarly) => {
+                        !access.silent
+                    }
+                    Some(Kind::External) => vcpu.enabled && !access.silent,
                 };
-                if wanted { Stage::Amo } else { Stage::Free }
+                let threshold = self.config.features.threshold && access.kind.is_some();
+                match wanted {
+                    false => Stage::Free,
+                    true if threshold && !self.has(Mutation::DeliverabilityEarly) => {
+                        Stage::CheckThreshold
+                    }
+                    true => Stage::Amo,
+                }
+            }
+            Stage::CheckThreshold => {
+                let raised = s.vcpus[usize::from(target)].raised;
+                if raised { Stage::Free } else { Stage::Amo }
             }
             Stage::Amo => match self.decide(s, target) {
-                Some(decision) => Stage::Queue(decision),
+                Some(decision) => Stage::Queue(decision, 0),
                 None => Stage::Free,
             },
         };
@@ -153,18 +200,16 @@ impl Protocol {
         decision
     }
 
-    /// Harts a notification may be queued at.
-    pub(crate) fn queues_for(&self, s: &State, decision: Decision) -> Vec<u8> {
-        let enabled = |&h: &u8| self.queue_enabled(s, h);
+    /// Harts whose queue a notification may try next, if those of `closed` have been found closed.
+    pub(crate) fn queues_for(&self, decision: Decision, closed: u8) -> Vec<u8> {
+        let untried = |&h: &u8| closed >> h & 1 == 0;
         match decision {
             Decision::Wake(hart) | Decision::Yield(hart)
-                if enabled(&hart) && !self.config.features.any =>
+                if untried(&hart) && !self.config.features.any =>
             {
                 vec![hart]
             }
-            // Specified: the lowest-numbered one, or round robin. Any one covers both, and keeps
-            // harts alike.
-            _ => (0..self.config.harts).filter(enabled).collect(),
+            _ => (0..self.config.harts).filter(untried).collect(),
         }
     }
 
@@ -176,14 +221,35 @@ impl Protocol {
         }
     }
 
-    /// Put the notification of an access into the queue of `hart`.
-    pub(crate) fn enqueue(&self, s: &mut State, hart: u8, access: Access) -> Option<()> {
-        let Stage::Queue(decision) = access.stage else {
+    /// The notification of an access goes to the queue of `hart`, which takes or refuses it;
+    /// returns what is left of the access. If all queues have refused, nobody is told.
+    pub(crate) fn enqueue(&self, s: &mut State, hart: u8, access: Access) -> Option<Access> {
+        let Stage::Queue(decision, closed) = access.stage else {
             return None;
         };
+        let closed = closed | 1 << hart;
+        let stage = if self.queue_enabled(s, hart) {
+            if self.has(Mutation::QueueChosenThenStored) {
+                Stage::Store(decision, hart)
+            } else {
+                self.store(s, hart, access.target, decision);
+                Stage::Free
+            }
+        } else if closed == (1 << self.config.harts) - 1 {
+            if self.has(Mutation::OnClearedUnheard) {
+                s.vcpus[usize::from(access.target)].on = false;
+            }
+            Stage::Free
+        } else {
+            Stage::Queue(decision, closed)
+        };
+        Some(self.normalized(Access { stage, ..access }))
+    }
+
+    fn store(&self, s: &mut State, hart: u8, vcpu: u8, decision: Decision) {
         let note = Note {
             wake: matches!(decision, Decision::Wake(_)),
-            vcpu: access.target,
+            vcpu,
         };
         let hart = &mut s.harts[usize::from(hart)];
         let room = &mut hart.queue[..usize::from(self.config.queue)];
@@ -191,7 +257,6 @@ impl Protocol {
             Some(entry) => *entry = Some(note),
             None => hart.overflow = !self.has(Mutation::OverflowUnreported),
         }
-        Some(())
     }
 
     /// Read `hnotify`.
@@ -205,10 +270,16 @@ impl Protocol {
 
     /// A hart reads the file of the vCPU in its slot; what rises at V=0 sets the latch in `hip`.
     pub(crate) fn read_file(&self, s: &mut State, hart: u8) {
+        if let Some(v) = s.harts[usize::from(hart)].slot {
+            self.read_rest(s, hart, s.vcpus[usize::from(v)].soft);
+        }
+    }
+
+    /// The hart has read `CTL`, with this `SOFT`; it reads the other words and shows what they say.
+    fn read_rest(&self, s: &mut State, hart: u8, ssip: bool) {
         let hart = &mut s.harts[usize::from(hart)];
         let Some(slot) = hart.slot else { return };
-        let vcpu = &s.vcpus[usize::from(slot)];
-        let (ssip, seip) = (vcpu.soft, vcpu.seip());
+        let seip = s.vcpus[usize::from(slot)].seip();
         let rises = (ssip && !hart.ssip) || (seip && !hart.seip);
         hart.ssip = ssip;
         hart.seip = seip;
@@ -245,7 +316,8 @@ impl Protocol {
             2 => {
                 let vcpu = &mut s.vcpus[usize::from(v)];
                 vcpu.state = RunState::Loaded;
-                (vcpu.hart, vcpu.told) = (0, false);
+                let named = self.config.features.directory;
+                (vcpu.hart, vcpu.told) = (if named { hart } else { 0 }, false);
                 vcpu.on &= self.on_kept_while_loaded();
             }
             _ => {
@@ -295,7 +367,7 @@ impl Protocol {
         let start = |stage| Access {
             stage,
             target: v,
-            kind: None,
+            ..Access::default()
         };
         let halted = state == RunState::Halted;
         if self.has(Mutation::DetachRechecksFirst) {
@@ -371,6 +443,11 @@ impl Protocol {
     pub(crate) fn take(&self, s: &mut State, hart: u8, kind: Kind) {
         let slot = &mut s.harts[usize::from(hart)];
         let vcpu = &mut s.vcpus[usize::from(slot.thread.expect("a guest runs"))];
+        if kind == Kind::External && vcpu.external && !vcpu.seip() {
+            // The host has changed the priority: the claim returns 0.
+            self.read_file(s, hart);
+            return;
+        }
         let owed = match kind {
             Kind::Soft => &mut vcpu.owed_soft,
             Kind::External => &mut vcpu.owed_external,

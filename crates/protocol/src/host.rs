@@ -3,7 +3,7 @@
 
 use crate::config::{Mutation, OnRules};
 use crate::model::Protocol;
-use crate::state::{Handler, Note, Pc, RunState, Scan, State, Thread};
+use crate::state::{Fault, Handler, Note, Pc, RunState, Scan, Stage, State, Thread};
 
 impl Protocol {
     /// First step of `kvm_vcpu_block`.
@@ -118,6 +118,12 @@ impl Protocol {
                     Pc::Offline
                 };
             }
+            Pc::Opening => {
+                if !self.synchronized(s, h) {
+                    return None;
+                }
+                self.count(s, h);
+            }
             Pc::Disable => {
                 hart.pc = Pc::Offline;
                 hart.queue = Default::default();
@@ -145,21 +151,64 @@ impl Protocol {
         };
         s.harts[usize::from(hart)].handler = handler;
         if overflow {
-            // Work for a kernel thread, in any order.
-            for vcpu in &mut s.vcpus[..usize::from(self.config.vcpus)] {
-                vcpu.scan = Scan::Clear;
-            }
+            self.scan_all(s);
+        }
+    }
+
+    /// Work for a kernel thread, in any order.
+    fn scan_all(&self, s: &mut State) {
+        for vcpu in &mut s.vcpus[..usize::from(self.config.vcpus)] {
+            vcpu.scan = match vcpu.scan {
+                Scan::Wake | Scan::WakeAndRepeat => Scan::WakeAndRepeat,
+                Scan::Done | Scan::Clear => Scan::Clear,
+            };
+        }
+    }
+
+    /// A hart goes off line, or falls asleep: its queue is closed, and counted as open no more.
+    pub(crate) fn close(&self, s: &mut State, h: u8) {
+        s.harts[usize::from(h)].pc = Pc::Draining;
+        if !self.has(Mutation::SleepNotCounted) {
+            s.open -= 1;
+        }
+    }
+
+    /// SYNC after a queue has been opened is complete: no post under way has found it closed.
+    pub(crate) fn synchronized(&self, s: &State, h: u8) -> bool {
+        let refused = |stage| matches!(stage, Stage::Queue(_, closed) if closed >> h & 1 == 1);
+        self.has(Mutation::OpenWithoutSync) || !s.accesses().any(|access| refused(access.stage))
+    }
+
+    /// The queue is counted as open. If it is the only one, posts may have told nobody.
+    fn count(&self, s: &mut State, h: u8) {
+        s.harts[usize::from(h)].pc = Pc::Idle;
+        if self.has(Mutation::SleepNotCounted) {
+            return;
+        }
+        s.open += 1;
+        if s.open == 1 && !self.has(Mutation::OpenWithoutScan) {
+            self.scan_all(s);
         }
     }
 
     /// Next step of the work that an overflow has queued.
     pub(crate) fn scan(&self, s: &mut State, v: u8) {
         let next = match s.vcpus[usize::from(v)].scan {
+            Scan::Clear if self.passes_over(s, v) => Scan::Done,
             Scan::Clear => {
+                let vcpu = &s.vcpus[usize::from(v)];
+                let idle = matches!(vcpu.state, RunState::Preempted | RunState::Halted);
+                if !vcpu.on && idle && self.promises_restraint() && s.fault == Fault::None {
+                    s.fault = Fault::Disturbed;
+                }
                 if !self.has(Mutation::HandlerKeepsOn) {
                     self.clear_on(s, v);
                 }
                 Scan::Wake
+            }
+            Scan::WakeAndRepeat => {
+                Self::wake(s, v);
+                Scan::Clear
             }
             Scan::Wake | Scan::Done => {
                 Self::wake(s, v);
@@ -167,6 +216,18 @@ impl Protocol {
             }
         };
         s.vcpus[usize::from(v)].scan = next;
+    }
+
+    /// The work after an overflow leaves a vCPU alone of which no notification is outstanding.
+    fn passes_over(&self, s: &State, v: u8) -> bool {
+        self.promises_restraint()
+            && !self.has(Mutation::ScanTakesAll)
+            && !s.vcpus[usize::from(v)].on
+    }
+
+    /// Attach and detach of the draft clear `ON`, so that its host must look at every vCPU.
+    fn promises_restraint(&self) -> bool {
+        self.config.rules == OnRules::Strict
     }
 
     fn first_of_handler(&self, note: Note) -> Handler {

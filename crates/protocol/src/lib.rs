@@ -10,21 +10,25 @@
 //! hardware (hardware.rs)   post -> lookup -> poke | check -> update CTL -> queue; attach; detach
 //! ```
 //!
-//! User contexts and doorbells (HA-IOV) have models of their own: [`contexts`], [`doorbells`]; so
-//! have KVM's boosts of vCPUs: [`boosts`].
+//! Sources have models of their own: [`lines`] for moves and completions, [`resample`], [`grants`];
+//! so have user contexts and doorbells (HA-IOV): [`contexts`], [`doorbells`]; and KVM's boosts of
+//! vCPUs: [`boosts`].
 
 pub mod boosts;
 mod check;
 mod config;
 pub mod contexts;
 pub mod doorbells;
+pub mod grants;
 mod hardware;
 mod host;
+pub mod lines;
 mod liveness;
 mod merge;
 mod model;
 mod mutations;
 mod properties;
+pub mod resample;
 mod state;
 mod symmetry;
 mod trace;
@@ -36,7 +40,7 @@ pub use model::{Action, Protocol};
 pub use mutations::Case;
 pub use properties::{
     BOUNDED, COMES_TO_REST, NO_DUPLICATE, NO_LOST_WAKEUP, NO_MISSED_DELIVERY, NO_WRONG_TARGET,
-    NOTHING_STUCK, ONE_HART, TOLD_ONCE,
+    NOTHING_STUCK, ONE_HART, RESTRAINT, TOLD_ONCE,
 };
 pub use state::{
     Access, Decision, Fault, Handler, Hart, Kind, MAX, Note, Pc, RunState, Scan, Stage, State,

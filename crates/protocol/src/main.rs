@@ -17,7 +17,8 @@ Visit every state of the Xtrapless delivery protocol.
   --sends N        posts in all, 0: no bound (2)
   --queue N        entries of a queue, 1..=3 (as many as vCPUs)
   --rules R        strict | draft | strict-handler (strict)
-  --with F,F       external, enables, vsie, user, hotplug, any
+  --with F,F       external, enables, threshold, priority, words, vsie, user, hotplug, sleep,
+                   directory, any
   --full           every step on its own (default: invisible steps merged)
   --no-symmetry    do not identify states that differ in numbering only
   --threads N      (1)
@@ -134,9 +135,14 @@ fn feature(features: &mut Features, name: &str) -> Result<(), String> {
     let flag = match name {
         "external" => &mut features.external,
         "enables" => &mut features.enables,
+        "threshold" => &mut features.threshold,
+        "priority" => &mut features.priority,
+        "words" => &mut features.words,
         "vsie" => &mut features.vsie,
         "user" => &mut features.user,
         "hotplug" => &mut features.hotplug,
+        "sleep" => &mut features.sleep,
+        "directory" => &mut features.directory,
         "any" => &mut features.any,
         other => return Err(format!("there is no feature \"{other}\"")),
     };

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use crate::config::{Config, Mutation};
-use crate::state::{Handler, Kind, MAX, Pc, RunState, Scan, Stage, State, Thread};
+use crate::state::{Access, Handler, Hart, Kind, MAX, Pc, RunState, Scan, Stage, State, Thread};
 
 /// One atomic action.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -17,11 +17,12 @@ pub enum Action {
     },
     /// Next step of the post in this place.
     Advance(usize),
-    /// Next step of the re-check that this hart's detach has started.
+    /// Next step of the re-check that this hart's detach has started, or, last, of the host's EVAL.
     AdvanceRecheck(usize),
     /// The post in this place queues its notification at this hart.
     Queue(usize, u8),
-    /// The re-check of the first hart queues its notification at the second.
+    /// The re-check of the first hart (or, last, the host's EVAL) queues its notification at the
+    /// second.
     QueueRecheck(usize, u8),
     /// Next step of the thread on this hart (attach, detach, block, unplug).
     Step(u8),
@@ -49,16 +50,20 @@ pub enum Action {
     TakeLatch(u8),
     /// The guest flips the enable bit of its source.
     FlipEnable(u8),
+    /// The guest raises or lowers its threshold.
+    FlipThreshold(u8),
+    /// The host stores another priority of the source of a vCPU.
+    SetPriority(u8),
     /// The guest flips its `vsie.SSIE`.
     FlipMask(u8),
-    /// Begin to take a hart off line.
+    /// Begin to take a hart off line, or to let it fall asleep.
     Unplug(u8),
-    /// Bring a hart back.
+    /// Bring a hart back, or let it wake up.
     Plug(u8),
 }
 
 /// Number of properties that must hold in every state.
-const PROPERTIES: usize = 8;
+const PROPERTIES: usize = 9;
 
 /// The delivery protocol, a [`Model`](stateright::Model).
 pub struct Protocol {
@@ -90,6 +95,7 @@ impl Protocol {
     pub fn initial(&self) -> State {
         let mut s = State {
             left: self.config.sends.unwrap_or(0),
+            open: self.config.harts,
             ..State::default()
         };
         for vcpu in &mut s.vcpus[..usize::from(self.config.vcpus)] {
@@ -111,10 +117,17 @@ impl Protocol {
                 .filter(|&v| s.vcpus[usize::from(v)].scan != Scan::Done)
                 .map(Action::Scan),
         );
+        if self.harts(s).all(|hart| hart.pc == Pc::Offline) {
+            // Somebody wakes up some time.
+            out.extend((0..self.config.harts).map(Action::Plug));
+        }
         for h in 0..self.config.harts {
             let hart = &s.harts[usize::from(h)];
             if hart.handler != Handler::None {
                 out.push(Action::Handle(h));
+                continue;
+            }
+            if self.waits_for_poke(s, h) {
                 continue;
             }
             if hart.interruptible() && hart.notified() {
@@ -146,6 +159,7 @@ impl Protocol {
                 }
                 Pc::Detach(step, _) if !Self::detach_ready(s, h, step) => {}
                 Pc::Draining if hart.notified() => {}
+                Pc::Opening if !self.synchronized(s, h) => {}
                 Pc::Host | Pc::Offline => {}
                 _ => out.push(Action::Step(h)),
             }
@@ -158,25 +172,53 @@ impl Protocol {
                 Stage::Free => {}
                 // Alike accesses lead to the same state.
                 _ if i > 0 && s.posts[i - 1] == *access => {}
-                Stage::Queue(decision) => {
+                Stage::Queue(decision, closed) => {
                     out.extend(
-                        self.queues_for(s, decision)
+                        self.queues_for(decision, closed)
                             .into_iter()
                             .map(|h| Action::Queue(i, h)),
                     );
                 }
+                _ if self.must_wait(s, access) => {}
                 _ => out.push(Action::Advance(i)),
             }
         }
         for (i, access) in s.rechecks.iter().enumerate() {
             match access.stage {
                 Stage::Free => {}
-                Stage::Queue(decision) => {
-                    let to = self.queues_for(s, decision).into_iter();
+                Stage::Queue(decision, closed) => {
+                    let to = self.queues_for(decision, closed).into_iter();
                     out.extend(to.map(|h| Action::QueueRecheck(i, h)));
                 }
+                _ if self.must_wait(s, access) => {}
                 _ => out.push(Action::AdvanceRecheck(i)),
             }
+        }
+    }
+
+    fn harts<'a>(&self, s: &'a State) -> impl Iterator<Item = &'a Hart> {
+        s.harts[..usize::from(self.config.harts)].iter()
+    }
+
+    /// A hart finishes reading its file before it changes slot, file or `vsip` otherwise.
+    fn waits_for_poke(&self, s: &State, h: u8) -> bool {
+        s.being_read(h) && !self.has(Mutation::PokesOverlap)
+    }
+
+    /// The next step of an access must wait for others.
+    fn must_wait(&self, s: &State, access: &Access) -> bool {
+        match access.stage {
+            Stage::Poke(h) => self.waits_for_poke(s, h),
+            Stage::Sync => {
+                let weak = s.vcpus[usize::from(access.target)].weak;
+                let former = |post: &Access| {
+                    post.target == access.target
+                        && post.kind == Some(Kind::External)
+                        && post.silent != weak
+                };
+                !self.has(Mutation::EvalWithoutSync) && s.posts.iter().any(former)
+            }
+            _ => false,
         }
     }
 
@@ -205,7 +247,7 @@ impl Protocol {
         let harts_online = s
             .harts
             .iter()
-            .filter(|hart| !matches!(hart.pc, Pc::Offline | Pc::Draining | Pc::Disable))
+            .filter(|hart| hart.queue_enabled() && hart.pc != Pc::Opening)
             .count();
         if may_send && used < usize::from(self.config.in_flight) {
             for to in 0..self.config.vcpus {
@@ -213,7 +255,7 @@ impl Protocol {
                     to,
                     kind: Kind::Soft,
                 });
-                if features.external || features.enables {
+                if features.sources() {
                     out.push(Action::Post {
                         to,
                         kind: Kind::External,
@@ -221,9 +263,12 @@ impl Protocol {
                 }
             }
         }
+        if features.priority && s.rechecks[MAX].stage == Stage::Free {
+            out.extend((0..self.config.vcpus).map(Action::SetPriority));
+        }
         for h in 0..self.config.harts {
             let hart = &s.harts[usize::from(h)];
-            if hart.handler != Handler::None {
+            if hart.handler != Handler::None || self.waits_for_poke(s, h) {
                 continue;
             }
             match hart.pc {
@@ -236,6 +281,9 @@ impl Protocol {
                     }
                     if features.enables {
                         out.push(Action::FlipEnable(h));
+                    }
+                    if features.threshold {
+                        out.push(Action::FlipThreshold(h));
                     }
                     if features.vsie {
                         out.push(Action::FlipMask(h));
@@ -255,8 +303,10 @@ impl Protocol {
                 Pc::SetInterruptible | Pc::CheckBlock | Pc::Schedule => {
                     out.push(Action::Preempt(h));
                 }
-                Pc::Idle if features.hotplug && harts_online > 1 => out.push(Action::Unplug(h)),
-                Pc::Offline if features.hotplug => out.push(Action::Plug(h)),
+                Pc::Idle if features.sleep || features.hotplug && harts_online > 1 => {
+                    out.push(Action::Unplug(h));
+                }
+                Pc::Offline if features.hotplug || features.sleep => out.push(Action::Plug(h)),
                 _ => {}
             }
         }
@@ -276,12 +326,12 @@ impl Protocol {
                 s.rechecks[i] = self.advance(&mut s, access, i as u8);
             }
             Action::Queue(i, hart) => {
-                let access = std::mem::take(&mut s.posts[i]);
-                self.enqueue(&mut s, hart, access)?;
+                let access = s.posts[i];
+                s.posts[i] = self.enqueue(&mut s, hart, access)?;
             }
             Action::QueueRecheck(i, hart) => {
-                let access = std::mem::take(&mut s.rechecks[i]);
-                self.enqueue(&mut s, hart, access)?;
+                let access = s.rechecks[i];
+                s.rechecks[i] = self.enqueue(&mut s, hart, access)?;
             }
             Action::Step(h) => self.step(&mut s, h)?,
             Action::Enter(h) => {
@@ -314,12 +364,30 @@ impl Protocol {
                 s.vcpus[usize::from(v)].enabled ^= true;
                 self.read_file(&mut s, h);
             }
+            Action::FlipThreshold(h) => {
+                let v = s.harts[usize::from(h)].thread?;
+                s.vcpus[usize::from(v)].raised ^= true;
+                self.read_file(&mut s, h);
+            }
+            Action::SetPriority(v) => {
+                s.vcpus[usize::from(v)].weak ^= true;
+                s.rechecks[MAX] = Access {
+                    stage: Stage::Sync,
+                    target: v,
+                    ..Access::default()
+                };
+            }
             Action::FlipMask(h) => {
                 let v = s.harts[usize::from(h)].thread?;
                 s.vcpus[usize::from(v)].masked ^= true;
             }
-            Action::Unplug(h) => s.harts[usize::from(h)].pc = Pc::Draining,
-            Action::Plug(h) => s.harts[usize::from(h)].pc = Pc::Idle,
+            Action::Unplug(h) => self.close(&mut s, h),
+            Action::Plug(h) => {
+                let hart = &mut s.harts[usize::from(h)];
+                // Opening makes a queue empty.
+                hart.queue = Default::default();
+                (hart.overflow, hart.pc) = (false, Pc::Opening);
+            }
         }
         if self.config.merge {
             self.merge(&mut s);

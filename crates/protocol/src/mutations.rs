@@ -4,7 +4,7 @@ use crate::config::Mutation::{self, *};
 use crate::config::{Config, Features, Mutations, OnRules};
 use crate::properties::{
     COMES_TO_REST, NO_DUPLICATE, NO_LOST_WAKEUP, NO_MISSED_DELIVERY, NO_WRONG_TARGET, ONE_HART,
-    TOLD_ONCE,
+    RESTRAINT, TOLD_ONCE,
 };
 
 /// A broken rule.
@@ -84,6 +84,27 @@ impl Case {
             LOST,
         ),
         case(
+            "queue-chosen-then-stored",
+            QueueChosenThenStored,
+            (2, 1),
+            LOST,
+            LOST,
+        ),
+        case("on-cleared-unheard", OnClearedUnheard, (1, 1), NONE, LOST),
+        case(
+            "deliverability-early",
+            DeliverabilityEarly,
+            (2, 1),
+            LOST,
+            LOST,
+        ),
+        case("pokes-overlap", PokesOverlap, (2, 1), MISSED, MISSED),
+        case("open-without-sync", OpenWithoutSync, (2, 1), LOST, LOST),
+        case("open-without-scan", OpenWithoutScan, (1, 1), LOST, LOST),
+        case("sleep-not-counted", SleepNotCounted, (1, 1), LOST, LOST),
+        case("scan-takes-all", ScanTakesAll, (1, 2), NONE, &[RESTRAINT]),
+        case("eval-without-sync", EvalWithoutSync, (2, 1), LOST, LOST),
+        case(
             "overflow-unreported",
             OverflowUnreported,
             (1, 2),
@@ -127,7 +148,18 @@ impl Case {
     pub fn config(&self, rules: OnRules) -> Config {
         let (harts, vcpus) = self.size;
         let features = Features {
-            hotplug: self.mutation == QueueDroppedOnDisable,
+            hotplug: matches!(
+                self.mutation,
+                QueueDroppedOnDisable | QueueChosenThenStored | OpenWithoutSync
+            ),
+            sleep: matches!(
+                self.mutation,
+                OnClearedUnheard | OpenWithoutScan | SleepNotCounted
+            ),
+            enables: self.mutation == DeliverabilityEarly,
+            priority: self.mutation == EvalWithoutSync,
+            external: self.mutation == PokesOverlap,
+            words: self.mutation == PokesOverlap,
             user: self.mutation == DetachStateLate,
             vsie: self.mutation == BlocksHalted,
             ..Features::default()
@@ -136,7 +168,7 @@ impl Case {
         Config {
             in_flight: if alone { 1 } else { 2 },
             sends: (!alone).then_some(3),
-            queue: if self.mutation == OverflowUnreported {
+            queue: if matches!(self.mutation, OverflowUnreported | ScanTakesAll) {
                 1
             } else {
                 vcpus

@@ -22,6 +22,9 @@ pub const BOUNDED: &str = "bounded notifications";
 /// However much is sent, the host is told of a vCPU at most once between two attaches. Promised by
 /// the rules `Strict`.
 pub const TOLD_ONCE: &str = "told once per detach";
+/// The work after an overflow takes only vCPUs of which a notification is outstanding. Promised by
+/// the rules `Strict`.
+pub const RESTRAINT: &str = "overflows disturb nobody else";
 /// No vCPU in two slots, no thread on two harts.
 pub const ONE_HART: &str = "at most one hart per vCPU";
 /// If nothing is left to do, nothing is left to deliver.
@@ -35,11 +38,15 @@ fn no_lost_wakeup(m: &Protocol, s: &State) -> bool {
         .iter()
         .zip(0..)
         .all(|(vcpu, v)| {
-            !(vcpu.thread == Thread::Asleep && vcpu.has_interrupts()) || wake_under_way(s, v)
+            let unheard = vcpu.on && s.open == 0;
+            !(vcpu.thread == Thread::Asleep && vcpu.has_interrupts())
+                || unheard
+                || wake_under_way(s, v)
         })
 }
 
-/// Something in flight will look at this vCPU.
+/// Something in flight will look at this vCPU. (While no queue is counted as open, whoever opens
+/// one will look at all with `ON`.)
 fn wake_under_way(s: &State, v: u8) -> bool {
     s.accesses().any(|access| access.target == v)
         || s.vcpus[usize::from(v)].scan != Scan::Done
@@ -63,10 +70,18 @@ fn no_missed_delivery(_: &Protocol, s: &State) -> bool {
                 access.target == v
                     && matches!(
                         access.stage,
-                        Stage::EarlyOn | Stage::Lookup(_) | Stage::Poke(_)
+                        Stage::EarlyOn
+                            | Stage::Lookup(_)
+                            | Stage::Poke(_)
+                            | Stage::PokeRest(..)
+                            | Stage::Sync
                     )
             })
     })
+}
+
+fn queues(stage: Stage) -> bool {
+    matches!(stage, Stage::Queue(..) | Stage::Store(..))
 }
 
 fn bounded(m: &Protocol, s: &State) -> bool {
@@ -76,7 +91,7 @@ fn bounded(m: &Protocol, s: &State) -> bool {
         .all(|(vcpu, v)| {
             let queueing = s
                 .accesses()
-                .filter(|access| access.target == v && matches!(access.stage, Stage::Queue(..)));
+                .filter(|access| access.target == v && queues(access.stage));
             let queued = s
                 .harts
                 .iter()
@@ -88,7 +103,8 @@ fn bounded(m: &Protocol, s: &State) -> bool {
                 _ => false,
             });
             let outstanding = queueing.count() + queued.count() + handled.count();
-            let dropped = vcpu.scan == Scan::Clear || s.harts.iter().any(|hart| hart.overflow);
+            let dropped = matches!(vcpu.scan, Scan::Clear | Scan::WakeAndRepeat)
+                || s.harts.iter().any(|hart| hart.overflow);
             let exact = m.config.rules != OnRules::Strict
                 || !m.config.mutations.is_empty()
                 || dropped
@@ -112,7 +128,8 @@ fn nothing_stuck(m: &Protocol, s: &State) -> bool {
         || s.vcpus.iter().all(|vcpu| {
             let soft = vcpu.soft || vcpu.owed_soft;
             let external = vcpu.external || vcpu.owed_external;
-            let owed = (soft && !vcpu.masked) || (external && vcpu.enabled);
+            let open = vcpu.enabled && !vcpu.raised && !vcpu.weak;
+            let owed = (soft && !vcpu.masked) || (external && open);
             !owed
         })
 }
@@ -142,13 +159,20 @@ pub(crate) fn all(config: &Config) -> Vec<Property<Protocol>> {
             report(m, 6, nothing_stuck(m, s))
         }),
     ];
+    if config.rules == OnRules::Strict {
+        all.push(Property::always(RESTRAINT, |m, s: &State| {
+            report(m, 8, s.fault != Fault::Disturbed)
+        }));
+    }
     if config.promises_told_once() {
         all.push(Property::always(TOLD_ONCE, |m, s: &State| {
             report(m, 7, s.fault != Fault::ToldTwice)
         }));
     }
-    // The scan after an overflow clears the `ON` of entries that are still queued.
-    if (config.rules == OnRules::Strict && config.queue >= config.vcpus) || config.check_bound {
+    // The scan after an overflow, or after the first opening, clears the `ON` of entries that are
+    // still queued or on their way.
+    let scans = config.queue < config.vcpus || config.features.sleep;
+    if (config.rules == OnRules::Strict && !scans) || config.check_bound {
         all.push(Property::always(BOUNDED, |m, s: &State| {
             report(m, 4, bounded(m, s))
         }));
@@ -207,6 +231,12 @@ fn reachable(config: &Config) -> Vec<Property<Protocol>> {
             },
         ),
     ];
+    if config.features.sleep {
+        all.push(Property::sometimes(
+            "a notification finds no open queue",
+            |_, s: &State| s.open == 0 && s.vcpus.iter().any(|vcpu| vcpu.on),
+        ));
+    }
     if config.queue < config.vcpus {
         all.push(Property::sometimes("a queue overflows", |_, s: &State| {
             s.harts.iter().any(|hart| hart.overflow)

@@ -68,12 +68,14 @@ pub enum Pc {
     /// Before the n-th step of writing `hifmap` with V=0 and this state (interrupts off); 4: waits
     /// for step 3 to complete.
     Detach(u8, RunState),
-    /// Hot-unplug: no more threads here; the queue is being emptied.
+    /// Hot-unplug, or falling asleep: no more threads here; the queue is closed and being emptied.
     Draining,
     /// Hot-unplug: before `hnqbase` is written (mutation `QueueDroppedOnDisable` only).
     Disable,
-    /// Off line.
+    /// Off line, or asleep without its registers.
     Offline,
+    /// Back: the queue is open, but not counted yet; before SYNC completes.
+    Opening,
 }
 
 /// Entry of a notification queue.
@@ -168,6 +170,8 @@ pub enum Scan {
     Clear,
     /// Wake it.
     Wake,
+    /// Wake it, then look again: there has been another reason meanwhile.
+    WakeAndRepeat,
 }
 
 /// One vCPU: its file, its thread, and what the properties need to know.
@@ -183,8 +187,12 @@ pub struct Vcpu {
     pub on: bool,
     /// File: `CTL.STATE`.
     pub state: RunState,
-    /// File: `CTL.HART`; kept at 0 unless HALTED, because nothing else depends on it.
+    /// File: `CTL.HART`; kept at 0 where nothing depends on it.
     pub hart: u8,
+    /// File: the threshold is at least the priority of the source.
+    pub raised: bool,
+    /// Source table: the source has priority 0.
+    pub weak: bool,
     /// `vsie.SSIE` is clear: the guest masks software interrupts, but not external ones.
     pub masked: bool,
     /// Thread.
@@ -195,7 +203,7 @@ pub struct Vcpu {
     pub waiting: bool,
     /// Woken while [`Thread::Deactivated`].
     pub woken: bool,
-    /// Work after an overflow.
+    /// Work after an overflow, or after the first queue has been opened.
     pub scan: Scan,
     /// Where the thread goes on after the next attach.
     pub resume: Pc,
@@ -221,7 +229,7 @@ impl Vcpu {
 
     /// What `vsip.SEIP` shows while loaded.
     pub fn seip(&self) -> bool {
-        self.external && self.enabled
+        self.external && self.enabled && !self.raised && !self.weak
     }
 }
 
@@ -231,6 +239,8 @@ pub enum Stage {
     /// No access.
     #[default]
     Free,
+    /// Write the file: the entry of the source has been read.
+    Write,
     /// Write the file (mutation `LookupBeforePost` only; the lookup hit this hart, if any).
     LatePost(Option<u8>),
     /// Write `CTL` of a detach (mutation `DetachStateLate` only).
@@ -241,12 +251,21 @@ pub enum Stage {
     Lookup(Option<Decision>),
     /// Tell this hart to read its file again.
     Poke(u8),
+    /// This hart has read `CTL` (with this `SOFT`); before it reads the other words.
+    PokeRest(u8, bool),
     /// Read the file: is the posted source enabled, or, for a re-check, anything deliverable?
     Check,
+    /// Read the threshold.
+    CheckThreshold,
     /// Atomic update of `CTL` that decides on the notification.
     Amo,
-    /// Queue this notification.
-    Queue(Decision),
+    /// Queue this notification. The queues of these harts (a bit for each) have been found closed.
+    Queue(Decision, u8),
+    /// Store this notification in the queue of a hart that was found open before (mutation
+    /// `QueueChosenThenStored` only).
+    Store(Decision, u8),
+    /// SYNC: wait for posts that use the former entry of the source table.
+    Sync,
 }
 
 /// Notification that step 4 decided on.
@@ -258,7 +277,7 @@ pub enum Decision {
     Yield(u8),
 }
 
-/// Access in flight: a post, or step 3 of a detach.
+/// Access in flight: a post, step 3 of a detach, or an EVAL of the host.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct Access {
     /// What comes next.
@@ -267,6 +286,8 @@ pub struct Access {
     pub target: u8,
     /// What was posted, as long as it matters; `None` for a re-check, or if it matters no more.
     pub kind: Option<Kind>,
+    /// What has been read already says that the source is not deliverable.
+    pub silent: bool,
 }
 
 /// What a guest or the host has observed that it must not.
@@ -281,6 +302,8 @@ pub enum Fault {
     WrongTarget,
     /// The host was told a second time of a vCPU that has not been attached in between.
     ToldTwice,
+    /// The work after an overflow took a vCPU of which no notification was outstanding.
+    Disturbed,
 }
 
 /// The whole state.
@@ -292,8 +315,10 @@ pub struct State {
     pub vcpus: [Vcpu; MAX],
     /// Posts in flight; kept sorted, they have no identity.
     pub posts: [Access; MAX],
-    /// Step 3 of a detach in flight, by hart.
-    pub rechecks: [Access; MAX],
+    /// Step 3 of a detach in flight, by hart; last, the EVAL after a change of the source table.
+    pub rechecks: [Access; MAX + 1],
+    /// Queues that the host counts as open.
+    pub open: u8,
     /// Posts that may still be sent, if bounded.
     pub left: u8,
     /// Sticky.
@@ -307,5 +332,11 @@ impl State {
             .iter()
             .chain(&self.rechecks)
             .filter(|access| access.stage != Stage::Free)
+    }
+
+    /// A hart reads its file word by word at this moment.
+    pub fn being_read(&self, hart: u8) -> bool {
+        let reads = |access: &Access| matches!(access.stage, Stage::PokeRest(h, _) if h == hart);
+        self.accesses().any(reads)
     }
 }

@@ -1,7 +1,7 @@
 //! One state for all that differ only in how harts and vCPUs are numbered.
 //!
-//! Sound because no rule compares numbers: the choice of "the lowest-numbered hart with an enabled
-//! queue" is modelled as the choice of any such hart.
+//! Sound because no rule compares numbers: where the preferred queue is closed, any other will do
+//! (DEL-11).
 
 use crate::config::Config;
 use crate::state::{Access, Decision, Handler, MAX, RunState, Stage, State};
@@ -31,7 +31,7 @@ pub(crate) fn representative(config: &Config, s: &State) -> State {
     let mut least: Option<State> = None;
     for harts in permutations(config.harts) {
         for vcpus in permutations(config.vcpus) {
-            let next = renumber(s, harts, vcpus);
+            let next = renumber(config, s, harts, vcpus);
             if least.is_none_or(|least| next < least) {
                 least = Some(next);
             }
@@ -40,9 +40,13 @@ pub(crate) fn representative(config: &Config, s: &State) -> State {
     least.unwrap_or(*s)
 }
 
-fn renumber(s: &State, harts: &Permutation, vcpus: &Permutation) -> State {
+fn renumber(config: &Config, s: &State, harts: &Permutation, vcpus: &Permutation) -> State {
     let hart = |h: u8| harts[usize::from(h)];
     let vcpu = |v: u8| vcpus[usize::from(v)];
+    let set = |old: u8| {
+        let members = (0..MAX as u8).filter(|h| old >> h & 1 == 1);
+        members.fold(0, |new, h| new | 1 << hart(h))
+    };
     let decision = |d: Decision| match d {
         Decision::Wake(h) => Decision::Wake(hart(h)),
         Decision::Yield(h) => Decision::Yield(hart(h)),
@@ -53,13 +57,15 @@ fn renumber(s: &State, harts: &Permutation, vcpus: &Permutation) -> State {
             Stage::LatePost(hit) => Stage::LatePost(hit.map(hart)),
             Stage::Lookup(decided) => Stage::Lookup(decided.map(decision)),
             Stage::Poke(h) => Stage::Poke(hart(h)),
-            Stage::Queue(decided) => Stage::Queue(decision(decided)),
+            Stage::PokeRest(h, soft) => Stage::PokeRest(hart(h), soft),
+            Stage::Queue(decided, closed) => Stage::Queue(decision(decided), set(closed)),
+            Stage::Store(decided, h) => Stage::Store(decision(decided), hart(h)),
             other => other,
         };
         Access {
             stage,
             target: vcpu(a.target),
-            kind: a.kind,
+            ..*a
         }
     };
     let mut next = *s;
@@ -79,11 +85,17 @@ fn renumber(s: &State, harts: &Permutation, vcpus: &Permutation) -> State {
     }
     for (i, old) in s.vcpus.iter().enumerate() {
         let mut new = *old;
-        if old.state == RunState::Halted {
+        let named = match old.state {
+            RunState::Halted | RunState::Preempted => true,
+            RunState::Loaded => config.features.directory,
+            RunState::Stopped => false,
+        };
+        if named {
             new.hart = hart(old.hart);
         }
         next.vcpus[usize::from(vcpus[i])] = new;
     }
+    next.rechecks[MAX] = access(&s.rechecks[MAX]);
     next.posts = s.posts.map(|post| access(&post));
     next.posts.sort_unstable_by(|a, b| b.cmp(a));
     next

@@ -6,7 +6,7 @@ use crate::check::Path;
 use crate::config::{Config, Mutation, Mutations};
 use crate::model::Action;
 use crate::state::{
-    Access, Decision, Handler, Hart, Kind, Note, Pc, RunState, Scan, Stage, State, Vcpu,
+    Access, Decision, Handler, Hart, Kind, MAX, Note, Pc, RunState, Scan, Stage, State, Vcpu,
 };
 
 /// One line for each action, with what it changes, and the state it ends in.
@@ -110,16 +110,41 @@ fn access(access: &Access, who: &str) -> String {
     let v = access.target;
     match access.stage {
         Stage::Free => "nothing".to_owned(),
-        Stage::LatePost(_) => format!("{who} for vCPU {v} writes the file"),
+        Stage::LatePost(_) | Stage::Write => format!("{who} for vCPU {v} writes the file"),
         Stage::LateState(to) => format!("{who}: CTL of vCPU {v} becomes {}", state(to)),
         Stage::EarlyOn => format!("{who} for vCPU {v} updates CTL"),
         Stage::Lookup(_) => format!("{who} for vCPU {v} compares with the slots"),
         Stage::Poke(h) => format!("{who} for vCPU {v}: hart {h} reads its file again"),
+        Stage::PokeRest(h, _) => format!("{who} for vCPU {v}: hart {h} reads the other words"),
         Stage::Check => format!("{who} for vCPU {v}: is anything deliverable?"),
+        Stage::CheckThreshold => format!("{who} for vCPU {v} reads the threshold"),
+        Stage::Sync => format!("SYNC after the change of the source of vCPU {v}"),
         Stage::Amo => format!("{who} for vCPU {v}: atomic update of CTL"),
-        Stage::Queue(Decision::Wake(_)) => format!("{who} queues WAKE of vCPU {v}"),
-        Stage::Queue(Decision::Yield(_)) => format!("{who} queues YIELD of vCPU {v}"),
+        Stage::Queue(Decision::Wake(_), _) | Stage::Store(Decision::Wake(_), _) => {
+            format!("{who} queues WAKE of vCPU {v}")
+        }
+        Stage::Queue(Decision::Yield(_), _) | Stage::Store(Decision::Yield(_), _) => {
+            format!("{who} queues YIELD of vCPU {v}")
+        }
     }
+}
+
+fn rechecker(index: usize) -> String {
+    if index == MAX {
+        "EVAL".to_owned()
+    } else {
+        format!("re-check of hart {index}")
+    }
+}
+
+/// A notification meets the queue of hart `h`.
+fn queue(s: &State, by: &Access, who: &str, h: u8) -> String {
+    let refused = if s.harts[usize::from(h)].queue_enabled() {
+        ""
+    } else {
+        ", which is closed"
+    };
+    format!("{} at hart {h}{refused}", access(by, who))
 }
 
 fn describe(broken: Mutations, s: &State, action: Action) -> String {
@@ -132,14 +157,9 @@ fn describe(broken: Mutations, s: &State, action: Action) -> String {
     match action {
         Action::Post { to, kind: k } => format!("somebody posts a {} to vCPU {to}", kind(k)),
         Action::Advance(i) => access(&s.posts[i], "post"),
-        Action::AdvanceRecheck(h) => access(&s.rechecks[h], &format!("re-check of hart {h}")),
-        Action::Queue(i, h) => format!("{} at hart {h}", access(&s.posts[i], "post")),
-        Action::QueueRecheck(i, h) => {
-            format!(
-                "{} at hart {h}",
-                access(&s.rechecks[i], &format!("re-check of hart {i}"))
-            )
-        }
+        Action::AdvanceRecheck(h) => access(&s.rechecks[h], &rechecker(h)),
+        Action::Queue(i, h) => queue(s, &s.posts[i], "post", h),
+        Action::QueueRecheck(i, h) => queue(s, &s.rechecks[i], &rechecker(i), h),
         Action::Step(h) => step(broken, s, h),
         Action::Enter(h) => format!("hart {h} enters the guest of {}", on(h)),
         Action::Take(h, k) => format!("hart {h}: the guest of {} takes the {}", on(h), kind(k)),
@@ -169,9 +189,13 @@ fn describe(broken: Mutations, s: &State, action: Action) -> String {
         },
         Action::TakeLatch(h) => format!("hart {h} takes VS-level interrupt 2 or 10 at V=0"),
         Action::FlipEnable(h) => format!("hart {h}: {} flips the enable bit of its source", on(h)),
+        Action::FlipThreshold(h) => format!("hart {h}: {} changes its threshold", on(h)),
+        Action::SetPriority(v) => {
+            format!("the host changes the priority of the source of vCPU {v}")
+        }
         Action::FlipMask(h) => format!("hart {h}: {} flips vsie", on(h)),
-        Action::Unplug(h) => format!("hart {h} begins to go off line"),
-        Action::Plug(h) => format!("hart {h} comes back"),
+        Action::Unplug(h) => format!("hart {h} goes away: its queue is closed"),
+        Action::Plug(h) => format!("hart {h} comes back: its queue is opened"),
     }
 }
 
@@ -213,6 +237,7 @@ fn step(broken: Mutations, s: &State, h: u8) -> String {
         Pc::Schedule => "schedule(), which decides on the state to leave the vCPU in",
         Pc::Draining => "the queue is empty",
         Pc::Disable => "hnqbase is written",
+        Pc::Opening => "SYNC is complete; the queue counts as open",
         Pc::Idle | Pc::Host | Pc::Guest | Pc::Offline => "nothing",
     };
     format!("hart {h}: {what}")

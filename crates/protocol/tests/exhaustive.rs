@@ -103,12 +103,68 @@ fn optional_parts_hold() {
             ..none
         },
         Features { any: true, ..none },
+        Features {
+            directory: true,
+            ..none
+        },
     ] {
         holds(Config {
             features,
             ..Config::new(2, 1)
         });
     }
+}
+
+/// What a post reads to learn whether it is deliverable may change at any moment, and a hart reads
+/// its file word by word.
+#[test]
+fn loads_in_several_steps_hold() {
+    let none = Features::default();
+    for features in [
+        Features {
+            enables: true,
+            threshold: true,
+            ..none
+        },
+        Features {
+            external: true,
+            words: true,
+            ..none
+        },
+    ] {
+        holds(Config {
+            features,
+            ..one_at_a_time(2, 1)
+        });
+    }
+    holds(Config {
+        sends: Some(1),
+        features: Features {
+            priority: true,
+            ..none
+        },
+        ..one_at_a_time(2, 1)
+    });
+}
+
+/// Harts fall asleep until no queue is open.
+#[test]
+fn closed_queues_lose_nothing() {
+    let features = Features {
+        sleep: true,
+        ..Features::default()
+    };
+    let config = Config {
+        features,
+        ..one_at_a_time(1, 1)
+    };
+    holds(config);
+    rests(config);
+    holds(Config {
+        sends: Some(1),
+        features,
+        ..one_at_a_time(2, 1)
+    });
 }
 
 #[test]
@@ -196,5 +252,37 @@ fn larger_systems_hold() {
     holds(Config {
         sends: Some(1),
         ..one_at_a_time(3, 3)
+    });
+    let none = Features::default();
+    for features in [
+        Features {
+            sleep: true,
+            ..none
+        },
+        Features {
+            priority: true,
+            enables: true,
+            threshold: true,
+            ..none
+        },
+        Features {
+            external: true,
+            words: true,
+            directory: true,
+            ..none
+        },
+    ] {
+        holds(Config {
+            features,
+            ..one_at_a_time(2, 1)
+        });
+    }
+    holds(Config {
+        sends: Some(1),
+        features: Features {
+            sleep: true,
+            ..none
+        },
+        ..one_at_a_time(2, 2)
     });
 }

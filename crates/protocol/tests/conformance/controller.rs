@@ -182,6 +182,20 @@ impl Controller {
         self.vs(hart, csr::VSENABLE, flag | source_of(v));
     }
 
+    pub fn set_threshold(&mut self, hart: u8, raised: bool) {
+        self.vs(hart, csr::VSTHRESHOLD, raised.into());
+    }
+
+    /// As the host does it: the entry, SYNC, EVAL.
+    pub fn set_priority(&mut self, hart: u8, v: u8, weak: bool) {
+        let prio = u64::from(!weak) << source::ENTRY_PRIO_SHIFT;
+        let entry = source::ENTRY_V | prio | u64::from(v);
+        let addr = SOURCE_TABLE + source_of(v) * source::SIZE;
+        self.ram.store(0, addr, entry).unwrap();
+        self.generate(hart, op::SYNC, 0);
+        self.generate(hart, op::EVAL, u64::from(v));
+    }
+
     pub fn fetch(&mut self, hart: u8) -> (Option<Note>, bool) {
         let value = self.access(hart, Mode::HS, csr::HNOTIFY, CsrOp::Read);
         let kind = (value & hnotify::KIND) >> hnotify::KIND_SHIFT;

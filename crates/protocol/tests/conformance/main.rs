@@ -8,7 +8,8 @@ mod controller;
 
 use controller::Controller;
 use trapless_protocol::{
-    Action, Config, Decision, Features, Handler, Note, Pc, Protocol, RunState, Scan, Stage, State,
+    Action, Config, Decision, Features, Handler, MAX, Note, Pc, Protocol, RunState, Scan, Stage,
+    State,
 };
 
 /// Multiplicative congruential generator; the walks are the same each time.
@@ -37,6 +38,8 @@ struct Seen {
     overflows: usize,
     taken: usize,
     elsewhere: usize,
+    unheard: usize,
+    priorities: usize,
 }
 
 struct Walk {
@@ -68,14 +71,23 @@ impl Walk {
         self.state.harts[usize::from(hart)].pc
     }
 
-    /// Queue the controller chooses: the wanted one, or the lowest-numbered open one.
-    fn queue_for(&mut self, decision: Decision) -> u8 {
+    /// Queue that comes next where the controller chooses the wanted one, or else the
+    /// lowest-numbered open one; those of `closed` have been tried.
+    fn queue_for(&mut self, decision: Decision, closed: u8) -> u8 {
         let (Decision::Wake(wanted) | Decision::Yield(wanted)) = decision;
-        let open = |hart: &u8| self.state.harts[usize::from(*hart)].queue_enabled();
+        let harts = 0..self.model.config.harts;
+        let open = |hart: u8| self.state.harts[usize::from(hart)].queue_enabled();
+        if closed >> wanted & 1 == 0 && !open(wanted) {
+            return wanted;
+        }
         let chosen = std::iter::once(wanted)
-            .chain(0..self.model.config.harts)
-            .find(open);
-        let chosen = chosen.expect("a hart is on line");
+            .chain(harts.clone())
+            .find(|&h| open(h));
+        let Some(chosen) = chosen else {
+            self.seen.unheard += 1;
+            let untried = |&h: &u8| closed >> h & 1 == 0;
+            return harts.clone().find(untried).expect("one refuses last");
+        };
         self.seen.elsewhere += usize::from(chosen != wanted);
         match decision {
             Decision::Wake(_) => self.seen.wakes += 1,
@@ -89,8 +101,8 @@ impl Walk {
         loop {
             match self.state.posts[0].stage {
                 Stage::Free => return,
-                Stage::Queue(decision) => {
-                    let to = self.queue_for(decision);
+                Stage::Queue(decision, closed) => {
+                    let to = self.queue_for(decision, closed);
                     self.apply(Action::Queue(0, to));
                 }
                 stage => {
@@ -132,19 +144,18 @@ impl Walk {
                 self.seen.evals += 1;
             }
             self.apply(Action::Step(hart));
-            self.finish_recheck(hart);
+            self.finish_recheck(hart.into());
             self.apply(Action::Step(hart));
         }
         assert_eq!(self.pc(hart), Pc::Idle);
     }
 
-    fn finish_recheck(&mut self, hart: u8) {
-        let index = usize::from(hart);
+    fn finish_recheck(&mut self, index: usize) {
         loop {
             match self.state.rechecks[index].stage {
                 Stage::Free => return,
-                Stage::Queue(decision) => {
-                    let to = self.queue_for(decision);
+                Stage::Queue(decision, closed) => {
+                    let to = self.queue_for(decision, closed);
                     self.apply(Action::QueueRecheck(index, to));
                     self.seen.rechecks += 1;
                 }
@@ -186,6 +197,22 @@ impl Walk {
                 self.controller
                     .enable(hart, v, self.state.vcpus[usize::from(v)].enabled);
             }
+            Action::FlipThreshold(hart) => {
+                self.apply(action);
+                let v = self.state.harts[usize::from(hart)]
+                    .thread
+                    .expect("a guest runs");
+                let raised = self.state.vcpus[usize::from(v)].raised;
+                self.controller.set_threshold(hart, raised);
+            }
+            Action::SetPriority(v) => {
+                let from = self.any_online(random);
+                self.apply(action);
+                let weak = self.state.vcpus[usize::from(v)].weak;
+                self.controller.set_priority(from, v, weak);
+                self.finish_recheck(MAX);
+                self.seen.priorities += 1;
+            }
             Action::Fetch(hart) => {
                 let entry: Option<Note> = self.state.harts[usize::from(hart)].queue[0];
                 let overflow = self.state.harts[usize::from(hart)].overflow;
@@ -200,6 +227,7 @@ impl Walk {
             Action::Plug(hart) => {
                 self.apply(action);
                 self.controller.open_queue(hart);
+                self.apply(Action::Step(hart));
             }
             _ => self.other(action),
         }
@@ -215,7 +243,9 @@ impl Walk {
                 Handler::Clear(note) => Some(note.vcpu),
                 _ => None,
             },
-            Action::Scan(v) if self.state.vcpus[usize::from(v)].scan == Scan::Clear => Some(v),
+            Action::Scan(v) if self.state.vcpus[usize::from(v)].scan == Scan::Clear => {
+                self.state.vcpus[usize::from(v)].on.then_some(v)
+            }
             _ => None,
         };
         self.apply(action);
@@ -227,7 +257,9 @@ impl Walk {
     fn any_online(&self, random: &mut Random) -> u8 {
         loop {
             let hart = random.below(usize::from(self.model.config.harts)) as u8;
-            if self.pc(hart) != Pc::Offline {
+            // A hart that has closed its queue still posts; that is enough if none is on line.
+            let asleep = self.model.config.features.sleep;
+            if asleep || self.pc(hart) != Pc::Offline {
                 return hart;
             }
         }
@@ -271,7 +303,9 @@ fn controller_does_what_the_model_does() {
         vsie: true,
         user: true,
         hotplug: true,
-        any: false,
+        threshold: true,
+        priority: true,
+        ..Features::default()
     };
     let seen = walks(
         Config {
@@ -290,9 +324,26 @@ fn controller_does_what_the_model_does() {
         seen.latched,
         seen.taken,
         seen.elsewhere,
+        seen.priorities,
     ] {
         assert!(count > 50, "hardly ever seen: {seen:?}");
     }
+}
+
+#[test]
+fn controller_tells_nobody_where_the_model_does() {
+    let features = Features {
+        sleep: true,
+        ..Features::default()
+    };
+    let seen = walks(
+        Config {
+            features,
+            ..Config::new(2, 2)
+        },
+        400,
+    );
+    assert!(seen.unheard > 50, "hardly ever seen: {seen:?}");
 }
 
 #[test]
