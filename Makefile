@@ -63,6 +63,8 @@ test-long: test
 	@scripts/install packages-long
 	$(CARGO) test --release --locked --workspace -- --ignored
 	TRAPLESS_MUTATIONS=10000 $(CARGO) test --release --locked -p trapless-cli --test mutated
+	TRAPLESS_MUTATIONS=10000 $$(scripts/tools sweep)/python -m pytest -q -p no:cacheprovider \
+	    python/tests/test_sweep_results.py -k mutated
 	tests/results sequence contexts
 	tests/lockdep
 	$$(scripts/tools sweep)/python tests/sweep

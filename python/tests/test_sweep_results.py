@@ -2,9 +2,14 @@
 
 import contextlib
 import errno
+import gzip
+import hashlib
 import json
 import os
+import random
 import re
+import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -101,6 +106,109 @@ def test_a_damaged_result_is_found_and_made_again(bench):  # noqa: F811
     results[2].write_bytes(results[3].read_bytes())
     assert "3 kept results are damaged and are made again" in bench.sweep(file)
     assert bench.runs() == 9 and bench.data() == first
+
+
+def sealed(data):
+    """Bytes with the checksum that results have."""
+    return store.MAGIC + b" " + hashlib.sha256(data).hexdigest().encode() + b"\n" + data
+
+
+def strange(key):
+    """What another user may leave in the place of a result, with a right checksum."""
+    texts = [b"[]", b"1", b'{"key": "', b"[" * 100_000, b'{"key": "%s"}' % key,
+             b'{"key": "%s", "ledger": []}' % key, b'{"key": "%s", "ledger": {"total": 1}}' % key,
+             b'{"key": "%s", "ledger": {"phases": [{}]}}' % key, b"\xff", b"9" * 10_000,
+             b"[]," * (64 << 18), b"[%s[]]" % (b"[]," * (store.MOST // 3 - 2))]
+    return [b"", b"no gzip", gzip.compress(b"{}")[:-3], *map(gzip.compress, texts)]
+
+
+def test_whatever_others_put_into_a_store_is_made_again(tmp_path):
+    """Promise: in a store that people share nobody stops, blocks or fills the sweeps of others:
+    what is no result is made again."""
+    place = store.Store(tmp_path / "store")
+    path = place.path("ab1")
+    path.parent.mkdir(parents=True)
+
+    def refused():
+        with pytest.raises(store.Damaged):
+            content = place.get("ab1")
+            assert content is not None
+            counters.of_kept(content)
+
+    for data in strange(b"ab1"):
+        path.write_bytes(sealed(data))
+        refused()
+    with path.open("wb") as file:
+        file.truncate(8 << 30)
+    refused()
+    path.unlink()
+    for put in (os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/zero", path),
+                lambda path: os.symlink(path, path)):
+        put(path)
+        refused()
+        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 512 << 10
+
+
+def damage(data, dice):
+    """Changes a few bytes."""
+    data = bytearray(data)
+    for _ in range(dice.randint(1, 4)):
+        at = dice.randrange(len(data) + 1)
+        end = at + dice.randrange(20)
+        data[at:end] = dice.choice([
+            b"", data[at:end] * 2, dice.randbytes(2), b"null", b"[", b"{}", b"-1", b"1e999", b'"',
+            b"9" * 30])
+    return bytes(data)
+
+
+def test_mutated_results_are_refused_or_used(tmp_path):
+    """Promise: a kept result with a right checksum is used or made again, whatever is in it.
+
+    `TRAPLESS_MUTATIONS` is how many.
+    """
+    section = {"guest_exits": 6, "interrupts": {"timer": {"taken": 3, "exits": 5}},
+               "latency": {"guest_timer": {"count": 2, "p50": 7, "buckets": [[1, 2]]}},
+               "harts": [{"cycles": {"VS": 1}}]}
+    run = {"measurements": [{"name": "time", "value": 1.5}], "work": {"count": 3, "unit": "x"}}
+    phases = [{"name": "workload", "totals": section}, {"name": "more", "totals": section}]
+    text = json.dumps({"key": "ab1", "ledger": {"total": section, "phases": phases, "run": run}})
+    place = store.Store(tmp_path / "store")
+    path = place.path("ab1")
+    path.parent.mkdir(parents=True)
+    inputs, used, longest = int(os.environ.get("TRAPLESS_MUTATIONS", "300")), 0, 0.0
+    for seed in range(inputs):
+        dice = random.Random(seed)
+        plain = seed % 4 != 0
+        data = gzip.compress(damage(text.encode(), dice) if plain else text.encode(), 1)
+        path.write_bytes(sealed(data if plain else damage(data, dice)))
+        begun = time.monotonic()
+        with contextlib.suppress(store.Damaged):
+            counters.of_kept(place.get("ab1"))
+            used += 1
+        longest = max(longest, time.monotonic() - begun)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(f"{inputs} results: {inputs - used} refused, {used} used; longest {longest * 1e3:.1f} ms; "
+          f"peak {memory} KiB")
+    assert 0 < used < inputs and longest < 10 and memory < 512 << 10
+
+
+def test_a_sweep_is_whole_where_its_results_cannot_be_kept(bench):  # noqa: F811
+    """Promise: who puts something in the place of a result costs others no more than that it is
+    made again by the next call."""
+    file = bench.file(SEEDS)
+    bench.sweep(file)
+    first, results = bench.data(), sorted(bench.store.glob("*/*.result"))
+    results[0].unlink()
+    results[0].mkdir()
+    folder = results[1].parent
+    shutil.rmtree(folder)
+    private = bench.folder / "private"
+    private.mkdir()
+    folder.symlink_to(private)
+    said = bench.sweep(file)
+    assert "are damaged" in said and "Some results cannot be kept" in said
+    assert bench.data() == first and not list(private.iterdir())
 
 
 def test_a_run_that_crashes_is_one_row_with_the_command_that_repeats_it(bench):  # noqa: F811

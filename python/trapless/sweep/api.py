@@ -89,11 +89,10 @@ def kept(plan, place, show):
     for key in plan.runs:
         try:
             content = place.get(key)
+            if content is not None:
+                results[key] = counters.of_kept(content)
         except store.Damaged:
             damaged += 1
-            continue
-        if content is not None:
-            results[key] = counters.of(content["ledger"])
     if damaged and show:
         progress.note(f"{damaged} kept results are damaged and are made again")
     return results
@@ -117,12 +116,10 @@ def execute(plan, settings):
                       f"{len(results)} kept, {len(missing)} to make")
     failures, before = {}, len(results)
     if missing:
-        ended = make(plan, missing, settings, place, len(plan.runs))
+        made, ended = make(plan, missing, settings, place, len(plan.runs))
         # In the order of the file, not in that of their ends.
         failures = {run.key: ended[run.key] for run in missing if run.key in ended}
-        for run in missing:
-            if run.key not in failures:
-                results[run.key] = counters.of(place.get(run.key)["ledger"])
+        results.update(made)
     if show:
         unknown(plan, results)
     table = output.table(plan, results, failures)

@@ -2,6 +2,8 @@
 
 import typing
 
+from .store import Damaged
+
 # Of the parts of a ledger. Chains, threads and single harts are in the ledger itself: their names
 # differ from run to run.
 LEFT_OUT = {"chains", "threads", "returns", "traps", "harts", "buckets"}
@@ -18,6 +20,18 @@ class Found(typing.NamedTuple):
     phase: str
     counters: dict
     more: dict
+
+
+def of_kept(content):
+    """Counters of the ledger in what a store has kept.
+
+    Raises `Damaged` if there is none.
+    """
+    try:
+        return of(content["ledger"])
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError,
+            RecursionError) as error:
+        raise Damaged(f"it has no ledger: {error!r}") from None
 
 
 def of(ledger):

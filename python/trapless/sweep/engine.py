@@ -10,20 +10,23 @@ from distributed import as_completed
 from distributed.client import FutureCancelledError
 from distributed.scheduler import KilledWorker
 
-from . import worker
+from . import counters, worker
 from .cluster import at_a_time, connect, ram
 from .errors import SweepError
 from .program import environment
+from .progress import note
+from .store import Damaged, unpack
 
 SECONDS_TO_STOP = 5
 
 
 def make(plan, runs, settings, store, progress):
-    """Makes `runs`; returns why those that failed did, by key."""
+    """Makes `runs`; returns the counters of those that succeeded, and why those that failed did, by
+    key."""
     needed = {run.key for run in runs}
     each = max(ram(p.options) for p in plan.points if p.key in needed)
     workers = at_a_time(settings.jobs, len(runs), each)
-    failures = {}
+    results, failures = {}, {}
     progress.begin(len(runs), None if settings.remote() else workers)
     with connect(settings, workers, plan.document) as client:
         # A sweep has its own: several may use one scheduler.
@@ -36,14 +39,31 @@ def make(plan, runs, settings, store, progress):
         }
         try:
             client.register_plugin(own)
-            collect(client, runs, job, store, progress, failures)
+            collect(client, runs, job, Keeper(store, results), progress, failures)
         finally:
             with contextlib.suppress(Exception):
                 client.unregister_worker_plugin(name)
-    return failures
+    return results, failures
 
 
-def collect(client, runs, job, store, progress, failures):
+class Keeper:
+    """Takes results as they come: into a store, and for the data."""
+
+    def __init__(self, store, results):
+        self.store, self.results = store, results
+        self.refused = False
+
+    def take(self, key, data):
+        # Not out of the store again: others can write there.
+        self.results[key] = counters.of_kept(unpack(data, 0))
+        if not self.store.put(key, data) and not self.refused:
+            self.refused = True
+            note(f"Some results cannot be kept in {self.store.folder}: something of others' is in "
+                 "their place, or they are too large. The data is complete, but the next call makes "
+                 "them again")
+
+
+def collect(client, runs, job, keeper, progress, failures):
     """Sends runs to workers, and keeps results in whatever order they come."""
     prefix = f"trapless-{uuid.uuid4().hex[:8]}-"
     futures = {}
@@ -54,13 +74,13 @@ def collect(client, runs, job, store, progress, failures):
     del future
     for future in as_completed(progress.futures()):
         run = futures[future.key]
-        error = finish(future, run, store)
+        error = finish(future, run, keeper)
         if error is not None:
             failures[run.key] = error
         progress.done(future, run, error)
 
 
-def finish(future, run, store):
+def finish(future, run, keeper):
     """Keeps the result of a run; why it failed, if it did."""
     try:
         outcome, data = future.result()
@@ -74,6 +94,9 @@ def finish(future, run, store):
     except RuntimeError as error:
         raise SweepError(str(error), 1) from None
     if outcome == "done":
-        store.put(run.key, data)
+        try:
+            keeper.take(run.key, data)
+        except Damaged as error:
+            return f"its ledger cannot be used: {error}"
         return None
     return data or "stopped"

@@ -15,6 +15,7 @@ import os
 import stat
 import tempfile
 import time
+import zlib
 from pathlib import Path
 
 import psutil
@@ -25,6 +26,8 @@ MAGIC = b"trapless-result/1"
 TEMPORARY = ".new-"
 # Seconds after which nobody is still writing a file.
 DAY = 24 * 60 * 60
+# Most bytes of a result, compressed or not. Parsed, it may take 25 times as much memory.
+MOST = 8 << 20
 # Reasons to stop the sweep: what follows would fail, too.
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -46,9 +49,38 @@ class Damaged(Exception):
     """A kept result that is not what was written."""
 
 
-def unpack(data):
-    """The object of `pack`."""
-    return json.loads(gzip.decompress(data))
+def unpack(data, most=MOST):
+    """The object of `pack`, if it has no more than `most` bytes (0: any number).
+
+    Raises `Damaged` for whatever else others may have put there.
+    """
+    try:
+        stream = zlib.decompressobj(zlib.MAX_WBITS | 16)
+        text = stream.decompress(data, most)
+        if not stream.eof:
+            raise Damaged("it is cut off, or too large")
+        content = json.loads(text)
+    except (zlib.error, ValueError, RecursionError) as error:
+        raise Damaged(str(error)) from None
+    if not isinstance(content, dict):
+        raise Damaged("it is no object")
+    return content
+
+
+def read_file(path):
+    """The bytes of a regular file; others may have put something else in its place.
+
+    Raises `Damaged` if it is none, and the errors of the file system.
+    """
+    # A pipe would wait for somebody who writes.
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise Damaged("it is no file")
+        data = file.read(MOST + 1)
+    if len(data) > MOST:
+        raise Damaged("it is too large")
+    return data
 
 
 @contextlib.contextmanager
@@ -124,7 +156,9 @@ def share(folder, store):
 
 
 class Store:
-    """A folder with results. Several people can share it: what is in it has its rights."""
+    """A folder with results. Several people can share it: what is in it has its rights. Whatever
+    one of them puts there does not stop the others, but whoever can write it can make results up.
+    """
 
     def __init__(self, folder):
         self.folder = Path(folder).absolute()
@@ -154,30 +188,35 @@ class Store:
         return self.folder / key[:2] / f"{key}.result"
 
     def put(self, key, data):
-        """Keeps packed content."""
+        """Keeps packed content. `False`: it cannot be kept, because something of another user's,
+        which only they may replace, is in its place, or because it is too large."""
         path = self.path(key)
         check = hashlib.sha256(data).hexdigest().encode()
+        data = MAGIC + b" " + check + b"\n" + data
+        if len(data) > MOST:
+            return False
         with told(self.folder):
-            self.make(path.parent)
+            if not self.make(path.parent):
+                return False
             try:
-                write_file(path, MAGIC + b" " + check + b"\n" + data)
-            except PermissionError:
-                # Another user has kept it meanwhile, in a folder where only he may replace it.
-                if not self.has(key):
-                    raise
+                write_file(path, data)
+            except (PermissionError, IsADirectoryError, NotADirectoryError):
+                # Another user may have kept it meanwhile, in a folder of theirs.
+                return self.has(key)
+        return True
 
     def make(self, folder):
-        """Makes a folder for results. It appears with its rights: others may be waiting for it."""
-        if folder.is_dir():
-            return
-        new = Path(tempfile.mkdtemp(prefix=temporary_name(), dir=self.folder))
-        share(new, self.folder)
-        try:
-            new.rename(folder)
-        except OSError:
-            new.rmdir()
-            if not folder.is_dir():
-                raise
+        """Makes a folder for results. It appears with its rights: others may be waiting for it.
+        `False`: something else is in its place."""
+        if not folder.is_dir():
+            new = Path(tempfile.mkdtemp(prefix=temporary_name(), dir=self.folder))
+            share(new, self.folder)
+            try:
+                new.rename(folder)
+            except OSError:
+                new.rmdir()
+        # Through a link of another user's it would go to any folder of this one.
+        return folder.is_dir() and not folder.is_symlink()
 
     def has(self, key):
         """Whether there is a result, whole."""
@@ -191,7 +230,7 @@ class Store:
         Raises `Damaged` if it is not what was written.
         """
         try:
-            data = self.path(key).read_bytes()
+            data = read_file(self.path(key))
         except FileNotFoundError:
             return None
         except OSError as error:
