@@ -1,5 +1,7 @@
 //! qcow2 images, by the library `imago`.
 
+mod refcounts;
+
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileTypeExt;
@@ -29,6 +31,9 @@ impl Qcow2Disk {
         let options = StorageOpenOptions::new()
             .filename(&image.path)
             .write(writable);
+        if writable {
+            refcounts::check(&file)?;
+        }
         let storage = Storage::from_open_file(file, options)?;
         let driver = Qcow2::<Storage>::builder(storage)
             .write(writable)

@@ -225,3 +225,48 @@ fn failures_of_the_host_are_reported_once() {
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0].contains("a.img"));
 }
+
+/// Promise: an image that was cut off, or whose refcounts are gone, is refused with `rw`; without,
+/// it is read as far as it goes. A write to one would destroy it, or not come to an end.
+#[test]
+fn qcow2_image_with_lost_refcounts_is_not_written_to() {
+    const CLUSTER: usize = 1 << 16;
+    let folder = tempfile::tempdir().unwrap();
+    let whole = empty_qcow2(1 << 20);
+    let cut = |len: usize| whole[..len].to_vec();
+    let zeroed = |from: usize, len: usize| {
+        let mut bytes = whole.clone();
+        bytes[from..from + len].fill(0);
+        bytes
+    };
+    for (at, damaged) in [
+        cut(512),
+        cut(2 * CLUSTER),
+        zeroed(CLUSTER, CLUSTER),
+        // The refcounts of the header, of the table, of the block, and of the L1 table.
+        zeroed(2 * CLUSTER, 2),
+        zeroed(2 * CLUSTER + 2, 2),
+        zeroed(2 * CLUSTER + 4, 2),
+        zeroed(2 * CLUSTER + 6, 2),
+    ]
+    .iter()
+    .enumerate()
+    {
+        let image = image(folder.path(), "damaged.qcow2", damaged, ",rw");
+        let opened = open(&image, 0, &quiet());
+        let error = match opened {
+            Ok(mut disk) => format!("{at}: {:?}", disk.write(4096, &[9; 4096])),
+            Err(error) => error.to_string(),
+        };
+        assert!(error.contains("a write would destroy it"), "{error}");
+        assert_eq!(&std::fs::read(&image.path).unwrap(), damaged, "{at}");
+    }
+    let image = image(
+        folder.path(),
+        "damaged.qcow2",
+        &zeroed(CLUSTER, CLUSTER),
+        "",
+    );
+    let mut disk = open(&image, 1 << 20, &quiet()).unwrap();
+    disk.write(4096, &[9; 4096]).unwrap();
+}
