@@ -27,7 +27,8 @@
 //!
 //! | module | subject |
 //! |---|---|
-//! | `session` | connections, and running the machine between packets |
+//! | `link`, `packet` | a connection, and which of its packets can be decoded |
+//! | `session` | sessions, and running the machine between packets |
 //! | `position` | places as logs print them |
 //! | `reverse` | going back: where to stop in the past |
 //! | `target` | registers and memory of harts |
@@ -43,7 +44,9 @@ mod description;
 mod files;
 mod harts;
 mod interrupts;
+mod link;
 mod monitor;
+mod packet;
 mod position;
 mod reverse;
 mod session;

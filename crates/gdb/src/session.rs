@@ -6,13 +6,9 @@
 //!      └── detached: running in slices, another gdb may connect
 //! ```
 
-use std::collections::VecDeque;
-use std::io::{self, Read, Write};
-use std::net::TcpStream;
-use std::time::Duration;
+use std::io;
 
 use gdbstub::common::Signal;
-use gdbstub::conn::Connection;
 use gdbstub::stub::state_machine::GdbStubStateMachine as State;
 use gdbstub::stub::{DisconnectReason, GdbStub, MultiThreadStopReason as StopReason};
 use gdbstub::target::ext::base::reverse_exec::ReplayLogPosition;
@@ -20,15 +16,13 @@ use trapless_hart::Observer;
 use trapless_machine::{History, Limits, Machine, Outcome};
 
 use crate::breaks::{Both, Hit};
+use crate::link::{Link, NAP, is_empty};
+use crate::packet::PACKET;
 use crate::position::run_to;
 use crate::reverse::{Way, towards_present};
 use crate::target::{Debugger, tid};
 use crate::{Ended, Error, Host, Server};
 
-/// How long to wait for something to happen before looking at the rest of the world.
-const NAP: Duration = Duration::from_millis(20);
-/// Longest packet. gdb reads memory in pieces of about half of this.
-const PACKET: usize = 16 << 10;
 /// Virtual time of a slice, in cycles, for machines that sleep a lot.
 const SLICE_CYCLES: u64 = 50_000_000;
 /// Instructions of a slice at full speed, and with every instruction looked at: tens of
@@ -89,7 +83,7 @@ pub fn serve(machine: &mut Machine, server: &Server, host: &mut dyn Host) -> Res
         };
         started = true;
         host.notice("gdb connected");
-        let Ok(link) = Link::new(stream) else {
+        let Ok(link) = Link::new(stream, machine.harts().len()) else {
             continue;
         };
         let known = history.take();
@@ -110,13 +104,6 @@ enum Left {
     Ended(Ended),
     Detached,
     Broken(String),
-}
-
-fn is_empty(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
-    )
 }
 
 /// Runs for a short while, and not beyond the virtual time `end`.
@@ -188,7 +175,10 @@ fn talk(debugger: &mut Debugger<'_>, link: Link, host: &mut dyn Host) -> Left {
                             stub.borrow_conn().wait();
                             Ok(stub.into())
                         }
-                        Ran::Stop(reason) => stub.report_stop(debugger, reason),
+                        Ran::Stop(reason) => {
+                            stub.borrow_conn().stopped();
+                            stub.report_stop(debugger, reason)
+                        }
                         Ran::End(how) => {
                             outcome = Some(how);
                             stub.report_stop(debugger, exit(how))
@@ -197,7 +187,8 @@ fn talk(debugger: &mut Debugger<'_>, link: Link, host: &mut dyn Host) -> Left {
                 }
                 Err(e) => return Left::Broken(e.to_string()),
             },
-            State::CtrlCInterrupt(stub) => {
+            State::CtrlCInterrupt(mut stub) => {
+                stub.borrow_conn().stopped();
                 // The hart that is doing something is of more interest.
                 debugger.stop_travel();
                 let harts = debugger.machine.harts();
@@ -344,77 +335,5 @@ fn exit(outcome: Outcome) -> StopReason<u64> {
         Outcome::Exit(code) => StopReason::Exited(code as u8),
         Outcome::Stopped => StopReason::Terminated(Signal::SIGTERM),
         _ => StopReason::Exited(0),
-    }
-}
-
-/// A connection with buffers.
-struct Link {
-    stream: TcpStream,
-    inbox: VecDeque<u8>,
-    outbox: Vec<u8>,
-}
-
-impl Link {
-    fn new(stream: TcpStream) -> io::Result<Self> {
-        stream.set_nodelay(true)?;
-        stream.set_nonblocking(false)?;
-        stream.set_read_timeout(Some(NAP))?;
-        Ok(Self {
-            stream,
-            inbox: VecDeque::new(),
-            outbox: Vec::new(),
-        })
-    }
-
-    /// The next byte from gdb, if there is one, or comes within [`NAP`] if `wait`.
-    fn byte(&mut self, wait: bool) -> io::Result<Option<u8>> {
-        if self.inbox.is_empty() {
-            self.fill(wait)?;
-        }
-        Ok(self.inbox.pop_front())
-    }
-
-    /// Waits a little for input.
-    fn wait(&mut self) {
-        // An error shows up at the next read.
-        let _ = self.fill(true);
-    }
-
-    fn fill(&mut self, wait: bool) -> io::Result<()> {
-        let mut buf = [0; 4096];
-        if !wait {
-            self.stream.set_nonblocking(true)?;
-        }
-        let result = self.stream.read(&mut buf);
-        if !wait {
-            self.stream.set_nonblocking(false)?;
-        }
-        match result {
-            Ok(0) => Err(io::Error::new(
-                io::ErrorKind::UnexpectedEof,
-                "it closed the connection",
-            )),
-            Ok(len) => {
-                self.inbox.extend(&buf[..len]);
-                Ok(())
-            }
-            Err(e) if is_empty(&e) => Ok(()),
-            Err(e) => Err(e),
-        }
-    }
-}
-
-impl Connection for Link {
-    type Error = io::Error;
-
-    fn write(&mut self, byte: u8) -> io::Result<()> {
-        self.outbox.push(byte);
-        Ok(())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        let sent = Write::write_all(&mut self.stream, &self.outbox);
-        self.outbox.clear();
-        sent
     }
 }
