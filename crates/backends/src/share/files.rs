@@ -77,7 +77,7 @@ impl Server {
             }
             Err(error) => return Err(error),
         };
-        let number = self.tree.number(&fstat(&file)?);
+        let number = self.tree.number(&fstat(&file)?)?;
         self.keep(Open::File(file, number), &mut answer)?;
         Ok(answer)
     }
@@ -189,7 +189,7 @@ impl Server {
                 continue;
             };
             let kind = FileType::from_raw_mode(stat.st_mode);
-            let number = self.tree.number(&stat);
+            let number = self.tree.number(&stat)?;
             let name = name.as_encoded_bytes();
             if visible(&stat) && !put_name(&mut answer, room, number, index + 2, kind, name) {
                 break;

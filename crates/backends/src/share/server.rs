@@ -146,9 +146,14 @@ impl Server {
                 place.make_link(fields.text()?)
             }),
             op::LINK => {
-                let old = self.tree.stat(fields.u64()?)?.0;
+                let (old, name) = (fields.u64()?, place::name(fields.text()?)?);
+                let alone = self.tree.alone()?;
+                let old = self.tree.stat(old)?.0;
+                let place = self.tree.child(node, name)?;
                 old.check_inside(self.tree.depth(node))?;
-                self.make(node, fields, |place, _| place.link_to(&old))
+                place.link_to(&old)?;
+                drop(alone);
+                self.made(node, name, &place)
             }
             op::UNLINK => self.remove(node, fields, AtFlags::empty()),
             op::RMDIR => self.remove(node, fields, AtFlags::REMOVEDIR),
@@ -328,7 +333,7 @@ impl Server {
         let stat = place.stat()?;
         // Only what the guest holds has a time of the guest's.
         self.tree.enter(parent, name, &stat)?;
-        let number = self.tree.number(&stat);
+        let number = self.tree.number(&stat)?;
         self.tree.touch(number);
         self.tree.touch(parent);
         let mut answer = Vec::new();
@@ -348,6 +353,8 @@ impl Server {
     fn rename(&mut self, from: u64, to: u64, flags: RenameFlags, mut fields: Fields<'_>) -> Answer {
         let old_name = place::name(fields.text()?)?;
         let new_name = place::name(fields.text()?)?;
+        // Nobody puts another link there between the look and the move.
+        let alone = self.tree.alone()?;
         let old = self.tree.child(from, old_name)?;
         let new = self.tree.child(to, new_name)?;
         let (moved, replaced) = (old.stat()?, new.stat());
@@ -362,6 +369,7 @@ impl Server {
             }
         }
         old.rename(&new, flags)?;
+        drop(alone);
         if let Ok(replaced) = replaced {
             // Two names of one file stay as they are.
             if flags.contains(RenameFlags::EXCHANGE) {

@@ -405,6 +405,77 @@ fn programs_that_lend_their_owners_rights_are_only_read() {
     assert_eq!(guest.open(op::OPEN, node, 2), Err(1));
 }
 
+/// Promise: a guest that writes to files which it has removed, over and over, takes no memory for
+/// it.
+#[test]
+fn what_a_guest_has_removed_is_forgotten() {
+    let world = world();
+    let mut guest = Guest::of(&world.path().join("shared"), "");
+    let before = guest.server.tree.remembered();
+    for round in 0..100 {
+        let (node, handle) = guest.create(ROOT, "brief", 0o600).unwrap();
+        guest.ask(op::UNLINK, ROOT, &text("brief")).unwrap();
+        guest.write(handle, 0, b"gone").unwrap();
+        guest
+            .ask(op::RELEASE, node, &transfer(handle, 0, 0))
+            .unwrap();
+        if round % 2 == 0 {
+            let mut forgotten = Vec::new();
+            let request = message(op::FORGET, 0, node, &1_u64.to_le_bytes());
+            guest.server.answer(&request, 0, &mut forgotten);
+        } else {
+            guest.server.reset();
+        }
+    }
+    let after = guest.server.tree.remembered();
+    // The folder's own time.
+    assert!(after <= before + 1, "{before} {after}");
+}
+
+/// Promise: two machines that share a folder do not get a link out of it either: one that moves a
+/// folder up finds what the other moves into it meanwhile.
+#[test]
+fn machines_that_share_a_folder_take_turns() {
+    let world = world();
+    let shared = world.path().join("shared");
+    fs::create_dir_all(shared.join("sub/up")).unwrap();
+    symlink("../../file", shared.join("sub/deep/link")).unwrap();
+    let out = shared.join("up/link");
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let ordering = std::sync::atomic::Ordering::Relaxed;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut guest = Guest::of(&shared, "");
+            let sub = guest.look_up(ROOT, "sub").unwrap();
+            while !stop.load(ordering) {
+                for (from, to) in [(sub, ROOT), (ROOT, sub)] {
+                    if guest.look_up(from, "up").is_ok() {
+                        let _ = guest.ask(op::RENAME, from, &rename(to, "up", "up"));
+                    }
+                }
+            }
+        });
+        let mut guest = Guest::of(&shared, "");
+        let sub = guest.look_up(ROOT, "sub").unwrap();
+        let deep = guest.look_up(sub, "deep").unwrap();
+        let mut escapes = 0;
+        for _ in 0..3_000 {
+            let Ok(up) = guest.look_up(sub, "up") else {
+                continue;
+            };
+            let _ = guest.ask(op::RENAME, deep, &rename(up, "link", "link"));
+            escapes += u32::from(out.is_symlink());
+            for at in [sub, ROOT] {
+                if let Ok(up) = guest.look_up(at, "up") {
+                    let _ = guest.ask(op::RENAME, up, &rename(deep, "link", "link"));
+                }
+            }
+        }
+        stop.store(true, ordering);
+        assert_eq!(escapes, 0);
+    });
+}
+
 #[test]
 fn what_is_gone_is_stale() {
     let world = world();

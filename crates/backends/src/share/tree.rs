@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::time::Duration;
 
-use rustix::fs::Stat;
+use rustix::fs::{FlockOperation, Stat, flock};
 use rustix::io::Errno;
 use trapless_devices::Clock;
 
@@ -17,6 +18,23 @@ pub const ROOT: u64 = 1;
 const MAX_DEPTH: usize = 256;
 /// Most nodes that a guest may hold.
 const MAX_NODES: usize = 1 << 18;
+/// Most files that have a number: others may make and remove files that the guest sees.
+const MAX_NUMBERS: usize = 1 << 22;
+
+/// How often, and how far apart, to ask for the lock of the shared folder. Machines hold it for a
+/// moment; somebody else may for ever.
+const LOCK_ATTEMPTS: u32 = 500;
+const LOCK_PAUSE: Duration = Duration::from_millis(2);
+
+/// The lock of the shared folder.
+pub struct Alone<'t>(&'t File);
+
+impl Drop for Alone<'_> {
+    fn drop(&mut self) {
+        // It ends with the machine at the latest.
+        let _ = flock(self.0, FlockOperation::Unlock);
+    }
+}
 
 /// Key of no file.
 const GONE: Key = (u64::MAX, u64::MAX);
@@ -60,7 +78,24 @@ impl Tree {
 
     /// The guest starts anew: it holds no node.
     pub fn reset(&mut self) {
-        self.nodes.clear();
+        for (number, node) in self.nodes.drain() {
+            if node.key == GONE {
+                self.changed.remove(&number);
+            }
+        }
+    }
+
+    /// Keeps other machines that share the folder from moving anything in it until the result is
+    /// dropped. `EBUSY` if somebody else has locked it for long.
+    pub fn alone(&self) -> Result<Alone<'_>, Errno> {
+        for _ in 0..LOCK_ATTEMPTS {
+            match flock(&self.root, FlockOperation::NonBlockingLockExclusive) {
+                Err(Errno::WOULDBLOCK) => std::thread::sleep(LOCK_PAUSE),
+                // Some file systems have no locks.
+                _ => return Ok(Alone(&self.root)),
+            }
+        }
+        Err(Errno::BUSY)
     }
 
     /// Where the file of a node is.
@@ -117,16 +152,21 @@ impl Tree {
     }
 
     /// The number of a file that the guest sees.
-    pub fn number(&mut self, stat: &Stat) -> u64 {
-        *self.numbers.entry(key(stat)).or_insert_with(|| {
-            self.last += 1;
-            self.last
-        })
+    pub fn number(&mut self, stat: &Stat) -> Result<u64, Errno> {
+        if let Some(number) = self.numbers.get(&key(stat)) {
+            return Ok(*number);
+        }
+        if self.numbers.len() >= MAX_NUMBERS {
+            return Err(Errno::NOMEM);
+        }
+        self.last += 1;
+        self.numbers.insert(key(stat), self.last);
+        Ok(self.last)
     }
 
     /// Tells the guest of the entry `name` of folder `parent`, which is `stat`.
     pub fn enter(&mut self, parent: u64, name: &OsStr, stat: &Stat) -> Result<Attributes, Errno> {
-        let number = self.number(stat);
+        let number = self.number(stat)?;
         if !self.nodes.contains_key(&number) && self.nodes.len() >= MAX_NODES {
             return Err(Errno::NOMEM);
         }
@@ -175,8 +215,12 @@ impl Tree {
             if node.lookups > 0 || node.children > 0 {
                 return;
             }
-            let parent = node.parent;
+            let (parent, gone) = (node.parent, node.key == GONE);
             self.nodes.remove(&number);
+            if gone {
+                // Written to after its last name was removed; nobody sees it again.
+                self.changed.remove(&number);
+            }
             number = parent;
             if let Some(node) = self.nodes.get_mut(&number) {
                 node.children = node.children.saturating_sub(1);
@@ -225,5 +269,11 @@ impl Tree {
         if number == ROOT || self.nodes.contains_key(&number) {
             self.changed.insert(number, time);
         }
+    }
+
+    /// Files with a number or a time.
+    #[cfg(test)]
+    pub fn remembered(&self) -> usize {
+        self.numbers.len() + self.changed.len()
     }
 }
