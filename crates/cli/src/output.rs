@@ -9,12 +9,27 @@ use anyhow::Result;
 use trapless_ledger::LedgerFile;
 use trapless_report::Style;
 
-/// Tells the user something on standard error. Nothing can be done if that is closed.
+/// Tells the user something on standard error. Nothing can be done if that is closed. What guests
+/// and files have said is among it, and does not drive the terminal.
 macro_rules! note {
     ($($text:tt)*) => {{
         use std::io::Write as _;
-        let _ = writeln!(std::io::stderr(), $($text)*);
+        let text = format!($($text)*);
+        let _ = writeln!(std::io::stderr(), "{}", $crate::output::printable(&text));
     }};
+}
+
+/// Text without control characters but for line ends and tabs: all that guests or files have a say
+/// in goes through this before it is shown, but for the console of a session.
+pub fn printable(text: &str) -> String {
+    let mut printable = String::with_capacity(text.len());
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        let ends_line = c == '\r' && matches!(rest.peek(), None | Some('\n'));
+        let plain = !c.is_control() || matches!(c, '\n' | '\t') || ends_line;
+        printable.push(if plain { c } else { '?' });
+    }
+    printable
 }
 
 /// The reader of standard output closed the pipe, as `head` does. The command exits silently with
@@ -38,11 +53,31 @@ fn failed(kind: ErrorKind) -> anyhow::Error {
     }
 }
 
-/// Prints `text`.
+/// Prints `text`, in which guests and files may have a say.
 ///
 /// # Errors
 /// If standard output is closed or full.
 pub fn print(text: &str) -> Result<()> {
+    put(&printable(text))
+}
+
+/// Prints JSON text for programs.
+///
+/// # Errors
+/// If standard output is closed or full.
+pub fn print_json_text(json: &str) -> Result<()> {
+    put(&escaped(json))
+}
+
+/// Prints a report, which may have colours.
+///
+/// # Errors
+/// If standard output is closed or full.
+pub fn print_report(ledgers: &[LedgerFile]) -> Result<()> {
+    put(&trapless_report::report(ledgers, style()))
+}
+
+fn put(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())
         .and_then(|()| out.flush())
@@ -53,8 +88,25 @@ pub fn print(text: &str) -> Result<()> {
 ///
 /// # Errors
 /// If standard output is closed or full.
-pub fn print_json(value: &serde_json::Value) -> Result<()> {
-    print(&format!("{value:#}\n"))
+pub fn print_json(value: &impl serde::Serialize) -> Result<()> {
+    let text = serde_json::to_string_pretty(value)?;
+    print_json_text(&format!("{text}\n"))
+}
+
+/// JSON in which control characters that JSON allows are escaped, too.
+fn escaped(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            '\n' => text.push(c),
+            c if c.is_control() => {
+                // Writing to a string cannot fail.
+                let _ = write!(text, "\\u{:04x}", u32::from(c));
+            }
+            c => text.push(c),
+        }
+    }
+    text
 }
 
 /// Ledgers as one JSON list.
@@ -73,12 +125,12 @@ pub fn ledgers(ledgers: &[LedgerFile]) -> Result<String> {
 /// As [`print`].
 pub fn show(runs: &[LedgerFile], as_json: bool) -> Result<()> {
     if as_json {
-        return print(&ledgers(runs)?);
+        return print_json_text(&ledgers(runs)?);
     }
     if runs.is_empty() {
         return Ok(());
     }
-    print(&trapless_report::report(runs, style()))
+    print_report(runs)
 }
 
 /// Names with explanations, in two columns.
@@ -126,11 +178,32 @@ impl Write for Screen {
 }
 
 /// How to print reports on this terminal.
-pub fn style() -> Style {
+fn style() -> Style {
     let out = io::stdout();
     let width = rustix::termios::tcgetwinsize(&out).map_or(100, |size| usize::from(size.ws_col));
     Style {
         colour: out.is_terminal() && std::env::var_os("NO_COLOR").is_none(),
         width: width.clamp(60, 160),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_does_not_drive_the_terminal() {
+        let text = "a\x1b[2J\u{9b}31m\x07\rc\tb\r\n";
+        assert_eq!(printable(text), "a?[2J?31m??c\tb\r\n");
+        let json = serde_json::json!({ "a": text });
+        let shown = escaped(&format!("{json:#}\n"));
+        assert!(
+            !shown.contains(|c: char| c.is_control() && c != '\n'),
+            "{shown:?}"
+        );
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&shown).unwrap(),
+            json
+        );
     }
 }

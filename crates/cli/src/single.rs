@@ -8,6 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use trapless_machine::Machine;
 
 use crate::console::SharedRecorder;
+use crate::output::printable;
 
 /// Progress display.
 pub struct Progress {
@@ -47,11 +48,11 @@ impl Progress {
         let rate = (machine.instret() - before) as f64 / self.clock.elapsed().as_secs_f64() / 1e6;
         self.bar.set_prefix(format!(
             "{}: {:.2} s of virtual time, {rate:.0} M instructions/s",
-            self.title,
+            printable(&self.title),
             machine.now() as f64 / 1e9
         ));
         let last = recorder.lock().transcript.last_line.clone();
-        self.bar.set_message(last);
+        self.bar.set_message(printable(&last));
     }
 }
 

@@ -47,7 +47,7 @@ impl Table {
     pub fn new(title: &str) -> Self {
         let (columns, rows) = (Vec::new(), Vec::new());
         Self {
-            title: title.into(),
+            title: clean(title),
             note: String::new(),
             columns,
             rows,
@@ -73,7 +73,7 @@ impl Table {
 
     /// Explains the figures, after the title.
     pub fn note(&mut self, text: &str) {
-        self.note = text.to_string();
+        self.note = clean(text);
     }
 
     /// Lets columns that do not fit stand below the others.

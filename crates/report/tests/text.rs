@@ -2,6 +2,7 @@
 
 mod synthetic;
 
+use trapless_ledger::document::Work;
 use trapless_report::{Style, report};
 
 #[test]
@@ -101,6 +102,10 @@ fn names_from_files_cannot_drive_the_terminal() {
     let mut ledger = synthetic::ledger("sbi\x1b[2J", 10);
     ledger.run.workload = "a\x07b".into();
     ledger.run.measurements[0].name = "x\ny\x1b]0;".into();
+    ledger.run.work = Some(Work {
+        unit: "pings\x1b[2J\u{9b}31m".into(),
+        count: 7,
+    });
     let text = report(&[ledger], Style::default());
     assert!(text.chars().all(|c| c == '\n' || !c.is_control()));
 }

@@ -19,14 +19,14 @@ pub fn main(args: &ReportArgs) -> Result<ExitCode> {
         note!("Report: {}", path.display());
     }
     if args.json {
-        output::print(&trapless_report::summary(&ledgers))?;
+        output::print_json_text(&trapless_report::summary(&ledgers))?;
     } else if args.phases {
         let text = trapless_report::phases::markdown(&ledgers)
             .or_else(|| trapless_report::moves::markdown(&ledgers))
             .context("none of these workloads has such tables; use ledgers of density or pairs of migrate")?;
         output::print(&text)?;
     } else {
-        output::print(&trapless_report::report(&ledgers, output::style()))?;
+        output::print_report(&ledgers)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -15,9 +15,7 @@ use clap::Parser;
 pub fn main(args: &ResumeArgs, trapless: &Trapless) -> Result<ExitCode> {
     let checkpoint = Checkpoint::open(&args.file)?;
     if args.show {
-        let mut text = serde_json::to_string_pretty(&checkpoint.header)?;
-        text.push('\n');
-        output::print(&text)?;
+        output::print_json(&checkpoint.header)?;
         return Ok(ExitCode::SUCCESS);
     }
     checkpoint.check_program()?;

@@ -43,7 +43,7 @@ fn identity(args: &RunArgs, trapless: &Trapless) -> Result<ExitCode> {
         seed: args.workload.seed(),
     };
     let identity = Identity::of(&plan, &run)?;
-    output::print(&format!("{}\n", serde_json::to_string_pretty(&identity)?))?;
+    output::print_json(&identity)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -92,9 +92,9 @@ pub fn one(args: &RunArgs, resume: Option<&Checkpoint>, trapless: &Trapless) -> 
     let (ledger, profile) = result?;
     files::write(&path, ledger.to_json())?;
     if args.json {
-        output::print(&ledger.to_json())?;
+        output::print_json_text(&ledger.to_json())?;
     } else {
-        output::print(&trapless_report::report(&[ledger], output::style()))?;
+        output::print_report(&[ledger])?;
     }
     if let Some(profile) = profile {
         note!("{}", profile.trim_end());

@@ -25,7 +25,7 @@ pub fn main(name: Option<&str>, as_json: bool, trapless: &Trapless) -> Result<Ex
 
 fn list(all: &Workloads, as_json: bool) -> Result<()> {
     if as_json {
-        return print_json(&all.iter().map(describe).collect());
+        return print_json(&all.iter().map(describe).collect::<Vec<_>>());
     }
     let rows = all.iter().map(|e| (e.name.as_str(), e.title.as_str()));
     print(&format!(

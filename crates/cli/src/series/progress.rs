@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::failure::sentence;
+use crate::output::printable;
 use crate::workload::RunId;
 
 /// Progress display.
@@ -78,7 +79,9 @@ impl Progress {
         };
         let name = format!("{} on {run}", self.workload);
         match (&self.bar, error) {
-            (Some(bar), Some(error)) => bar.println(format!("{name} failed: {}", sentence(error))),
+            (Some(bar), Some(error)) => {
+                bar.println(printable(&format!("{name} failed: {}", sentence(error))));
+            }
             (None, Some(error)) => note!("{name} failed: {}\n{text}", sentence(error)),
             (None, None) => note!(
                 "{name} took {:.1} s; {text}",

@@ -98,11 +98,11 @@ pub fn main(args: &ExploreArgs, trapless: &Trapless) -> Result<ExitCode> {
         taken,
         runs: &runs,
     };
-    output::print(&if args.json {
-        summary.json()?
+    if args.json {
+        output::print_json_text(&summary.json()?)?;
     } else {
-        summary.text()
-    })?;
+        output::print(&summary.text())?;
+    }
     verdict(&runs)
 }
 
