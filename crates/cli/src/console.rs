@@ -161,7 +161,10 @@ impl Recorder {
         self.died = state.died;
         self.printed = state.printed;
         self.begun_line = state.begun_line;
-        self.threads = state.threads.map(|layout| ThreadNames::with(layout, ram));
+        self.threads = match state.threads {
+            Some(layout) => Some(ThreadNames::with(layout, ram)?),
+            None => None,
+        };
         Some(())
     }
 

@@ -52,6 +52,16 @@ impl Layout {
         })
     }
 
+    /// Whether [`new`](Self::new) makes such a one: others come out of damaged checkpoints.
+    fn is_possible(&self) -> bool {
+        let at = |offset: usize| self.part.0.checked_add(offset as u64);
+        let offsets = (at(self.comm), at(self.pid), at(self.tgid));
+        let (Some(comm), Some(pid), Some(tgid)) = offsets else {
+            return false;
+        };
+        comm.checked_add(PART).is_some() && Self::new([comm, pid, tgid]) == Some(*self)
+    }
+
     /// What the part says; `None` if it is no thread's.
     fn read<'a>(&self, part: &'a [u8]) -> Option<ThreadName<'a>> {
         let number = |at| Some(u32::from_le_bytes(part.get(at..at + 4)?.try_into().ok()?));
@@ -109,16 +119,16 @@ pub struct ThreadNames {
 impl ThreadNames {
     /// Looks for the type information of the kernel that `ram` holds; `None` if there is none.
     pub fn of_kernel(ram: &Ram) -> Option<Self> {
-        Some(Self::with(layout(ram)?, ram))
+        Self::with(layout(ram)?, ram)
     }
 
-    /// Of a kernel in `ram` whose type information says this.
-    pub fn with(layout: Layout, ram: &Ram) -> Self {
-        Self {
+    /// Of a kernel in `ram` whose type information says this; `None` if no kernel's does.
+    pub fn with(layout: Layout, ram: &Ram) -> Option<Self> {
+        layout.is_possible().then(|| Self {
             ram: ram.clone(),
             layout,
             places: HashMap::new(),
-        }
+        })
     }
 
     /// What the type information says.
@@ -248,6 +258,36 @@ mod tests {
                 (Some("ls"), Some(8), 1, 50),
             ]
         );
+    }
+
+    /// Promise: a checkpoint that says something impossible of threads is refused.
+    #[test]
+    fn layouts_out_of_files_are_checked() {
+        let ram = Ram::new(BASE, 8 << 20).unwrap();
+        let sound = Layout::new([20, 8, 12]).unwrap();
+        assert!(ThreadNames::with(sound, &ram).is_some());
+        let far = u64::MAX - 4;
+        for wrong in [
+            Layout {
+                part: (8, 4096),
+                ..sound
+            },
+            Layout {
+                part: (8, 27),
+                ..sound
+            },
+            Layout {
+                part: (far, 28),
+                ..sound
+            },
+            Layout {
+                comm: usize::MAX,
+                ..sound
+            },
+            Layout { pid: 2048, ..sound },
+        ] {
+            assert!(ThreadNames::with(wrong, &ram).is_none(), "{wrong:?}");
+        }
     }
 
     #[test]
