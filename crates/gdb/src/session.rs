@@ -151,7 +151,13 @@ fn talk(debugger: &mut Debugger<'_>, link: Link, host: &mut dyn Host) -> Left {
     };
     // Set when the machine ended: the machine's own word is more exact than gdb's.
     let mut outcome = None;
+    let mut ran = false;
     loop {
+        match state {
+            State::Idle(_) => ran = false,
+            State::Running(_) => ran = true,
+            _ => {}
+        }
         let next = match state {
             State::Idle(mut stub) => match stub.borrow_conn().byte(true) {
                 Ok(Some(byte)) => stub.incoming_data(debugger, byte),
@@ -188,7 +194,9 @@ fn talk(debugger: &mut Debugger<'_>, link: Link, host: &mut dyn Host) -> Left {
                 Err(e) => return Left::Broken(e.to_string()),
             },
             State::CtrlCInterrupt(mut stub) => {
-                stub.borrow_conn().stopped();
+                if ran {
+                    stub.borrow_conn().stopped();
+                }
                 // The hart that is doing something is of more interest.
                 debugger.stop_travel();
                 let harts = debugger.machine.harts();
