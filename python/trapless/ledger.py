@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import html
-import os
 import re
+import secrets
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path as FilePath
@@ -49,10 +51,16 @@ def _write(file: Path, text: str) -> None:
     """Writes a whole file, or leaves what was there."""
     path = FilePath(file)
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    # A name that nobody can have prepared, locked as long as it is written: the command removes what
+    # is not locked.
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
     try:
-        aside.write_text(text, encoding="utf-8")
-        aside.replace(path)
+        with aside.open("x", encoding="utf-8") as out:
+            with contextlib.suppress(OSError):  # Some file systems have no locks.
+                fcntl.flock(out, fcntl.LOCK_EX)
+            out.write(text)
+            out.flush()
+            aside.replace(path)
     finally:
         aside.unlink(missing_ok=True)
 

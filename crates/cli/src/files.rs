@@ -4,16 +4,19 @@
 //! appears under its name only when it is complete.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use trapless_machine::Content;
 
 use crate::interrupt;
+pub use output::Output;
+
+mod output;
 
 /// Most bytes that are read from one file into this program's own memory.
 const MOST: u64 = 1 << 30;
@@ -142,114 +145,4 @@ pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
         .write_all(bytes.as_ref())
         .with_context(|| format!("cannot write {}", path.display()))?;
     output.commit()
-}
-
-/// A file that is being written. It stands beside its place, under a name of its own, until
-/// [`commit`](Self::commit); dropped before, it goes away. Devices and pipes are written directly.
-pub struct Output {
-    file: BufWriter<File>,
-    path: PathBuf,
-    aside: Option<PathBuf>,
-}
-
-impl Output {
-    /// Begins a file, and makes its folder.
-    ///
-    /// # Errors
-    /// If there is a folder of that name, or the file cannot be created.
-    pub fn create(path: &Path) -> Result<Self> {
-        if path.is_dir() {
-            bail!("{} is a folder; name a file", path.display());
-        }
-        make_parent(path)?;
-        let told = || format!("cannot write {}", path.display());
-        // A link is followed: what it points to is replaced, not the link.
-        let place = path.canonicalize().unwrap_or_else(|_| path.into());
-        let aside = (!path.exists() || path.is_file()).then(|| aside(&place));
-        let file = match &aside {
-            Some(aside) => File::create(aside),
-            None => OpenOptions::new().write(true).open(path),
-        };
-        let file = file.with_context(told)?;
-        if let (Some(aside), Ok(old)) = (&aside, std::fs::metadata(&place)) {
-            std::fs::set_permissions(aside, old.permissions()).with_context(told)?;
-        }
-        Ok(Self {
-            file: BufWriter::with_capacity(1 << 20, file),
-            path: place,
-            aside,
-        })
-    }
-
-    /// Gives the file its name.
-    ///
-    /// # Errors
-    /// If the rest cannot be written.
-    pub fn commit(mut self) -> Result<()> {
-        let told = || format!("cannot write {}", self.path.display());
-        self.file.flush().with_context(told)?;
-        if let Some(aside) = &self.aside {
-            std::fs::rename(aside, &self.path).with_context(told)?;
-        }
-        self.aside = None;
-        Ok(())
-    }
-}
-
-impl Drop for Output {
-    fn drop(&mut self) {
-        if let Some(aside) = &self.aside {
-            // Nothing can be done about what stays.
-            let _ = std::fs::remove_file(aside);
-        }
-    }
-}
-
-impl Write for Output {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
-    }
-}
-
-/// Name of an unfinished file, which no other process uses.
-fn aside(path: &Path) -> PathBuf {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!(".{name}.{}.part", std::process::id()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Promise: a run that fails half-way leaves an older result as it was, and nothing beside it.
-    #[test]
-    fn a_file_that_is_not_finished_replaces_nothing() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("ledger.json");
-        write(&path, "old").unwrap();
-        let mut output = Output::create(&path).unwrap();
-        output.write_all(b"half").unwrap();
-        drop(output);
-        assert_eq!(std::fs::read(&path).unwrap(), b"old");
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
-        write(&path, "new").unwrap();
-        assert_eq!(std::fs::read(&path).unwrap(), b"new");
-    }
-
-    #[test]
-    fn links_are_followed_and_devices_written_directly() {
-        let folder = tempfile::tempdir().unwrap();
-        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
-        std::os::unix::fs::symlink(&file, &link).unwrap();
-        write(&file, "old").unwrap();
-        write(&link, "new").unwrap();
-        assert!(link.is_symlink());
-        assert_eq!(std::fs::read(&file).unwrap(), b"new");
-        write(Path::new("/dev/null"), "gone").unwrap();
-        assert!(write(Path::new("/dev/full"), "no room").is_err());
-    }
 }
