@@ -13,7 +13,7 @@ use crate::plan::Plan;
 use crate::session::Session;
 use crate::trapless::{Console, Trapless};
 use crate::workload::WorkloadArgs;
-use crate::{commands, failure, own, qemu};
+use crate::{commands, failure, interrupt, own, qemu};
 
 /// The options of a workload without a command.
 #[derive(Parser)]
@@ -34,6 +34,9 @@ impl Trapless {
             }
             error.exit()
         });
+        if let Err(error) = interrupt::ignore_file_size_limit() {
+            return failure::report(&error);
+        }
         if let Some(project) = &cli.project {
             self = self.with_project(project);
         }

@@ -64,7 +64,7 @@ pub fn payload(args: &BootArgs, project: &Project) -> Result<Loaded> {
             images = Some(project::images(project)?);
         }
         let images = images.as_mut().context("images are open")?;
-        Ok(images.artefact(name)?.path)
+        Ok(project::artefact(images, name)?.path)
     };
     let given = |path: &Option<std::path::PathBuf>, what: &str| {
         path.as_deref().map(|p| files::read(p, what)).transpose()

@@ -182,7 +182,7 @@ impl Plan {
         let mut packages = BTreeMap::new();
         let mut contents = Vec::new();
         let mut take = |images: &mut Images, name: &str| -> Result<PathBuf> {
-            let image = images.artefact(name)?;
+            let image = project::artefact(images, name)?;
             for p in image.packages {
                 packages.insert(format!("{} ({})", p.name, p.arch), p.version);
             }

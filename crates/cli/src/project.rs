@@ -1,7 +1,9 @@
 //! Images of the project folder, with progress on standard error.
 
 use anyhow::Result;
-use trapless_images::{Images, Progress, Project};
+use trapless_images::{Images, Prepared, Progress, Project};
+
+use crate::interrupt;
 
 /// Opens them; says where they come from if that is not the program's own folder.
 ///
@@ -13,4 +15,13 @@ pub fn images(project: &Project) -> Result<Images> {
         note!("Images are made from {}", folder.display());
     }
     Ok(Images::open(&folder, Progress::auto())?)
+}
+
+/// Makes an image, or finds it. Ctrl-C ends the command meanwhile.
+///
+/// # Errors
+/// If something that it needs cannot be had.
+pub fn artefact(images: &mut Images, name: &str) -> Result<Prepared> {
+    let _at_once = interrupt::at_once();
+    Ok(images.artefact(name)?)
 }

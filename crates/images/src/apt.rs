@@ -9,8 +9,10 @@ use crate::mirror::{ALIAS, Mirror, SUITE};
 use crate::package::{Package, Request};
 use crate::progress::Progress;
 use crate::shipped::{self, Locked};
+use crate::transfer::{PATIENCE, transfer};
 use std::cell::RefCell;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -147,21 +149,28 @@ impl Apt {
                 .map(|(uri, suite)| format!("deb [signed-by={KEYRING}] {uri} {suite} main\n"))
                 .collect();
             self.write("sources.list", &lines.concat())?;
-            let output = spawn_output(
-                Command::new("apt-get")
-                    .arg("-c")
-                    .arg(self.config(&self.native)?)
-                    .args(["-q", "update"]),
-                "apt",
-            )?;
-            if output.status.success()
-                && !String::from_utf8_lossy(&output.stderr).contains("Failed to fetch")
-                && self.has_lists_of_the_release()
-            {
-                return self.write("lists.complete", &lines.concat());
-            }
+            let mut command = Command::new("apt-get");
+            command
+                .arg("-c")
+                .arg(self.config(&self.native)?)
+                .args(["-q", "update"]);
+            let lists = [self.root.join("lists"), self.root.join("lists/partial")];
+            let ended = transfer(&mut command, PATIENCE, &mut || {
+                Ok(lists.iter().map(size).sum())
+            });
+            let why = match ended {
+                Ok(output) => {
+                    let failed =
+                        String::from_utf8_lossy(&output.stderr).contains("Failed to fetch");
+                    if !failed && self.has_lists_of_the_release() {
+                        return self.write("lists.complete", &lines.concat());
+                    }
+                    tail(&output, 4)
+                }
+                Err(reason) => reason,
+            };
             if reason.is_empty() {
-                reason = tail(&output, 4);
+                reason = why;
             }
         }
         Err(Error::Lists {
@@ -247,9 +256,13 @@ impl Apt {
         let path = self.root.join(format!("preferences-{}", &digest[..16]));
         if !path.exists() {
             // Others may read it as soon as it has its name.
-            let unfinished = path.with_extension(std::process::id().to_string());
-            fs::write(&unfinished, &self.preferences).map_err(io("write", &unfinished))?;
-            fs::rename(&unfinished, &path).map_err(io("write", &path))?;
+            let new = tempfile::Builder::new();
+            let made = new.make_in(&self.root, |path| fs::File::create_new(path));
+            let made = made.and_then(|mut file| {
+                file.write_all(self.preferences.as_bytes())?;
+                Ok(file.persist(&path)?)
+            });
+            made.map_err(io("write", &path))?;
         }
         Ok(vec![
             "-o".into(),
@@ -314,6 +327,7 @@ impl Apt {
              Dir::Etc::SourceList \"{root}/sources.list\";\nDir::Etc::SourceParts \"/dev/null\";\n\
              Dir::Etc::Preferences \"/dev/null\";\nDir::Etc::PreferencesParts \"/dev/null\";\n\
              APT::Sandbox::User \"root\";\nAPT::Install-Recommends \"false\";\nAPT::Default-Release \"\";\n\
+             Acquire::http::Timeout \"30\";\nAcquire::https::Timeout \"30\";\n\
              Acquire::Languages \"none\";\nAcquire::ForceHash \"SHA256\";\nAcquire::Retries \"2\";\n\
              Acquire::IndexTargets::deb::DEP-11::DefaultEnabled \"false\";\nAcquire::IndexTargets::deb::Contents-deb::DefaultEnabled \"false\";\n"
         );
@@ -324,6 +338,14 @@ impl Apt {
         fs::write(&path, text).map_err(io("write", &path))?;
         Ok(path)
     }
+}
+
+/// Bytes of all files in a folder.
+fn size(folder: &PathBuf) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| Some(entry.metadata().ok()?.len()))
+        .sum()
 }
 
 /// Priorities above those of all that is not named, the highest for the first.

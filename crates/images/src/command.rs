@@ -1,8 +1,17 @@
 //! Running other programs with errors a user can act on.
 
 use crate::error::{Error, Result};
+use rustix::process::{Signal, set_parent_process_death_signal};
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
+
+/// Lets the program end with this process, however this one ends.
+pub(crate) fn bind(command: &mut Command) -> &mut Command {
+    let bound = || Ok(set_parent_process_death_signal(Some(Signal::TERM))?);
+    // SAFETY: between fork and exec there is one system call, and nothing is allocated.
+    unsafe { command.pre_exec(bound) }
+}
 
 /// Runs `command`, captures its output and fails unless it exits with 0.
 pub(crate) fn run(command: &mut Command, what: &str, package: &'static str) -> Result<Output> {
@@ -19,7 +28,7 @@ pub(crate) fn run(command: &mut Command, what: &str, package: &'static str) -> R
 
 /// Runs `command` and captures its output, whatever its exit status.
 pub(crate) fn spawn_output(command: &mut Command, package: &'static str) -> Result<Output> {
-    command
+    bind(command)
         .stdin(Stdio::null())
         .env("LC_ALL", "C")
         .output()
@@ -32,7 +41,7 @@ pub(crate) fn spawn_watched(
     package: &'static str,
     line: &mut dyn FnMut(&str),
 ) -> Result<Output> {
-    let mut child = command
+    let mut child = bind(command)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

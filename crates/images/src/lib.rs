@@ -35,7 +35,8 @@ mod selftests;
 mod shipped;
 mod store;
 mod tools;
-pub mod tree;
+pub mod transfer;
+mod tree;
 pub mod vmm;
 
 pub use apt::Apt;

@@ -3,15 +3,13 @@
 
 use crate::apt::Apt;
 use crate::cache::Cache;
-use crate::command::{missing, tail};
 use crate::digest::sha256_file;
 use crate::error::{Error, Result, io};
 use crate::package::Package;
 use crate::progress::{Progress, Task};
+use crate::transfer::{PATIENCE, transfer};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use std::time::Duration;
 
 /// Brings package files onto this machine. The caller checks them, so a fetcher may fail half-way.
 pub trait Fetch {
@@ -37,27 +35,13 @@ impl Fetch for Apt {
         // Bounded, because the names travel on a command line.
         for chunk in files.chunks(100) {
             let mut command = self.download_command(chunk).map_err(|e| e.to_string())?;
-            command
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::piped())
-                .env("LC_ALL", "C");
-            let mut child = command
-                .spawn()
-                .map_err(|e| missing(&command, "apt", e).to_string())?;
-            while child.try_wait().map_err(|e| e.to_string())?.is_none() {
-                done(
-                    files
-                        .iter()
-                        .filter_map(|(_, path)| fs::metadata(path).ok())
-                        .map(|m| m.len())
-                        .sum(),
-                );
-                std::thread::sleep(Duration::from_millis(50));
-            }
-            let output = child.wait_with_output().map_err(|e| e.to_string())?;
-            if !output.status.success() {
-                reasons.push(tail(&output, 2));
+            let ended = transfer(&mut command, PATIENCE, &mut || {
+                let arrived = arrived(files)?;
+                done(arrived);
+                Ok(arrived)
+            });
+            if let Err(reason) = ended {
+                reasons.push(reason);
             }
         }
         if reasons.is_empty() {
@@ -66,6 +50,19 @@ impl Fetch for Apt {
             Err(reasons.join(" | "))
         }
     }
+}
+
+/// Bytes that are here of all files together.
+fn arrived(files: &[(&Package, PathBuf)]) -> std::result::Result<u64, String> {
+    let mut all = 0;
+    for (package, path) in files {
+        let size = fs::metadata(path).map_or(0, |about| about.len());
+        if size > package.size {
+            return Err(format!("the mirror sends more than {} has", package.name));
+        }
+        all += size;
+    }
+    Ok(all)
 }
 
 /// The package files of a cache.
@@ -97,6 +94,7 @@ impl<'a> Store<'a> {
                 missing.push(package);
             }
         }
+        remove_leftovers(&folder, &missing);
         if let Some(first) = missing.first() {
             // apt would not say clearly that this user may not write here.
             let part = folder.join(format!("{}.part", first.sha256));
@@ -155,6 +153,22 @@ impl<'a> Store<'a> {
             &format!("Fetching {} packages, {megabytes:.1} MB", missing.len()),
             total,
         )
+    }
+}
+
+/// Removes what apt was fetching when a command was killed, unless it is what is `missing` now, and
+/// what it did not want. Who holds the lock of the folder is alone in it.
+fn remove_leftovers(folder: &Path, missing: &[&Package]) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let Some((sum, end)) = name.split_once(".part") else {
+            continue;
+        };
+        if !end.is_empty() || missing.iter().all(|package| package.sha256 != sum) {
+            // In another user's cache it stays.
+            let _ = fs::remove_file(entry.path());
+        }
     }
 }
 
@@ -279,5 +293,21 @@ mod tests {
             "{error}"
         );
         assert!(!cache.root().join("packages").join("p.deb").exists());
+    }
+
+    /// Promise: of transfers that were killed, and of files that apt refused, nothing stays.
+    #[test]
+    fn leftovers_of_earlier_transfers_are_removed() {
+        let (_temp, cache, package, mirror) = setup();
+        let folder = cache.folder("packages").unwrap();
+        for name in ["0123.part", "4567.part.FAILED"] {
+            fs::write(folder.join(name), "half").unwrap();
+        }
+        let refused = format!("{}.part.FAILED", package.sha256);
+        fs::write(folder.join(refused), "half").unwrap();
+        Store::new(&cache, Progress::Silent)
+            .obtain(&[package], &mirror)
+            .unwrap();
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
     }
 }

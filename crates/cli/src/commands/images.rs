@@ -9,10 +9,12 @@ use trapless_images::{Project, Recipe};
 
 use crate::args::ImagesArgs;
 use crate::output::{print, print_json, table};
-use crate::project;
+use crate::{interrupt, project};
 
 /// Lists the images, or makes those that are named.
 pub fn main(args: &ImagesArgs, project: &Project) -> Result<ExitCode> {
+    interrupt::catch()?;
+    let _at_once = interrupt::at_once();
     let mut images = project::images(project)?;
     if args.refresh {
         images.refresh()?;
@@ -52,7 +54,7 @@ fn list(recipes: &[Recipe], as_json: bool, project: &Project) -> Result<()> {
     if as_json {
         let rows = recipes.iter();
         let rows = rows.map(|r| json!({ "name": r.name, "explanation": r.explanation }));
-        return print_json(&rows.collect());
+        return print_json(&rows.collect::<Vec<_>>());
     }
     let rows = recipes.iter();
     let rows = rows.map(|r| (r.name.as_str(), r.explanation.trim()));
