@@ -65,8 +65,8 @@ impl Drop for AtOnce {
     }
 }
 
-/// Lets a write beyond the limit on the size of files (`ulimit -f`) fail, as one to a full disk does;
-/// SIGXFSZ would end the command with all that a guest has not flushed.
+/// Lets a write beyond the limit on the size of files (`ulimit -f`) fail, as one to a full disk
+/// does; SIGXFSZ would end the command with all that a guest has not flushed.
 ///
 /// # Errors
 /// The system's.

@@ -1,8 +1,7 @@
 //! Memory that cannot be had is told in a sentence.
 //!
-//! What needs much of it, tables of harts and of compiled code, needs it in the middle of a run, far
-//! from whoever could return an error. Guest RAM and files of checkpoints are asked for elsewhere,
-//! and may be refused.
+//! What needs much of it, tables of harts and of compiled code, needs it in the middle of a run,
+//! far from whoever could return an error. Guest RAM is mapped elsewhere, where that may fail.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::Write;

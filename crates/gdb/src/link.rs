@@ -86,11 +86,6 @@ impl Link {
         let _ = self.fill(true);
     }
 
-    /// The machine has stopped.
-    pub fn stopped(&mut self) {
-        self.judge.stopped();
-    }
-
     fn came(&mut self, came: Came) -> io::Result<()> {
         match came {
             Came::Interrupt => self.packet.push_back(INTERRUPT),

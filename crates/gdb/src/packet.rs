@@ -23,11 +23,6 @@ impl Judge {
         Self { harts, all: false }
     }
 
-    /// The machine has stopped, which chooses a thread.
-    pub fn stopped(&mut self) {
-        self.all = false;
-    }
-
     /// Whether `gdbstub` can take a packet with this text between `$` and `#`.
     pub fn accepts(&mut self, text: &[u8]) -> bool {
         let rest = |prefix: &str| text.strip_prefix(prefix.as_bytes());

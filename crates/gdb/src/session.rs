@@ -151,13 +151,7 @@ fn talk(debugger: &mut Debugger<'_>, link: Link, host: &mut dyn Host) -> Left {
     };
     // Set when the machine ended: the machine's own word is more exact than gdb's.
     let mut outcome = None;
-    let mut ran = false;
     loop {
-        match state {
-            State::Idle(_) => ran = false,
-            State::Running(_) => ran = true,
-            _ => {}
-        }
         let next = match state {
             State::Idle(mut stub) => match stub.borrow_conn().byte(true) {
                 Ok(Some(byte)) => stub.incoming_data(debugger, byte),
@@ -181,10 +175,7 @@ fn talk(debugger: &mut Debugger<'_>, link: Link, host: &mut dyn Host) -> Left {
                             stub.borrow_conn().wait();
                             Ok(stub.into())
                         }
-                        Ran::Stop(reason) => {
-                            stub.borrow_conn().stopped();
-                            stub.report_stop(debugger, reason)
-                        }
+                        Ran::Stop(reason) => stub.report_stop(debugger, reason),
                         Ran::End(how) => {
                             outcome = Some(how);
                             stub.report_stop(debugger, exit(how))
@@ -193,10 +184,7 @@ fn talk(debugger: &mut Debugger<'_>, link: Link, host: &mut dyn Host) -> Left {
                 }
                 Err(e) => return Left::Broken(e.to_string()),
             },
-            State::CtrlCInterrupt(mut stub) => {
-                if ran {
-                    stub.borrow_conn().stopped();
-                }
+            State::CtrlCInterrupt(stub) => {
                 // The hart that is doing something is of more interest.
                 debugger.stop_travel();
                 let harts = debugger.machine.harts();
