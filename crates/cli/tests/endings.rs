@@ -440,3 +440,147 @@ fn completions_and_manual_pages_name_every_subcommand() {
         assert!(page.expect(name).contains(".SH OPTIONS"), "{name}");
     }
 }
+
+/// Stores `count` sectors of zeroes to the disk in the first slot, one request after the other, and
+/// powers off.
+fn disk_writer(sectors: u32) -> PathBuf {
+    let source = format!(
+        ".globl _start\n_start: li s0, 0x10001000\nli s1, 0x80010000\n\
+         li t0, 3\nsw t0, 0x70(s0)\nli t0, 1\nsw t0, 0x24(s0)\nsw t0, 0x20(s0)\n\
+         li t0, 11\nsw t0, 0x70(s0)\nsw zero, 0x30(s0)\nli t0, 4\nsw t0, 0x38(s0)\n\
+         sw s1, 0x80(s0)\nsw zero, 0x84(s0)\nli t0, 0x80011000\nsw t0, 0x90(s0)\nsw zero, 0x94(s0)\n\
+         li t0, 0x80012000\nsw t0, 0xa0(s0)\nsw zero, 0xa4(s0)\nli t0, 1\nsw t0, 0x44(s0)\n\
+         li t0, 15\nsw t0, 0x70(s0)\n\
+         li s2, 0\nli s3, {sectors}\nli s4, 0x80013000\nli s5, 0x80011000\nli s6, 0x80012000\n\
+         1: li t0, 1\nsw t0, 0(s4)\nsw zero, 4(s4)\nsd s2, 8(s4)\n\
+         sd s4, 0(s1)\nli t0, 16\nsw t0, 8(s1)\nli t0, 0x10001\nsw t0, 12(s1)\n\
+         li t0, 0x80014000\nsd t0, 16(s1)\nli t0, 65536\nsw t0, 24(s1)\nli t0, 0x20001\nsw t0, 28(s1)\n\
+         addi t0, s4, 16\nsd t0, 32(s1)\nli t0, 1\nsw t0, 40(s1)\nli t0, 2\nsw t0, 44(s1)\n\
+         lhu t1, 2(s5)\nandi t2, t1, 3\nslli t2, t2, 1\nadd t2, t2, s5\nsh zero, 4(t2)\n\
+         addi t1, t1, 1\nslli t1, t1, 48\nsrli t1, t1, 48\nsh t1, 2(s5)\nfence\nsw zero, 0x50(s0)\n\
+         2: lhu t2, 2(s6)\nbne t1, t2, 2b\nlbu t3, 16(s4)\nli t0, 0x10000000\nli t4, '0'\n\
+         add t4, t4, t3\nsb t4, 0(t0)\naddi s2, s2, 128\nbltu s2, s3, 1b\nli t4, 10\nsb t4, 0(t0)\n\
+         li t0, 0x100000\nli t1, 0x5555\nsw t1, 0(t0)\n3: j 3b\n"
+    );
+    program("disk-writer", &source, &[])
+}
+
+/// Promise: a file that reaches the limit on the size of files (`ulimit -f`) is an I/O error of the
+/// guest's, or a sentence; what has been written stays.
+#[test]
+fn the_limit_on_the_size_of_files_is_an_error_like_a_full_disk() {
+    let disk = scratch("limited.img");
+    let file = File::create(&disk).expect("it can be made");
+    file.set_len(8 << 20).expect("it can grow");
+    let program = disk_writer(8192);
+    let image = format!("{},rw,format=raw", disk.display());
+    // In blocks of 512 bytes (dash): one MiB.
+    let script = "ulimit -f 2048; exec \"$0\" boot --firmware none --ram 16M \"$@\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_trapless")]);
+    command.args(["--disk", &image, "--kernel"]).arg(&program);
+    let output = output(command.stdin(Stdio::null()).stderr(Stdio::piped()));
+    let text = String::from_utf8_lossy(&output.stderr);
+    let console = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{text} {console}");
+    assert!(text.contains("cannot write the disk image"), "{text}");
+    // 64 requests of 64 KiB: the first sixteen succeed.
+    assert!(console.starts_with(&"0".repeat(16)), "{console}");
+    assert!(console.contains('1'), "{console}");
+}
+
+/// Promise: memory that cannot be had is a sentence, wherever a run needs it.
+#[test]
+fn too_little_memory_is_told() {
+    let program = greeter();
+    let mut refused = 0;
+    for megabytes in [
+        60, 100, 150, 200, 300, 400, 600, 900, 1_100, 1_250, 1_400, 1_700,
+    ] {
+        let script = format!(
+            "ulimit -v {}; exec \"$0\" exec --ram 1G \"$@\"",
+            megabytes << 10
+        );
+        let mut command = Command::new("sh");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_trapless")]);
+        let output = output(
+            command
+                .arg(&program)
+                .stdin(Stdio::null())
+                .stderr(Stdio::piped()),
+        );
+        let text = String::from_utf8_lossy(&output.stderr);
+        let code = output.status.code();
+        assert!(
+            matches!(code, Some(0 | 2)),
+            "{megabytes} MiB: {:?} {text}",
+            output.status
+        );
+        assert!(text.lines().count() <= 1, "{megabytes} MiB: {text}");
+        refused += u32::from(code == Some(2));
+    }
+    assert!(refused >= 6, "{refused}");
+}
+
+/// Promise: what a guest and its files say does not drive the terminal, unless the console is asked
+/// for.
+#[test]
+fn files_do_not_drive_the_terminal() {
+    let folder = scratch("escapes");
+    std::fs::create_dir_all(&folder).expect("it can be made");
+    let text = "title = \"a\\u001b[2Jb\"\nexplanation = \"c\\u009b31md\"\nmeasures = \"e\"\n\
+                [guest]\nharts = 1\nmemory = \"256M\"\nscript = \"true\"\n";
+    std::fs::write(folder.join("esc.toml"), text).expect("it can be written");
+    for words in [
+        &["workloads", "./esc.toml"][..],
+        &["workloads", "./esc.toml", "--json"],
+        &["run", "--machine", "\u{1b}[2Jx", "--workload", "timer"],
+    ] {
+        let output = output(trapless(words).current_dir(&folder));
+        for text in [output.stdout, output.stderr] {
+            let text = String::from_utf8_lossy(&text).into_owned();
+            let steers = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+            assert!(!text.contains(steers), "{words:?}: {text:?}");
+        }
+    }
+}
+
+/// Promise: while packages arrive, Ctrl-C ends the command and what it has started, whatever the
+/// mirror does; so does the end of the command by a signal that it cannot catch.
+#[test]
+fn an_interrupt_ends_what_waits_for_a_mirror() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let mirror = format!("http://{}/debian", silent.local_addr().expect("it has one"));
+    // It takes connections, and never answers.
+    std::thread::spawn(move || silent.incoming().collect::<Vec<_>>());
+    let cache = scratch("silent-mirror");
+    for (signal, code) in [("-INT", Some(130)), ("-KILL", None)] {
+        let _ = std::fs::remove_dir_all(&cache);
+        let mut command = trapless(&["images", "--refresh"]);
+        command
+            .env("TRAPLESS_CACHE", &cache)
+            .env("TRAPLESS_MIRROR", &mirror);
+        command.env_remove("http_proxy");
+        let mut child = command.spawn().expect("it starts");
+        let config = cache.join("apt");
+        let fetching = || {
+            let processes = std::fs::read_dir("/proc").expect("Linux").flatten();
+            let lines = processes.filter_map(|p| std::fs::read(p.path().join("cmdline")).ok());
+            let name = config.to_string_lossy().into_owned();
+            lines
+                .filter(|line| String::from_utf8_lossy(line).contains(&name))
+                .count()
+        };
+        let wait = |what: &str, done: &dyn Fn() -> bool| {
+            let started = Instant::now();
+            while !done() {
+                assert!(started.elapsed() < PATIENCE, "{signal}: {what}");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        };
+        wait("apt does not start", &|| fetching() > 0);
+        succeed(Command::new("kill").args([signal, &child.id().to_string()]));
+        assert_eq!(end(&mut child).code(), code);
+        wait("apt goes on", &|| fetching() == 0);
+    }
+}

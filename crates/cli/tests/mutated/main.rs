@@ -1,9 +1,13 @@
 //! Promise: a damaged file is refused with a sentence or used as it is, whatever kind it is: no
 //! panic, no hang, no more than 512 MiB of memory.
 //!
-//! `TRAPLESS_MUTATIONS=N` changes the number of inputs of each kind.
+//! Of files with checksums these are also made right again, so that what is behind them is reached;
+//! packets of debuggers are damaged as well. `TRAPLESS_MUTATIONS=N` changes the number of inputs of
+//! each kind.
 
-#[path = "../../report/tests/synthetic/mod.rs"]
+mod debugger;
+mod sealed;
+#[path = "../../../report/tests/synthetic/mod.rs"]
 mod synthetic;
 
 use std::collections::BTreeMap;
@@ -11,8 +15,9 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use nix::sys::resource::{UsageWho, getrusage};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use trapless_devices::virtio::block::{Block, Overlay, RawDisk};
@@ -37,11 +42,17 @@ const FOREVER: [u8; 4] = [0x6f, 0, 0, 0];
 /// Takes a file that may be damaged. `Err` is what the user is told.
 type Take = Box<dyn Fn(&[u8]) -> Result<(), String> + Send>;
 
+/// Damages a file.
+type Mutate = fn(&mut Vec<u8>, &mut SplitMix64);
+
 /// A kind of file: sound ones, and what takes it.
 struct Kind {
     name: &'static str,
     sound: Vec<Vec<u8>>,
     take: Take,
+    mutate: Mutate,
+    /// Where [`INPUTS`] of them would take long, one in so many is enough.
+    slow: u64,
 }
 
 impl Kind {
@@ -50,8 +61,14 @@ impl Kind {
         sound: Vec<Vec<u8>>,
         take: impl Fn(&[u8]) -> Result<(), String> + Send + 'static,
     ) -> Self {
-        let take = Box::new(take);
-        Self { name, sound, take }
+        let (take, mutate, slow) = (Box::new(take), self::mutate as Mutate, 1);
+        Self {
+            name,
+            sound,
+            take,
+            mutate,
+            slow,
+        }
     }
 }
 
@@ -140,6 +157,11 @@ fn firmware() -> Option<Vec<u8>> {
 
 /// An executable with one segment.
 fn elf() -> Vec<u8> {
+    elf_of(&FOREVER.repeat(32))
+}
+
+/// One with this code.
+fn elf_of(code: &[u8]) -> Vec<u8> {
     let mut file = b"\x7fELF\x02\x01\x01".to_vec();
     file.resize(16, 0);
     file.extend([2, 0, 243, 0, 1, 0, 0, 0]);
@@ -148,11 +170,11 @@ fn elf() -> Vec<u8> {
     }
     file.extend([0, 0, 0, 0, 64, 0, 56, 0, 1, 0, 64, 0, 0, 0, 0, 0]);
     file.extend([1, 0, 0, 0, 7, 0, 0, 0]);
-    for word in [128, RAM, RAM, 128, 0x4000, 0x1000] {
+    for word in [128, RAM, RAM, code.len() as u64, 0x4000, 0x1000] {
         file.extend(word.to_le_bytes());
     }
     file.resize(128, 0);
-    file.extend(FOREVER.repeat(32));
+    file.extend(code);
     file
 }
 
@@ -344,37 +366,50 @@ fn text_kinds() -> Vec<Kind> {
     ]
 }
 
-/// Most memory that this process has had, in KiB.
+/// Most memory that this process, or one that it has started, has had, in KiB.
 fn peak() -> u64 {
+    let children = getrusage(UsageWho::RUSAGE_CHILDREN)
+        .expect("Linux")
+        .max_rss();
     let status = fs::read_to_string("/proc/self/status").expect("Linux");
     let line = status.lines().find(|line| line.starts_with("VmHWM:"));
     let word = line.and_then(|line| line.split_whitespace().nth(1));
-    word.and_then(|word| word.parse().ok()).expect("a number")
+    let own: u64 = word.and_then(|word| word.parse().ok()).expect("a number");
+    own.max(children.try_into().expect("it is positive"))
 }
 
-fn inputs() -> u64 {
+fn inputs(kind: &Kind) -> u64 {
     let given = std::env::var("TRAPLESS_MUTATIONS").ok();
-    given.map_or(INPUTS, |n| {
+    given.map_or(INPUTS / kind.slow, |n| {
         n.parse().expect("TRAPLESS_MUTATIONS is a number")
     })
+}
+
+/// The kinds that `TRAPLESS_MUTATED=PART,...` names by a part of their names; else all.
+fn kinds() -> impl Iterator<Item = Kind> {
+    let named = std::env::var("TRAPLESS_MUTATED").unwrap_or_default();
+    let all = machine_kinds().into_iter().chain(text_kinds());
+    let all = all.chain(sealed::kinds()).chain([debugger::kind()]);
+    all.filter(move |kind| named.split(',').any(|part| kind.name.contains(part)))
 }
 
 #[test]
 fn damaged_files_are_refused_or_used() {
     let (done, progress) = channel();
     let worker = std::thread::spawn(move || {
-        for kind in machine_kinds().into_iter().chain(text_kinds()) {
+        for kind in kinds() {
             for file in &kind.sound {
                 let used = (kind.take)(file);
                 assert_eq!(used, Ok(()), "sound {} refused", kind.name);
             }
-            let mut refused = 0;
-            for seed in 0..inputs() {
+            let (mut refused, mut longest) = (0, Duration::ZERO);
+            for seed in 0..inputs(&kind) {
                 let mut random = SplitMix64::seed_from_u64(seed);
                 let mut file = kind.sound[seed as usize % kind.sound.len()].clone();
-                mutate(&mut file, &mut random);
+                (kind.mutate)(&mut file, &mut random);
                 done.send(format!("{} {seed}", kind.name))
                     .expect("somebody listens");
+                let begun = Instant::now();
                 match catch_unwind(AssertUnwindSafe(|| (kind.take)(&file))) {
                     Ok(Ok(())) => {}
                     Ok(Err(sentence)) => {
@@ -387,12 +422,13 @@ fn damaged_files_are_refused_or_used() {
                     }
                     Err(_) => panic!("{} {seed} panics: {:x?}", kind.name, file),
                 }
+                longest = longest.max(begun.elapsed());
                 assert!(peak() < MEMORY, "{} {seed}: {} KiB", kind.name, peak());
             }
             eprintln!(
-                "{}: {refused} of {} refused; peak {} KiB",
+                "{}: {refused} of {} refused; longest {longest:.1?}; peak {} KiB",
                 kind.name,
-                inputs(),
+                inputs(&kind),
                 peak()
             );
         }
