@@ -1,4 +1,5 @@
-//! Files with checksums that are right although what they are about is damaged, and images of disks.
+//! Files with checksums that are right although what they are about is damaged, and images of
+//! disks.
 
 use std::fs;
 use std::io::Write;
@@ -246,6 +247,7 @@ pub fn kinds() -> Vec<Kind> {
     vec![
         Kind {
             mutate: damage_checkpoint,
+            slow: 10,
             ..Kind::new("resumed checkpoint", vec![sound], resume)
         },
         Kind {
@@ -253,6 +255,9 @@ pub fn kinds() -> Vec<Kind> {
             slow: 10,
             ..Kind::new("record", vec![recorded], move |file| replay(&program, file))
         },
-        Kind::new("qcow2", vec![qcow2(2), qcow2(3)], use_image),
+        Kind {
+            slow: 5,
+            ..Kind::new("qcow2", vec![qcow2(2), qcow2(3)], use_image)
+        },
     ]
 }
