@@ -318,6 +318,8 @@ vmm_run() {
     if [ "${doorbells:-auto}" = auto ] && [ "$kvm_loaded" != stock ] && has_extension xvei; then
         set -- --doorbells "$@"
     fi
+    # Also a guest that has no such device: the handler may be told on its hart.
+    if [ "${backend:-vmm}" = handler ]; then set -- --user-contexts "$@"; fi
     exec trapless-vmm --kernel "$guest_kernel" --initrd "$guest_initrd" --cpus "$cpus" --memory "$memory" --no-reboot \
         ${huge:+--hugepages} --irqchip "${irqchip:-auto}" --wfi "${wfi:-trap}" --inject "${inject:-auto}" \
         --aia-mode "${aia_mode:-auto}" ${trapless_seed:+--stagger "$trapless_seed,$number"} "$@" \

@@ -25,6 +25,8 @@
 #define SOURCE		5
 #define MODULE		"/tests/trapless_suspend.ko"
 #define TICK_US		4000
+/* Until contexts have followed their threads, which they do each second */
+#define FOLLOW_US	1100000
 
 /* CAP_SYS_NICE for this thread, or not */
 static void may_be_nice(int may)
@@ -63,6 +65,85 @@ static void test_time(void)
 	      !uctx_set(device, KVM_DEV_UCTX_GRP_ATTR, KVM_DEV_UCTX_CPU, 1),
 	      "nor anything with CAP_SYS_NICE");
 	close(device);
+}
+
+/* How many of so many requests the thread of a backend ran the handler for */
+static uint64_t run_by_thread(volatile struct shared *guest, struct backend *b,
+			      uint64_t count)
+{
+	uint64_t before = backend_stats(b).begun;
+	int answered = requests(guest, count);
+	struct kvm_uctx_stats stats = backend_stats(b);
+
+	printf("     by the thread %llu, handed over %llu\n", stats.begun - before,
+	       stats.handed);
+	if (!answered)
+		printf("     not answered\n");
+
+	return answered ? stats.begun + stats.handed - before : ~0ULL;
+}
+
+/*
+ * Handlers take no time from a guest whose owner has not agreed, nor from any on a
+ * CPU that has been taken away from their thread.
+ */
+static void test_agreement(void)
+{
+	const uint64_t count = 100;
+	volatile struct shared *guest;
+	cpu_set_t cpu0;
+	struct vm vm, other;
+	struct backend b;
+
+	pin(0);
+	CPU_ZERO(&cpu0);
+	CPU_SET(0, &cpu0);
+	create_private_domain(&vm, 1);
+	doorbell(&vm, &b, DOORBELL);
+	guest = vm.vcpus[0].shared;
+	spin(&vm, 0, 0);
+	start_backend(&b, guest, 1, (uintptr_t)handler);
+
+	create_private_domain(&other, 1);
+	spin(&other, 0, 1);
+	CHECK(run_by_thread(guest, &b, count) == count,
+	      "a guest that has not agreed is not interrupted by handlers");
+	stop(&other.vcpus[0]);
+	destroy_vm(&other);
+
+	create_domain(&other, 1);
+	spin(&other, 0, 1);
+	CHECK(run_by_thread(guest, &b, count) < count / 10, "one that has agreed is");
+	sched_setaffinity(b.process, sizeof(cpu0), &cpu0);
+	usleep(FOLLOW_US);
+	CHECK(run_by_thread(guest, &b, count) == count,
+	      "until its CPU is taken away from the thread");
+	stop(&other.vcpus[0]);
+	destroy_vm(&other);
+
+	kill_backend(&b);
+	stop(&vm.vcpus[0]);
+	destroy_vm(&vm);
+	close(b.eventfd);
+}
+
+/* A VM with vCPUs has told what it agrees to. */
+static void test_agreement_comes_first(void)
+{
+	struct kvm_enable_cap cap = {
+		.cap = KVM_CAP_RISCV_UCTX,
+		.args[0] = KVM_CAP_RISCV_UCTX_INTERRUPT,
+	};
+	struct vm vm;
+	int late, unknown;
+
+	create_vm(&vm, 1);
+	late = ioctl(vm.fd, KVM_ENABLE_CAP, &cap) ? errno : 0;
+	cap.args[0] = 2;
+	unknown = ioctl(vm.fd, KVM_ENABLE_CAP, &cap) ? errno : 0;
+	CHECK(late == EBUSY && unknown == EINVAL,
+	      "who has vCPUs does not agree any more, nor to what is unknown");
+	destroy_vm(&vm);
 }
 
 /* What injector in handler.S knows */
@@ -321,6 +402,9 @@ void test_context_rights(void)
 	}
 	sched_getaffinity(0, sizeof(all), &all);
 	test_time();
+	sched_setaffinity(0, sizeof(all), &all);
+	test_agreement();
+	test_agreement_comes_first();
 	sched_setaffinity(0, sizeof(all), &all);
 	test_revoked();
 	test_late_cpu();

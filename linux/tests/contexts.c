@@ -173,6 +173,9 @@ static void block_sigusr1(int how)
 	pthread_sigmask(how, &set, NULL);
 }
 
+/* One came, of those that backend_stats() sends */
+static volatile sig_atomic_t asked;
+
 /* The process of the handler: a thread in KVM_UCTX_RUN, and another. */
 static _Noreturn void serve(volatile struct state *state, int kick, uint64_t cpu,
 			    uint64_t utvec)
@@ -210,6 +213,10 @@ static _Noreturn void serve(volatile struct state *state, int kick, uint64_t cpu
 			state->error = -error;
 			if (error != -EINTR)
 				_exit(1);
+			/* The kernel wanted the thread for a moment */
+			if (!asked)
+				continue;
+			asked = 0;
 		} else {
 			state->run = run;
 		}
@@ -218,8 +225,9 @@ static _Noreturn void serve(volatile struct state *state, int kick, uint64_t cpu
 	}
 }
 
-static void nothing(int signal)
+static void answer(int signal)
 {
+	asked = 1;
 }
 
 struct kvm_uctx_stats backend_stats(struct backend *b)
@@ -244,7 +252,7 @@ void spawn_backend(struct backend *b, volatile struct shared *guest, uint64_t cp
 	b->process = fork();
 	if (!b->process) {
 		block_sigusr1(SIG_BLOCK);
-		signal(SIGUSR1, nothing);
+		signal(SIGUSR1, answer);
 		serve(b->state, b->eventfd, cpu, utvec);
 	}
 }

@@ -22,6 +22,9 @@ void test_flood(void);
 void test_boost(void);
 void test_boost_long(void);
 
+/* hog.c */
+void test_hog(void);
+
 /* events.c */
 void test_events(void);
 

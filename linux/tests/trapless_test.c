@@ -412,6 +412,7 @@ static const struct {
 	{ "lines", test_lines },
 	{ "flood", test_flood },
 	{ "limit", test_limit },
+	{ "hog", test_hog },
 	{ "events", test_events },
 	{ "contexts", test_contexts },
 	{ "context-hostile", test_context_hostile },

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include "../include/uapi/linux/kvm_uctx.h"
 #include "vm.h"
 
 #define GUEST_BASE	0x80000000ULL
@@ -78,7 +79,20 @@ uint64_t get_reg(struct vcpu *vcpu, uint64_t id)
 	return value;
 }
 
-void create_vm(struct vm *vm, int nr_vcpus)
+/* Handlers of user contexts may interrupt the guest, where there are any */
+static void agree(struct vm *vm)
+{
+	struct kvm_enable_cap cap = {
+		.cap = KVM_CAP_RISCV_UCTX,
+		.args[0] = KVM_CAP_RISCV_UCTX_INTERRUPT,
+	};
+
+	if (ioctl(kvm, KVM_CHECK_EXTENSION, KVM_CAP_RISCV_UCTX) > 0 &&
+	    ioctl(vm->fd, KVM_ENABLE_CAP, &cap))
+		fatal("let handlers interrupt a guest");
+}
+
+static void make_vm(struct vm *vm, int nr_vcpus, int agrees)
 {
 	struct kvm_userspace_memory_region region = {
 		.guest_phys_addr = GUEST_BASE,
@@ -98,6 +112,8 @@ void create_vm(struct vm *vm, int nr_vcpus)
 	region.userspace_addr = (uintptr_t)vm->memory;
 	if (ioctl(vm->fd, KVM_SET_USER_MEMORY_REGION, &region))
 		fatal("KVM_SET_USER_MEMORY_REGION");
+	if (agrees)
+		agree(vm);
 
 	for (i = 0; i < nr_vcpus; i++) {
 		struct vcpu *vcpu = &vm->vcpus[i];
@@ -121,6 +137,11 @@ void create_vm(struct vm *vm, int nr_vcpus)
 	}
 }
 
+void create_vm(struct vm *vm, int nr_vcpus)
+{
+	make_vm(vm, nr_vcpus, 1);
+}
+
 int create_device(struct vm *vm)
 {
 	struct kvm_create_device cd = { .type = KVM_DEV_TYPE_RISCV_TRAPLESS };
@@ -131,11 +152,10 @@ int create_device(struct vm *vm)
 	return 0;
 }
 
-void create_large_domain(struct vm *vm, int nr_vcpus, int sources)
+static void make_domain(struct vm *vm, int sources)
 {
 	int i;
 
-	create_vm(vm, nr_vcpus);
 	if (create_device(vm) ||
 	    set32(vm, KVM_DEV_TRAPLESS_GRP_CONFIG,
 		  KVM_DEV_TRAPLESS_CONFIG_NR_SOURCES, sources) ||
@@ -147,9 +167,21 @@ void create_large_domain(struct vm *vm, int nr_vcpus, int sources)
 			fatal("set a source");
 }
 
+void create_large_domain(struct vm *vm, int nr_vcpus, int sources)
+{
+	create_vm(vm, nr_vcpus);
+	make_domain(vm, sources);
+}
+
 void create_domain(struct vm *vm, int nr_vcpus)
 {
 	create_large_domain(vm, nr_vcpus, SOURCES);
+}
+
+void create_private_domain(struct vm *vm, int nr_vcpus)
+{
+	make_vm(vm, nr_vcpus, 0);
+	make_domain(vm, SOURCES);
 }
 
 static void place(struct vcpu *vcpu)

@@ -96,13 +96,18 @@ extern int kvm, failures;
 
 _Noreturn void fatal(const char *what);
 
-/* vCPUs in their reset state, without an interrupt controller */
+/*
+ * vCPUs in their reset state, without an interrupt controller. Handlers of user
+ * contexts may interrupt them.
+ */
 void create_vm(struct vm *vm, int nr_vcpus);
 int create_device(struct vm *vm);
 /* ... with one, all SOURCES with priority 1 for vCPU 0 */
 void create_domain(struct vm *vm, int nr_vcpus);
 /* ... with so many sources */
 void create_large_domain(struct vm *vm, int nr_vcpus, int sources);
+/* ... that no handler interrupts */
+void create_private_domain(struct vm *vm, int nr_vcpus);
 void destroy_vm(struct vm *vm);
 
 /* Run a vCPU in a thread of its own, and end the thread */

@@ -165,6 +165,11 @@ pub struct Cli {
     #[arg(long)]
     pub doorbells: bool,
 
+    /// Let handlers of user contexts, of any process of the host, interrupt the guest (harts with
+    /// Xhcs)
+    #[arg(long)]
+    pub user_contexts: bool,
+
     /// Listen for commands (pause, resume, status, save FILE, stats, move, moved, quit; one a line)
     /// at this Unix socket
     #[arg(long, value_name = "SOCKET")]
@@ -286,6 +291,7 @@ impl Cli {
             uer: self.uer,
             ioeventfd: self.ioeventfd,
             doorbells: self.doorbells,
+            user_contexts: self.user_contexts,
             pin: self.pin.clone(),
             stagger: self.stagger,
             save: self.save.clone(),

@@ -30,8 +30,8 @@ const CPU_THREAD: u64 = !0;
 const CPU_OWN: u64 = !1;
 const GROUP_KICK: u32 = 1;
 const GROUP_CALL: u32 = 2;
-/// `KVM_UCTX_RUN`: `_IOW(0xae, 0xe8, struct kvm_uctx_run)`.
-const RUN: libc::c_ulong = 1 << 30 | (size_of::<Run>() as libc::c_ulong) << 16 | 0xae << 8 | 0xe8;
+/// `KVM_UCTX_RUN`: `_IOR(0xae, 0xe8, struct kvm_uctx_run)`.
+const RUN: libc::c_ulong = 2 << 30 | (size_of::<Run>() as libc::c_ulong) << 16 | 0xae << 8 | 0xe8;
 const EXIT_ECALL: u32 = 0;
 const EXIT_HANDLER: u32 = 2;
 

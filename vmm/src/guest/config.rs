@@ -77,6 +77,8 @@ pub struct Config {
     pub ioeventfd: bool,
     /// The guest's controller takes queue notifications and answers registers of virtio devices.
     pub doorbells: bool,
+    /// Handlers of user contexts may interrupt the guest.
+    pub user_contexts: bool,
     /// Host CPUs of the vCPU threads, in turn; empty: any.
     pub pin: Vec<u16>,
     /// Delays before it starts.

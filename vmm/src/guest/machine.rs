@@ -93,6 +93,9 @@ impl Machine {
             .create_vm()
             .map_err(|e| Error::failed("KVM cannot create a VM", e))?;
         let vm = Arc::new(vm);
+        if config.user_contexts {
+            vm::allow_user_contexts(&vm)?;
+        }
         let kind = match (config.hugepages, config.shares_ram()) {
             (true, _) => ram::Kind::Huge,
             (false, true) => ram::Kind::Shared,

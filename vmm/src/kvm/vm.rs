@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::map;
-use kvm_bindings::kvm_userspace_memory_region;
+use kvm_bindings::{kvm_enable_cap, kvm_userspace_memory_region};
 use kvm_ioctls::{Kvm, VcpuFd, VmFd};
 use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 
@@ -33,6 +33,29 @@ pub fn open(cpus: u16) -> Result<Kvm> {
         )));
     }
     Ok(kvm)
+}
+
+/// `KVM_CAP_RISCV_UCTX` (linux/include/kvm-numbers.h).
+const CAP_UCTX: u32 = 242;
+/// `KVM_CAP_RISCV_UCTX_INTERRUPT`.
+const UCTX_INTERRUPT: u64 = 1;
+
+/// Lets handlers of user contexts interrupt a guest, which has no vCPUs yet.
+///
+/// # Errors
+/// [`Error::User`] if KVM or the harts have no user contexts.
+pub fn allow_user_contexts(vm: &VmFd) -> Result<()> {
+    let cap = kvm_enable_cap {
+        cap: CAP_UCTX,
+        args: [UCTX_INTERRUPT, 0, 0, 0],
+        ..Default::default()
+    };
+    vm.enable_cap(&cap).map_err(|e| {
+        Error::user(format!(
+            "KVM has no user contexts ({e}): they need harts with Xhcs and this project's KVM; \
+             leave out --user-contexts"
+        ))
+    })
 }
 
 /// Creates the vCPUs of a VM.

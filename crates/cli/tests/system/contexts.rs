@@ -173,6 +173,33 @@ fn rights_of_a_context_end_with_what_they_come_from() {
     ]);
 }
 
+/// Promise: handlers of other processes take no time from a guest unless its VMM has agreed, nor on
+/// a CPU that is taken away from the process after it has named it.
+#[test]
+fn only_guests_that_have_agreed_are_interrupted() {
+    host().assert_passed(&[
+        "a guest that has not agreed is not interrupted by handlers",
+        "one that has agreed is",
+        "until its CPU is taken away from the thread",
+        "who has vCPUs does not agree any more, nor to what is unknown",
+    ]);
+}
+
+/// Promise: a user who may open `/dev/kvm` takes a stated share of what all need: no interrupt
+/// number and a few hundred bytes for a doorbell, in the account of its memory cgroup; some user
+/// contexts, some interrupt domains (`linux/tests/hog.c`).
+#[test]
+fn a_user_takes_a_share_and_no_more() {
+    host().assert_passed(&[
+        "ioeventfds take none of the host's interrupts",
+        "and little of its memory",
+        "however far they are apart",
+        "a user has 16 user contexts",
+        "and 256 interrupt domains",
+        "doorbells are in the account of a memory group",
+    ]);
+}
+
 /// Promise: a kick is heard in time though the CPU that is told of it would sleep, and a CPU that
 /// comes later forgets pages that a process unmaps.
 #[test]

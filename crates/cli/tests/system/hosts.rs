@@ -76,7 +76,7 @@ pub fn contexts() -> Result<Host, String> {
     boot(
         "full",
         "kvm",
-        " trapless.tests=events,contexts,context-hostile,context-rights,context-stress",
+        " trapless.tests=hog,events,contexts,context-hostile,context-rights,context-stress",
         TIME_LIMIT,
     )
 }
