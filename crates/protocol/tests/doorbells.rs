@@ -1,9 +1,9 @@
-//! A doorbell can go away, and its interrupt can move, in every state of a small system: nothing is
+//! A doorbell can go away, and its event can move, in every state of a small system: nothing is
 //! lost, and nothing that is freed is used. Each of the rules is needed for one of these.
 
 use trapless_protocol::doorbells::{
     Broken::{self, *},
-    Doorbells, EXITS, FORGOTTEN, QUIET, SIGNALLED, SIGNALLED_BEFORE,
+    Doorbells, EXITS, FORGOTTEN, QUIET, SIGNALLED, SIGNALLED_BEFORE, SILENT,
     Way::{self, *},
 };
 use trapless_protocol::visit;
@@ -24,7 +24,7 @@ fn holds(ways: &[Way], moves: u8, sleeps: u8, broken: Option<Broken>) {
             "{way:?}: never {:?}",
             found.missing
         );
-        assert!(found.states > 100_000);
+        assert!(found.states > 50_000);
     }
 }
 
@@ -58,11 +58,18 @@ fn each_rule_of_sleep_is_needed() {
     }
 }
 
-/// Two moves, or a move and a throttle, of one interrupt.
+/// Two moves, or a move and a throttle, of one event.
 #[test]
 #[ignore = "long"]
 fn doorbells_hold_with_two_moves() {
     holds(&WAYS, 2, 0, None);
+}
+
+/// No hart is named whose queue is closed, so that nothing is told to it before it opens.
+#[test]
+fn opening_a_queue_needs_no_look_at_all_events() {
+    let found = visit(Doorbells::new(Memory, Some(OpenWithoutScan)), None);
+    assert!(found.violated.is_empty(), "{:#?}", found.violated);
 }
 
 /// After the fence, no doorbell answers whose entry could have become invalid.
@@ -73,15 +80,16 @@ fn validity_of_the_entry_need_not_be_looked_at() {
 
 #[test]
 fn each_rule_is_needed() {
+    let mut not_needed = Vec::new();
     for (broken, way, moves, property) in [
         (LookFirst, Memory, 1, SIGNALLED),
         (AckLate, Memory, 0, SIGNALLED),
         (UnmaskWithoutRepost, Memory, 1, SIGNALLED),
-        (MoveWithoutRepost, Memory, 1, SIGNALLED),
+        (ScanWithoutRepost, Memory, 1, SIGNALLED),
         (MoveByStore, Memory, 2, SIGNALLED),
         (OthersIgnored, Memory, 1, SIGNALLED),
-        (OpenWithoutScan, Memory, 1, SIGNALLED),
-        (AimMasks, Memory, 2, QUIET),
+        (MoveWithoutLock, Memory, 2, QUIET),
+        (DeafNamed, Memory, 2, SIGNALLED),
         (EnterWithoutFence, Last, 0, FORGOTTEN),
         (EnterWithoutFence, Memory, 0, EXITS),
         (NoGracePeriod, Last, 0, FORGOTTEN),
@@ -91,20 +99,25 @@ fn each_rule_is_needed() {
         (NoFence, Others, 0, FORGOTTEN),
         (NoFence, Memory, 0, EXITS),
         (FreeFirst, Last, 0, FORGOTTEN),
-        (NoSync, Last, 0, FORGOTTEN),
-        (NoSync, Vm, 0, FORGOTTEN),
+        (NoSync, Last, 0, SIGNALLED_BEFORE),
+        (NoSync, Vm, 0, SIGNALLED_BEFORE),
         (StaysRegistered, Last, 1, FORGOTTEN),
-        (NumberReused, Last, 0, FORGOTTEN),
+        (DeadHandled, Last, 0, FORGOTTEN),
+        (FreedAtOnce, Last, 0, FORGOTTEN),
         (EventfdFirst, Last, 0, FORGOTTEN),
         (NoLastSignal, Last, 0, SIGNALLED_BEFORE),
         (NoLastSignal, Others, 0, SIGNALLED_BEFORE),
-        (LastSignalIfPosted, Last, 0, SIGNALLED_BEFORE),
+        (LastSignalAlways, Last, 0, SILENT),
+        (LastSignalAlways, Vm, 0, SILENT),
     ] {
         let mut model = Doorbells::new(way, Some(broken));
         model.moves = moves;
         let found = visit(model, Some(property));
         let path = found.violated.iter().find(|(name, _)| *name == property);
-        let (_, path) = path.unwrap_or_else(|| panic!("{broken:?}, {way:?}: {property} holds"));
-        println!("{broken:?}, {way:?}, {} states: {path}", found.states);
+        match path {
+            Some((_, path)) => println!("{broken:?}, {way:?}, {} states: {path}", found.states),
+            None => not_needed.push((broken, way, property)),
+        }
     }
+    assert!(not_needed.is_empty(), "these hold: {not_needed:#?}");
 }

@@ -9,18 +9,20 @@ pub enum Broken {
     InvalidAnswers,
     /// The handler clears `P` after it has signalled.
     AckLate,
-    /// An interrupt is enabled without a look at `P`.
+    /// An event is unmasked without a look at `P`.
     UnmaskWithoutRepost,
-    /// Another hart is named without a look at `P`.
-    MoveWithoutRepost,
+    /// A look at all events names a hart that hears, and does not look at `P`.
+    ScanWithoutRepost,
     /// Another hart is named by a load and a store (VEI-4).
     MoveByStore,
     /// A hart takes an event that is told to another one by now, and leaves it.
     OthersIgnored,
     /// A queue is opened without a look at all events.
     OpenWithoutScan,
-    /// While the user context changes, `M` is set, and cleared if it was 0 before.
-    AimMasks,
+    /// Another hart is named without the event's lock, by a load and a store.
+    MoveWithoutLock,
+    /// Another hart is named though its queue is closed.
+    DeafNamed,
     /// A hart falls asleep though it has been named since it looked.
     NoSecondLook,
     /// It does so while posts are under way, which may be for it.
@@ -39,16 +41,18 @@ pub enum Broken {
     NoFence,
     /// The doorbell page is freed before the fence.
     FreeFirst,
-    /// Posts under way are not waited for (VEI-13).
+    /// The entry becomes invalid before the posts of its doorbell are over (VEI-13).
     NoSync,
+    /// Who has found an event handles it without a look whether it is live.
+    DeadHandled,
+    /// An event is freed while somebody has found it, but not looked at it.
+    FreedAtOnce,
     /// A look at all events may still find this one.
     StaysRegistered,
-    /// The next event gets the number of one that may still be in a queue.
-    NumberReused,
     /// The eventfd goes before handlers have ended.
     EventfdFirst,
-    /// What is posted when the interrupt goes away is not signalled.
+    /// What is posted when the event goes away is not signalled.
     NoLastSignal,
-    /// It is signalled only if `P` is 1 then.
-    LastSignalIfPosted,
+    /// The eventfd is signalled then, whether `P` is 1 or not.
+    LastSignalAlways,
 }

@@ -13,6 +13,8 @@ pub enum Store {
     Bus,
     /// A doorbell has answered; before the operation on the entry.
     Post,
+    /// The same of a guest that posts by number (`sgenvei`).
+    Number,
     /// Whom it tells, decided too early.
     Late(Option<u8>),
     /// Before the event is put into the queue of this hart.
@@ -40,6 +42,8 @@ pub enum Uses {
     OldPage,
     /// No doorbell answers it, as it is an AMO: the ioeventfd does.
     Exit,
+    /// It is no store: the guest posts by number.
+    Number,
 }
 
 /// An entry of the event table.
@@ -64,6 +68,13 @@ impl Entry {
 }
 
 impl State {
+    /// Whether posts are under way that a wait for all of them (`hgenvei`=0) waits for: not those
+    /// by number, which a guest can begin at any time.
+    pub(super) fn answering(&self) -> bool {
+        let waits = |s: &Store| matches!(s, Store::Post | Store::Late(_) | Store::Queue(_));
+        self.stores.iter().any(waits) || self.repost != Store::Free
+    }
+
     /// Whether posts are under way.
     pub(super) fn posting(&self) -> bool {
         let idle = |s: &Store| matches!(s, Store::Free | Store::Exit | Store::Bus);
@@ -77,16 +88,20 @@ impl Doorbells {
         let free = s.stores.iter().position(|store| *store == Store::Free)?;
         let hart = s.harts[h];
         let possible = match uses {
-            Uses::Memory | Uses::Exit => true,
+            Uses::Memory | Uses::Exit | Uses::Number => true,
             Uses::OldLeaf => hart.old.leaf,
             Uses::OldPage => hart.old.page,
         };
         if hart.at != At::Guest || !possible {
             return None;
         }
+        if uses == Uses::Number {
+            s.stores[free] = Store::Number;
+            return Some(());
+        }
         let doorbell = match uses {
             Uses::OldPage => true,
-            Uses::Exit => false,
+            Uses::Exit | Uses::Number => false,
             Uses::Memory if !s.leaf => false,
             _ => {
                 s.used |= s.gone.page;
@@ -117,8 +132,11 @@ impl Doorbells {
                 Store::Free
             }
             store => {
-                // A post to an entry that is not valid does nothing (VEI-8), but the store is over.
-                s.owed |= matches!(store, Store::Post | Store::Late(_));
+                // A post to an entry that is not valid does nothing (VEI-8). A guest that posts by
+                // number may come too late; one whose store a doorbell has answered may not.
+                let late = store == Store::Number && !s.entry.v;
+                let posts = matches!(store, Store::Post | Store::Number | Store::Late(_));
+                s.owed |= posts && !late;
                 self.post(s, store)
             }
         };
@@ -137,16 +155,20 @@ impl Doorbells {
     fn post(&self, s: &mut State, store: Store) -> Store {
         let told = (!s.entry.p && !s.entry.m).then_some(s.entry.hart);
         match store {
-            Store::Post if self.is(Broken::LookFirst) => {
+            Store::Post | Store::Number if self.is(Broken::LookFirst) => {
                 s.use_entry();
                 Store::Late(told)
             }
-            Store::Post => {
-                s.use_entry();
+            Store::Post | Store::Number => {
+                // A guest may post any number at any time: entries stay while there are guests.
+                if store == Store::Post {
+                    s.use_entry();
+                }
                 if !s.entry.v {
                     return Store::Free;
                 }
                 s.entry.p = true;
+                s.posted = true;
                 told.map_or(Store::Free, Store::Queue)
             }
             Store::Late(told) => {

@@ -1,4 +1,5 @@
-//! The interrupt of an event in the host: `handle_edge_irq()` with the functions of `vei.c`.
+//! An event in the host: who hears of it, names the hart that is told, masks it and posts it again
+//! (`vei_event.c`). All of them hold the event's lock meanwhile.
 
 use super::{Broken, Doorbells, Entry, HARTS, Naming, Old, State, Store};
 
@@ -9,32 +10,20 @@ pub enum At {
     Guest,
     /// The host.
     Host,
-    /// It has taken the event from its queue.
+    /// It has taken the event's number from its queue.
     Claimed,
-    /// `P` is cleared: before the eventfd is signalled.
+    /// It has found the event of that number: before it has the lock.
+    Found,
+    /// It has the lock, and `P` is cleared: before the eventfd is signalled.
     Signal,
     /// Before `P` is cleared, if that comes late.
     Ack,
-    /// The eventfd is signalled.
+    /// The eventfd is signalled: it has the lock still.
     Signalled,
-    /// The interrupt came again meanwhile and is unmasked: before the look at `P`.
-    Unmasked,
     /// It is about to sleep, or sleeps.
     Asleep,
     /// It is off line.
     Off,
-}
-
-/// The interrupt as Linux keeps it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Interrupt {
-    pub(super) disabled: bool,
-    /// What Linux takes `M` for.
-    masked: bool,
-    /// It came and was acknowledged, but no handler has been begun for it.
-    pending: bool,
-    /// Its handler runs.
-    running: bool,
 }
 
 /// The timer of an event that has been throttled.
@@ -42,17 +31,15 @@ pub struct Interrupt {
 pub enum Timer {
     /// Not armed.
     Off,
-    /// Armed: the interrupt is disabled.
+    /// Armed: the event is masked.
     Armed,
-    /// The interrupt is enabled and unmasked: before the look at `P`.
+    /// It is unmasked: before the look at `P`.
     Unmasked,
-    /// Before what came while it was disabled is posted again.
-    Resend,
     /// Never armed again.
     Shut,
 }
 
-/// A change of the affinity.
+/// A change of the hart that is told.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Mover {
     /// There is none.
@@ -65,17 +52,6 @@ pub enum Mover {
     Named,
 }
 
-/// A change of the user context, if it masks the event.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Aim {
-    /// There is none.
-    Idle,
-    /// `M` is set; what it was before.
-    Masked(bool),
-    /// Before the look at `P`.
-    Unmasked,
-}
-
 /// Hart 1 on its way off line and back.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Plug {
@@ -83,8 +59,6 @@ pub enum Plug {
     Up,
     /// Its queue is closed, and read until it is empty.
     Drain,
-    /// Before its interrupts are moved to others.
-    Migrate,
     /// Off line.
     Down,
     /// On line, before its queue is opened.
@@ -92,62 +66,33 @@ pub enum Plug {
 }
 
 impl State {
-    fn handling(&self, h: usize) -> bool {
-        !matches!(
-            self.harts[h].at,
-            At::Guest | At::Host | At::Asleep | At::Off
-        )
-    }
-
-    /// Somebody has the lock of the interrupt, over more than one step.
+    /// Somebody has the lock of the event.
     pub(super) fn locked(&self) -> bool {
-        matches!(self.timer, Timer::Unmasked | Timer::Resend)
+        let holds = |at| matches!(at, At::Signal | At::Ack | At::Signalled);
+        self.timer == Timer::Unmasked
+            || self.scanning
             || self.mover != Mover::Idle
-            || self.harts.iter().any(|h| h.at == At::Unmasked)
+            || self.repost != Store::Free
+            || self.harts.iter().any(|h| holds(h.at))
     }
 
-    /// The host posts: one at a time, and goes on when that is over.
-    fn repost(&mut self) -> Option<()> {
-        if self.repost != Store::Free {
-            return None;
-        }
-        self.repost = Store::Post;
-        Some(())
+    /// A hart has found the event, under RCU.
+    pub(super) fn found(&self) -> bool {
+        self.harts.iter().any(|h| h.at == At::Found)
     }
 
-    /// What was posted to a queue that may be closed is posted again (`vei_repost()`).
-    fn repost_if_posted(&mut self) -> Option<()> {
+    /// Whether a hart may be named (`kvm_riscv_vei_hears()`).
+    fn hears(&self, h: usize) -> bool {
+        h == 0 || self.plug == Plug::Up
+    }
+
+    /// What was posted to a queue that may be closed is posted again (`vei_repost()`): with the
+    /// lock, which is held until that is over.
+    fn repost_if_posted(&mut self) {
         self.use_entry();
-        if self.entry.p {
-            self.repost()?;
-            self.entry.p = false;
+        if std::mem::take(&mut self.entry.p) {
+            self.repost = Store::Post;
         }
-        Some(())
-    }
-
-    fn mask(&mut self) {
-        self.use_entry();
-        if !std::mem::replace(&mut self.irq.masked, true) {
-            self.entry.m = true;
-        }
-    }
-
-    fn unmask(&mut self) {
-        self.use_entry();
-        self.irq.masked = false;
-        self.entry.m = false;
-    }
-
-    /// No handler is begun any more.
-    pub(super) fn shut_interrupt(&mut self) {
-        self.gone.handler = true;
-        self.irq.disabled = true;
-        self.mask();
-    }
-
-    /// Handlers have ended.
-    pub(super) fn quiescent(&self) -> bool {
-        !self.irq.running && self.repost == Store::Free
     }
 }
 
@@ -191,8 +136,13 @@ impl Doorbells {
 
     pub(super) fn handle(&self, s: &mut State, h: usize) -> Option<()> {
         s.harts[h].at = match s.harts[h].at {
-            At::Claimed | At::Signalled if s.locked() => return None,
-            At::Claimed => self.claimed(s, h),
+            At::Claimed if s.gone.registry => At::Host,
+            At::Claimed => {
+                s.used |= s.gone.memory;
+                At::Found
+            }
+            At::Found if s.locked() => return None,
+            At::Found => self.found(s, h),
             At::Signal => {
                 s.signal();
                 if self.is(Broken::AckLate) {
@@ -205,61 +155,37 @@ impl Doorbells {
                 s.entry.p = false;
                 At::Signalled
             }
-            At::Signalled if s.irq.pending && !s.irq.disabled => {
-                s.irq.pending = false;
-                if s.irq.masked {
-                    s.unmask();
-                    At::Unmasked
-                } else {
-                    At::Signal
-                }
-            }
-            At::Signalled => {
-                s.irq.running = false;
-                At::Host
-            }
-            At::Unmasked => {
-                if !self.is(Broken::UnmaskWithoutRepost) {
-                    s.repost_if_posted()?;
-                }
-                At::Signal
-            }
+            At::Signalled if s.mover != Mover::Idle => return None,
+            At::Signalled => At::Host,
             At::Guest | At::Host | At::Asleep | At::Off => return None,
         };
         Some(())
     }
 
-    /// The beginning of `handle_edge_irq()`.
-    fn claimed(&self, s: &mut State, h: usize) -> At {
-        if s.gone.number {
-            s.used |= self.is(Broken::NumberReused);
+    /// `kvm_riscv_vei_told()`, with the lock.
+    fn found(&self, s: &mut State, h: usize) -> At {
+        s.used |= s.gone.memory;
+        if s.gone.live && !self.is(Broken::DeadHandled) {
             return At::Host;
         }
         if self.is(Broken::OthersIgnored) && usize::from(s.entry.hart) != h {
             return At::Host;
         }
-        if s.irq.running || s.irq.disabled || s.gone.handler {
-            s.irq.pending = true;
-            s.mask();
-            s.entry.p = false;
+        s.use_entry();
+        // It has been told twice, or of an event that had this number before.
+        if !s.entry.p {
             return At::Host;
         }
-        s.use_entry();
-        s.irq.running = true;
-        s.irq.pending = false;
-        s.entry.p &= self.is(Broken::AckLate);
+        s.posted = false;
+        s.entry.p = self.is(Broken::AckLate);
         At::Signal
     }
 
-    /// `vei_move_away()`. The other hart may be on its way off line.
+    /// `vei_move_away()`
     pub(super) fn move_away(&self, s: &mut State, h: usize) -> Option<()> {
         let (to, named) = (HARTS - 1 - h, usize::from(s.entry.hart));
-        let possible = to == 0 || matches!(s.plug, Plug::Up | Plug::Drain | Plug::Migrate);
-        if s.harts[h].at != At::Signalled
-            || named != h
-            || !possible
-            || s.locked() && self.sleeps > 0
-        {
+        let may = s.hears(to) || self.is(Broken::DeafNamed);
+        if s.harts[h].at != At::Signalled || named != h || !may || s.mover != Mover::Idle {
             return None;
         }
         self.name(s, to as u8, false);
@@ -267,38 +193,31 @@ impl Doorbells {
     }
 
     /// `vei_too_many()`
-    pub(super) fn throttle(s: &mut State, h: usize) -> Option<()> {
-        if s.harts[h].at != At::Signalled || s.irq.disabled || s.locked() {
+    pub(super) fn throttle(&self, s: &mut State, h: usize) -> Option<()> {
+        let free = s.mover == Mover::Idle || self.is(Broken::MoveWithoutLock);
+        if s.harts[h].at != At::Signalled || !free || s.timer == Timer::Shut {
             return None;
         }
-        s.irq.disabled = true;
-        s.mask();
-        if s.timer == Timer::Off {
-            s.timer = Timer::Armed;
-        }
+        s.use_entry();
+        s.entry.m = true;
+        s.timer = Timer::Armed;
         Some(())
     }
 
-    /// `vei_resume()`: `enable_irq()`.
+    /// `vei_resume()`
     pub(super) fn tick(&self, s: &mut State) -> Option<()> {
         s.timer = match s.timer {
             Timer::Off | Timer::Shut => return None,
             Timer::Armed if s.locked() => return None,
+            Timer::Armed if s.gone.live => Timer::Off,
             Timer::Armed => {
-                s.irq.disabled = false;
-                s.unmask();
+                s.use_entry();
+                s.entry.m = false;
                 Timer::Unmasked
             }
             Timer::Unmasked => {
                 if !self.is(Broken::UnmaskWithoutRepost) {
-                    s.repost_if_posted()?;
-                }
-                Timer::Resend
-            }
-            Timer::Resend => {
-                if s.irq.pending {
-                    s.repost()?;
-                    s.irq.pending = false;
+                    s.repost_if_posted();
                 }
                 Timer::Off
             }
@@ -306,13 +225,13 @@ impl Doorbells {
         Some(())
     }
 
-    /// `vei_set_affinity()`
+    /// `vei_follow()`: threads of the VM may not run any more where it is told.
     pub(super) fn begin_move(&self, s: &mut State, h: usize) -> Option<()> {
-        let online = s.harts[h].at != At::Off;
-        if s.locked() || s.gone.number || !online || usize::from(s.entry.hart) == h {
+        let free = !s.locked() || self.is(Broken::MoveWithoutLock) && s.mover == Mover::Idle;
+        if !free || s.gone.live || !s.hears(h) || usize::from(s.entry.hart) == h {
             return None;
         }
-        if self.is(Broken::MoveByStore) {
+        if self.is(Broken::MoveByStore) || self.is(Broken::MoveWithoutLock) {
             s.mover = Mover::Write(s.entry, h as u8);
         } else {
             self.name(s, h as u8, true);
@@ -333,51 +252,35 @@ impl Doorbells {
                 Mover::Named
             }
             Mover::Named => {
-                s.repost_if_posted()?;
+                s.repost_if_posted();
                 Mover::Idle
             }
         };
         Some(())
     }
 
-    /// `vei_scan()`
-    pub(super) fn scan(s: &mut State) -> Option<()> {
+    /// `vei_scan()`: a hart that hears is named, and what was posted is posted again.
+    pub(super) fn scan(&self, s: &mut State) -> Option<()> {
         if s.scanning {
-            s.repost_if_posted()?;
+            if s.mover != Mover::Idle {
+                return None;
+            }
             s.scanning = false;
-        } else if s.scan && s.aim == Aim::Idle {
+            if !self.is(Broken::ScanWithoutRepost) {
+                s.repost_if_posted();
+            }
+        } else if s.scan && s.gone.registry {
             s.scan = false;
-            s.scanning = !s.gone.registry;
+        } else if s.scan && !s.locked() {
+            s.used |= s.gone.memory;
+            s.scan = false;
+            s.scanning = !s.gone.live;
+            if s.scanning && !s.hears(usize::from(s.entry.hart)) {
+                self.name(s, 0, false);
+            }
         } else {
             return None;
         }
-        Some(())
-    }
-
-    /// `vei_aim()`, but for the address of the context: [`contexts`](crate::contexts) has that. If
-    /// it leaves `M` alone, it does no more than a look at all events.
-    pub(super) fn aim(&self, s: &mut State) -> Option<()> {
-        let busy = s.aim != Aim::Idle || s.scanning || s.gone.registry;
-        if busy || !self.is(Broken::AimMasks) {
-            return None;
-        }
-        s.aim = Aim::Masked(s.entry.m);
-        s.entry.m = true;
-        Some(())
-    }
-
-    pub(super) fn go_on_aiming(s: &mut State) -> Option<()> {
-        s.aim = match s.aim {
-            Aim::Idle => return None,
-            Aim::Masked(old) => {
-                s.entry.m &= old;
-                Aim::Unmasked
-            }
-            Aim::Unmasked => {
-                s.repost_if_posted()?;
-                Aim::Idle
-            }
-        };
         Some(())
     }
 
@@ -404,14 +307,7 @@ impl Doorbells {
         s.plug = match s.plug {
             Plug::Drain if idle && s.harts[1].queue == 0 && !s.harts[1].overflow => {
                 s.scan = true;
-                Plug::Migrate
-            }
-            // All other harts have stopped, with interrupts disabled.
-            Plug::Migrate if idle && !s.handling(0) && !s.locked() => {
                 s.harts[1].at = At::Off;
-                if s.entry.hart == 1 && !s.gone.handler {
-                    self.name(s, 0, true);
-                }
                 Plug::Down
             }
             Plug::Starting => {

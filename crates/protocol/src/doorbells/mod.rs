@@ -4,21 +4,20 @@
 //! ```text
 //! store:    leaf and doorbell page, perhaps as the hart remembers them --> post, or exit
 //! post:     P and what to do about it in one operation on the entry --> queue of the hart
-//! hart:     hveiclaim --> P = 0 --> eventfd --> what came meanwhile
-//! others:   affinity, move away from a guest, throttle, look at all events, CPU off and on, or
-//!           asleep and awake
-//! removal:  bus, doorbell, HFENCE.GVMA, entry, SYNC, interrupt, eventfd; see `removal`
+//! hart:     hveiclaim --> the event of that number --> P = 0 --> eventfd
+//! others:   where threads may run, move away from a guest, throttle, look at all events, CPU off
+//!           and on, or asleep and awake
+//! removal:  bus, doorbell, HFENCE.GVMA, SYNC, entry, eventfd; see `removal`
 //! ```
 //!
 //! Each step is one atomic step of the specification (chapter "Virtual events") or of
-//! `arch/riscv/kvm/vei.c` and `vei_bell.c`, of KVM's `ioeventfd` and G-stage, or of Linux'
-//! `handle_edge_irq()`.
+//! `arch/riscv/kvm/vei.c`, `vei_event.c` and `vei_bell.c`, or of KVM's `ioeventfd` and G-stage.
 //!
 //! | file | subject |
 //! |---|---|
 //! | `broken` | rules that are broken on purpose |
 //! | `hardware` | stores, posts, queues |
-//! | `host` | the interrupt, and who moves, masks and posts it again |
+//! | `host` | the event, and who moves, masks and posts it again |
 //! | `removal` | how a doorbell goes away |
 //! | `sleep` | how a hart falls asleep that nothing names, and wakes up |
 
@@ -32,7 +31,7 @@ use stateright::{Model, Property};
 
 pub use broken::Broken;
 pub use hardware::{Entry, Old, Store, Uses};
-pub use host::{Aim, At, Interrupt, Mover, Plug, Timer};
+pub use host::{At, Mover, Plug, Timer};
 pub use removal::{Step, Way};
 pub use sleep::{Naming, Sleep};
 
@@ -64,13 +63,13 @@ pub struct Hart {
 pub struct Gone {
     /// The ioeventfd is on no bus.
     bus: bool,
-    /// No look at all events finds this one.
+    /// Who finds it leaves it alone.
+    live: bool,
+    /// Nobody finds it, by its number or by a look at all events.
     registry: bool,
-    /// No handler is begun.
-    handler: bool,
-    /// The number in a queue finds nobody.
-    number: bool,
     entry: bool,
+    /// What is kept of the event.
+    memory: bool,
     page: bool,
     eventfd: bool,
     /// No vCPU is left.
@@ -92,15 +91,13 @@ pub struct State {
     leaf: bool,
     /// `V` of the doorbell.
     doorbell: bool,
-    irq: Interrupt,
     timer: Timer,
     mover: Mover,
-    aim: Aim,
     plug: Plug,
     sleep: Sleep,
     /// A look at all events has been asked for.
     scan: bool,
-    /// It has found this event.
+    /// It has found this event, and has its lock.
     scanning: bool,
     /// Steps of the removal that are done; `None` before it begins.
     removal: Option<u8>,
@@ -111,6 +108,10 @@ pub struct State {
     used: bool,
     /// A doorbell answered after its removal had returned.
     late: bool,
+    /// Something has been posted that no handler has taken note of.
+    posted: bool,
+    /// A removal signalled, and nothing had been posted.
+    idle_signal: bool,
 }
 
 /// An atomic step.
@@ -134,20 +135,16 @@ pub enum Action {
     Handle(usize),
     /// The handler names a hart that runs no guest.
     MoveAway(usize),
-    /// The handler disables its interrupt until the next tick.
+    /// The handler masks the event until the next tick.
     Throttle(usize),
     /// Next step of the tick.
     Timer,
-    /// The affinity of the interrupt becomes this hart.
+    /// The event is to be told to this hart.
     Move(usize),
     /// Next step of that.
     Mover,
     /// Next step of a look at all events.
     Scan,
-    /// The user context for the eventfd changes.
-    Aim,
-    /// Next step of that.
-    AimStep,
     /// Hart 1 begins to go off line.
     Unplug,
     /// Hart 1 comes back.
@@ -174,14 +171,14 @@ pub struct Doorbells {
     pub broken: Option<Broken>,
     /// Stores of guests in all.
     pub stores: u8,
-    /// Times in all that the interrupt is moved or throttled, or hart 1 goes off line.
+    /// Times in all that the event is moved or throttled, or hart 1 goes off line.
     pub moves: u8,
     /// Times in all that hart 1 falls asleep.
     pub sleeps: u8,
     steps: Vec<Step>,
 }
 
-/// What is posted is signalled in the end, wherever its interrupt has been moved.
+/// What is posted is signalled in the end, whichever hart is told.
 pub const SIGNALLED: &str = "where nothing is left to do, all that was posted has been signalled";
 /// A removal leaves nothing behind.
 pub const SIGNALLED_BEFORE: &str =
@@ -191,7 +188,9 @@ pub const FORGOTTEN: &str = "nothing is used that belongs to somebody else";
 /// A removed doorbell does not answer.
 pub const EXITS: &str = "when the removal has returned, stores exit";
 /// The throttle works.
-pub const QUIET: &str = "an event whose interrupt is disabled is masked";
+pub const QUIET: &str = "an event that waits for the tick is masked";
+/// A removal is not heard of, if there was nothing to hear.
+pub const SILENT: &str = "a removal signals only what has been posted";
 
 impl Doorbells {
     /// A model of all that can happen.
@@ -222,7 +221,6 @@ impl Doorbells {
             Action::Timer,
             Action::Mover,
             Action::Scan,
-            Action::AimStep,
             Action::PlugStep,
             Action::SleepStep,
             Action::Removal,
@@ -231,12 +229,13 @@ impl Doorbells {
 
     fn environment(actions: &mut Vec<Action>) {
         for h in 0..HARTS {
-            let uses = [Uses::Memory, Uses::OldLeaf, Uses::OldPage, Uses::Exit];
+            use Uses::{Exit, Memory, Number, OldLeaf, OldPage};
+            let uses = [Memory, OldLeaf, OldPage, Exit, Number];
             actions.extend(uses.map(|uses| Action::Store(h, uses)));
             actions.extend([Action::Enter(h), Action::Exit(h)]);
             actions.extend([Action::MoveAway(h), Action::Throttle(h), Action::Move(h)]);
         }
-        actions.extend([Action::Unplug, Action::Plug, Action::Aim, Action::Remove]);
+        actions.extend([Action::Unplug, Action::Plug, Action::Remove]);
         actions.extend([Action::Sleep, Action::Wake]);
     }
 
@@ -244,11 +243,7 @@ impl Doorbells {
     fn count(s: &mut State, action: Action) -> Option<()> {
         match action {
             Action::Store(..) => s.stores_left = s.stores_left.checked_sub(1)?,
-            Action::MoveAway(_)
-            | Action::Throttle(_)
-            | Action::Move(_)
-            | Action::Unplug
-            | Action::Aim => {
+            Action::MoveAway(_) | Action::Throttle(_) | Action::Move(_) | Action::Unplug => {
                 s.moves_left = s.moves_left.checked_sub(1)?;
             }
             Action::Sleep => s.sleeps_left = s.sleeps_left.checked_sub(1)?,
@@ -265,7 +260,10 @@ impl Doorbells {
     }
 
     fn returned(&self, s: &State) -> bool {
-        s.removal.map(usize::from) == Some(self.steps.len())
+        let left = |done: u8| &self.steps[usize::from(done)..];
+        // What is freed under RCU is not waited for.
+        s.removal
+            .is_some_and(|done| left(done).iter().all(|step| *step == Step::Memory))
     }
 }
 
@@ -303,10 +301,8 @@ impl Model for Doorbells {
             entry: Entry::new(),
             leaf: true,
             doorbell: true,
-            irq: Interrupt::default(),
             timer: Timer::Off,
             mover: Mover::Idle,
-            aim: Aim::Idle,
             plug: Plug::Up,
             sleep: Sleep::named(false),
             scan: false,
@@ -316,6 +312,8 @@ impl Model for Doorbells {
             owed: false,
             used: false,
             late: false,
+            posted: false,
+            idle_signal: false,
         };
         let mut told_elsewhere = state;
         told_elsewhere.entry.hart = 1;
@@ -343,13 +341,11 @@ impl Model for Doorbells {
             Action::Take(h) => Self::take(&mut s, h)?,
             Action::Handle(h) => self.handle(&mut s, h)?,
             Action::MoveAway(h) => self.move_away(&mut s, h)?,
-            Action::Throttle(h) => Self::throttle(&mut s, h)?,
+            Action::Throttle(h) => self.throttle(&mut s, h)?,
             Action::Timer => self.tick(&mut s)?,
             Action::Move(h) => self.begin_move(&mut s, h)?,
             Action::Mover => self.go_on_moving(&mut s)?,
-            Action::Scan => Self::scan(&mut s)?,
-            Action::Aim => self.aim(&mut s)?,
-            Action::AimStep => Self::go_on_aiming(&mut s)?,
+            Action::Scan => self.scan(&mut s)?,
             Action::Unplug => Self::unplug(&mut s)?,
             Action::Plug => Self::plug(&mut s)?,
             Action::PlugStep => self.go_on_plugging(&mut s)?,
@@ -375,8 +371,9 @@ impl Model for Doorbells {
             Property::always(FORGOTTEN, |_, s: &State| !s.used),
             Property::always(EXITS, |_, s: &State| !s.late),
             Property::always(QUIET, |_, s: &State| {
-                !s.irq.disabled || s.entry.m || s.gone.entry
+                s.timer != Timer::Armed || s.entry.m || s.gone.entry
             }),
+            Property::always(SILENT, |_, s: &State| !s.idle_signal),
             Property::sometimes("the removal returns", |m: &Self, s: &State| m.returned(s)),
             Property::sometimes("a store exits", |_, s: &State| {
                 s.stores.contains(&Store::Exit)
@@ -389,14 +386,14 @@ impl Model for Doorbells {
                 s.harts.iter().any(|h| h.overflow)
             }),
             Property::sometimes("two harts take the event", |_, s: &State| {
-                let taken = |h: &Hart| matches!(h.at, At::Claimed | At::Signal);
+                let taken = |h: &Hart| matches!(h.at, At::Claimed | At::Found | At::Signal);
                 s.harts.iter().all(taken)
             }),
             Property::sometimes("a hart handles what another is told of", |_, s: &State| {
                 s.harts[0].at == At::Signal && s.entry.hart == 1
             }),
             Property::sometimes("an event waits for the tick", |_, s: &State| {
-                s.irq.disabled && s.entry.p
+                s.timer == Timer::Armed && s.entry.p
             }),
             Property::sometimes("an event waits", |_, s: &State| {
                 s.owed && !s.harts[usize::from(s.entry.hart)].open

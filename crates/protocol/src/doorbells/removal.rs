@@ -1,6 +1,6 @@
 //! How a doorbell goes away.
 
-use super::{Aim, At, Broken, Doorbells, State, Store, Timer};
+use super::{At, Broken, Doorbells, State, Store, Timer};
 
 /// Why a doorbell goes away.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,21 +32,15 @@ pub enum Step {
     Ask,
     /// Those in the guest have been interrupted.
     Fence,
-    /// `idr_remove()` under the mutex of looks at all events.
-    Registry,
-    /// `V`=0 in the entry.
-    Invalidate,
-    /// 0 to `hgenvei` (SYNC).
+    /// 0 to `hgenvei` (SYNC): what its doorbell has answered is posted.
     Sync,
+    /// `V`=0 in the entry, and the event is not live: both under its lock.
+    Invalidate,
+    /// Nobody finds the event any more: `xa_erase()` and its lists.
+    Registry,
     /// `timer_shutdown_sync()`
     Timer,
-    /// `free_irq()`: no handler is begun.
-    Interrupt,
-    /// `free_irq()`: handlers have ended.
-    Handlers,
-    /// `irq_dispose_mapping()`
-    Mapping,
-    /// `eventfd_signal()`: for whatever was posted and has not been handled.
+    /// `eventfd_signal()` if `P` is 1: what was posted, and nobody has heard of.
     Signal,
     /// The entry may be another event's.
     Entry,
@@ -54,6 +48,8 @@ pub enum Step {
     Page,
     /// `eventfd_ctx_put()`
     Eventfd,
+    /// `kfree_rcu()` of the event, when the removal has returned.
+    Memory,
 }
 
 /// The steps of a removal, in their order.
@@ -62,13 +58,13 @@ pub(super) fn steps(way: Way, broken: Option<Broken>) -> Vec<Step> {
 
     let mut steps = match way {
         Way::Last | Way::Others => vec![
-            Bus, Srcu, Doorbell, Leaf, Ask, Fence, Registry, Invalidate, Sync, Timer, Interrupt,
-            Handlers, Mapping, Signal, Entry, Page, Eventfd,
+            Bus, Srcu, Doorbell, Leaf, Ask, Fence, Sync, Invalidate, Registry, Timer, Signal,
+            Entry, Page, Eventfd, Memory,
         ],
         Way::Memory => vec![Leaf, Ask, Fence],
         Way::Vm => vec![
-            Guests, Bus, Doorbell, Registry, Invalidate, Sync, Timer, Interrupt, Handlers, Mapping,
-            Signal, Entry, Eventfd, Leaf, Sync, Page,
+            Guests, Bus, Doorbell, Sync, Invalidate, Registry, Timer, Signal, Entry, Eventfd, Leaf,
+            Page, Memory,
         ],
     };
     if way == Way::Others {
@@ -84,7 +80,7 @@ pub(super) fn steps(way: Way, broken: Option<Broken>) -> Vec<Step> {
         Some(Broken::FenceFirst) if way == Way::Memory => before(&[Ask, Fence], Leaf),
         Some(Broken::FenceFirst) => before(&[Ask, Fence], Doorbell),
         Some(Broken::FreeFirst) => before(&[Page], Ask),
-        Some(Broken::EventfdFirst) => before(&[Signal, Eventfd], Interrupt),
+        Some(Broken::EventfdFirst) => before(&[Signal, Eventfd], Invalidate),
         Some(Broken::NoGracePeriod) => steps.retain(|step| *step != Srcu),
         Some(Broken::NoFence) => steps.retain(|step| !matches!(step, Ask | Fence)),
         Some(Broken::NoSync) => steps.retain(|step| *step != Sync),
@@ -99,7 +95,7 @@ impl Doorbells {
     pub(super) fn go_on_removing(&self, s: &mut State) -> Option<()> {
         let done = s.removal?;
         let step = *self.steps.get(usize::from(done))?;
-        if !Self::may(s, step) {
+        if !self.may(s, step) {
             return None;
         }
         self.act(s, step);
@@ -108,7 +104,7 @@ impl Doorbells {
     }
 
     /// Whether a step need not wait.
-    fn may(s: &State, step: Step) -> bool {
+    fn may(&self, s: &State, step: Step) -> bool {
         let in_guest = |h: &super::Hart| h.at == At::Guest;
         match step {
             Step::Guests => {
@@ -117,12 +113,11 @@ impl Doorbells {
             }
             Step::Srcu => !s.stores.contains(&Store::Bus),
             Step::Fence => !s.harts.iter().any(|h| in_guest(h) && h.flush),
-            Step::Registry => !s.scanning && s.aim == Aim::Idle && s.repost == Store::Free,
-            Step::Sync => !s.posting(),
+            Step::Invalidate => !s.locked(),
+            Step::Sync => !s.answering(),
+            // RCU.
+            Step::Memory => self.is(Broken::FreedAtOnce) || !s.found(),
             Step::Timer => matches!(s.timer, Timer::Off | Timer::Armed) && s.repost == Store::Free,
-            Step::Handlers => s.quiescent(),
-            Step::Interrupt => !s.locked(),
-            Step::Mapping => !s.locked() && s.repost == Store::Free,
             _ => true,
         }
     }
@@ -143,19 +138,24 @@ impl Doorbells {
                 }
             }
             Step::Ask => s.harts.iter_mut().for_each(|hart| hart.flush = true),
+            Step::Invalidate => {
+                s.entry.v = false;
+                s.gone.live = true;
+            }
             Step::Registry => s.gone.registry = true,
-            Step::Invalidate => s.entry.v = false,
             Step::Timer => s.timer = Timer::Shut,
-            Step::Interrupt => s.shut_interrupt(),
-            Step::Mapping => s.gone.number = true,
-            Step::Signal if s.entry.p || !self.is(Broken::LastSignalIfPosted) => s.signal(),
+            Step::Signal if s.entry.p || self.is(Broken::LastSignalAlways) => {
+                s.idle_signal |= !s.posted;
+                s.signal();
+            }
             Step::Entry => {
                 s.gone.entry = true;
                 s.sleep.named -= s.entry.hart;
             }
             Step::Page => s.gone.page = true,
             Step::Eventfd => s.gone.eventfd = true,
-            Step::Srcu | Step::Fence | Step::Sync | Step::Handlers | Step::Signal => {}
+            Step::Memory => s.gone.memory = true,
+            Step::Srcu | Step::Fence | Step::Sync | Step::Signal => {}
         }
     }
 }

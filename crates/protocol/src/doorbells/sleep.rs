@@ -88,7 +88,7 @@ impl Doorbells {
                 s.use_entry();
                 s.entry.hart = to;
                 s.sleep.named -= from;
-                s.mover = if naming.looks && !self.is(Broken::MoveWithoutRepost) {
+                s.mover = if naming.looks {
                     Mover::Named
                 } else {
                     Mover::Idle
