@@ -125,6 +125,7 @@ class Machine:
         replay: Path | None = None,
         dtb: Path | None = None,
         console: str = "uart",
+        rtc: str | None = None,
         harts: int | None = None,
         seed: int = 0,
         settings: Mapping[str, int | str] | None = None,
@@ -135,7 +136,9 @@ class Machine:
         """A machine that is about to boot, as `trapless boot` makes it.
 
         `kernel`: a file, "debian" (the default, a KVM host with a shell), "patched" or "none".
-        `firmware`: a file, OpenSBI by default, or "none". `console`: "uart" or "virtio".
+        `firmware`: a file, OpenSBI by default, or "none". `console`: "uart" or "virtio". `rtc`:
+        date of the machine's clock at power-on, "now" or UTC as in "2026-11-26" (by default "now"
+        with `net="user"`, else 2025-01-01, each time).
 
         `disks`: images, raw or qcow2. What the guest writes stays in memory; with "disk.img,rw" it
         goes to the file, and "disk.img,ro" cannot be written. `share`: folders for the guest by
@@ -158,6 +161,7 @@ class Machine:
             "replay": replay,
             "dtb": dtb,
             "console": console,
+            "rtc": rtc,
             "trace": trace,
         }
         words.add_each(**of_boot, harts=harts, seed=seed, set=settings)

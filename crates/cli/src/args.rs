@@ -17,6 +17,7 @@ use crate::commands::sweep::SweepArgs;
 use crate::copy::Copied;
 use crate::machine::{self, HartArgs};
 use crate::observe::ObserveArgs;
+use crate::rtc::{self, Rtc};
 use crate::workload::WorkloadArgs;
 
 /// A deterministic RISC-V computer that counts every trap of the virtual machines it runs.
@@ -167,6 +168,11 @@ pub struct BootArgs {
         hide_default_value = true
     )]
     pub net: Network,
+    /// Date of the machine's clock at power-on, in UTC: `now` is that of this computer, or with
+    /// --replay that of the record [default: now with --net user, else 2025-01-01, so that a run is
+    /// the same each time].
+    #[arg(long, value_name = "now|DATE")]
+    pub rtc: Option<Rtc>,
     /// Record what comes from outside, with virtual times: typed lines, frames of --net user,
     /// answers of --share.
     #[arg(long, value_name = "FILE")]
@@ -234,10 +240,19 @@ pub struct BootArgs {
 }
 
 impl BootArgs {
-    /// The machine out of `machines` that they describe.
-    pub fn config(&self, machines: &Machines) -> Result<MachineConfig> {
+    /// The machine out of `machines` that they describe. It is that of a run with the date
+    /// `recorded`, in seconds since 1970, if it repeats one.
+    pub fn config(&self, machines: &Machines, recorded: Option<u64>) -> Result<MachineConfig> {
         let (options, settings) = (&self.harts_options, &self.settings);
-        machine::config(machines, &self.machine, self.harts, options, settings)
+        let mut config = machine::config(machines, &self.machine, self.harts, options, settings)?;
+        // Networks have certificates and signatures, which a guest checks against its clock.
+        let networked = matches!(self.net, Network::User(_)).then_some(Rtc::Now);
+        config.epoch = match (self.rtc.or(networked), recorded) {
+            (Some(Rtc::At(epoch)), _) | (_, Some(epoch)) => epoch,
+            (Some(Rtc::Now), None) => rtc::now(),
+            (None, None) => config.epoch,
+        };
+        Ok(config)
     }
 }
 

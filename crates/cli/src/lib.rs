@@ -21,7 +21,7 @@
 //! | `identity` | what determines the result of a run |
 //! | `workload` | options that say what to run, and names that follow from them |
 //! | `observe` | logs, traces, diagrams, profiles, debuggers |
-//! | `machine` | options -> machine configuration; what the ledger records of it |
+//! | `machine`, `rtc` | options -> machine configuration; what the ledger records of it |
 //! | `payload`, `devices`, `terminal` | what `boot` loads and plugs into its machine, the user's terminal |
 //! | `interactive`, `outside` | a machine of `boot` with keyboard and screen; all that comes from outside |
 //! | `copy` | files of the host in the guest's initial RAM file system |
@@ -59,6 +59,7 @@ mod payload;
 mod plan;
 mod project;
 mod qemu;
+mod rtc;
 mod script;
 mod series;
 mod session;

@@ -73,7 +73,7 @@ impl Trapless {
     pub fn start<S: AsRef<str>>(&self, words: &[S], console: Console) -> Result<Session> {
         let words: Vec<String> = words.iter().map(|word| word.as_ref().to_string()).collect();
         match command(&words)? {
-            Command::Boot(args) => Session::boot(&args, words, self, console),
+            Command::Boot(args) => Session::boot(&args, words, None, self, console),
             Command::Exec(args) => Session::exec(&args, words, self, console),
             _ => Err(anyhow!("only boot and exec start a machine of their own")),
         }
@@ -93,7 +93,9 @@ impl Trapless {
                 let (machine, seed) = (args.machine, plan.args.seed());
                 Session::resume_workload(plan, &machine, seed, &checkpoint, console)
             }
-            Command::Boot(args) => Session::boot(&args, words, self, console)?.resumed(&checkpoint),
+            Command::Boot(args) => {
+                Session::boot(&args, words, Some(&checkpoint), self, console)?.resumed(&checkpoint)
+            }
             Command::Exec(args) => Session::exec(&args, words, self, console)?.resumed(&checkpoint),
             _ => Err(checkpoint.damaged("it is of no command that makes a machine")),
         }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Result, anyhow};
 use clap::{Args, ValueEnum};
@@ -10,7 +11,7 @@ use trapless_experiments::Value;
 use trapless_ledger::Config;
 use trapless_ledger::document::{Clock, Cost, RunInfo};
 use trapless_machine::cost::CostTable;
-use trapless_machine::preset::{Interrupts, Size};
+use trapless_machine::preset::{EPOCH, Interrupts, Size};
 use trapless_machine::{Engine, Machine, MachineConfig, Machines};
 
 use crate::files;
@@ -295,6 +296,11 @@ pub fn run_info(config: &MachineConfig) -> RunInfo {
     if let Interrupts::Aia { guests } = config.interrupts {
         let files = guests.map_or("none".into(), |guests| guests.to_string());
         configuration.insert("guest interrupt files".into(), files);
+    }
+    if config.epoch != EPOCH {
+        let date = SystemTime::UNIX_EPOCH + Duration::from_secs(config.epoch);
+        let date = humantime::format_rfc3339_seconds(date).to_string();
+        configuration.insert("date at power-on".into(), date);
     }
     RunInfo {
         machine: config.machine.clone(),

@@ -15,7 +15,7 @@ use crate::console::{ConsoleTap, SharedRecorder};
 use crate::devices::Devices;
 use crate::measure::{self, host_info};
 use crate::observe::{Observation, ObserveArgs};
-use crate::outside::record::Recorder;
+use crate::outside::record::{Record, Recorder};
 use crate::outside::{Outside, Source, TICK};
 use crate::payload::payload;
 use crate::plan::{Plan, Ready};
@@ -155,16 +155,20 @@ impl Session {
     pub(crate) fn boot(
         args: &BootArgs,
         words: Vec<String>,
+        saved: Option<&Checkpoint>,
         trapless: &Trapless,
         console: Console,
     ) -> Result<Self> {
-        let config = args.config(&trapless.machines()?)?;
+        let replayed = args.replay.as_deref().map(Record::open).transpose()?;
+        let recorded = replayed.as_ref().and_then(Record::date);
+        let date = saved.and_then(Checkpoint::date).or(recorded);
+        let config = args.config(&trapless.machines()?, date)?;
         let loaded = payload(args, &trapless.project())?;
         let recorder = SharedRecorder::of(&config, String::new());
         let tap = || ConsoleTap::new(recorder.clone(), None);
         let first = Box::new(ConsoleTap::new(recorder.clone(), Some(console)));
         let devices = Devices::new(args);
-        let mut source = Source::open(args, &config, &loaded.payload, &devices)?;
+        let mut source = Source::open(args, replayed, &config, &loaded.payload, &devices)?;
         let mut outside = Outside::next(&mut source);
         let peripherals = devices.plug(first, Some(Box::new(tap())), &mut outside)?;
         let mut observation = Observation::new(&args.observe, args.trace.as_deref())?;

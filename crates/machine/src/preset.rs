@@ -60,6 +60,9 @@ pub fn parse(text: &str) -> Result<BTreeMap<String, Preset>, String> {
 /// Default GEILEN, guest interrupt files of a hart: the maximum of QEMU's `virt`.
 const DEFAULT_GUESTS: u8 = 7;
 
+/// Date at power-on of a machine whose maker does not say: 2025-01-01, in seconds since 1970. It is
+/// always the same, so that runs are.
+pub const EPOCH: u64 = 1_735_689_600;
 /// Most harts a machine can have.
 pub const MAX_HARTS: usize = 64;
 /// Most RAM in bytes.
@@ -143,8 +146,7 @@ impl MachineConfig {
             quantum: 1000,
             sswi: false,
             seed: 0,
-            // 2025-01-01: late enough for certificates and file systems, and always the same.
-            epoch: 1_735_689_600,
+            epoch: EPOCH,
             engine: Engine::default(),
             code: CodeLimits::default(),
         }

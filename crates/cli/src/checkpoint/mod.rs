@@ -252,6 +252,11 @@ impl Checkpoint {
         Ok(())
     }
 
+    /// The date at power-on of its machine, in seconds since 1970.
+    pub fn date(&self) -> Option<u64> {
+        self.header.machine.get("epoch")?.as_u64()
+    }
+
     /// Puts its state into a machine that was built for it; returns what was saved beside.
     pub fn restore(&self, machine: &mut Machine) -> Result<Saved> {
         let fail = |e| named(&self.path, &e);

@@ -14,6 +14,7 @@ use crate::failure::Failed;
 use crate::interactive::{self, Session};
 use crate::machine::EngineName;
 use crate::output::Screen;
+use crate::outside::record::Record;
 use crate::outside::{Outside, Source};
 use crate::payload::payload;
 use crate::script::{Script, ScriptTap, SharedScript};
@@ -27,7 +28,9 @@ const SECOND: u64 = 1_000_000_000;
 /// Boots, and boots again after a reboot, until the guest powers off or the user leaves.
 pub fn main(args: &BootArgs, trapless: &Trapless) -> Result<ExitCode> {
     interrupt::catch()?;
-    let config = args.config(&trapless.machines()?)?;
+    let replayed = args.replay.as_deref().map(Record::open).transpose()?;
+    let date = replayed.as_ref().and_then(Record::date);
+    let config = args.config(&trapless.machines()?, date)?;
     observe::check_engine(&args.harts_options, &args.observe)?;
     observe::check(&args.observe, args.trace.as_deref())?;
     for path in args.ledger.iter().chain(&args.dump_dtb) {
@@ -48,10 +51,10 @@ pub fn main(args: &BootArgs, trapless: &Trapless) -> Result<ExitCode> {
     if args.harts_options.engine == EngineName::Both && args.replay.is_some() {
         bail!("--replay repeats a run of one machine; choose --engine jit or interp");
     }
-    let source = Source::open(args, &config, payload, &devices)?;
+    let source = Source::open(args, replayed, &config, payload, &devices)?;
     let mut power_on = PowerOn {
         args,
-        config: &config,
+        config,
         payload,
         devices,
         keys: if script.is_some() || args.replay.is_some() {
@@ -104,7 +107,7 @@ fn no_keys() -> Receiver<Key> {
 /// What stays the same from one reboot to the next.
 struct PowerOn<'a> {
     args: &'a BootArgs,
-    config: &'a MachineConfig,
+    config: MachineConfig,
     payload: &'a Payload,
     devices: Devices,
     keys: Receiver<Key>,
@@ -117,7 +120,8 @@ struct PowerOn<'a> {
 impl PowerOn<'_> {
     /// One run from reset; `true` if the guest rebooted.
     fn session(&mut self) -> Result<bool> {
-        let (args, config) = (self.args, self.config);
+        let args = self.args;
+        let config = &self.config;
         let recorder = SharedRecorder::of(config, String::new());
         let mut observation = observe::Observation::new(&args.observe, args.trace.as_deref())?;
         if let Some(script) = &self.script {
@@ -185,7 +189,11 @@ impl PowerOn<'_> {
             return Err(Failed(panic.unwrap_or_default()).into());
         }
         match outcome {
-            Some(Outcome::Rebooted) => Ok(true),
+            Some(Outcome::Rebooted) => {
+                // The clock has gone on.
+                self.config.epoch += now / SECOND;
+                Ok(true)
+            }
             Some(Outcome::PoweredOff) | None => Ok(false),
             Some(Outcome::Exit(code)) => bail!("the guest stopped the machine with code {code}"),
             Some(Outcome::Idle) => bail!(

@@ -16,7 +16,7 @@ use trapless_backends::share::Server;
 use trapless_devices::virtio::fs::FileServer;
 use trapless_machine::{Arrival, Input, Machine, MachineConfig, Payload, Place, Uplink};
 
-use self::record::{End, Entry, Event, Header, Recorder, Stored};
+use self::record::{End, Entry, Event, Header, Record, Recorder, Stored};
 use self::share::{Progress, Recorded, Replayed};
 use crate::args::BootArgs;
 use crate::devices::Devices;
@@ -42,25 +42,27 @@ pub struct Source {
 }
 
 impl Source {
-    /// That which the options name: nothing recorded, a new record, or one that is repeated.
+    /// That which the options name: nothing recorded, a new record, or `replayed`, which has been
+    /// opened already because it has the machine's date.
     ///
     /// # Errors
     /// If a record cannot be written, or is not of this machine.
     pub fn open(
         args: &BootArgs,
+        replayed: Option<Record>,
         config: &MachineConfig,
         payload: &Payload,
         devices: &Devices,
     ) -> Result<Self> {
-        if args.record.is_none() && args.replay.is_none() {
+        if args.record.is_none() && replayed.is_none() {
             return Ok(Self::default());
         }
         let header = Header::of(config, payload, devices.describe()?)?;
         let create = |path: &PathBuf| Recorder::create(path, &header);
-        let read = |path: &PathBuf| record::read(path, &header);
+        let read = |record: Record| record.entries(&header);
         Ok(Self {
             recorder: args.record.as_ref().map(create).transpose()?,
-            replayed: args.replay.as_ref().map(read).transpose()?.map(Into::into),
+            replayed: replayed.map(read).transpose()?.map(Into::into),
         })
     }
 }

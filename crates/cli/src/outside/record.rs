@@ -6,7 +6,7 @@
 //! ```
 
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Write};
+use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,6 +21,8 @@ const MAGIC: &[u8] = b"trapless record\n";
 const FORMAT: u32 = 2;
 /// Longest header or event in bytes.
 const LONGEST: u32 = 64 << 20;
+/// Bytes that are read of a file at a time.
+const READ_AHEAD: usize = 1 << 20;
 /// How a header begins the line about a shared folder.
 pub const SHARE: &str = "share=";
 
@@ -255,62 +257,105 @@ impl Recorder {
     }
 }
 
-/// Reads a record of a run that is `now` repeated.
-///
-/// # Errors
-/// A sentence, if it is none, of another run, or damaged.
-pub fn read(path: &Path, now: &Header) -> Result<Vec<Entry>> {
-    let told = || format!("cannot read the record {}", path.display());
-    let damaged = || format!("the record {} is damaged; make it again", path.display());
-    let about = std::fs::metadata(path).with_context(told)?;
-    if !about.is_file() {
-        bail!("cannot read the record {}: give a file", path.display());
-    }
-    let file = Arc::new(File::open(path).with_context(told)?);
-    let mut frames = Frames {
-        file: BufReader::with_capacity(1 << 20, &*file),
-        at: 0,
-    };
-    let mut magic = [0; MAGIC.len()];
-    if !frames.fill(&mut magic).with_context(told)? || magic != MAGIC {
-        bail!("{} is no record of a run (boot --record)", path.display());
-    }
-    let mut format = [0; 4];
-    if !frames.fill(&mut format).with_context(told)? {
-        bail!(damaged());
-    }
-    let format = u32::from_le_bytes(format);
-    if format != FORMAT {
-        bail!(
-            "the record {} has format {format}, and this program reads format {FORMAT}; make it \
+/// A record that is about to be repeated.
+pub struct Record {
+    path: PathBuf,
+    file: Arc<File>,
+    /// Bytes of the file before its events.
+    events: u64,
+    header: Header,
+}
+
+impl Record {
+    /// Reads what it says of its run.
+    ///
+    /// # Errors
+    /// A sentence, if it is none, or damaged.
+    pub fn open(path: &Path) -> Result<Self> {
+        let (told, damaged) = (|| told(path), || damaged(path));
+        let about = std::fs::metadata(path).with_context(told)?;
+        if !about.is_file() {
+            bail!("cannot read the record {}: give a file", path.display());
+        }
+        let file = Arc::new(File::open(path).with_context(told)?);
+        let mut frames = Frames {
+            file: BufReader::with_capacity(READ_AHEAD, &*file),
+            at: 0,
+        };
+        let mut magic = [0; MAGIC.len()];
+        if !frames.fill(&mut magic).with_context(told)? || magic != MAGIC {
+            bail!("{} is no record of a run (boot --record)", path.display());
+        }
+        let mut format = [0; 4];
+        if !frames.fill(&mut format).with_context(told)? {
+            bail!(damaged());
+        }
+        let format = u32::from_le_bytes(format);
+        if format != FORMAT {
+            bail!(
+                "the record {} has format {format}, and this program reads format {FORMAT}; make it \
              again",
-            path.display()
-        );
+                path.display()
+            );
+        }
+        let header = frames
+            .next_frame()
+            .with_context(told)?
+            .with_context(damaged)?;
+        let header: Header = serde_json::from_slice(&header.checked().with_context(damaged)?)
+            .with_context(damaged)?;
+        Ok(Self {
+            path: path.into(),
+            events: frames.at,
+            file: Arc::clone(&file),
+            header,
+        })
     }
-    let header = frames
-        .next_frame()
-        .with_context(told)?
-        .with_context(damaged)?;
-    let header: Header =
-        serde_json::from_slice(&header.checked().with_context(damaged)?).with_context(damaged)?;
-    header.check(now, path)?;
-    let shares = now.devices.iter().filter(|d| d.starts_with(SHARE)).count();
-    let mut entries = Vec::new();
-    // Without a whole frame at the end the command was killed while it wrote it.
-    while let Some(frame) = frames.next_frame().with_context(told)? {
-        let (at, len) = (frame.at, frame.len);
-        let event = frame.checked();
-        let event = event.and_then(|bytes| postcard::from_bytes(&bytes).ok());
-        entries.push(match event.with_context(damaged)? {
-            Event::Answer(answer) if answer.share >= shares => bail!(damaged()),
-            Event::Answer(answer) => {
-                let file = Arc::clone(&file);
-                Entry::Answer(answer.share, Stored { file, at, len })
-            }
-            event => Entry::Event(event),
-        });
+
+    /// The date at power-on of its machine, in seconds since 1970.
+    pub fn date(&self) -> Option<u64> {
+        self.header.machine.get("epoch")?.as_u64()
     }
-    Ok(entries)
+
+    /// What came from outside. `now`: the run that repeats it.
+    ///
+    /// # Errors
+    /// A sentence, if it is of another run, or damaged.
+    pub fn entries(&self, now: &Header) -> Result<Vec<Entry>> {
+        let (told, damaged) = (|| told(&self.path), || damaged(&self.path));
+        self.header.check(now, &self.path)?;
+        let mut file = &*self.file;
+        file.seek(SeekFrom::Start(self.events)).with_context(told)?;
+        let mut frames = Frames {
+            file: BufReader::with_capacity(READ_AHEAD, file),
+            at: self.events,
+        };
+        let shares = now.devices.iter().filter(|d| d.starts_with(SHARE)).count();
+        let mut entries = Vec::new();
+        // Without a whole frame at the end the command was killed while it wrote it.
+        while let Some(frame) = frames.next_frame().with_context(told)? {
+            let (at, len) = (frame.at, frame.len);
+            let event = frame.checked();
+            let event = event.and_then(|bytes| postcard::from_bytes(&bytes).ok());
+            entries.push(match event.with_context(damaged)? {
+                Event::Answer(answer) if answer.share >= shares => bail!(damaged()),
+                Event::Answer(answer) => {
+                    let file = Arc::clone(&self.file);
+                    Entry::Answer(answer.share, Stored { file, at, len })
+                }
+                event => Entry::Event(event),
+            });
+        }
+        Ok(entries)
+    }
+}
+
+fn told(path: &Path) -> String {
+    format!("cannot read the record {}", path.display())
+}
+
+fn damaged(path: &Path) -> String {
+    format!("the record {} is damaged; make it again", path.display())
 }
 
 /// Headers and events of a file, one after the other.
@@ -424,7 +469,8 @@ mod tests {
             Entry::Event(event) => event,
             Entry::Answer(_, stored) => Event::Answer(stored.read().expect("it was there")),
         };
-        Ok(read(path, now)?.into_iter().map(event).collect())
+        let entries = Record::open(path)?.entries(now)?;
+        Ok(entries.into_iter().map(event).collect())
     }
 
     #[test]
@@ -463,7 +509,7 @@ mod tests {
                 bytes: Vec::new(),
             })]);
             recorder.finish().expect("it is written");
-            let error = read(&path, &header()).expect_err("there is one folder");
+            let error = found(&path, &header()).expect_err("there is one folder");
             assert!(error.to_string().contains("damaged"), "{error}");
         }
     }
@@ -476,12 +522,12 @@ mod tests {
         finish(Recorder::create(&path, &header()).expect("it can be written"));
         let mut other = header();
         other.devices = Vec::new();
-        let error = read(&path, &other).expect_err("it differs").to_string();
+        let error = found(&path, &other).expect_err("it differs").to_string();
         assert!(error.contains("net=user share=share, not none"), "{error}");
         let mut config = MachineConfig::preset("sstc").expect("it is one");
         config.seed = 9;
         let other = Header::of(&config, &Payload::default(), header().devices);
-        let error = read(&path, &other.expect("no files")).expect_err("it differs");
+        let error = found(&path, &other.expect("no files")).expect_err("it differs");
         assert!(error.to_string().contains("machine (seed)"), "{error}");
     }
 }

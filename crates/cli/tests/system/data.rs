@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
+use std::time::SystemTime;
 
 use crate::runs::trapless;
 
@@ -161,8 +162,9 @@ fn ledger(file: &Path) -> String {
 }
 
 /// Promise: a run with the host's network, a shared folder and typed lines is repeated from its
-/// record, where none of these is there: same output, same ledger. A record of another run is
-/// refused.
+/// record, where none of these is there: same output, same ledger, same date. A record of another
+/// run is refused. A guest on the host's network has the host's date, without which signatures and
+/// certificates are not valid yet.
 #[test]
 fn recorded_run_is_repeated_without_what_it_needed() {
     let folder = scratch("record");
@@ -184,8 +186,21 @@ fn recorded_run_is_repeated_without_what_it_needed() {
     );
     let outside = ["--net", "user", "--share", "in"];
     let recorded = [&outside[..], &["--record", "r", "--ledger", "a.json"]].concat();
-    let lines = ["modprobe virtio_net", "ifconfig eth0 10.0.2.15 up", &get];
+    let date = "echo date $(cat /sys/class/rtc/rtc0/since_epoch) $(date +%s)";
+    let lines = [
+        "modprobe virtio_net",
+        "ifconfig eth0 10.0.2.15 up",
+        &get,
+        date,
+    ];
+    let began = SystemTime::now();
     let first = succeed(&folder, &recorded, &lines);
+    let clocks = dates(&first);
+    let ended = seconds(began) + began.elapsed().map_or(0, |spent| spent.as_secs());
+    assert_eq!(clocks.len(), 2, "{first}");
+    for clock in clocks {
+        assert!((seconds(began)..=ended + 1).contains(&clock), "{clock}");
+    }
     let request = serve.join().expect("it has answered");
     assert!(request.starts_with("GET /index "), "{request}");
     let got = fs::read_to_string(folder.join("in/got")).expect("the guest made it");
@@ -202,6 +217,54 @@ fn recorded_run_is_repeated_without_what_it_needed() {
     assert!(one == two, "the ledgers differ");
     let other = replay(&folder, &["--net", "user"]);
     refused(&other, 2, "another set of devices");
+    let dated = [&outside[..], &["--rtc", "2030-01-01"]].concat();
+    refused(&replay(&folder, &dated), 2, "another machine (epoch)");
+}
+
+/// Seconds since 1970.
+fn seconds(time: SystemTime) -> u64 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH);
+    since.expect("it is later").as_secs()
+}
+
+/// What the guest's clocks showed, in seconds since 1970: the line that begins with `date`.
+fn dates(printed: &str) -> Vec<u64> {
+    let line = printed.lines().find_map(|line| line.strip_prefix("date "));
+    let numbers = line.unwrap_or_default().split_whitespace();
+    numbers.map_while(|number| number.parse().ok()).collect()
+}
+
+/// Promise: without a network the clock shows the same date each time, or that which the user says,
+/// and goes on when the guest reboots.
+#[test]
+fn the_clock_shows_the_date_that_is_asked_for_and_goes_on_after_a_reboot() {
+    let folder = scratch("date");
+    let show = "echo date $(cat /sys/class/rtc/rtc0/since_epoch)";
+    let usual = dates(&succeed(&folder, &[], &[show]));
+    assert_eq!(usual[0] / 86_400, 1_735_689_600 / 86_400, "2025-01-01");
+    let script = format!(
+        "expect switches the host off\nsend sleep 100; {show}; reboot -f\n\
+         expect switches the host off\nsend {show}; exit\n"
+    );
+    fs::write(folder.join("script"), script).expect("it can be written");
+    let mut command = trapless();
+    command.args(["boot", "--harts", "1", "--rtc", "2030-01-01T00:00:00"]);
+    let output = command
+        .args(["--script", "script"])
+        .current_dir(&folder)
+        .output();
+    let printed = output.expect("the command starts").stdout;
+    let printed = String::from_utf8_lossy(&printed);
+    let shown: Vec<u64> = printed
+        .split("date ")
+        .flat_map(|rest| dates(&format!("date {rest}")))
+        .collect();
+    let [first, second] = shown[..] else {
+        panic!("{printed}");
+    };
+    let midnight = 1_893_456_000;
+    assert!((midnight + 100..midnight + 200).contains(&first), "{first}");
+    assert!((first..first + 100).contains(&second), "{first} {second}");
 }
 
 /// Promise: what `--replay` repeats is the recorded run, or says that it is not: if a disk is
