@@ -99,9 +99,17 @@ fn add_crate(project: &Path, name: &str, parts: &mut Vec<String>) -> Result<()> 
     Ok(())
 }
 
+/// Where in the cache cargo keeps what it has compiled. Each project has a folder of its own: cargo
+/// tells by the times of source files whether they have changed, and would take an older file of
+/// another checkout for what it has compiled already.
+fn target_folder(project: &Path) -> String {
+    let path = sha256_parts([project.as_os_str().as_encoded_bytes()]);
+    format!("vmm-target/{}", &path[..16])
+}
+
 /// Lets cargo build the program and returns where it left it.
 fn compile_here(project: &Path, cache: &Cache, apt: &Apt, progress: Progress) -> Result<PathBuf> {
-    let target_dir = cache.folder("vmm-target")?;
+    let target_dir = cache.folder(&target_folder(project))?;
     let _task = progress.task("Building the VMM for riscv64", 0);
     let program = |target: &str| target_dir.join(target).join("release/trapless-vmm");
     if let Some(target) = host_target() {
@@ -216,7 +224,10 @@ fn tree_cargo(project: &Path, cache: &Cache, apt: &Apt, progress: Progress) -> R
         .args(["--offline", "--locked", "--manifest-path"])
         .arg(format!("{SOURCE}/vmm/Cargo.toml"))
         .args(["--config", &format!("{CACHE}/crates/{}.toml", key()?)])
-        .args(["--target-dir", &format!("{CACHE}/vmm-target")])
+        .args([
+            "--target-dir",
+            &format!("{CACHE}/{}", target_folder(project)),
+        ])
         .env("CARGO_HOME", format!("{CACHE}/cargo-home"));
     Ok(command)
 }
@@ -256,5 +267,18 @@ mod tests {
         keys.sort();
         keys.dedup();
         assert_eq!(keys.len(), 4);
+    }
+
+    /// Promise: two checkouts with one cache do not get each other's VMM, whose sources are older
+    /// than what was compiled last.
+    #[test]
+    fn each_project_has_its_own_compiled_code() {
+        let folders = ["/a", "/b"].map(|project| target_folder(Path::new(project)));
+        assert_ne!(folders[0], folders[1]);
+        assert!(
+            folders
+                .iter()
+                .all(|folder| folder.starts_with("vmm-target/"))
+        );
     }
 }
