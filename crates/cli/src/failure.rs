@@ -31,7 +31,7 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     }
     note!("trapless: {}", sentence(error));
     ExitCode::from(match Failure::of(error) {
-        Failure::Interrupted => interrupt::STATUS,
+        Failure::Interrupted => interrupt::status(),
         Failure::Workload => FAILED,
         Failure::Usage => USAGE,
     })

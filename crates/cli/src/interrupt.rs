@@ -1,13 +1,15 @@
-//! Ctrl-C and SIGTERM end a run in an orderly way; a second one at once. A file that becomes too
-//! large is an I/O error.
+//! Ctrl-C, SIGTERM and SIGHUP end a run in an orderly way; a second one at once. A file that becomes
+//! too large is an I/O error.
 
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context, Result};
-use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::iterator::Signals;
 
-/// Set by the signal handler, which can reach nothing else.
-static REQUESTED: AtomicBool = AtomicBool::new(false);
+/// The signal that came; 0: none. A thread that waits for signals sets it.
+static SIGNAL: AtomicU8 = AtomicU8::new(0);
 
 /// The run was ended by the user.
 #[derive(Clone, Copy, Debug)]
@@ -29,24 +31,41 @@ impl std::fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
-/// Exit status after Ctrl-C, as shells expect it.
-pub const STATUS: u8 = 130;
+/// What shells add to the number of a signal that has ended a program.
+const BY_SIGNAL: u8 = 128;
 
 /// Set while there is nothing to end in an orderly way.
 static AT_ONCE: AtomicBool = AtomicBool::new(false);
 
-/// Installs the handler.
+/// Exit status after the signal, as shells expect it: 130 after Ctrl-C.
+pub fn status() -> u8 {
+    match SIGNAL.load(SeqCst) {
+        0 => BY_SIGNAL + SIGINT as u8,
+        signal => BY_SIGNAL + signal,
+    }
+}
+
+/// Catches the signals, from the first call on.
 pub fn catch() -> Result<()> {
-    ctrlc::set_handler(|| {
-        let at_once = AT_ONCE.load(SeqCst);
-        if at_once {
-            note!("trapless: {}", Interrupted::WithoutResult);
+    static CAUGHT: OnceLock<()> = OnceLock::new();
+    if CAUGHT.set(()).is_err() {
+        return Ok(());
+    }
+    let told = "cannot catch Ctrl-C";
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context(told)?;
+    let wait = move || {
+        for signal in &mut signals {
+            let at_once = AT_ONCE.load(SeqCst);
+            if at_once {
+                note!("trapless: {}", Interrupted::WithoutResult);
+            }
+            if SIGNAL.swap(signal as u8, SeqCst) != 0 || at_once {
+                std::process::exit(status().into());
+            }
         }
-        if REQUESTED.swap(true, SeqCst) || at_once {
-            std::process::exit(STATUS.into());
-        }
-    })
-    .context("cannot catch Ctrl-C")
+    };
+    std::thread::Builder::new().spawn(wait).context(told)?;
+    Ok(())
 }
 
 /// Ctrl-C ends the command at once until the result is dropped: while images are made, which other
@@ -71,20 +90,13 @@ impl Drop for AtOnce {
 /// # Errors
 /// The system's.
 pub fn ignore_file_size_limit() -> Result<()> {
-    // Programs that this one starts get the signal as usual: they do not inherit a handler.
-    let nothing = SigAction::new(
-        SigHandler::Handler(no_operation),
-        SaFlags::SA_RESTART,
-        SigSet::empty(),
-    );
-    // SAFETY: the handler does nothing, so whatever it interrupts is as it was.
-    unsafe { sigaction(Signal::SIGXFSZ, &nothing) }.context("cannot catch SIGXFSZ")?;
+    // Not SIG_IGN: programs that this one starts get the signal as usual, as they do not inherit a
+    // handler.
+    signal_hook::flag::register(SIGXFSZ, Arc::default()).context("cannot catch SIGXFSZ")?;
     Ok(())
 }
 
-extern "C" fn no_operation(_: i32) {}
-
 /// Whether the user asked to stop.
 pub fn requested() -> bool {
-    REQUESTED.load(SeqCst)
+    SIGNAL.load(SeqCst) != 0
 }

@@ -96,7 +96,11 @@ fn said(child: &mut Child) -> String {
 }
 
 fn interrupt(child: &Child) {
-    succeed(Command::new("kill").args(["-INT", &child.id().to_string()]));
+    signal(child, "INT");
+}
+
+fn signal(child: &Child, name: &str) {
+    succeed(Command::new("kill").args([&format!("-{name}"), &child.id().to_string()]));
 }
 
 /// Promise: a program that was linked to RAM without further ado, so that the linker put the file's
@@ -242,13 +246,17 @@ fn an_interrupt_ends_a_run_of_two_engines_soon() {
         &[],
     );
     let file = file.to_str().expect("UTF-8");
-    for engine in ["jit", "interp", "both"] {
+    for (engine, name, status) in [
+        ("jit", "INT", 130),
+        ("interp", "TERM", 143),
+        ("both", "HUP", 129),
+    ] {
         let mut command = trapless(&["exec", file, "--engine", engine]);
         let mut child = command.stdout(Stdio::null()).spawn().expect("it starts");
         std::thread::sleep(Duration::from_millis(700));
         let started = Instant::now();
-        interrupt(&child);
-        assert_eq!(end(&mut child).code(), Some(130), "{engine}");
+        signal(&child, name);
+        assert_eq!(end(&mut child).code(), Some(status), "{engine}");
         // 0.2 s where nothing else runs.
         assert!(
             started.elapsed() < Duration::from_secs(3),

@@ -158,7 +158,7 @@ impl Results {
         note!(
             "trapless: interrupted; {place} has the ledgers of the {done} of {all} runs that had ended"
         );
-        ExitCode::from(interrupt::STATUS)
+        ExitCode::from(interrupt::status())
     }
 
     /// Exit status after everything was shown.

@@ -144,7 +144,7 @@ fn verdict(runs: &Runs) -> Result<ExitCode> {
     }
     if interrupt::requested() {
         note!("trapless: interrupted; what is said above holds for the runs that have ended");
-        return Ok(ExitCode::from(interrupt::STATUS));
+        return Ok(ExitCode::from(interrupt::status()));
     }
     if runs.done == 0 {
         let none = "none of the functions was called; try --skip 0 or more --calls";
