@@ -61,7 +61,7 @@ sends_ipis() { grep -q trapless-ipi /sys/devices/system/cpu/hotplug/states; }
 # among them, wait for the interrupt controller's driver.
 load_interrupt_drivers() {
     if has_device trapless,irqchip && [ ! -e /sys/bus/platform/drivers/riscv-trapless ]; then
-        insmod /lib/trapless/irq-riscv-trapless.ko || give_up "cannot load the driver of the interrupt controller"
+        insmod /lib/trapless/irq-riscv-trapless.ko || give_up "Linux $(uname -r) cannot load the driver of the interrupt controller: it is built for Debian's kernel; use irqchip=plic for another one"
     fi
     if has_device trapless,ipi && ! sends_ipis; then
         insmod /lib/trapless/irq-riscv-trapless-ipi.ko rfence="${rfence:-0}" || give_up "cannot load the driver of IPIs"

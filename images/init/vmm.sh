@@ -7,12 +7,22 @@
 # `trapless.kvm=stock` says so on the command line where there is no experiment.
 load_kvm() {
     load_kvm_module
+    if [ -n "${trapless_run:-}" ] && [ ! -e /dev/kvm ]; then
+        give_up "Linux $(uname -r) has no KVM: it needs CONFIG_KVM, and --host-modules if that is a module"
+    fi
     if [ "${poll:-1}" = 0 ]; then echo 0 >/sys/module/kvm/parameters/halt_poll_ns; fi
 }
 
 # has_extension NAME: do the harts have this extension?
 has_extension() {
     tr '\0' '\n' </proc/device-tree/cpus/cpu@0/riscv,isa-extensions | grep -qx "$1"
+}
+
+# wants_patched_kvm: is it to be this project's KVM?
+wants_patched_kvm() {
+    if [ "$wanted" = fixed ]; then return 0; fi
+    [ "$wanted" != stock ] &&
+        { has_device trapless,virtual-interrupts || has_extension xuer || has_extension xvei; }
 }
 
 load_kvm_module() {
@@ -33,6 +43,10 @@ load_kvm_module() {
             give_up "run_loop=$loop is for this project's KVM: leave out kvm=stock"
         fi
         wanted=fixed
+    fi
+    # A kernel of the user's that was built without the patches
+    if [ -e /lib/trapless/unpatched ] && wants_patched_kvm; then
+        give_up "Linux $(uname -r) of --host-kernel has no KVM with this project's patches: use kvm=stock, without run_loop"
     fi
     options="run_loop=$loop native_wfi=${trapless_dedicated:-0}"
     case ${boost:-auto} in
@@ -92,12 +106,15 @@ add_to_guest() {
     cat "$1" >>/run/guest.cpio
 }
 
-# use_patched_kernel: gives guests the kernel with the patches, if the host has it for them
-use_patched_kernel() {
-    if [ -e /boot/patched/Image ] && [ "$guest_kernel" = /boot/Image ]; then
-        guest_kernel=/boot/patched/Image
-        add_to_guest /boot/patched/guest.cpio
-    fi
+# use_other_kernel: gives guests the kernel that the host has for them besides Debian's: the user's
+# own, or the one with the patches
+use_other_kernel() {
+    for folder in /boot/own /boot/patched; do
+        if [ -e $folder/Image ] && [ "$guest_kernel" = /boot/Image ]; then
+            guest_kernel=$folder/Image
+            add_to_guest $folder/guest.cpio
+        fi
+    done
 }
 
 # vmm_start [tap INTERFACE] [OPTION OF trapless-vmm...]: starts the first guest in the background,
@@ -113,7 +130,7 @@ vmm_start() {
         shift 2
         if [ "${vhost:-0}" = 1 ]; then modprobe vhost_net || return; fi
     fi
-    use_patched_kernel || return
+    use_other_kernel || return
     others=$((${guests:-1} - 1))
     if [ "$vmm" != trapless ]; then others=0; fi
     reserve_huge_pages $((1 + others)) || return

@@ -44,6 +44,14 @@ class WorkloadOptions(HartOptions, total=False):
     """vCPUs; by default what the workload says."""
     vmm: str
     """Either "trapless" or "qemu"."""
+    host_kernel: Path
+    """Kernel of the host instead of Debian's."""
+    host_modules: Path
+    """Folder with its modules."""
+    guest_kernel: Path
+    """Kernel of guests instead of Debian's."""
+    guest_modules: Path
+    """Folder with its modules."""
     time_limit: int
     """Seconds of virtual time after which the run is given up."""
 
@@ -53,6 +61,10 @@ WORKLOAD = {
     "harts": "host-harts",
     "guest_harts": "guest-harts",
     "vmm": "vmm",
+    "host_kernel": "host-kernel",
+    "host_modules": "host-modules",
+    "guest_kernel": "guest-kernel",
+    "guest_modules": "guest-modules",
     "time_limit": "time-limit",
 }
 HARTS = {

@@ -1,9 +1,13 @@
-//! Kernels of a workload's host and guests: Debian's, or the one with this project's patches.
+//! Kernels of a workload's host and guests: Debian's, the one with this project's patches, or the
+//! user's own.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
+use clap::Args;
 use trapless_experiments::Value;
+use trapless_images::{Images, OwnKernel};
 
 /// The kernel that is built with this project's patches.
 pub const PATCHED_KERNEL: &str = "host-kernel/Image";
@@ -21,6 +25,110 @@ const REFUSED: [(&str, &str, &str); 4] = [
     ("guest_kernel", "guest", "bare"),
 ];
 
+/// Kernels of the user's own.
+#[derive(Args, Clone, Default, Debug)]
+pub struct KernelArgs {
+    /// Kernel of the host (Image or vmlinuz, plain or gzip) instead of Debian's.
+    #[arg(long, value_name = "FILE", help_heading = "Kernels of your own")]
+    pub host_kernel: Option<PathBuf>,
+    /// Folder with the modules of that kernel: /lib/modules/RELEASE, or where modules_install or a
+    /// package has put it [default: none; all that the workload needs is part of the kernel].
+    #[arg(
+        long,
+        value_name = "DIR",
+        requires = "host_kernel",
+        help_heading = "Kernels of your own"
+    )]
+    pub host_modules: Option<PathBuf>,
+    /// Kernel of guests instead of Debian's.
+    #[arg(long, value_name = "FILE", help_heading = "Kernels of your own")]
+    pub guest_kernel: Option<PathBuf>,
+    /// Folder with the modules of the guests' kernel, as --host-modules.
+    #[arg(
+        long,
+        value_name = "DIR",
+        requires = "guest_kernel",
+        help_heading = "Kernels of your own"
+    )]
+    pub guest_modules: Option<PathBuf>,
+}
+
+/// What a workload has of the user's kernels.
+#[derive(Default)]
+pub struct OwnKernels {
+    /// What ledgers say of them, by name.
+    pub about: Vec<(&'static str, String)>,
+    /// Archives that follow the host's image.
+    pub archives: Vec<u8>,
+}
+
+impl KernelArgs {
+    fn options(&self) -> [(&'static str, &Option<PathBuf>); 4] {
+        [
+            ("host-kernel", &self.host_kernel),
+            ("host-modules", &self.host_modules),
+            ("guest-kernel", &self.guest_kernel),
+            ("guest-modules", &self.guest_modules),
+        ]
+    }
+
+    /// The options as words of a command line.
+    pub fn words(&self) -> Vec<String> {
+        let given = self.options().into_iter();
+        let given = given.filter_map(|(name, path)| Some((name, path.as_ref()?)));
+        given
+            .flat_map(|(name, path)| [format!("--{name}"), path.display().to_string()])
+            .collect()
+    }
+
+    /// The options as `NAME=VALUE`, for file names.
+    pub fn variant(&self) -> Vec<String> {
+        let words = |(name, path): (&str, &Option<PathBuf>)| {
+            let path = path.as_ref()?;
+            Some(format!("{name}={}", path.display()))
+        };
+        self.options().into_iter().filter_map(words).collect()
+    }
+
+    /// Makes ready what these name. `host` is the image whose modules a host needs.
+    ///
+    /// # Errors
+    /// If a file is no kernel, a module is of another kernel, or the host's has no KVM.
+    pub fn load(&self, images: &Images, host: &str) -> Result<OwnKernels> {
+        let mut own = OwnKernels::default();
+        if let Some(path) = &self.host_kernel {
+            let modules = self.host_modules.as_deref();
+            let kernel = load(images, host, path, modules)?;
+            own.archives.extend(kernel.for_host(path, modules)?);
+            own.about.push(("host kernel", about(&kernel)));
+        }
+        if let Some(path) = &self.guest_kernel {
+            let kernel = load(images, "guest", path, self.guest_modules.as_deref())?;
+            own.archives.extend(kernel.for_guests(path)?);
+            own.about.push(("guest kernel", about(&kernel)));
+        }
+        Ok(own)
+    }
+}
+
+fn about(kernel: &OwnKernel) -> String {
+    let modules = kernel.modules_sha256.as_ref();
+    let modules = modules.map_or_else(String::new, |sum| format!(", modules sha256 {sum}"));
+    format!("{}, sha256 {}{modules}", kernel.release, kernel.sha256)
+}
+
+fn load(images: &Images, image: &str, path: &Path, modules: Option<&Path>) -> Result<OwnKernel> {
+    let kernel = images.own_kernel(image, path, modules)?;
+    if !kernel.missing.is_empty() {
+        note!(
+            "Linux {} has no module {}: a workload that needs it fails",
+            kernel.release,
+            kernel.missing.join(", ")
+        );
+    }
+    Ok(kernel)
+}
+
 /// Images by name.
 pub struct Kernels {
     /// The host's kernel.
@@ -30,11 +138,11 @@ pub struct Kernels {
 }
 
 impl Kernels {
-    /// Those that a workload's parameters ask for.
+    /// Those that a workload's parameters ask for, unless the user has `own` ones.
     ///
     /// # Errors
-    /// If another parameter asks for what such a kernel cannot do.
-    pub fn of(values: &BTreeMap<String, Value>) -> Result<Self> {
+    /// If another parameter asks for what such a kernel cannot do, or for another kernel.
+    pub fn of(values: &BTreeMap<String, Value>, own: &KernelArgs) -> Result<Self> {
         let is = |parameter: &str, text: &str| {
             values
                 .get(parameter)
@@ -46,6 +154,18 @@ impl Kernels {
                     "{whose}=patched cannot have {parameter}={value}: leave out {parameter}={value}"
                 );
             }
+        }
+        for (whose, path) in [
+            ("host_kernel", &own.host_kernel),
+            ("guest_kernel", &own.guest_kernel),
+        ] {
+            let option = whose.replace('_', "-");
+            if path.is_some() && is(whose, "patched") {
+                bail!("--{option} and {whose}=patched name two kernels: leave out one of them");
+            }
+        }
+        if own.guest_kernel.is_some() && is("guest", "bare") {
+            bail!("guest=bare is a guest without Linux: leave out --guest-kernel");
         }
         let mut kernels = Self {
             host: "kernel",
@@ -74,7 +194,7 @@ mod tests {
         let values = words
             .iter()
             .map(|(name, text)| ((*name).into(), value(text)));
-        Kernels::of(&values.collect())
+        Kernels::of(&values.collect(), &KernelArgs::default())
     }
 
     #[test]
@@ -93,6 +213,20 @@ mod tests {
     /// Promise: what these kernels do not have is refused before anything is measured.
     #[test]
     fn what_a_kernel_cannot_do_is_refused() {
+        let own = KernelArgs {
+            host_kernel: Some("vmlinuz".into()),
+            guest_kernel: Some("vmlinuz".into()),
+            ..KernelArgs::default()
+        };
+        for (parameter, value) in [
+            ("host_kernel", "patched"),
+            ("guest_kernel", "patched"),
+            ("guest", "bare"),
+        ] {
+            let values = BTreeMap::from([(parameter.into(), Value::Word(value.into()))]);
+            let error = Kernels::of(&values, &own).err().unwrap();
+            assert!(error.to_string().contains("leave out"), "{error}");
+        }
         for (whose, parameter, value) in REFUSED {
             let error = kernels(&[(whose, "patched"), (parameter, value)])
                 .err()

@@ -116,6 +116,8 @@ pub struct Plan {
     store: Option<Store>,
     /// Names the workload by content, if it is a user's own.
     overlay: Option<String>,
+    /// What ledgers say of kernels of the user's own, by name.
+    own_kernels: Vec<(&'static str, String)>,
     /// Whether lines of consoles begin with the run they are from.
     labels: bool,
 }
@@ -177,8 +179,9 @@ impl Plan {
                 append.len()
             );
         }
-        let kernels = Kernels::of(&values)?;
+        let kernels = Kernels::of(&values, &args.kernels)?;
         let mut images = project::images(project)?;
+        let own = args.kernels.load(&images, host)?;
         let mut packages = BTreeMap::new();
         let mut contents = Vec::new();
         let mut take = |images: &mut Images, name: &str| -> Result<PathBuf> {
@@ -189,7 +192,11 @@ impl Plan {
             contents.push(by_content(&image.path));
             Ok(image.path)
         };
-        let kernel = files::content(&take(&mut images, kernels.host)?, "kernel")?;
+        let kernel = match &args.kernels.host_kernel {
+            Some(path) => path.clone(),
+            None => take(&mut images, kernels.host)?,
+        };
+        let kernel = files::content(&kernel, "kernel")?;
         let firmware = files::read(&take(&mut images, "opensbi")?, "opensbi")?;
         let mut archives = vec![take(&mut images, host)?];
         for name in &experiment.host.images {
@@ -198,8 +205,14 @@ impl Plan {
         for name in &kernels.archives {
             archives.push(take(&mut images, name)?);
         }
-        let added = overlay.as_ref().map_or(&[][..], |o| &o.archive);
-        let initrd = one_after_the_other(&archives, added)?;
+        let mut added = own.archives;
+        added.extend(overlay.iter().flat_map(|overlay| &overlay.archive));
+        let initrd = one_after_the_other(&archives, &added)?;
+        contents.extend(
+            own.about
+                .iter()
+                .map(|(name, about)| format!("{name} {about}")),
+        );
         if let Some(overlay) = &overlay {
             contents.push(format!("workload {}", overlay.sha256));
         }
@@ -220,6 +233,7 @@ impl Plan {
             _kept: images.keep(),
             store: store.flatten(),
             overlay: overlay.map(|overlay| overlay.sha256),
+            own_kernels: own.about,
             labels: false,
         })
     }
@@ -463,6 +477,9 @@ impl Plan {
             self.experiment.guest_memory(guest_harts),
         );
         set.insert("kernel command line".into(), self.command_line(run.seed));
+        for (name, about) in &self.own_kernels {
+            set.insert((*name).into(), about.clone());
+        }
         if let (Some(own), Some(content)) = (&self.experiment.own, &self.overlay) {
             let file = own.file.file_name().unwrap_or_default().to_string_lossy();
             set.insert("workload file".into(), file.into_owned());

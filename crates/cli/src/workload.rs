@@ -9,6 +9,7 @@ use clap::Args;
 use trapless_experiments::Value;
 use trapless_machine::preset::Size;
 
+use crate::kernels::KernelArgs;
 use crate::machine::{self, HartArgs};
 use crate::own;
 
@@ -72,6 +73,8 @@ pub struct WorkloadArgs {
     )]
     pub checkpoint_cache: Option<Size>,
     #[command(flatten)]
+    pub kernels: KernelArgs,
+    #[command(flatten)]
     pub harts_options: HartArgs,
 }
 
@@ -109,6 +112,7 @@ impl WorkloadArgs {
         if self.vmm != DEFAULT_VMM {
             words.push(format!("vmm={}", self.vmm));
         }
+        words.extend(self.kernels.variant());
         words.extend(self.harts_options.variant());
         words.extend(seeds.map(|n| format!("seeds={n}")));
         for word in words {
@@ -147,6 +151,7 @@ impl WorkloadArgs {
             time_limit,
             no_checkpoint: _,
             checkpoint_cache: _,
+            kernels,
             harts_options,
         } = self;
         let mut options = vec![("--workload", workload.clone())];
@@ -163,6 +168,7 @@ impl WorkloadArgs {
         let words = options
             .into_iter()
             .flat_map(|(name, value)| [name.into(), value]);
+        let words = words.chain(kernels.words());
         words.chain(harts_options.words()).collect()
     }
 
@@ -227,6 +233,7 @@ mod tests {
             "",
             "--set rounds=5 --set wfi=native --guest-harts 4 --host-harts 2 --vmm qemu --time-limit 9",
             "--ram 3G --isa -svadu,+zicond --cost a/slow.toml --trap-misaligned --quantum 500",
+            "--host-kernel a/Image --host-modules b --guest-kernel c.gz --guest-modules d",
             "--engine interp --hot 7 --code-cache 1M --seed 18446744073709551615",
         ] {
             let args = parsed(options);
@@ -271,6 +278,10 @@ mod tests {
         assert_eq!(
             name("--isa -svadu,+zicond"),
             "out/ipi-sstc-isa=-svadu,+zicond"
+        );
+        assert_eq!(
+            name("--host-kernel 7.2/Image --guest-kernel b"),
+            "out/ipi-sstc-host-kernel=7.2_Image-guest-kernel=b"
         );
         assert_eq!(name("--cost a/../slow.toml"), "out/ipi-sstc-cost=slow");
         let mut mine = parsed("");

@@ -8,7 +8,11 @@ use crate::elf;
 use crate::error::{Error, Result, io};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
+
+/// Most bytes of a module, decompressed.
+const LARGEST: u64 = 256 << 20;
 
 /// A kernel module, uncompressed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,6 +71,21 @@ impl Source {
 /// # Errors
 /// If a wanted module does not exist or a module file is damaged.
 pub fn collect(source: &Source, wanted: &[String]) -> Result<Vec<Module>> {
+    let (modules, missing) = collect_present(source, wanted)?;
+    match missing.first() {
+        None => Ok(modules),
+        Some(name) => Err(Error::Data {
+            path: source.folder.clone(),
+            message: format!("the kernel has no module {name}; correct `modules` in the recipe"),
+        }),
+    }
+}
+
+/// As [`collect`], with the names of those among `wanted` that do not exist.
+///
+/// # Errors
+/// If a module file is damaged.
+pub fn collect_present(source: &Source, wanted: &[String]) -> Result<(Vec<Module>, Vec<String>)> {
     let folder = &source.folder;
     let mut index = BTreeMap::new();
     find(folder, &mut index)?;
@@ -81,13 +100,7 @@ pub fn collect(source: &Source, wanted: &[String]) -> Result<Vec<Module>> {
         };
         read_module(folder, path).map(Some)
     };
-    order(wanted, &builtin, &read).map_err(|name| match name {
-        Missing::Module(name) => Error::Data {
-            path: folder.to_owned(),
-            message: format!("the kernel has no module {name}; correct `modules` in the recipe"),
-        },
-        Missing::Failed(error) => error,
-    })
+    order(wanted, &builtin, &read)
 }
 
 /// The text of `modules.dep` for `modules`, which are in load order.
@@ -114,12 +127,6 @@ pub fn modules_dep(modules: &[Module]) -> String {
     text
 }
 
-#[derive(Debug)]
-enum Missing {
-    Module(String),
-    Failed(Error),
-}
-
 /// How a module is read by its name; `None` if there is none.
 type Read<'a> = &'a dyn Fn(&str) -> Result<Option<Module>>;
 
@@ -129,22 +136,20 @@ struct Order<'a> {
     read: Read<'a>,
     seen: BTreeSet<String>,
     done: Vec<Module>,
+    missing: Vec<String>,
 }
 
 impl Order<'_> {
     /// Depth first, so that what is needed comes first. A cycle of soft dependencies is entered
     /// once.
-    fn visit(&mut self, name: &str, required: bool) -> std::result::Result<(), Missing> {
+    fn visit(&mut self, name: &str, required: bool) -> Result<()> {
         let name = name.replace('-', "_");
         if self.builtin.contains(&name) || !self.seen.insert(name.clone()) {
             return Ok(());
         }
-        let Some(module) = (self.read)(&name).map_err(Missing::Failed)? else {
-            return if required {
-                Err(Missing::Module(name))
-            } else {
-                Ok(())
-            };
+        let Some(module) = (self.read)(&name)? else {
+            self.missing.extend(required.then_some(name));
+            return Ok(());
         };
         for needed in &module.depends {
             // A soft dependency may name an alias (`crypto-crc32c`) that the kernel satisfies
@@ -160,23 +165,25 @@ fn order(
     wanted: &[String],
     builtin: &[String],
     read: Read<'_>,
-) -> std::result::Result<Vec<Module>, Missing> {
+) -> Result<(Vec<Module>, Vec<String>)> {
     let mut order = Order {
         builtin,
         read,
         seen: BTreeSet::new(),
         done: Vec::new(),
+        missing: Vec::new(),
     };
     for name in wanted {
         order.visit(name, true)?;
     }
-    Ok(order.done)
+    Ok((order.done, order.missing))
 }
 
 fn find(folder: &Path, index: &mut BTreeMap<String, PathBuf>) -> Result<()> {
     for entry in fs::read_dir(folder).map_err(io("list", folder))?.flatten() {
         let path = entry.path();
-        if path.is_dir() {
+        // Of links there is one to the kernel's source, which has links of its own.
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             find(&path, index)?;
         } else if let Some(name) = module_name(&path) {
             index.insert(name, path);
@@ -188,10 +195,30 @@ fn find(folder: &Path, index: &mut BTreeMap<String, PathBuf>) -> Result<()> {
 /// `a/virtio-rng.ko.xz` is module `virtio_rng`.
 fn module_name(path: &Path) -> Option<String> {
     let file = path.file_name()?.to_str()?;
-    let stem = file
-        .strip_suffix(".ko.xz")
-        .or_else(|| file.strip_suffix(".ko"))?;
-    Some(stem.replace('-', "_"))
+    let (stem, packed) = file.rsplit_once(".ko")?;
+    let known = ["", ".gz", ".xz", ".zst"].contains(&packed);
+    known.then(|| stem.replace('-', "_"))
+}
+
+/// What is in a module's file, which may be compressed.
+fn unpacked(path: &Path, raw: Vec<u8>) -> std::result::Result<Vec<u8>, String> {
+    let mut plain = Vec::new();
+    match path.extension().and_then(|end| end.to_str()) {
+        Some("xz") => {
+            lzma_rs::xz_decompress(&mut raw.as_slice(), &mut plain).map_err(|e| format!("{e:?}"))?
+        }
+        Some("gz") => {
+            let mut decoder = flate2::read::MultiGzDecoder::new(raw.as_slice()).take(LARGEST);
+            decoder.read_to_end(&mut plain).map_err(|e| e.to_string())?;
+        }
+        Some("zst") => {
+            let decoder = ruzstd::decoding::StreamingDecoder::new(raw.as_slice());
+            let mut decoder = decoder.map_err(|e| e.to_string())?.take(LARGEST);
+            decoder.read_to_end(&mut plain).map_err(|e| e.to_string())?;
+        }
+        _ => return Ok(raw),
+    }
+    Ok(plain)
 }
 
 fn read_module(folder: &Path, path: &Path) -> Result<Module> {
@@ -200,21 +227,15 @@ fn read_module(folder: &Path, path: &Path) -> Result<Module> {
         message,
     };
     let raw = fs::read(path).map_err(io("read", path))?;
-    let packed = path.extension().is_some_and(|e| e == "xz");
-    let content = if packed {
-        let mut plain = Vec::new();
-        lzma_rs::xz_decompress(&mut raw.as_slice(), &mut plain)
-            .map_err(|e| bad(format!("cannot decompress: {e:?}")))?;
-        plain
-    } else {
-        raw
-    };
+    let content = unpacked(path, raw).map_err(|e| bad(format!("cannot decompress: {e}")))?;
     let depends = depends(&content).map_err(bad)?;
     let below = path.strip_prefix(folder).unwrap_or(path).to_string_lossy();
     let name = module_name(path).unwrap_or_default();
     Ok(Module {
         name,
-        path: below.trim_end_matches(".xz").to_owned(),
+        path: below
+            .rsplit_once(".ko")
+            .map_or_else(|| below.to_string(), |(stem, _)| format!("{stem}.ko")),
         depends,
         content,
     })
@@ -264,7 +285,7 @@ mod tests {
         all: &[Module],
         wanted: &[&str],
         builtin: &[&str],
-    ) -> std::result::Result<Vec<Module>, Missing> {
+    ) -> Result<(Vec<Module>, Vec<String>)> {
         let strings = |names: &[&str]| names.iter().map(|&n| n.to_owned()).collect::<Vec<_>>();
         order(&strings(wanted), &strings(builtin), &|name| {
             Ok(all.iter().find(|m| m.name == name).cloned())
@@ -283,6 +304,7 @@ mod tests {
         ];
         let names: Vec<_> = ordered(&all, &["ext4", "virtio-net"], &[])
             .unwrap()
+            .0
             .iter()
             .map(|m| m.name.clone())
             .collect();
@@ -302,7 +324,7 @@ mod tests {
     #[test]
     fn built_in_modules_need_no_file_and_cycles_end() {
         let all = [module("a", &["b", "builtin_one"]), module("b", &["a"])];
-        let names: Vec<_> = ordered(&all, &["a", "builtin_one"], &["builtin_one"]).unwrap();
+        let (names, _) = ordered(&all, &["a", "builtin_one"], &["builtin_one"]).unwrap();
         assert_eq!(
             names.iter().map(|m| m.name.as_str()).collect::<Vec<_>>(),
             ["b", "a"]
@@ -311,10 +333,42 @@ mod tests {
 
     #[test]
     fn unknown_module_is_named() {
-        let Err(Missing::Module(name)) = ordered(&[], &["no-such"], &[]) else {
-            panic!("accepted")
-        };
-        assert_eq!(name, "no_such");
+        let (found, missing) = ordered(&[module("a", &["b"])], &["no-such", "a"], &[]).unwrap();
+        assert_eq!(
+            (found.len(), &missing[..]),
+            (1, &["no_such".to_owned()][..])
+        );
+    }
+
+    /// Promise: a kernel's modules are found as its maker has compressed them, and whoever has
+    /// built it there does not have its source searched.
+    #[test]
+    fn modules_are_found_in_each_form() {
+        let temp = tempfile::tempdir().unwrap();
+        let folder = temp.path();
+        fs::create_dir(folder.join("kernel")).unwrap();
+        std::os::unix::fs::symlink(folder, folder.join("build")).unwrap();
+        // "content", as xz(1), zstd(1) and gzip(1) have it.
+        let packed: [(&str, &[u8]); 4] = [
+            ("ko", b"content"),
+            ("ko.xz", b"\xfd7zXZ\0\0\x01i\"\xde6\x02\0!\x01\x16\0\0\0t/\xe5\xa3\x01\0\x06content\0\0\xa90\xc5\xfe\0\x01\x1b\x07\x12\xeb\xd4\x17\x90B\x99\r\x01\0\0\0\0\x01YZ"),
+            ("ko.zst", b"(\xb5/\xfd\x04X9\0\0content\xfc\xa9\xc51"),
+            ("ko.gz", b"\x1f\x8b\x08\0\0\0\0\0\0\x03K\xce\xcf+I\xcd+\x01\0\xa90\xc5\xfe\x07\0\0\0"),
+        ];
+        for (end, bytes) in packed {
+            let path = folder.join("kernel/virtio-rng.ko").with_extension(end);
+            fs::write(&path, bytes).unwrap();
+            let mut index = BTreeMap::new();
+            find(folder, &mut index).unwrap();
+            assert_eq!(index.get("virtio_rng"), Some(&path));
+            assert_eq!(
+                unpacked(&path, bytes.to_vec()).unwrap(),
+                b"content",
+                "{end}"
+            );
+            fs::remove_file(&path).unwrap();
+        }
+        assert!(unpacked(Path::new("a.ko.zst"), b"content".to_vec()).is_err());
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Hosts and guests whose kernel is built with this project's patches (`host_kernel=patched`,
 //! `guest_kernel=patched`).
 
+use trapless_images::{Images, Progress, Project};
 use trapless_ledger::document::LedgerFile;
 
-use crate::runs::ledger;
+use crate::runs::{ledger, trapless};
 
 /// A run in which the kernel of `side`, a parameter, is the one with the patches.
 fn run(machine: &str, side: &str) -> LedgerFile {
@@ -63,4 +64,43 @@ fn a_guest_with_the_patches_loses_no_edge_of_a_source_that_moves() {
     let measured = &ledger.run.measurements;
     let value = |name| measured.iter().find(|m| m.name == name).unwrap().value;
     assert_eq!((value("device"), value("lost")), (8000.0, 0.0));
+}
+
+/// Promise: a kernel of the user's own is the one that runs, and the ledger says which it was; what
+/// it lacks is told.
+#[test]
+fn kernels_of_ones_own_are_measured_and_named() {
+    let project = Project::new(None).folder().unwrap();
+    let mut images = Images::open(&project, Progress::Silent).unwrap();
+    let kernel = images.artefact("kernel").unwrap();
+    let path = kernel.path.to_str().unwrap();
+    let set = ["--set", "wakeups=20", "--guest-kernel", path];
+    let ledger = ledger("own-guest-kernel", "sstc", "timer", &set);
+    let said = &ledger.run.configuration["guest kernel"];
+    assert!(
+        said.ends_with(&format!("sha256 {}", kernel.sha256)),
+        "{said}"
+    );
+    let exits: u64 = ledger
+        .workload()
+        .exits
+        .values()
+        .map(|exit| exit.exits)
+        .sum();
+    assert!(exits > 20, "{exits}");
+
+    // Its KVM is a module.
+    let words = [
+        "run",
+        "--machine",
+        "sstc",
+        "--workload",
+        "timer",
+        "--host-kernel",
+        path,
+    ];
+    let output = trapless().args(words).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("has no KVM: it needs CONFIG_KVM"), "{error}");
 }
