@@ -68,7 +68,7 @@ pub enum Command {
     Boot(Box<BootArgs>),
     /// Run a workload in a guest of a KVM host and write the ledger of its traps.
     Run(RunArgs),
-    /// Go on with a run where it made a checkpoint.
+    /// Go on with a run or a session where it made a checkpoint.
     Resume(ResumeArgs),
     /// Run a workload on several machines and compare their ledgers.
     Compare(CompareArgs),
@@ -207,6 +207,10 @@ pub struct BootArgs {
     #[arg(long, value_enum, value_name = "ACTION")]
     pub on_panic: Option<OnPanic>,
     /// Type what this file says, in virtual time, so that it is the same each time. Lines are
+    /// Write a checkpoint at this virtual time, out of which `trapless resume` goes on, as in
+    /// `20=booted.checkpoint`. Repeat for more. Ctrl-A c makes one at any time.
+    #[arg(long, value_name = "SECONDS=FILE", conflicts_with = "replay")]
+    pub checkpoint: Vec<Request>,
     /// `expect REGEX`, `send TEXT`, `timeout SECONDS` (of virtual time; 60) and `end`, which leaves
     /// the machine; else it has to power off. Exit status 1 if something expected does not come.
     /// Standard input is not read.
@@ -313,7 +317,9 @@ Examples:
   trapless resume mixed.checkpoint
   trapless resume mixed.checkpoint --trace mixed.perfetto-trace
   trapless resume mixed.checkpoint --engine interp --gdb :1234
-  trapless resume mixed.checkpoint --show             what it is, without going on")]
+  trapless resume mixed.checkpoint --show             what it is, without going on
+  trapless boot --checkpoint 20=booted.checkpoint
+  trapless resume booted.checkpoint                   a booted machine, on this terminal")]
 pub struct ResumeArgs {
     /// The checkpoint.
     #[arg(value_name = "FILE")]
@@ -327,10 +333,10 @@ pub struct ResumeArgs {
     /// Give up after this much virtual time [default: that of the run].
     #[arg(long, value_name = "SECONDS")]
     pub time_limit: Option<u64>,
-    /// Show the host's console.
+    /// Show the host's console. That of boot is always shown.
     #[arg(long)]
     pub console: bool,
-    /// Where to write the ledger [default: as the run would have].
+    /// Where to write the ledger [default: as the run would have; none of boot].
     #[arg(long, value_name = "FILE")]
     pub ledger: Option<PathBuf>,
     /// Write a trace that Perfetto opens, of what comes from here on.
@@ -339,7 +345,9 @@ pub struct ResumeArgs {
     /// Print the ledger as JSON instead of a table.
     #[arg(long)]
     pub json: bool,
-    /// Write another checkpoint, as with `trapless run`.
+    /// Write another checkpoint, as with `trapless run` and `trapless boot`.
+A session of boot goes on with the console on this terminal, with the same files; what a guest had
+written to disks is in the checkpoint. Connections to a network outside are broken.
     #[arg(long, value_name = "WHEN=FILE")]
     pub checkpoint: Vec<Request>,
     #[command(flatten)]

@@ -1,5 +1,6 @@
 //! A machine of `boot` with the keyboard and the screen attached, from one reset to the next.
 
+use std::cell::Cell;
 use std::io::Write;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -7,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use trapless_machine::{Limits, Machine, Outcome};
 
+use crate::checkpoint::Pending;
 use crate::console::SharedRecorder;
 use crate::failure::Failed;
 use crate::interrupt;
@@ -42,7 +44,7 @@ pub enum Leave {
 }
 
 /// A machine with the keyboard and the screen attached.
-pub struct Session<'a> {
+pub struct Session<'a, 'p> {
     /// What the user types.
     pub keys: &'a Receiver<Key>,
     /// Who types instead.
@@ -63,6 +65,10 @@ pub struct Session<'a> {
     pub outside: Outside,
     /// gdb says how far the machine goes.
     pub debugged: bool,
+    /// Checkpoints that it makes.
+    pub checkpoints: &'a mut Pending<'p>,
+    /// Why one could not be made.
+    pub failed: Option<anyhow::Error>,
     /// Set when standard input has ended.
     pub input_ended: Option<Ended>,
     /// Set when the session ends.
@@ -105,7 +111,7 @@ impl Ended {
     }
 }
 
-impl Session<'_> {
+impl Session<'_, '_> {
     /// Runs the machine; `None` if the user left.
     ///
     /// # Errors
@@ -122,12 +128,19 @@ impl Session<'_> {
             true => self.slice.min(TICK),
             false => self.slice,
         };
-        let limits = Limits {
-            until: self.outside.leaving().unwrap_or(u64::MAX),
+        // A slice that ends where a checkpoint is due makes it there, whatever slices there are.
+        let leaving = self.outside.leaving().unwrap_or(u64::MAX);
+        let debugged = self.debugged;
+        let until = move |next: u64| if debugged { leaving } else { leaving.min(next) };
+        let end = Cell::new(until(self.checkpoints.next()));
+        let limits = &|| Limits {
+            until: end.get(),
             ..Limits::default()
         };
-        let outcome = observation.drive(machine, &|| limits, slice, &mut |machine, idle| {
+        let outcome = observation.drive(machine, limits, slice, &mut |machine, idle| {
             show_output();
+            self.save(machine);
+            end.set(until(self.checkpoints.next()));
             let ahead = Duration::from_nanos(machine.now()).saturating_sub(clock.elapsed());
             let ahead = if paced { ahead } else { Duration::ZERO };
             self.poll(machine, idle, ahead)
@@ -155,6 +168,15 @@ impl Session<'_> {
             Some(Leave::Late) => Some(Outcome::Limit),
             None => outcome,
         })
+    }
+
+    /// Makes the checkpoints that are due. The session goes on if one cannot be written.
+    fn save(&mut self, machine: &Machine) {
+        let made = self.checkpoints.make(machine, self.recorder);
+        if let Err(error) = made {
+            note!("\r\n{error:#}\r");
+            self.failed.get_or_insert(error);
+        }
     }
 
     fn end(&mut self, leave: Leave) -> bool {
@@ -211,6 +233,10 @@ impl Session<'_> {
                 }
                 Ok(Key::Help) => note!("{HELP}\r"),
                 Ok(Key::Status) => status(machine),
+                Ok(Key::Checkpoint) => match self.checkpoints.make_now(machine, self.recorder) {
+                    Ok(path) => note!("\r\nCheckpoint: {}\r", path.display()),
+                    Err(error) => note!("\r\n{error:#}\r"),
+                },
                 Err(RecvTimeoutError::Timeout) if idle => continue,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {

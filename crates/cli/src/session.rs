@@ -40,8 +40,15 @@ pub enum Ended {
 
 /// What the machine runs.
 enum Kind {
-    Workload { plan: Arc<Plan>, run: RunId },
-    Other { name: String },
+    Workload {
+        plan: Arc<Plan>,
+        run: RunId,
+    },
+    Other {
+        name: String,
+        /// Disks, folders and networks, as records and checkpoints describe them.
+        devices: Vec<String>,
+    },
 }
 
 /// A machine with its ledger, run in pieces.
@@ -168,6 +175,7 @@ impl Session {
         let tap = || ConsoleTap::new(recorder.clone(), None);
         let first = Box::new(ConsoleTap::new(recorder.clone(), Some(console)));
         let devices = Devices::new(args);
+        let described = devices.describe()?;
         let mut source = Source::open(args, replayed, &config, &loaded.payload, &devices)?;
         let mut outside = Outside::next(&mut source);
         let peripherals = devices.plug(first, Some(Box::new(tap())), &mut outside)?;
@@ -176,8 +184,10 @@ impl Session {
         recorder.lock().name_threads(machine.ram());
         machine.add_sink(Box::new(recorder.clone()));
         outside.start(&mut machine);
-        let name = "boot".into();
-        let kind = Kind::Other { name };
+        let kind = Kind::Other {
+            name: "boot".into(),
+            devices: described,
+        };
         let mut session = Self::new(machine, recorder, observation, kind, words);
         (session.outside, session.record) = (outside, source.recorder);
         Ok(session)
@@ -198,19 +208,20 @@ impl Session {
         let peripherals = Peripherals::new(Box::new(tap));
         let mut machine = observation.exec(config, &elf, peripherals, Box::new(copy))?;
         machine.add_sink(Box::new(recorder.clone()));
-        let name = args.file.display().to_string();
-        let kind = Kind::Other { name };
+        let kind = Kind::Other {
+            name: args.file.display().to_string(),
+            devices: Vec::new(),
+        };
         Ok(Self::new(machine, recorder, observation, kind, words))
     }
 
     /// Puts the state of `checkpoint` into a machine that was built for it.
     pub(crate) fn resumed(mut self, checkpoint: &Checkpoint) -> Result<Self> {
-        let saved = checkpoint.restore(&mut self.machine)?;
-        let restored = self
-            .recorder
-            .lock()
-            .restore(saved.recorder, self.machine.ram());
-        restored.ok_or_else(|| checkpoint.damaged("its ledger cannot be decoded"))?;
+        let devices = match &self.kind {
+            Kind::Workload { plan, .. } => &plan.images[..],
+            Kind::Other { devices, .. } => devices,
+        };
+        checkpoint.resume_session(&mut self.machine, &self.recorder, devices)?;
         self.before = self.machine.instret();
         Ok(self)
     }
@@ -351,7 +362,7 @@ impl Session {
                 let mut info = machine::run_info(config);
                 info.workload = match kind {
                     Kind::Workload { run: _, plan } => plan.experiment.name.clone(),
-                    Kind::Other { name } => name.clone(),
+                    Kind::Other { name, .. } => name.clone(),
                 };
                 let instructions = self.machine.instret();
                 info.counters.insert("instructions".into(), instructions);
@@ -379,7 +390,7 @@ impl Session {
         }
         let (images, command_line) = match &self.kind {
             Kind::Workload { plan, run } => (&plan.images[..], plan.command_line(run.seed)),
-            Kind::Other { .. } => <_>::default(),
+            Kind::Other { devices, .. } => (&devices[..], String::new()),
         };
         let run = Run {
             words: self.words.clone(),

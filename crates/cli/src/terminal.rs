@@ -21,11 +21,14 @@ pub enum Key {
     Help,
     /// Show what the harts do.
     Status,
+    /// Save the machine.
+    Checkpoint,
 }
 
 /// Text of Ctrl-A h.
 pub const HELP: &str = "\r\n\
     Ctrl-A x  leave the machine\r\n\
+    Ctrl-A c  save the machine to a checkpoint\r\n\
     Ctrl-A s  show where the harts are\r\n\
     Ctrl-A a  send Ctrl-A\r\n\
     Ctrl-A h  this help";
@@ -91,6 +94,7 @@ impl Keys {
             let key = match byte {
                 b'x' | b'X' => Key::Quit,
                 b's' => Key::Status,
+                b'c' => Key::Checkpoint,
                 b'a' | ESCAPE => {
                     plain.push(ESCAPE);
                     continue;
@@ -142,6 +146,7 @@ mod tests {
         assert_eq!(keys.split(b"x", true), [Key::Quit]);
         assert_eq!(keys.split(b"\x01a", true), [Key::Input(vec![1])]);
         assert_eq!(keys.split(b"\x01h", true), [Key::Help]);
+        assert_eq!(keys.split(b"\x01c", true), [Key::Checkpoint]);
         assert_eq!(keys.split(b"\x01x", false), [Key::Input(b"\x01x".into())]);
     }
 }

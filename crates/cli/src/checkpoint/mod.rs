@@ -75,6 +75,21 @@ impl FromStr for Request {
 }
 
 impl Request {
+    /// Refuses one of a workload's beginning.
+    ///
+    /// # Errors
+    /// If that is what it is.
+    pub fn check_time(&self) -> Result<()> {
+        match self.when {
+            When::At(_) => Ok(()),
+            When::Workload => bail!(
+                "boot runs no workload; say when in seconds of virtual time, as in --checkpoint \
+                 20={}",
+                self.file.display()
+            ),
+        }
+    }
+
     /// Whether it is time.
     fn due(&self, machine: &Machine, recorder: &SharedRecorder) -> bool {
         match self.when {
@@ -166,6 +181,27 @@ impl<'a> Pending<'a> {
         }
     }
 
+    /// What the run booted from, by content.
+    pub fn images(&self) -> &[String] {
+        self.run.images
+    }
+
+    /// Whether one is still to be made.
+    pub fn any(&self) -> bool {
+        !self.requests.is_empty()
+    }
+
+    /// Makes one now, in the current folder, under a name that no file has; returns the name.
+    pub fn make_now(&self, machine: &Machine, recorder: &SharedRecorder) -> Result<PathBuf> {
+        let stem = format!("boot-{:.3}s", machine.now() as f64 / 1e9);
+        let names = (2..).map(|number| format!("{stem}-{number}.checkpoint"));
+        let mut names = std::iter::once(format!("{stem}.checkpoint")).chain(names);
+        let name = names.find(|name| !Path::new(name).exists());
+        let path = PathBuf::from(name.unwrap_or(stem));
+        self.run.save(&path, machine, recorder)?;
+        Ok(path)
+    }
+
     /// The next time at which one is due, in cycles; `u64::MAX` if no time is.
     pub fn next(&self) -> u64 {
         let times = self.requests.iter().map(|request| match request.when {
@@ -224,7 +260,7 @@ impl Checkpoint {
     pub fn open(path: &Path) -> Result<Self> {
         let file = File::open(path).with_context(|| {
             format!(
-                "cannot read the checkpoint {}; make one with trapless run --checkpoint",
+                "cannot read the checkpoint {}; make one with --checkpoint of trapless run or boot",
                 path.display()
             )
         })?;
@@ -263,6 +299,29 @@ impl Checkpoint {
         let more = machine.restore_from(&self.file, self.base.as_ref());
         let more = more.map_err(fail)?;
         postcard::from_bytes(&more).map_err(|_| self.damaged("its ledger cannot be decoded"))
+    }
+
+    /// Puts the state of a machine of `boot` or `exec` into a machine that was built for it, with its ledger;
+    /// `devices` says which disks, folders and networks the machine has now.
+    pub fn resume_session(
+        &self,
+        machine: &mut Machine,
+        recorder: &SharedRecorder,
+        devices: &[String],
+    ) -> Result<()> {
+        let saved = self.restore(machine)?;
+        if saved.images != devices {
+            bail!(
+                "{} was made with other disks or networks ({}) than there are now ({}); put the \
+                 files back, or make it again",
+                self.path.display(),
+                saved.images.join(" "),
+                devices.join(" ")
+            );
+        }
+        let restored = recorder.lock().restore(saved.recorder, machine.ram());
+        restored.ok_or_else(|| self.damaged("its ledger cannot be decoded"))?;
+        Ok(())
     }
 
     /// An error that says what is wrong with it.

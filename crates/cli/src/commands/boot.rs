@@ -8,6 +8,7 @@ use anyhow::{Result, anyhow, bail};
 use trapless_machine::{Machine, MachineConfig, Outcome, Payload, Peripherals};
 
 use crate::args::{BootArgs, OnPanic};
+use crate::checkpoint::{Checkpoint, Pending, Run};
 use crate::console::{ConsoleTap, SharedRecorder};
 use crate::devices::Devices;
 use crate::failure::Failed;
@@ -27,15 +28,38 @@ const SECOND: u64 = 1_000_000_000;
 
 /// Boots, and boots again after a reboot, until the guest powers off or the user leaves.
 pub fn main(args: &BootArgs, trapless: &Trapless) -> Result<ExitCode> {
+    let words = std::env::args_os().skip(1);
+    let words = words.map(|word| word.to_string_lossy().into_owned());
+    start(args, words.collect(), None, trapless)
+}
+
+/// Goes on with a session that was saved, whose command line was `words`.
+pub fn resume(
+    args: &BootArgs,
+    words: Vec<String>,
+    saved: &Checkpoint,
+    trapless: &Trapless,
+) -> Result<ExitCode> {
+    start(args, words, Some(saved), trapless)
+}
+
+fn start(
+    args: &BootArgs,
+    words: Vec<String>,
+    saved: Option<&Checkpoint>,
+    trapless: &Trapless,
+) -> Result<ExitCode> {
     interrupt::catch()?;
     let replayed = args.replay.as_deref().map(Record::open).transpose()?;
     let date = replayed.as_ref().and_then(Record::date);
+    let date = date.or(saved.and_then(Checkpoint::date));
     let config = args.config(&trapless.machines()?, date)?;
     observe::check_engine(&args.harts_options, &args.observe)?;
     observe::check(&args.observe, args.trace.as_deref())?;
     for path in args.ledger.iter().chain(&args.dump_dtb) {
         files::check_output(path)?;
     }
+    check_checkpoints(args)?;
     let loaded = payload(args, &trapless.project())?;
     let payload = &loaded.payload;
     if let Some(path) = &args.dump_dtb {
@@ -51,6 +75,10 @@ pub fn main(args: &BootArgs, trapless: &Trapless) -> Result<ExitCode> {
     if args.harts_options.engine == EngineName::Both && args.replay.is_some() {
         bail!("--replay repeats a run of one machine; choose --engine jit or interp");
     }
+    let described = match saved.is_some() || !args.checkpoint.is_empty() {
+        true => devices.describe()?,
+        false => Vec::new(),
+    };
     let source = Source::open(args, replayed, &config, payload, &devices)?;
     let mut power_on = PowerOn {
         args,
@@ -64,6 +92,16 @@ pub fn main(args: &BootArgs, trapless: &Trapless) -> Result<ExitCode> {
         },
         script,
         source,
+        checkpoints: Pending::new(
+            &args.checkpoint,
+            None,
+            Run {
+                words,
+                images: &described,
+                command_line: payload.append.clone(),
+            },
+        ),
+        saved,
         left: args.time_limit.map(|s| s.saturating_mul(SECOND)),
     };
     let ended = loop {
@@ -73,6 +111,7 @@ pub fn main(args: &BootArgs, trapless: &Trapless) -> Result<ExitCode> {
             Err(error) => break Err(error),
         }
     };
+    power_on.checkpoints.finish();
     // However the run ended, it can be repeated.
     if let Some(recorder) = &power_on.source.recorder {
         recorder.finish()?;
@@ -85,6 +124,17 @@ pub fn main(args: &BootArgs, trapless: &Trapless) -> Result<ExitCode> {
         }
         None => Ok(ExitCode::SUCCESS),
     }
+}
+
+fn check_checkpoints(args: &BootArgs) -> Result<()> {
+    if !args.checkpoint.is_empty() && args.harts_options.engine == EngineName::Both {
+        bail!("--checkpoint saves one machine; choose --engine jit or interp");
+    }
+    for request in &args.checkpoint {
+        request.check_time()?;
+        files::check_output(&request.file)?;
+    }
+    Ok(())
 }
 
 /// What `--script` or `--until` says.
@@ -113,6 +163,9 @@ struct PowerOn<'a> {
     keys: Receiver<Key>,
     script: Option<SharedScript>,
     source: Source,
+    checkpoints: Pending<'a>,
+    /// Where the first session goes on.
+    saved: Option<&'a Checkpoint>,
     /// Virtual time in cycles that is left of the user's limit.
     left: Option<u64>,
 }
@@ -144,7 +197,17 @@ impl PowerOn<'_> {
         let mut outside = Outside::next(&mut self.source);
         let peripherals = devices.plug(console(), Some(console()), &mut outside)?;
         let mut machine = observation.boot(config.clone(), self.payload, peripherals)?;
-        recorder.lock().name_threads(machine.ram());
+        match self.saved.take() {
+            Some(saved) => {
+                saved.resume_session(&mut machine, &recorder, self.checkpoints.images())?;
+                let seconds = machine.now() as f64 / 1e9;
+                note!("Going on at {seconds:.6} s of virtual time; Ctrl-A h lists keys");
+            }
+            None => recorder.lock().name_threads(machine.ram()),
+        }
+        if self.checkpoints.any() {
+            machine.check_savable()?;
+        }
         machine.add_sink(Box::new(recorder.clone()));
         let payload = self.payload.clone();
         machine::accompany(&mut machine, &args.harts_options, config, move |config| {
@@ -160,6 +223,8 @@ impl PowerOn<'_> {
                 screen: &screen,
                 recorder: &recorder,
                 outside,
+                checkpoints: &mut self.checkpoints,
+                failed: None,
                 debugged: args.observe.gdb.is_some(),
                 paced: args.replay.is_none() && (args.real_time || std::io::stdin().is_terminal()),
                 ends_on_panic: ends_on_panic(args),
@@ -168,7 +233,11 @@ impl PowerOn<'_> {
                 input_ended: None,
                 leave: None,
             };
-            session.run(&mut machine, &mut observation)
+            let outcome = session.run(&mut machine, &mut observation);
+            match session.failed {
+                Some(error) => Err(error),
+                None => outcome,
+            }
         };
         let now = machine.now();
         self.left = self.left.map(|left| left.saturating_sub(now));

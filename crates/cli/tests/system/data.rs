@@ -439,3 +439,58 @@ fn a_session_that_fails_leaves_its_ledger() {
     assert!(ledger(&folder.join("l.json")).contains("\"schema\""));
     assert!(folder.join("l.perfetto-trace").exists());
 }
+
+/// Promise: a session goes on from a checkpoint with what its guest had in memory and on its disk;
+/// on another disk, or with a folder of the host, that is refused.
+#[test]
+fn a_session_goes_on_from_its_checkpoint() {
+    let folder = scratch("session");
+    fs::write(folder.join("a.img"), vec![0; 1 << 20]).expect("it can be written");
+    let script = "expect switches the host off\n\
+        send echo kept | dd of=/dev/vda conv=sync,fsync; i=0; while sleep 1; do i=$((i+1)); \
+        echo tick $i $(head -c 4 /dev/vda); done\n\
+        expect tick 8 kept\nend\n";
+    fs::write(folder.join("script"), script).expect("it can be written");
+    let run = |words: &[&str]| {
+        let mut command = trapless();
+        command
+            .args(words)
+            .current_dir(&folder)
+            .stdin(Stdio::null());
+        command.output().expect("the command starts")
+    };
+    let boot = ["boot", "--harts", "1", "--disk", "a.img"];
+    let saved = ["--script", "script", "--checkpoint", "8=c"];
+    let first = run(&[&boot[..], &saved].concat());
+    let error = String::from_utf8_lossy(&first.stderr);
+    assert!(
+        first.status.success() && error.contains("Checkpoint at 8."),
+        "{error}"
+    );
+    let again = run(&["resume", "c", "--time-limit", "12"]);
+    let printed = String::from_utf8_lossy(&again.stdout);
+    assert!(
+        printed.contains("tick 8 kept") && !printed.contains("OpenSBI"),
+        "{printed}"
+    );
+    let whole = String::from_utf8_lossy(&first.stdout);
+    let next = printed
+        .lines()
+        .find(|line| line.starts_with("tick "))
+        .expect("it goes on");
+    assert!(whole.contains(next), "{next} is not of this session");
+
+    fs::write(folder.join("a.img"), vec![1; 1 << 20]).expect("it can be written");
+    refused(&run(&["resume", "c"]), 2, "was made with other disks");
+    let shared = run(&[&boot[..], &["--share", ".", "--checkpoint", "1=d"]].concat());
+    refused(
+        &shared,
+        2,
+        "this machine cannot be saved: it shares a folder",
+    );
+    refused(
+        &run(&["boot", "--checkpoint", "workload=d"]),
+        2,
+        "boot runs no workload",
+    );
+}

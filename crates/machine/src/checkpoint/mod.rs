@@ -85,13 +85,7 @@ impl Machine {
         more: &[u8],
         base: Option<&Base>,
     ) -> Result<(), Error> {
-        let htif = "it runs a program that ends by `tohost`";
-        let obstacle = self.obstacle().or(self.htif.is_some().then_some(htif));
-        if let Some(obstacle) = obstacle {
-            return Err(Error::Invalid(format!(
-                "this machine cannot be saved: {obstacle}"
-            )));
-        }
+        self.check_savable()?;
         let state = postcard::to_stdvec(&self.state()).map_err(errors::cannot_write)?;
         let header = Header {
             base: base.map(|base| base.name.clone()),
@@ -171,10 +165,32 @@ impl Machine {
     /// Why the machine cannot go back to a state it had: something of that is outside of it.
     #[must_use]
     pub fn obstacle(&self) -> Option<&'static str> {
-        let mut slots = self.bus.slots.iter();
+        self.obstacle_of(|_| true)
+    }
+
+    /// Whether a checkpoint can be made of it. Of a network outside the machine only what is open
+    /// on its side is lost, as when a cable is pulled: whoever goes on connects it again.
+    ///
+    /// # Errors
+    /// A sentence that says why not.
+    pub fn check_savable(&self) -> Result<(), Error> {
+        let htif = "it runs a program that ends by `tohost`";
+        let obstacle = self.obstacle_of(|slot| Some(slot) != self.cable_slot);
+        match obstacle.or(self.htif.is_some().then_some(htif)) {
+            None => Ok(()),
+            Some(obstacle) => Err(Error::Invalid(format!(
+                "this machine cannot be saved: {obstacle}"
+            ))),
+        }
+    }
+
+    /// The first obstacle, among those of devices of the slots that `counts` takes.
+    fn obstacle_of(&self, counts: impl Fn(usize) -> bool) -> Option<&'static str> {
         let twin = "it has a twin (--engine both)";
         let twin = self.twin.is_some().then_some(twin);
-        twin.or_else(|| slots.find_map(|slot| slot.device.obstacle()))
+        let slots = self.bus.slots.iter().enumerate();
+        let mut slots = slots.filter(|(index, _)| counts(*index));
+        twin.or_else(|| slots.find_map(|(_, slot)| slot.device.obstacle()))
     }
 
     /// All of the machine but RAM, for [`reset_to`](Self::reset_to).
