@@ -9,6 +9,7 @@ use trapless_backends::disk::Image;
 use trapless_backends::net::Network;
 use trapless_backends::share::Share;
 use trapless_experiments::Value;
+use trapless_machine::preset::Size;
 use trapless_machine::{MachineConfig, Machines};
 
 use crate::checkpoint::Request;
@@ -55,6 +56,7 @@ Examples:
   trapless compare --machines sbi,trapless --workload timer   compare two interrupt architectures
   trapless boot                                           a KVM host with a shell on this terminal
   trapless boot --kernel Image --disk root.img --append 'root=/dev/vda console=ttyS0'
+  trapless disk debian debian.img                         a disk with Debian, installed by a machine
   trapless exec program.elf                               a bare-metal program
 
 Exit status: that of the program for exec; else 0, 1 if a workload failed or a kernel panicked, 2 after
@@ -78,6 +80,12 @@ pub enum Command {
     Explore(ExploreArgs),
     /// Run a bare-metal ELF program from reset in M-mode.
     Exec(ExecArgs),
+    /// Make a disk with a system for `boot`.
+    Disk {
+        /// The system.
+        #[command(subcommand)]
+        system: DiskSystem,
+    },
     /// List and explain the machines.
     Machines {
         /// Print JSON.
@@ -110,6 +118,31 @@ pub enum Command {
     },
 }
 
+/// A system that `trapless disk` installs.
+#[derive(Subcommand)]
+pub enum DiskSystem {
+    /// Debian with systemd, apt and a network, whose root has the password `trapless`.
+    Debian(DebianArgs),
+}
+
+/// `trapless disk debian`.
+#[derive(Args)]
+#[command(after_help = "\
+The packages are fetched from the mirror that apt has here, or from TRAPLESS_MIRROR, and a machine
+without a network installs them: nothing of them runs on this computer, and no rights are needed. The
+same packages give the same disk. It takes some minutes.
+
+Examples:
+  trapless disk debian debian.img
+  trapless boot --ram 2G --disk debian.img,rw --net user --append 'root=/dev/vda rw console=ttyS0'")]
+pub struct DebianArgs {
+    /// The disk image to make (raw; what is empty in it takes no room).
+    pub file: PathBuf,
+    /// Its size.
+    #[arg(long, default_value = "2G", value_name = "SIZE")]
+    pub size: Size,
+}
+
 /// What becomes of a machine whose kernel has panicked.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OnPanic {
@@ -131,7 +164,7 @@ time passes no faster than the clock on the wall, so that an idle machine costs 
 Examples:
   trapless boot                                  Debian's kernel as KVM host, with a shell
   trapless boot --machine sbi --harts 4 --ram 4G
-  trapless boot --disk debian.img --append 'root=/dev/vda rw console=ttyS0'   the system on a disk
+  trapless boot --disk debian.img --append 'root=/dev/vda rw console=ttyS0'   a system on a disk
   trapless boot --disk data.img,rw                               a disk that keeps what is written
   trapless boot --share results                                  a folder of this computer in the guest
   trapless boot --net user,hostfwd=tcp::2222-:22                 the network, and port 2222 for the guest

@@ -226,6 +226,11 @@ impl Session {
         Ok(self)
     }
 
+    /// Its ledger, and what its console has said.
+    pub(crate) fn recorder(&self) -> SharedRecorder {
+        self.recorder.clone()
+    }
+
     /// The machine.
     pub fn machine(&self) -> &Machine {
         &self.machine

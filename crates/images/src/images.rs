@@ -14,6 +14,7 @@ use crate::progress::Progress;
 use crate::recipe::{Build, Recipe, Side};
 use crate::selftests;
 use crate::shipped::Locked;
+use crate::store::Store;
 use crate::vmm;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -325,11 +326,16 @@ impl Images {
             None => None,
         };
         let packages = self.resolve(&recipe)?;
+        let debs = match &recipe.debs[..] {
+            [] => Vec::new(),
+            names => self.apt()?.resolve(&closure(names))?,
+        };
         let own = self.own_files(&recipe)?;
 
         // The key: everything that decides the bytes.
         let mut parts: Vec<Vec<u8>> = vec![FORMAT.into(), recipe.text.clone().into()];
-        parts.extend(packages.iter().map(|p| p.sha256.clone().into()));
+        let every = packages.iter().chain(&debs);
+        parts.extend(every.map(|p| p.sha256.clone().into()));
         parts.extend(
             inside
                 .values()
@@ -351,6 +357,8 @@ impl Images {
         }
         let (cache, progress) = (self.cache.clone(), self.progress);
         let files = PackageFiles::unpack(&cache, self.apt()?, &packages, progress)?;
+        let whole = Store::new(&cache, progress).obtain(&debs, self.apt()?)?;
+        let whole: Vec<_> = debs.iter().zip(whole).collect();
         let _task = progress.task(&format!("Making image {name}"), 0);
         fs::create_dir_all(&folder).map_err(io("create", &folder))?;
         let path = folder.join(if recipe.extract.is_some() {
@@ -365,7 +373,14 @@ impl Images {
             used.insert(package.into());
         } else {
             let kernel = kernel.as_ref();
-            initramfs::write(&recipe, &files, kernel, &inside, &own, &path, &mut used)?;
+            let parts = initramfs::Parts {
+                files: &files,
+                kernel,
+                inside: &inside,
+                own: &own,
+                debs: &whole,
+            };
+            initramfs::write(&recipe, &parts, &path, &mut used)?;
         }
         for image in inside.values().chain(&kernel) {
             used.extend(image.packages.iter().cloned());
@@ -388,17 +403,12 @@ impl Images {
 
     /// The packages of a recipe; of the kernel's meta-package only the kernel itself.
     pub(crate) fn resolve(&mut self, recipe: &Recipe) -> Result<Vec<Package>> {
-        let request = |names: &[String]| Request {
-            arch: ARCH.into(),
-            closure: names.to_vec(),
-            alone: Vec::new(),
-        };
         let mut packages = Vec::new();
         if !recipe.packages.is_empty() {
-            packages = self.apt()?.resolve(&request(&recipe.packages))?;
+            packages = self.apt()?.resolve(&closure(&recipe.packages))?;
         }
         if let Some(meta) = &recipe.kernel {
-            let all = self.apt()?.resolve(&request(std::slice::from_ref(meta)))?;
+            let all = self.apt()?.resolve(&closure(std::slice::from_ref(meta)))?;
             let real = all
                 .into_iter()
                 .find(|p| p.name.starts_with("linux-image-") && p.name != *meta);
@@ -438,6 +448,15 @@ impl Images {
             }
         }
         Ok(own)
+    }
+}
+
+/// Packages with all that they depend on.
+fn closure(names: &[String]) -> Request {
+    Request {
+        arch: ARCH.into(),
+        closure: names.to_vec(),
+        alone: Vec::new(),
     }
 }
 

@@ -4,25 +4,42 @@ use crate::cpio;
 use crate::error::{Result, io};
 use crate::files::{PackageFiles, merged_usr};
 use crate::modules;
+use crate::package::Package;
 use crate::prepared::{PackageVersion, Prepared, files_of};
 use crate::recipe::Recipe;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::BufWriter;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// Writes the archive to `path`. `inside` and `own` are other images and files of the project by
-/// their path in the archive, `kernel` the image that its modules are from, if they are from one;
-/// packages that contribute are added to `used`.
+/// What goes into an archive.
+pub(crate) struct Parts<'a> {
+    /// Files of packages.
+    pub files: &'a PackageFiles,
+    /// The image that its modules are from, if they are from one.
+    pub kernel: Option<&'a Prepared>,
+    /// Other images by their path in the archive.
+    pub inside: &'a BTreeMap<String, Prepared>,
+    /// Files of the project, with their modes, likewise.
+    pub own: &'a BTreeMap<String, (u32, Vec<u8>)>,
+    /// Whole packages with their files.
+    pub debs: &'a [(&'a Package, PathBuf)],
+}
+
+/// Writes the archive to `path`; packages that contribute are added to `used`.
 pub(crate) fn write(
     recipe: &Recipe,
-    files: &PackageFiles,
-    kernel: Option<&Prepared>,
-    inside: &BTreeMap<String, Prepared>,
-    own: &BTreeMap<String, (u32, Vec<u8>)>,
+    parts: &Parts<'_>,
     path: &Path,
     used: &mut BTreeSet<PackageVersion>,
 ) -> Result<()> {
+    let &Parts {
+        files,
+        kernel,
+        inside,
+        own,
+        debs,
+    } = parts;
     let failed = || io("write", path);
     let out = fs::File::create(path).map_err(failed())?;
     let mut archive = cpio::Writer::new(BufWriter::new(out));
@@ -98,6 +115,14 @@ pub(crate) fn write(
         };
         archive.file(name, mode, &content).map_err(failed())?;
     }
+    for (package, file) in debs {
+        // As in the archive's pool, where a colon is no part of a name.
+        let version = package.version.replace(':', "%3a");
+        let name = format!("debs/{}_{version}_{}.deb", package.name, package.arch);
+        let content = fs::read(file).map_err(io("read", file))?;
+        archive.file(&name, 0o644, &content).map_err(failed())?;
+        used.insert((*package).into());
+    }
     for (name, (mode, content)) in own {
         archive.file(name, *mode, content).map_err(failed())?;
     }
@@ -158,7 +183,14 @@ mod tests {
         };
         let inside = BTreeMap::from([("/boot/inner".to_owned(), inside)]);
         let mut used = BTreeSet::new();
-        write(&recipe, &files, None, &inside, &own, image, &mut used).unwrap();
+        let parts = Parts {
+            files: &files,
+            kernel: None,
+            inside: &inside,
+            own: &own,
+            debs: &[],
+        };
+        write(&recipe, &parts, image, &mut used).unwrap();
         fs::read(image).unwrap()
     }
 

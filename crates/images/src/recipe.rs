@@ -61,6 +61,9 @@ pub struct Recipe {
     /// Single files and whole folders of the packages.
     #[serde(default)]
     pub data: Vec<String>,
+    /// Packages, with all that they depend on, whose files are put into `/debs` as they are.
+    #[serde(default)]
+    pub debs: Vec<String>,
     /// Kernel modules, with those they need.
     #[serde(default)]
     pub modules: Vec<String>,

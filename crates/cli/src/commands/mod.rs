@@ -3,6 +3,7 @@
 mod boot;
 mod compare;
 mod completions;
+mod disk;
 mod exec;
 pub mod explore;
 mod images;
@@ -32,6 +33,7 @@ pub fn run(cli: &Cli, trapless: &Trapless) -> Result<ExitCode> {
         Command::Sweep(args) => sweep::main(args, &trapless.project()),
         Command::Explore(args) => explore::main(args, trapless),
         Command::Exec(args) => exec::main(args, trapless),
+        Command::Disk { system } => disk::main(system, trapless),
         Command::Machines { json, name } => machines::main(name.as_deref(), *json, trapless),
         Command::Workloads { json, name } => workloads::main(name.as_deref(), *json, trapless),
         Command::Images(args) => images::main(args, &trapless.project()),
