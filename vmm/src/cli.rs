@@ -7,6 +7,7 @@ use crate::irqchip::aia::uapi::Mode;
 use crate::irqchip::options::{Choice, Inject, Options, Wfi};
 use crate::irqchip::wire::Way;
 use crate::run::stagger::Stagger;
+use crate::terminal::EscapeKey;
 use clap::Parser;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -27,7 +28,8 @@ Examples:
   trapless-vmm --restore guest.saved --cpus 2 --control vm.sock
 
 SIGUSR1 pauses or resumes the guest; SIGUSR2 saves it to the file of --save and ends.
-On a terminal, Ctrl-A x leaves, Ctrl-A Ctrl-A sends Ctrl-A, Ctrl-A h lists the keys.
+On a terminal, Ctrl-A x leaves, Ctrl-A Ctrl-A sends Ctrl-A, Ctrl-A h lists the keys; --escape-key b
+makes it Ctrl-B.
 
 Exit codes:
   0    the guest powered off (or rebooted with --no-reboot), or the user left with Ctrl-A x
@@ -151,6 +153,10 @@ pub struct Cli {
     /// Exit instead of starting again when the guest reboots
     #[arg(long)]
     pub no_reboot: bool,
+
+    /// On a terminal, the key with Ctrl that is before commands
+    #[arg(long, value_name = "LETTER", default_value = "a")]
+    pub escape_key: EscapeKey,
 
     /// Answer accesses to the serial port in user mode, without exits (harts with Xuer)
     #[arg(long)]

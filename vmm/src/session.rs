@@ -95,7 +95,7 @@ impl<'a> Session<'a> {
         loop {
             let host = Host {
                 signals: &self.signals,
-                is_terminal: terminal.is_terminal(),
+                escape: terminal.is_terminal().then_some(self.cli.escape_key),
                 control: self.control.as_ref(),
             };
             let outcome = machine.run(&self.config, host, stats)?;

@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal, Read, Write};
 use std::os::fd::AsRawFd;
+use std::str::FromStr;
 
 /// Puts the terminal on standard input into raw mode and restores it when dropped.
 pub struct RawTerminal(Option<libc::termios>);
@@ -64,26 +65,56 @@ pub fn window_size() -> Option<(u16, u16)> {
 pub struct Typed {
     /// Bytes for the guest.
     pub bytes: Vec<u8>,
-    /// Ctrl-A x was pressed.
+    /// The escape key and x were pressed.
     pub quit: bool,
-    /// Ctrl-A h was pressed.
+    /// The escape key and h were pressed.
     pub help: bool,
 }
 
-/// Takes Ctrl-A sequences out of what is typed on a terminal.
-#[derive(Default)]
+/// The key with Ctrl after which a key is a command.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EscapeKey(char);
+
+impl FromStr for EscapeKey {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.chars().collect::<Vec<_>>()[..] {
+            [key] if key.is_ascii_lowercase() => Ok(Self(key)),
+            _ => Err(format!("{text} is not a letter from a to z")),
+        }
+    }
+}
+
+impl EscapeKey {
+    /// What a terminal sends for it.
+    fn byte(self) -> u8 {
+        self.0 as u8 & 0x1f
+    }
+
+    /// What the key and h show.
+    pub fn help(self) -> String {
+        let key = format!("Ctrl-{}", self.0.to_ascii_uppercase());
+        format!("\n{key} x  leave\n{key} h  this help\n{key} {key}  send {key} to the guest\n")
+    }
+}
+
+/// Takes sequences with the escape key out of what is typed on a terminal.
 pub struct Escape {
+    /// The key.
+    pub key: EscapeKey,
     prefix: bool,
 }
 
-/// The text of Ctrl-A h.
-pub const HELP: &str =
-    "\nCtrl-A x  leave\nCtrl-A h  this help\nCtrl-A Ctrl-A  send Ctrl-A to the guest\n";
-
 impl Escape {
+    /// One for this key.
+    pub fn new(key: EscapeKey) -> Self {
+        Self { key, prefix: false }
+    }
+
     /// Splits `input` into bytes for the guest and commands.
     pub fn filter(&mut self, input: &[u8]) -> Typed {
-        const CTRL_A: u8 = 1;
+        let key = self.key.byte();
         let mut typed = Typed {
             bytes: Vec::with_capacity(input.len()),
             quit: false,
@@ -91,7 +122,7 @@ impl Escape {
         };
         for &byte in input {
             if !std::mem::take(&mut self.prefix) {
-                if byte == CTRL_A {
+                if byte == key {
                     self.prefix = true;
                 } else {
                     typed.bytes.push(byte);
@@ -101,7 +132,7 @@ impl Escape {
             match byte {
                 b'x' => typed.quit = true,
                 b'h' | b'?' => typed.help = true,
-                CTRL_A => typed.bytes.push(CTRL_A),
+                again if again == key => typed.bytes.push(key),
                 _ => {}
             }
         }
@@ -146,13 +177,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ctrl_a_sequences_are_commands_even_across_reads() {
-        let mut escape = Escape::default();
+    fn sequences_with_the_escape_key_are_commands_even_across_reads() {
+        let mut escape = Escape::new("a".parse().unwrap());
         assert_eq!(escape.filter(b"ab\x01").bytes, b"ab");
         let typed = escape.filter(b"xc");
         assert!(typed.quit);
         assert_eq!(typed.bytes, b"c");
         assert_eq!(escape.filter(b"\x01\x01\x01q").bytes, b"\x01");
         assert!(escape.filter(b"\x01h").help);
+        // Another key leaves that of a terminal around this one alone.
+        let mut escape = Escape::new("b".parse().unwrap());
+        assert_eq!(escape.filter(b"\x01x\x02\x02").bytes, b"\x01x\x02");
+        assert!(escape.filter(b"\x02x").quit);
+        assert!(escape.key.help().contains("Ctrl-B x  leave"));
+        for wrong in ["", "B", "ab", "1"] {
+            assert!(wrong.parse::<EscapeKey>().is_err(), "{wrong}");
+        }
     }
 }

@@ -29,6 +29,7 @@ use crate::run::signals::Signals;
 use crate::run::stats::Stats;
 use crate::run::stop::Stop;
 use crate::run::vcpu::{self, Context};
+use crate::terminal::EscapeKey;
 use crate::uer::setup::Redirection;
 use kvm_ioctls::{Kvm, VcpuFd, VmFd};
 use std::cell::RefCell;
@@ -54,8 +55,8 @@ pub enum Start<'a> {
 pub struct Host<'a> {
     /// Signals to this process.
     pub signals: &'a Signals,
-    /// Whether standard input is a terminal, where Ctrl-A is special.
-    pub is_terminal: bool,
+    /// The key before commands, if standard input is a terminal.
+    pub escape: Option<EscapeKey>,
     /// The control socket.
     pub control: Option<&'a Arc<Control>>,
 }
@@ -206,7 +207,7 @@ impl Machine {
     pub fn run(self, config: &Config, host: Host<'_>, stats: &mut Stats) -> Result<Outcome> {
         let devices = self.peripherals;
         let mut events = self.events;
-        events.read_stdin(devices.input, host.is_terminal);
+        events.read_stdin(devices.input, host.escape);
         if let Some(control) = host.control {
             events.control(control.fd())?;
         }

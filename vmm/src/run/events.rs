@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::run::outcome::Outcome;
 use crate::run::signals::Signals;
 use crate::run::stop::Stop;
-use crate::terminal::{Escape, HELP, read_input};
+use crate::terminal::{Escape, EscapeKey, read_input};
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub struct EventLoop {
     actions: Vec<Action>,
     served: Vec<Arc<dyn Served>>,
     input: Option<Arc<dyn InputSink>>,
-    /// Ctrl-A sequences are commands.
+    /// Its sequences are commands.
     escape: Option<Escape>,
 }
 
@@ -99,10 +99,10 @@ impl EventLoop {
         self.served.push(device);
     }
 
-    /// Sends standard input to `sink`; `commands` says whether Ctrl-A is special.
-    pub fn read_stdin(&mut self, sink: Arc<dyn InputSink>, commands: bool) {
+    /// Sends standard input to `sink`, but for commands after the key `escape`.
+    pub fn read_stdin(&mut self, sink: Arc<dyn InputSink>, escape: Option<EscapeKey>) {
         self.input = Some(sink);
-        self.escape = commands.then(Escape::default);
+        self.escape = escape.map(Escape::new);
     }
 
     /// Milliseconds until the next alarm, -1 without one.
@@ -188,7 +188,7 @@ impl EventLoop {
         let typed = escape.filter(input);
         sink.push(&typed.bytes);
         if typed.help {
-            let _ = io::stderr().write_all(HELP.as_bytes());
+            let _ = io::stderr().write_all(escape.key.help().as_bytes());
         }
         if typed.quit {
             stop.request(Outcome::Quit);
