@@ -424,7 +424,68 @@ fn the_current_folder_is_no_project_unless_it_is_named() {
     );
 }
 
-/// Promise: shells complete the options, and there is a manual page for each subcommand.
+/// Promise: a cache that cannot be made is told with the variable that names another one.
+#[test]
+fn a_user_without_a_place_for_the_cache_is_told_what_to_set() {
+    let project = scratch("packed");
+    for name in ["images", "experiments", "prebuilt"] {
+        std::fs::create_dir_all(project.join(name)).expect("it can be made");
+    }
+    std::fs::write(project.join("prebuilt/packages.json"), "{}").expect("it can be written");
+    let told = |home: Option<&str>| {
+        let mut command = trapless(&["images", "--project"]);
+        command.arg(&project);
+        for variable in ["TRAPLESS_CACHE", "XDG_CACHE_HOME", "HOME"] {
+            command.env_remove(variable);
+        }
+        let output = output(command.envs(home.map(|home| ("HOME", home))));
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8(output.stderr).expect("UTF-8")
+    };
+    for home in [None, Some("/proc/nobody")] {
+        let error = told(home);
+        assert!(
+            error.contains("set TRAPLESS_CACHE to a folder of your own"),
+            "{error}"
+        );
+    }
+    assert!(told(None).contains("HOME is not set"));
+}
+
+/// Promise: what only this workload has comes first, and no line is longer than a terminal.
+#[test]
+fn a_workload_shows_its_own_parameters_first() {
+    let output = output(&mut trapless(&["workloads", "timer"]));
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    let at = |words: &str| {
+        text.find(words)
+            .unwrap_or_else(|| panic!("{words}: {text}"))
+    };
+    let common = at("Parameters of every workload:");
+    assert!(
+        at("  wakeups ") < common && common < at("  irqchip "),
+        "{text}"
+    );
+    let parameters = text[common..].lines();
+    for line in parameters.take_while(|line| !line.is_empty()) {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+}
+
+/// What a shell gets that asks for ways to go on with the last of these words.
+fn completed(words: &[&str]) -> String {
+    let last = words.len().to_string();
+    let mut command = trapless(&[&["--", "trapless"], words].concat());
+    command.env("COMPLETE", "bash").env("_CLAP_IFS", "\n");
+    command
+        .env("_CLAP_COMPLETE_INDEX", last)
+        .env("_CLAP_COMPLETE_COMP_TYPE", "9");
+    let output = output(command.env("_CLAP_COMPLETE_SPACE", "false"));
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+/// Promise: shells complete options and the names of machines, workloads and parameters, and there
+/// is a manual page for each subcommand, with the sections that are looked for.
 #[test]
 fn completions_and_manual_pages_name_every_subcommand() {
     for shell in ["bash", "zsh", "fish"] {

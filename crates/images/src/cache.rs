@@ -1,7 +1,7 @@
 //! The cache folder: package files named by their SHA-256, trees and images named by what they were
 //! made from.
 
-use crate::error::{Result, io};
+use crate::error::{Error, Result, io};
 use crate::shipped;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -32,13 +32,21 @@ impl Cache {
     /// # Errors
     /// If the folder cannot be created.
     pub fn open(project: &Path) -> Result<Self> {
+        Self::find(project).map_err(|error| match error {
+            Error::Io { ref path, .. } => Error::Cache {
+                root: path.clone(),
+                reason: Box::new(error),
+            },
+            other => other,
+        })
+    }
+
+    fn find(project: &Path) -> Result<Self> {
         if let Some(named) = std::env::var_os(VARIABLE) {
             return Self::at(Path::new(&named));
         }
-        if shipped::is_packed(project)
-            && let Some(own) = Self::of_user()
-        {
-            return own;
+        if shipped::is_packed(project) {
+            return Self::of_user().unwrap_or(Err(Error::NoCache));
         }
         match Self::at(&project.join(".cache")) {
             Err(error) if error.is_denied() => Self::of_user().unwrap_or(Err(error)),

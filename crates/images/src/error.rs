@@ -1,5 +1,6 @@
 //! Errors: one sentence that says what was wrong, and what to do next.
 
+use crate::cache::VARIABLE;
 use std::path::{Path, PathBuf};
 
 /// What can go wrong while packages are fetched and images are made.
@@ -43,6 +44,11 @@ pub enum Error {
         /// What could not be done.
         reason: Box<Error>,
     },
+    /// There is no place for a cache.
+    #[error(
+        "there is no place for the cache: HOME is not set; set {VARIABLE} to a folder of your own"
+    )]
+    NoCache,
     /// A program this crate calls is not installed.
     #[error(
         "the program `{program}` is missing; install the Debian package {package} and try again"
