@@ -51,6 +51,12 @@ impl Workloads {
         })
     }
 
+    /// Whether all workloads have a parameter of this name.
+    #[must_use]
+    pub fn is_common(&self, parameter: &str) -> bool {
+        self.common.contains_key(parameter)
+    }
+
     /// Adds those below `[workloads]` in the file at `path`, whose text is `text`.
     ///
     /// # Errors

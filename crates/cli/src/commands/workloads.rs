@@ -8,7 +8,7 @@ use serde_json::json;
 use trapless_experiments::{Experiment, Workloads};
 use trapless_images::overlay;
 
-use crate::output::{print, print_json, table};
+use crate::output::{print, print_json, style, table};
 use crate::own;
 use crate::trapless::Trapless;
 
@@ -18,7 +18,10 @@ pub fn main(name: Option<&str>, as_json: bool, trapless: &Trapless) -> Result<Ex
     match (name, as_json) {
         (None, as_json) => list(&own::workloads(project)?, as_json)?,
         (Some(name), true) => print_json(&describe(&own::workload(name, project)?))?,
-        (Some(name), false) => explain(&own::workload(name, project)?)?,
+        (Some(name), false) => {
+            let all = own::workloads(project)?;
+            explain(&own::workload(name, project)?, &|name| all.is_common(name))?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -34,7 +37,8 @@ fn list(all: &Workloads, as_json: bool) -> Result<()> {
     ))
 }
 
-fn explain(e: &Experiment) -> Result<()> {
+/// Parameters for which `is_common` is true are those of every workload.
+fn explain(e: &Experiment, is_common: &dyn Fn(&str) -> bool) -> Result<()> {
     let (about, measures) = (e.explanation.trim(), e.measures.trim());
     let mut text = format!("{}: {}\n", e.name, e.title);
     // Writing to a string cannot fail.
@@ -56,12 +60,19 @@ fn explain(e: &Experiment) -> Result<()> {
             }
         }
     }
-    if !e.parameters.is_empty() {
-        text.push_str("\nParameters (--set NAME=VALUE):\n");
-        for (name, p) in &e.parameters {
-            let (range, default) = (p.range(), &p.default);
-            let about = &p.explanation;
-            let _ = writeln!(text, "  {name:<12} {about} ({range}; default {default})");
+    let (common, own): (Vec<_>, Vec<_>) =
+        e.parameters.iter().partition(|(name, _)| is_common(name));
+    for (title, parameters) in [
+        ("Parameters (--set NAME=VALUE)", own),
+        ("Parameters of every workload", common),
+    ] {
+        if parameters.is_empty() {
+            continue;
+        }
+        let _ = writeln!(text, "\n{title}:");
+        for (name, p) in parameters {
+            let about = format!("{} ({}; default {})", p.explanation, p.range(), p.default);
+            text.push_str(&entry(name, &about, style().width));
         }
     }
     if !e.results.is_empty() {
@@ -70,6 +81,25 @@ fn explain(e: &Experiment) -> Result<()> {
         let _ = write!(text, "\nResults:\n{}", table(rows));
     }
     print(&text)
+}
+
+/// A name and what is said of it, whose lines stand below each other.
+fn entry(name: &str, about: &str, width: usize) -> String {
+    const INDENT: usize = 15;
+    let mut text = format!("  {name:<12}");
+    let mut column = text.chars().count();
+    for word in about.split_whitespace() {
+        let length = word.chars().count();
+        if column + 1 + length > width && column >= INDENT {
+            text.push_str(&format!("\n{:1$}", "", INDENT - 1));
+            column = INDENT - 1;
+        }
+        text.push(' ');
+        text.push_str(word);
+        column += 1 + length;
+    }
+    text.push('\n');
+    text
 }
 
 /// All about a workload, as JSON.
@@ -90,4 +120,20 @@ pub fn describe(e: &Experiment) -> serde_json::Value {
     json!({ "name": e.name, "title": e.title, "explanation": e.explanation.trim(),
         "measures": e.measures.trim(), "guest_harts": e.guest.harts,
         "guest_memory": e.guest.memory, "parameters": parameters, "own": own })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_explanations_stay_in_their_column() {
+        let text = entry("name", "one two three four five six", 28);
+        assert_eq!(
+            text,
+            "  name         one two three\n               four five six\n"
+        );
+        let long = entry("a-name-that-is-longer", "x", 20);
+        assert_eq!(long, "  a-name-that-is-longer x\n");
+    }
 }
