@@ -2,32 +2,56 @@
 
 /// Options of `qemu-system-riscv64`, and what does the same here.
 const OPTIONS: &[(&str, &str)] = &[
-    ("-append", "--append TEXT"),
-    ("-bios", "--firmware FILE"),
-    ("-cpu", "--isa LIST"),
-    ("-drive", "--disk FILE"),
-    ("-dtb", "--dtb FILE"),
-    ("-gdb", "--gdb :PORT"),
-    ("-hda", "--disk FILE"),
-    ("-initrd", "--initrd FILE"),
-    ("-kernel", "--kernel FILE"),
-    ("-M", "--machine NAME"),
-    ("-machine", "--machine NAME"),
+    ("-M", "use --machine NAME"),
+    ("-S", "use --gdb :PORT, which waits for gdb"),
+    ("-accel", "use --engine ENGINE"),
+    ("-append", "use --append TEXT"),
+    ("-bios", "use --firmware FILE"),
+    ("-cdrom", "use --disk FILE,ro"),
+    ("-cpu", "use --isa LIST"),
+    ("-d", "use --log WHAT:FILE"),
+    ("-device", DEVICES),
+    ("-display", CONSOLE),
+    ("-drive", "use --disk FILE"),
+    ("-dtb", "use --dtb FILE"),
+    ("-fsdev", "use --share FOLDER"),
+    ("-gdb", "use --gdb :PORT"),
+    ("-hda", "use --disk FILE"),
+    ("-icount", "leave it out: time is always virtual"),
+    ("-incoming", "use trapless resume FILE"),
+    ("-initrd", "use --initrd FILE"),
+    ("-kernel", "use --kernel FILE"),
+    ("-loadvm", "use trapless resume FILE"),
+    ("-machine", "use --machine NAME"),
+    ("-monitor", "use --gdb :PORT, and `monitor help` in gdb"),
+    ("-net", NETWORK),
+    ("-netdev", NETWORK),
+    ("-nic", NETWORK),
+    ("-no-reboot", "use --on-panic exit"),
+    ("-nographic", CONSOLE),
+    ("-object", DEVICES),
+    ("-rtc", "use --rtc now or --rtc DATE"),
+    ("-s", "use --gdb :1234"),
+    ("-serial", "use --console DEVICE"),
+    ("-smp", "use --harts N"),
     (
-        "-nographic",
-        "nothing: the console is always on the terminal",
+        "-snapshot",
+        "leave it out: without ,rw a disk stays as it was",
     ),
-    ("-no-reboot", "--on-panic exit"),
-    ("-s", "--gdb :1234"),
-    ("-serial", "--console DEVICE"),
-    ("-smp", "--harts N"),
+    ("-vga", CONSOLE),
+    ("-virtfs", "use --share FOLDER"),
 ];
+
+const CONSOLE: &str = "leave it out: the console is always on the terminal";
+const DEVICES: &str = "leave it out: --disk, --share and --net bring their devices, and a source of \
+                       entropy is always there";
+const NETWORK: &str = "use --net user[,hostfwd=tcp::PORT-:PORT], or --net none";
 
 /// A sentence about the first of `arguments` that QEMU takes and this command does not.
 pub fn hint(arguments: impl Iterator<Item = String>) -> Option<String> {
     arguments.take_while(|word| word != "--").find_map(|word| {
         let found = OPTIONS.iter().find(|(name, _)| *name == word)?;
-        Some(format!("{} is an option of QEMU; use {}", found.0, found.1))
+        Some(format!("{} is an option of QEMU; {}", found.0, found.1))
     })
 }
 
@@ -42,6 +66,19 @@ mod tests {
             hint("boot -smp 4").as_deref(),
             Some("-smp is an option of QEMU; use --harts N")
         );
+        for option in [
+            "-nic user",
+            "-netdev user,id=n",
+            "-device x",
+            "-snapshot",
+            "-rtc base=utc",
+        ] {
+            let answer = hint(&format!("boot {option}")).expect(option);
+            assert!(
+                answer.contains("; use --") || answer.contains("; leave it out: "),
+                "{answer}"
+            );
+        }
         assert_eq!(hint("boot --harts 4"), None);
         assert_eq!(hint("boot -- -smp"), None);
     }
