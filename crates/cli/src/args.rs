@@ -53,7 +53,7 @@ const MAX_SEEDS: i64 = 10_000;
 
 const EXAMPLES: &str = "\
 Examples:
-  trapless compare --machines sbi,trapless --workload timer   compare two interrupt architectures
+  trapless compare --machines sbi,trapless --workload timer   two interrupt architectures
   trapless boot                                           a KVM host with a shell on this terminal
   trapless boot --kernel Image --disk root.img --append 'root=/dev/vda console=ttyS0'
   trapless disk debian debian.img                         a disk with Debian, installed by a machine
@@ -106,7 +106,7 @@ pub enum Command {
     Images(ImagesArgs),
     /// Print reports from ledgers written earlier.
     Report(ReportArgs),
-    /// Print a script that completes options in a shell.
+    /// Print a script that completes options and names in a shell.
     Completions {
         /// The shell.
         shell: clap_complete::Shell,
@@ -166,9 +166,9 @@ Examples:
   trapless boot --machine sbi --harts 4 --ram 4G
   trapless boot --disk debian.img --append 'root=/dev/vda rw console=ttyS0'   a system on a disk
   trapless boot --disk data.img,rw                               a disk that keeps what is written
-  trapless boot --share results                                  a folder of this computer in the guest
-  trapless boot --net user,hostfwd=tcp::2222-:22                 the network, and port 2222 for the guest
-  trapless boot --copy prog:/bin/prog --copy data                a program and a folder for the guest
+  trapless boot --share results                                  a folder of this computer
+  trapless boot --net user,hostfwd=tcp::2222-:22                 the network, and a port
+  trapless boot --copy prog:/bin/prog --copy data                a program and a folder
   trapless boot --kernel Image --initrd initrd.img --append 'console=ttyS0'
   trapless boot --firmware u-boot.bin                                         nothing but that")]
 pub struct BootArgs {
@@ -207,6 +207,10 @@ pub struct BootArgs {
     /// the same each time].
     #[arg(long, value_name = "now|DATE")]
     pub rtc: Option<Rtc>,
+    /// Write a checkpoint at this virtual time, out of which `trapless resume` goes on, as in
+    /// `20=booted.checkpoint`. Repeat for more. Ctrl-A c makes one at any time.
+    #[arg(long, value_name = "SECONDS=FILE", conflicts_with = "replay")]
+    pub checkpoint: Vec<Request>,
     /// Record what comes from outside, with virtual times: typed lines, frames of --net user,
     /// answers of --share.
     #[arg(long, value_name = "FILE")]
@@ -240,10 +244,6 @@ pub struct BootArgs {
     #[arg(long, value_enum, value_name = "ACTION")]
     pub on_panic: Option<OnPanic>,
     /// Type what this file says, in virtual time, so that it is the same each time. Lines are
-    /// Write a checkpoint at this virtual time, out of which `trapless resume` goes on, as in
-    /// `20=booted.checkpoint`. Repeat for more. Ctrl-A c makes one at any time.
-    #[arg(long, value_name = "SECONDS=FILE", conflicts_with = "replay")]
-    pub checkpoint: Vec<Request>,
     /// `expect REGEX`, `send TEXT`, `timeout SECONDS` (of virtual time; 60) and `end`, which leaves
     /// the machine; else it has to power off. Exit status 1 if something expected does not come.
     /// Standard input is not read.
@@ -344,6 +344,8 @@ pub struct RunArgs {
 #[command(after_help = "\
 The run goes on as if it had never stopped: its ledger, which counts from the beginning, is the
 same. Logs, traces and gdb see what comes from here on. What the run is, the checkpoint says.
+A session of boot goes on with the console on this terminal, with the same files; what a guest had
+written to disks is in the checkpoint. Connections to a network outside are broken.
 
 Examples:
   trapless run --machine sstc --workload mixed --checkpoint workload=mixed.checkpoint
@@ -379,8 +381,6 @@ pub struct ResumeArgs {
     #[arg(long)]
     pub json: bool,
     /// Write another checkpoint, as with `trapless run` and `trapless boot`.
-A session of boot goes on with the console on this terminal, with the same files; what a guest had
-written to disks is in the checkpoint. Connections to a network outside are broken.
     #[arg(long, value_name = "WHEN=FILE")]
     pub checkpoint: Vec<Request>,
     #[command(flatten)]

@@ -31,6 +31,7 @@
 //! | `own` | machines and workloads out of users' files |
 //! | `files`, `ledgers`, `output` | files the user names, ledgers in files, standard output |
 //! | `failure`, `interrupt` | exit status, Ctrl-C |
+//! | `help`, `complete` | what the command says of itself; names for a shell that completes them |
 //! | `qemu` | what options of QEMU are called here |
 
 #[macro_use]
@@ -39,11 +40,13 @@ mod output;
 mod args;
 mod checkpoint;
 mod commands;
+mod complete;
 mod console;
 mod copy;
 mod devices;
 mod failure;
 mod files;
+mod help;
 mod identity;
 mod interactive;
 mod interrupt;

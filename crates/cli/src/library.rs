@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
-use clap::Parser;
+use clap::{FromArgMatches, Parser};
 
 use crate::args::{Cli, Command};
 use crate::checkpoint::Checkpoint;
@@ -13,7 +13,7 @@ use crate::plan::Plan;
 use crate::session::Session;
 use crate::trapless::{Console, Trapless};
 use crate::workload::WorkloadArgs;
-use crate::{commands, failure, interrupt, own, qemu};
+use crate::{commands, complete, failure, help, interrupt, own, qemu};
 
 /// The options of a workload without a command.
 #[derive(Parser)]
@@ -27,7 +27,11 @@ impl Trapless {
     /// Reads the command line, does what it says, and returns the exit status that `trapless
     /// --help` lists.
     pub fn main(mut self) -> ExitCode {
-        let cli = Cli::try_parse().unwrap_or_else(|error| {
+        complete::answer(&self);
+        let mut command = help::command();
+        let matches = command.try_get_matches_from_mut(std::env::args_os());
+        let cli = matches.and_then(|matches| Cli::from_arg_matches(&matches));
+        let cli = cli.unwrap_or_else(|error| {
             if let Some(hint) = qemu::hint(std::env::args().skip(1)) {
                 note!("trapless: {hint}");
                 std::process::exit(failure::USAGE.into());

@@ -491,11 +491,21 @@ fn completions_and_manual_pages_name_every_subcommand() {
     for shell in ["bash", "zsh", "fish"] {
         let output = output(&mut trapless(&["completions", shell]));
         let script = String::from_utf8(output.stdout).expect("UTF-8");
-        assert!(
-            script.contains("compare") && script.contains("guest-harts"),
-            "{shell}"
-        );
+        assert!(script.contains("COMPLETE"), "{shell}");
     }
+    for (words, name) in [
+        (&["comp"][..], "compare"),
+        (&["run", "--guest-h"], "--guest-harts"),
+        (&["run", "--machine", ""], "sstc"),
+        (&["compare", "--machines", "sbi,ss"], "sstc"),
+        (&["run", "--workload", "ti"], "timer"),
+        (&["run", "--workload", "timer", "--set", "wake"], "wakeups="),
+        (&["workloads", "mi"], "mixed"),
+    ] {
+        let found = completed(words);
+        assert!(found.contains(name), "{words:?}: {found}");
+    }
+    assert!(!completed(&["run", "--machine", "ss"]).contains("aia"));
     let folder = scratch("man");
     let written = output(&mut trapless(&["man", folder.to_str().expect("UTF-8")]));
     assert!(written.status.success());
@@ -506,7 +516,22 @@ fn completions_and_manual_pages_name_every_subcommand() {
         "trapless-explore",
     ] {
         let page = std::fs::read_to_string(folder.join(format!("{name}.1")));
-        assert!(page.expect(name).contains(".SH OPTIONS"), "{name}");
+        let page = page.expect(name);
+        let sections = [
+            "OPTIONS",
+            "EXAMPLES",
+            "EXIT STATUS",
+            "ENVIRONMENT",
+            "FILES",
+            "SEE ALSO",
+        ];
+        for section in sections {
+            let quoted = format!(".SH \"{section}\"");
+            assert!(
+                page.contains(&format!(".SH {section}")) || page.contains(&quoted),
+                "{name}: {section}"
+            );
+        }
     }
 }
 

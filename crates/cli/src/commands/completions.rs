@@ -1,18 +1,22 @@
-//! `trapless completions`: scripts that complete options in a shell.
+//! `trapless completions`: scripts that complete options and names in a shell.
 
 use std::process::ExitCode;
 
-use anyhow::Result;
-use clap::CommandFactory;
-use clap_complete::{Shell, generate};
+use anyhow::{Context, Result};
+use clap_complete::Shell;
+use clap_complete::env::Shells;
 
-use crate::args::Cli;
 use crate::output::print;
 
-/// Prints the script for `shell`.
+/// Prints the script for `shell`. It asks this program, which knows the names.
 pub fn main(shell: Shell) -> Result<ExitCode> {
+    let known = Shells::builtins();
+    let shell = known.completer(&shell.to_string());
     let mut script = Vec::new();
-    generate(shell, &mut Cli::command(), "trapless", &mut script);
+    let (name, variable) = ("trapless", "COMPLETE");
+    shell
+        .context("this shell cannot ask a program")?
+        .write_registration(variable, name, name, name, &mut script)?;
     print(&String::from_utf8_lossy(&script))?;
     Ok(ExitCode::SUCCESS)
 }
