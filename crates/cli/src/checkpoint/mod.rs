@@ -301,8 +301,8 @@ impl Checkpoint {
         postcard::from_bytes(&more).map_err(|_| self.damaged("its ledger cannot be decoded"))
     }
 
-    /// Puts the state of a machine of `boot` or `exec` into a machine that was built for it, with its ledger;
-    /// `devices` says which disks, folders and networks the machine has now.
+    /// Puts the state of a machine of `boot` or `exec` into one that was built for it, with its
+    /// ledger; `devices` says which disks, folders and networks that has now.
     pub fn resume_session(
         &self,
         machine: &mut Machine,
