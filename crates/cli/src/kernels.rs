@@ -53,6 +53,9 @@ pub struct KernelArgs {
     pub guest_modules: Option<PathBuf>,
 }
 
+/// Exit status of a shell whose program an illegal instruction has ended: 128 + SIGILL.
+const ILLEGAL_INSTRUCTION: i32 = 132;
+
 /// What a workload has of the user's kernels.
 #[derive(Default)]
 pub struct OwnKernels {
@@ -88,6 +91,18 @@ impl KernelArgs {
             Some(format!("{name}={}", path.display()))
         };
         self.options().into_iter().filter_map(words).collect()
+    }
+
+    /// What may be behind this exit status of a workload's guest; empty if nothing is known.
+    pub fn hint(&self, status: i32) -> &'static str {
+        let older_guest = self.host_kernel.is_some() && self.guest_kernel.is_none();
+        match status == ILLEGAL_INSTRUCTION && older_guest {
+            true => {
+                "\nKVM of newer kernels leaves scounteren to guests, and Debian's 6.12 does not set \
+                 it: give the guest the kernel, too (--guest-kernel, --guest-modules)"
+            }
+            false => "",
+        }
     }
 
     /// Makes ready what these name. `host` is the image whose modules a host needs.
@@ -218,6 +233,12 @@ mod tests {
             guest_kernel: Some("vmlinuz".into()),
             ..KernelArgs::default()
         };
+        assert_eq!(own.hint(132), "");
+        let host = KernelArgs {
+            guest_kernel: None,
+            ..own.clone()
+        };
+        assert!(host.hint(132).contains("--guest-kernel") && host.hint(1).is_empty());
         for (parameter, value) in [
             ("host_kernel", "patched"),
             ("guest_kernel", "patched"),

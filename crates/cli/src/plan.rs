@@ -452,7 +452,7 @@ impl Plan {
                 .iter()
                 .find(|(k, _)| k.ends_with(".output"));
             let said = output.map_or(&transcript.complaint, |(_, lines)| lines);
-            let tail = said.join("\n");
+            let tail = said.join("\n") + self.args.kernels.hint(*status);
             fail!(
                 "{title} failed: {side} ended with status {status} ({last}); its last output:\n{tail}"
             );
