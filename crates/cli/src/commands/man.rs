@@ -162,7 +162,9 @@ fn page(command: &Command, above: &[String], to: &mut dyn Write) -> Result<()> {
     section("EXIT STATUS", &whole.exit_status.unwrap_or_default(), to)?;
     list("ENVIRONMENT", &ENVIRONMENT, to)?;
     list("FILES", &FILES, to)?;
-    man.render_version_section(to)?;
+    if command.get_version().is_some() {
+        man.render_version_section(to)?;
+    }
     let below = command
         .get_subcommands()
         .filter(|c| !c.is_hide_set())
