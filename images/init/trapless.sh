@@ -83,10 +83,12 @@ wait_for_console() {
     exec </dev/console >/dev/console 2>&1
 }
 
-# Last words where they are seen even without a console, then the end.
+# Last words where they are seen even without a console, then the end, also of a workload.
 give_up() {
     echo "<0>$1" >/dev/kmsg
     echo "$1"
+    ended=${trapless_run:-${trapless_workload:-}}
+    if [ -n "$ended" ]; then say "end $side $ended status=2"; fi
     poweroff -f
 }
 
