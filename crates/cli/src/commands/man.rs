@@ -159,7 +159,8 @@ fn page(command: &Command, above: &[String], to: &mut dyn Write) -> Result<()> {
         roff.control("fi", []).to_writer(to)?;
     }
     let whole = Text::of(&Cli::command());
-    section("EXIT STATUS", &whole.exit_status.unwrap_or_default(), to)?;
+    let status = whole.exit_status.unwrap_or_default();
+    section("EXIT STATUS", &format!("The status is {status}"), to)?;
     list("ENVIRONMENT", &ENVIRONMENT, to)?;
     list("FILES", &FILES, to)?;
     if command.get_version().is_some() {
