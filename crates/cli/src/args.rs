@@ -427,7 +427,7 @@ First the boundaries are counted and one run is timed, so that you know how long
 
 Examples:
   trapless explore --machine trapless --workload sequence --function kvm_arch_vcpu_put
-  trapless explore --machine trapless --workload sequence --function kvm_arch_vcpu_load \
+  trapless explore --machine trapless --workload sequence --function kvm_arch_vcpu_load \\
       --disturb turn --calls 3 --stride 1")]
 pub struct ExploreArgs {
     /// Machine preset.

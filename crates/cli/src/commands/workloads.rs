@@ -133,7 +133,7 @@ mod tests {
             text,
             "  name         one two three\n               four five six\n"
         );
-        let long = entry("a-name-that-is-longer", "x", 20);
+        let long = entry("a-name-that-is-longer", "x", 40);
         assert_eq!(long, "  a-name-that-is-longer x\n");
     }
 }
