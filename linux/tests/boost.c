@@ -44,7 +44,7 @@ static volatile int stops;
 static int effective_priority(void)
 {
 	char text[512], *at;
-	int fd, priority, n;
+	int fd, n;
 
 	fd = open("/proc/thread-self/stat", O_RDONLY | O_CLOEXEC);
 	n = read(fd, text, sizeof(text) - 1);
@@ -56,9 +56,7 @@ static int effective_priority(void)
 	at = strrchr(text, ')') + 2;
 	for (n = 3; n < 18; n++)
 		at = strchr(at, ' ') + 1;
-	if (sscanf(at, "%d", &priority) != 1)
-		fatal("understand /proc/thread-self/stat");
-	return priority;
+	return strtol(at, NULL, 10);
 }
 
 static int is_ordinary(void)

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -348,10 +349,23 @@ static uint64_t delay(volatile struct shared *guest, struct backend *b)
 	return start;
 }
 
+/* Events of the VM are told to CPUs that a thread of its process may run on: to any. */
+static void *may_run_anywhere(void *unused)
+{
+	cpu_set_t all;
+
+	memset(&all, 0xff, sizeof(all));
+	sched_setaffinity(0, sizeof(all), &all);
+	pause();
+
+	return NULL;
+}
+
 /* A CPU that is told of events is not suspended so deep that it does not hear them. */
 static void test_suspended(void)
 {
 	static const char options[] = "cpu=1 haiov=1 ms=200";
+	pthread_t anywhere;
 	volatile struct shared *guest;
 	uint64_t before, during;
 	struct backend b;
@@ -365,6 +379,7 @@ static void test_suspended(void)
 		return;
 	}
 	CHECK(!error, "a CPU that nobody tells anything is suspended");
+	pthread_create(&anywhere, NULL, may_run_anywhere, NULL);
 	pin(0);
 	create_domain(&vm, 1);
 	guest = vm.vcpus[0].shared;
@@ -387,6 +402,8 @@ static void test_suspended(void)
 	CHECK(refused(child) > 0 && during < before + TICK_US,
 	      "one that is told is not: a kick is heard in %lu us, else in %lu",
 	      during, before);
+	pthread_cancel(anywhere);
+	pthread_join(anywhere, NULL);
 	stop(&vm.vcpus[0]);
 	destroy_vm(&vm);
 	close(b.eventfd);

@@ -6,7 +6,7 @@
 
 #define USCRATCH	0x8c0
 #define UTVAL		0x8c3
-#define UTINST		0x04a
+#define UTINST		0x8ca
 #define FRAME_STACK	256
 #define FRAME_TP	264
 #define FRAME_GP	272

@@ -8,6 +8,7 @@
 
 #include <linux/jump_label.h>
 #include <linux/kvm_types.h>
+#include <linux/spinlock_types.h>
 #include <linux/types.h>
 #include <linux/workqueue.h>
 
@@ -47,11 +48,21 @@ struct kvm_trapless {
 
 	/* Passes completions of resample sources on */
 	struct work_struct resample;
+
+	/* Held from the moment they are found until they have been passed on */
+	spinlock_t	resample_lock;
 };
+
+/* main.c */
+bool kvm_riscv_harts_have(const char *extension);
+
+#ifdef CONFIG_KVM_RISCV_TRAPLESS
 
 DECLARE_STATIC_KEY_FALSE(kvm_riscv_trapless_available);
 #define kvm_riscv_trapless_available() \
 	static_branch_unlikely(&kvm_riscv_trapless_available)
+
+#define kvm_riscv_trapless_created(k)	((k)->arch.trapless.created)
 
 #define kvm_riscv_trapless_initialized(k)				\
 	(smp_load_acquire(&(k)->arch.trapless.initialized)) /* create_domain() */
@@ -59,19 +70,70 @@ DECLARE_STATIC_KEY_FALSE(kvm_riscv_trapless_available);
 extern const struct kvm_device_ops kvm_riscv_trapless_device_ops;
 
 /* trapless_hart.c: harts of the host */
-bool kvm_riscv_harts_have(const char *extension);
 int kvm_riscv_trapless_init(void);
 void kvm_riscv_trapless_exit(void);
 int kvm_riscv_trapless_enable(void);
 void kvm_riscv_trapless_disable(void);
 
+/* trapless.c: domains of VMs */
+unsigned int kvm_riscv_trapless_nr_domains(void);
+void kvm_riscv_trapless_destroy_vm(struct kvm *kvm);
+
+/* trapless_vcpu.c */
+void kvm_riscv_vcpu_trapless_reset(struct kvm_vcpu *vcpu);
+
+#else
+
+#define kvm_riscv_trapless_available()		false
+
+static inline bool kvm_riscv_trapless_created(struct kvm *kvm)
+{
+	return false;
+}
+
+static inline bool kvm_riscv_trapless_initialized(struct kvm *kvm)
+{
+	return false;
+}
+
+static inline int kvm_riscv_trapless_init(void)
+{
+	return -ENODEV;
+}
+
+static inline void kvm_riscv_trapless_exit(void)
+{
+}
+
+static inline int kvm_riscv_trapless_enable(void)
+{
+	return 0;
+}
+
+static inline void kvm_riscv_trapless_disable(void)
+{
+}
+
+static inline unsigned int kvm_riscv_trapless_nr_domains(void)
+{
+	return 0;
+}
+
+static inline void kvm_riscv_trapless_destroy_vm(struct kvm *kvm)
+{
+}
+
+static inline void kvm_riscv_vcpu_trapless_reset(struct kvm_vcpu *vcpu)
+{
+}
+
+#endif /* CONFIG_KVM_RISCV_TRAPLESS */
+
 /* trapless.c: domains and injection */
 int kvm_riscv_trapless_tables_init(void);
 void kvm_riscv_trapless_tables_exit(void);
 u64 kvm_riscv_trapless_tables(void);
-unsigned int kvm_riscv_trapless_nr_domains(void);
 int kvm_riscv_trapless_create_domain(struct kvm *kvm);
-void kvm_riscv_trapless_destroy_vm(struct kvm *kvm);
 struct kvm *kvm_riscv_trapless_find_vm(u32 domain);
 void kvm_riscv_trapless_sync(void);
 void kvm_riscv_trapless_check(void);
@@ -87,7 +149,6 @@ void kvm_riscv_vcpu_trapless_load(struct kvm_vcpu *vcpu);
 void kvm_riscv_vcpu_trapless_put(struct kvm_vcpu *vcpu);
 void kvm_riscv_vcpu_trapless_enter(struct kvm_vcpu *vcpu);
 void kvm_riscv_vcpu_trapless_arm(struct kvm_vcpu *vcpu, bool arm);
-void kvm_riscv_vcpu_trapless_reset(struct kvm_vcpu *vcpu);
 bool kvm_riscv_vcpu_trapless_has_interrupts(struct kvm_vcpu *vcpu, u64 mask);
 bool kvm_riscv_vcpu_trapless_get_soft(struct kvm_vcpu *vcpu);
 void kvm_riscv_vcpu_trapless_set_soft(struct kvm_vcpu *vcpu, bool pending);
@@ -101,6 +162,7 @@ void kvm_riscv_trapless_notify_exit(void);
 int kvm_riscv_trapless_notify_start(void);
 bool kvm_riscv_trapless_notify_close(void);
 bool kvm_riscv_trapless_notify_enabled(void);
+bool kvm_riscv_trapless_notify_is_open(void);
 void kvm_riscv_trapless_notify_enable(void);
 void kvm_riscv_trapless_notify_disable(void);
 
@@ -108,6 +170,7 @@ void kvm_riscv_trapless_notify_disable(void);
 int kvm_riscv_trapless_grant_init(void);
 void kvm_riscv_trapless_grant_exit(void);
 u64 kvm_riscv_trapless_grant_value(struct kvm *kvm, u32 first, u32 count);
+u64 kvm_riscv_trapless_grant_current(void);
 int kvm_riscv_trapless_grant_set(struct kvm *kvm, u32 first, u32 count);
 u64 kvm_riscv_trapless_grant_get(struct kvm *kvm);
 

@@ -50,12 +50,30 @@ struct kvm_vcpu_uer {
 	unsigned long	utinst;
 };
 
+#ifdef CONFIG_KVM_RISCV_UER
+
 DECLARE_STATIC_KEY_FALSE(kvm_riscv_uer_available);
 #define kvm_riscv_uer_available() \
 	static_branch_unlikely(&kvm_riscv_uer_available)
 
 int kvm_riscv_uer_init(void);
 void kvm_riscv_uer_exit(void);
+
+#else
+
+#define kvm_riscv_uer_available()	false
+
+static inline int kvm_riscv_uer_init(void)
+{
+	return -ENODEV;
+}
+
+static inline void kvm_riscv_uer_exit(void)
+{
+}
+
+#endif /* CONFIG_KVM_RISCV_UER */
+
 void kvm_riscv_vcpu_uer_load(struct kvm_vcpu *vcpu);
 void kvm_riscv_vcpu_uer_put(struct kvm_vcpu *vcpu);
 void kvm_riscv_vcpu_uer_enter(struct kvm_vcpu *vcpu);

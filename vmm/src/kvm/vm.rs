@@ -1,5 +1,6 @@
 //! KVM itself, and the RAM of a VM.
 
+use super::numbers::CAP_UCTX;
 use crate::error::{Error, Result};
 use crate::map;
 use kvm_bindings::{kvm_enable_cap, kvm_userspace_memory_region};
@@ -35,8 +36,6 @@ pub fn open(cpus: u16) -> Result<Kvm> {
     Ok(kvm)
 }
 
-/// `KVM_CAP_RISCV_UCTX` (linux/include/kvm-numbers.h).
-const CAP_UCTX: u32 = 242;
 /// `KVM_CAP_RISCV_UCTX_INTERRUPT`.
 const UCTX_INTERRUPT: u64 = 1;
 

@@ -180,7 +180,9 @@ fn taken(e: &Event, steps: &[&str], cause: &str) -> bool {
 /// `vsclaim`; edge-triggered sources are claimed only.
 fn completion(side: Side, processor: Processor, e: &Event) -> bool {
     if e.is_step("VS", "completed") || e.edge.is_some() {
-        return side == Side::Guest && e.number("vhart") == Some(processor.number());
+        // Its driver completes each source when it starts, before anything is claimed.
+        let handled = e.claimed_for.is_some() || e.edge.is_some();
+        return side == Side::Guest && handled && e.number("vhart") == Some(processor.number());
     }
     let addr = match side {
         Side::Host if e.kind == Kind::Write && e.step == "HS" => e.addr,

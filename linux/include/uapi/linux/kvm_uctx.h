@@ -11,6 +11,12 @@
 #include <linux/types.h>
 
 /*
+ * KVM_ENABLE_CAP of KVM_CAP_RISCV_UCTX on a VM with a guest, before it has vCPUs
+ * (args[0]): handlers of all contexts may interrupt the guest. No other guest is.
+ */
+#define KVM_CAP_RISCV_UCTX_INTERRUPT	(1ULL << 0)
+
+/*
  * KVM_CREATE_DEVICE on any VM of the process, perhaps one without vCPUs. Several
  * for a VM: each device is a user context.
  *
@@ -61,7 +67,7 @@ struct kvm_uctx_stats {
  * the handler then. Handlers run only while a thread is in it. -EINTR after a
  * signal; the handler goes on in the next call.
  */
-#define KVM_UCTX_RUN			_IOW(KVMIO, 0xe8, struct kvm_uctx_run)
+#define KVM_UCTX_RUN			_IOR(KVMIO, 0xe8, struct kvm_uctx_run)
 
 struct kvm_uctx_run {
 	/* Why it returned */
