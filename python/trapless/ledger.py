@@ -51,8 +51,8 @@ def _write(file: Path, text: str) -> None:
     """Writes a whole file, or leaves what was there."""
     path = FilePath(file)
     path.parent.mkdir(parents=True, exist_ok=True)
-    # A name that nobody can have prepared, locked as long as it is written: the command removes what
-    # is not locked.
+    # A name that nobody can have prepared, locked as long as it is written: the command removes
+    # what is not locked.
     aside = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
     try:
         with aside.open("x", encoding="utf-8") as out:

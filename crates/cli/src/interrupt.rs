@@ -1,5 +1,5 @@
-//! Ctrl-C, SIGTERM and SIGHUP end a run in an orderly way; a second one at once. A file that becomes
-//! too large is an I/O error.
+//! Ctrl-C, SIGTERM and SIGHUP end a run in an orderly way; a second one at once. A file that
+//! becomes too large is an I/O error.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};

@@ -178,7 +178,7 @@ impl Write for Screen {
 }
 
 /// How to print reports on this terminal.
-fn style() -> Style {
+pub fn style() -> Style {
     let out = io::stdout();
     let width = rustix::termios::tcgetwinsize(&out).map_or(100, |size| usize::from(size.ws_col));
     Style {

@@ -37,7 +37,7 @@ mod shipped;
 mod store;
 mod tools;
 pub mod transfer;
-mod tree;
+pub mod tree;
 pub mod vmm;
 
 pub use apt::Apt;

@@ -243,7 +243,7 @@ fn the_clock_shows_the_date_that_is_asked_for_and_goes_on_after_a_reboot() {
     let usual = dates(&succeed(&folder, &[], &[show]));
     assert_eq!(usual[0] / 86_400, 1_735_689_600 / 86_400, "2025-01-01");
     let script = format!(
-        "expect switches the host off\nsend sleep 100; {show}; reboot -f\n\
+        "timeout 300\nexpect switches the host off\nsend sleep 100; {show}; reboot -f\n\
          expect switches the host off\nsend {show}; exit\n"
     );
     fs::write(folder.join("script"), script).expect("it can be written");
