@@ -92,8 +92,16 @@ impl Log {
 }
 
 fn mark_claims(events: &mut [Event]) {
-    let completed = events.iter().filter(|e| e.is_step("VS", "completed"));
-    let completed: BTreeSet<_> = completed.map(|e| e.number("source")).collect();
+    // A driver completes all sources when it starts: what it completes after a claim is a level.
+    let (mut before, mut completed) = (BTreeSet::new(), BTreeSet::new());
+    for e in events.iter().filter(|e| e.step == "VS") {
+        let source = (e.hart, e.number("source"));
+        if e.is_step("VS", "claimed") {
+            before.insert(source);
+        } else if e.is_step("VS", "completed") && before.contains(&source) {
+            completed.insert(source.1);
+        }
+    }
     let mut claims: BTreeMap<_, u64> = BTreeMap::new();
     let mut claimed = BTreeMap::new();
     for e in events.iter_mut().filter(|e| e.kind == Kind::Virtual) {
