@@ -126,9 +126,11 @@ def test_ledgers_are_written_as_the_command_writes_them(folder, tmp_path):
     ledger = trapless.load(folder)[0]
     (tmp_path / "new").mkdir()
     (tmp_path / "victim").write_text("precious")
-    (tmp_path / "new" / f".a.json.{os.getpid()}.part").symlink_to(tmp_path / "victim")
+    planted = tmp_path / "new" / f".a.json.{os.getpid()}.part"
+    planted.symlink_to(tmp_path / "victim")
     ledger.save(tmp_path / "new" / "a.json")
     assert (tmp_path / "victim").read_text() == "precious"
+    planted.unlink()
     assert [f.name for f in (tmp_path / "new").iterdir()] == ["a.json"]
     again = trapless.load(tmp_path / "new")[0]
     assert again.data == ledger.data and again.to_json() == ledger.to_json()

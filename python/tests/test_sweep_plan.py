@@ -129,8 +129,8 @@ def test_every_option_of_run_is_known_or_left_out_for_a_reason():
         pytest.skip("trapless is not built")
     said = subprocess.run([real, "run", "--help"], capture_output=True, text=True).stdout
     there = set(re.findall(r"^ +(?:-\w, )?--([a-z-]+)", said, re.M))
-    # Where results go, what is only shown, what the sweep does itself, and kernels of the user's own,
-    # whose files do not travel to the workers of a cluster.
+    # Where results go, what is only shown, what the sweep does itself, and kernels of the user's
+    # own, whose files do not travel to the workers of a cluster.
     other = {"set", "console", "project", "seeds", "jobs", "ledger", "trace", "json", "checkpoint",
              "help", "log", "gdb", "gdb-history", "at", "diagram", "dump-code", "profile", "identity",
              "no-checkpoint", "checkpoint-cache", "host-kernel", "host-modules", "guest-kernel",
