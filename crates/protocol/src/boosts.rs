@@ -9,7 +9,7 @@
 //!
 //! Each function of an [`Action`] is one atomic step of `arch/riscv/kvm/vcpu_boost.c` or
 //! `vcpu_boost_rt.c`. What the kernel's scheduler makes of it is a function of the state:
-//! [`State::real_time`].
+//! `State::real_time`.
 
 use stateright::{Model, Property};
 
