@@ -176,7 +176,9 @@ impl Session {
         let first = Box::new(ConsoleTap::new(recorder.clone(), Some(console)));
         let devices = Devices::new(args);
         let described = devices.describe()?;
-        let mut source = Source::open(args, replayed, &config, &loaded.payload, &devices)?;
+        let mut source = Source::open(args, replayed, &config, &loaded.payload, || {
+            Ok(described.clone())
+        })?;
         let mut outside = Outside::next(&mut source);
         let peripherals = devices.plug(first, Some(Box::new(tap())), &mut outside)?;
         let mut observation = Observation::new(&args.observe, args.trace.as_deref())?;

@@ -79,7 +79,7 @@ fn start(
         true => devices.describe()?,
         false => Vec::new(),
     };
-    let source = Source::open(args, replayed, &config, payload, &devices)?;
+    let source = Source::open(args, replayed, &config, payload, || Ok(devices.describe()?))?;
     let mut power_on = PowerOn {
         args,
         config,

@@ -19,7 +19,6 @@ use trapless_machine::{Arrival, Input, Machine, MachineConfig, Payload, Place, U
 use self::record::{End, Entry, Event, Header, Record, Recorder, Stored};
 use self::share::{Progress, Recorded, Replayed};
 use crate::args::BootArgs;
-use crate::devices::Devices;
 use crate::failure::Failed;
 
 /// Virtual time in cycles between two looks at the network.
@@ -43,7 +42,8 @@ pub struct Source {
 
 impl Source {
     /// That which the options name: nothing recorded, a new record, or `replayed`, which has been
-    /// opened already because it has the machine's date.
+    /// opened already because it has the machine's date. `describe` says which devices the machine
+    /// has; it reads their images.
     ///
     /// # Errors
     /// If a record cannot be written, or is not of this machine.
@@ -52,12 +52,12 @@ impl Source {
         replayed: Option<Record>,
         config: &MachineConfig,
         payload: &Payload,
-        devices: &Devices,
+        describe: impl FnOnce() -> Result<Vec<String>>,
     ) -> Result<Self> {
         if args.record.is_none() && replayed.is_none() {
             return Ok(Self::default());
         }
-        let header = Header::of(config, payload, devices.describe()?)?;
+        let header = Header::of(config, payload, describe()?)?;
         let create = |path: &PathBuf| Recorder::create(path, &header);
         let read = |record: Record| record.entries(&header);
         Ok(Self {
