@@ -9,24 +9,29 @@ pub struct Signals(OwnedFd);
 
 impl Signals {
     /// Blocks SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 in this thread (threads started later
-    /// inherit that) and receives them.
+    /// inherit that) and receives them. SIGXFSZ is blocked and not received: a file that may not grow
+    /// is an error of the write.
     ///
     /// # Errors
     /// [`Error::Failed`] if the system call fails.
     pub fn receive() -> Result<Self> {
-        let numbers = [
+        let received = [
             libc::SIGINT,
             libc::SIGTERM,
             libc::SIGHUP,
             libc::SIGUSR1,
             libc::SIGUSR2,
         ];
-        let set = vmm_sys_util::signal::create_sigset(&numbers)
-            .map_err(|e| Error::failed("signal set", e))?;
-        // SAFETY: `set` is a valid signal set.
+        let blocked = [&received[..], &[libc::SIGXFSZ]].concat();
+        let set = |numbers: &[i32]| {
+            vmm_sys_util::signal::create_sigset(numbers)
+                .map_err(|e| Error::failed("signal set", e))
+        };
+        let (received, blocked) = (set(&received)?, set(&blocked)?);
+        // SAFETY: both are valid signal sets.
         let fd = unsafe {
-            libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
-            libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK)
+            libc::pthread_sigmask(libc::SIG_BLOCK, &blocked, std::ptr::null_mut());
+            libc::signalfd(-1, &received, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK)
         };
         if fd < 0 {
             return Err(Error::failed(
@@ -52,5 +57,25 @@ impl Signals {
 impl AsRawFd for Signals {
     fn as_raw_fd(&self) -> RawFd {
         self.0.as_raw_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_may_not_grow_does_not_end_the_vmm() {
+        // In a thread of its own, whose mask it is
+        let receive = || {
+            let signals = Signals::receive().unwrap();
+            for signal in [libc::SIGXFSZ, libc::SIGUSR1] {
+                // SAFETY: the signal goes to this thread, which blocks it.
+                assert_eq!(unsafe { libc::raise(signal) }, 0);
+            }
+            [signals.take(), signals.take()]
+        };
+        let taken = std::thread::spawn(receive).join().unwrap();
+        assert_eq!(taken, [Some(libc::SIGUSR1), None]);
     }
 }

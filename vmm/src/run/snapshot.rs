@@ -13,8 +13,9 @@ use crate::error::{Error, Result};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
+use vmm_sys_util::tempfile::TempFile;
 
 const MAGIC: &[u8; 8] = b"TRPLSAVE";
 /// Changes whenever the meaning of anything in the file changes.
@@ -58,18 +59,19 @@ impl Checksum {
 /// # Errors
 /// [`Error::User`]: the file cannot be written.
 pub fn write(path: &Path, sections: &Sections, memory: &GuestMemoryMmap) -> Result<()> {
+    // A name that nobody can foresee: who may write to the folder cannot put a link there.
     let mut part = path.as_os_str().to_owned();
-    part.push(".part");
-    let part = PathBuf::from(part);
-    let written = File::create(&part).and_then(|file| {
-        let mut out = BufWriter::with_capacity(1 << 16, file);
-        write_sections(&mut out, sections)?;
-        write_ram(&mut out, memory)?;
-        out.into_inner()?.sync_all()?;
-        std::fs::rename(&part, path)
-    });
+    part.push(".part-");
+    let written = TempFile::new_with_prefix(part)
+        .map_err(io::Error::from)
+        .and_then(|part| {
+            let mut out = BufWriter::with_capacity(1 << 16, part.as_file());
+            write_sections(&mut out, sections)?;
+            write_ram(&mut out, memory)?;
+            out.into_inner()?.sync_all()?;
+            std::fs::rename(part.as_path(), path)
+        });
     written.map_err(|e| {
-        let _ = std::fs::remove_file(&part);
         Error::user(format!(
             "cannot write the saved guest {}: {e}",
             path.display()
@@ -224,7 +226,6 @@ fn read_ram(from: &mut impl Read, memory: &GuestMemoryMmap) -> Checked<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vmm_sys_util::tempfile::TempFile;
 
     const BASE: u64 = 0x8000_0000;
 
@@ -262,6 +263,22 @@ mod tests {
             .read_obj(GuestAddress(BASE + 5 * PAGE as u64 + 8))
             .unwrap();
         assert_eq!(word, 0x1122_3344);
+    }
+
+    #[test]
+    fn a_planted_link_is_not_followed_and_nothing_is_left() {
+        let folder = vmm_sys_util::tempdir::TempDir::new().unwrap();
+        let [guest, victim] = ["guest", "victim"].map(|name| folder.as_path().join(name));
+        std::fs::write(&victim, "precious").unwrap();
+        for planted in ["guest.part", "guest"] {
+            std::os::unix::fs::symlink(&victim, folder.as_path().join(planted)).unwrap();
+        }
+        write(&guest, &Sections::new(), &memory()).unwrap();
+        assert_eq!(std::fs::read(&victim).unwrap(), b"precious");
+        assert!(std::fs::symlink_metadata(&guest).unwrap().is_file());
+        assert!(write(folder.as_path(), &Sections::new(), &memory()).is_err());
+        let names = std::fs::read_dir(folder.as_path()).unwrap();
+        assert_eq!(names.count(), 3, "guest, victim, and the link guest.part");
     }
 
     #[test]
