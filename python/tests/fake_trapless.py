@@ -136,7 +136,7 @@ def main():
     if settings.get("crash") == "1":
         os.kill(os.getpid(), signal.SIGSEGV)
     if settings.get("fail") == "1":
-        print("Images are made from /x\nRunning x on y\ntrapless: the workload failed",
+        print("Making image x of /x\nRunning x on y\ntrapless: the workload failed",
               file=sys.stderr)
         sys.exit(1)
     with open(found["ledger"], "w") as file:

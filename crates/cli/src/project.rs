@@ -5,16 +5,12 @@ use trapless_images::{Images, Prepared, Progress, Project};
 
 use crate::interrupt;
 
-/// Opens them; says where they come from if that is not the program's own folder.
+/// Opens them.
 ///
 /// # Errors
 /// If there is no such folder, or the cache cannot be used.
 pub fn images(project: &Project) -> Result<Images> {
-    let folder = project.folder()?;
-    if project.is_named() {
-        note!("Images are made from {}", folder.display());
-    }
-    Ok(Images::open(&folder, Progress::auto())?)
+    Ok(Images::open(&project.folder()?, Progress::auto())?)
 }
 
 /// Makes an image, or finds it. Ctrl-C ends the command meanwhile.

@@ -359,7 +359,10 @@ impl Images {
         let files = PackageFiles::unpack(&cache, self.apt()?, &packages, progress)?;
         let whole = Store::new(&cache, progress).obtain(&debs, self.apt()?)?;
         let whole: Vec<_> = debs.iter().zip(whole).collect();
-        let _task = progress.task(&format!("Making image {name}"), 0);
+        let _task = progress.task(
+            &format!("Making image {name} of {}", self.project.display()),
+            0,
+        );
         fs::create_dir_all(&folder).map_err(io("create", &folder))?;
         let path = folder.join(if recipe.extract.is_some() {
             name.to_owned()

@@ -18,7 +18,7 @@ from .store import pack
 # Last characters of what a failed run has said.
 MOST_SAID = 2000
 # Beginnings of lines that say what a run is about to do.
-ANNOUNCED = ("Images are made from ", "Running ")
+ANNOUNCED = ("Making image ", "Running ")
 # A run is killed with the worker that waits for it, where the system has this program.
 GUARD = ("setpriv", "--pdeathsig", "KILL")
 
