@@ -44,11 +44,14 @@ impl Text {
         text
     }
 
-    /// The text for a terminal, which is as wide as it is.
-    fn shown(&self) -> String {
+    /// The text for a terminal with that many columns. Paragraphs are as wide as it is: clap wraps
+    /// them.
+    fn shown(&self, columns: usize) -> String {
         let mut paragraphs = self.prose.clone();
         if !self.examples.is_empty() {
-            paragraphs.push(format!("Examples:\n{}", self.examples.join("\n")));
+            let examples = self.examples.iter().map(|line| example(line, columns));
+            let examples: Vec<_> = examples.collect();
+            paragraphs.push(format!("Examples:\n{}", examples.join("\n")));
         }
         let status = self.exit_status.as_ref();
         paragraphs.extend(status.map(|status| format!("Exit status: {status}")));
@@ -56,18 +59,63 @@ impl Text {
     }
 }
 
-/// The command with its subcommands, for a terminal.
-pub fn command() -> Command {
-    reflowed(Cli::command())
+/// An example where a line has `columns` characters: what does not fit goes on in a shell's way, and
+/// what it does is told below it.
+fn example(line: &str, columns: usize) -> String {
+    const BELOW: &str = "\n      ";
+    if line.chars().count() <= columns {
+        return line.into();
+    }
+    let text = line.trim_start();
+    let (command, about) = text.split_once("   ").unwrap_or((text, ""));
+    let mut shown = line[..line.len() - text.len()].to_owned();
+    let mut used = shown.len();
+    // Broken before options only: none of them is inside quotes.
+    for (index, part) in command.split(" -").enumerate() {
+        let part = if index == 0 {
+            part.into()
+        } else {
+            format!(" -{part}")
+        };
+        if index > 0 && used + part.len() + " \\".len() > columns {
+            shown.push_str(" \\");
+            shown.push_str(BELOW);
+            shown.push_str(part.trim_start());
+            used = BELOW.len() - 2 + part.len();
+        } else {
+            used += part.len();
+            shown.push_str(&part);
+        }
+    }
+    if !about.is_empty() {
+        shown.push_str(BELOW);
+        shown.push_str(about.trim_start());
+    }
+    shown
 }
 
-fn reflowed(command: Command) -> Command {
-    let text = Text::of(&command).shown();
+/// The command with its subcommands, for a terminal.
+pub fn command() -> Command {
+    reflowed(Cli::command(), columns())
+}
+
+/// Columns of the terminal, as clap sees them.
+fn columns() -> usize {
+    const MOST: usize = 100;
+    let size = rustix::termios::tcgetwinsize(std::io::stdout());
+    let size = size.ok().map(|size| usize::from(size.ws_col));
+    let named = || std::env::var("COLUMNS").ok()?.parse().ok();
+    let columns = size.filter(|columns| *columns > 0).or_else(named);
+    columns.map_or(MOST, |columns| columns.min(MOST))
+}
+
+fn reflowed(command: Command, columns: usize) -> Command {
+    let text = Text::of(&command).shown(columns);
     let command = match text.is_empty() {
         true => command,
         false => command.after_help(text),
     };
-    command.mut_subcommands(reflowed)
+    command.mut_subcommands(|command| reflowed(command, columns))
 }
 
 #[cfg(test)]
@@ -88,7 +136,21 @@ mod tests {
         assert_eq!(text.examples, ["  trapless a", "      b   c"]);
         assert_eq!(text.exit_status.as_deref(), Some("that of x."));
         let shown = "One two.\n\nExamples:\n  trapless a\n      b   c\n\nExit status: that of x.";
-        assert_eq!(text.shown(), shown);
+        assert_eq!(text.shown(100), shown);
+    }
+
+    /// Promise: on a narrow terminal an example can still be copied, and what it does is below it.
+    #[test]
+    fn examples_fit_narrow_terminals() {
+        assert_eq!(
+            example("  trapless boot --ram 2G --disk a,rw   a disk", 26),
+            "  trapless boot --ram 2G \\\n      --disk a,rw\n      a disk"
+        );
+        each(&reflowed(Cli::command(), 70), &mut |command| {
+            for line in Text::of(command).examples {
+                assert!(line.len() <= 70, "{}: {line}", command.get_name());
+            }
+        });
     }
 
     /// Promise: on a terminal of the usual width no example is broken, and no paragraph is wrapped

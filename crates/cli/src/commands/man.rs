@@ -14,7 +14,7 @@ use crate::help::Text;
 use crate::output::print;
 
 /// What commands read of their environment.
-const ENVIRONMENT: [(&str, &str); 9] = [
+const ENVIRONMENT: [(&str, &str); 10] = [
     (
         "TRAPLESS_CACHE",
         "Folder for packages, images and kept checkpoints. Default: .cache in the source tree, or \
@@ -39,6 +39,10 @@ const ENVIRONMENT: [(&str, &str); 9] = [
         "Folder with trapless/trapless.toml. Default: ~/.config.",
     ),
     ("NO_COLOR", "If set, tables have no colours."),
+    (
+        "LC_ALL, LANG",
+        "Not looked at: output is UTF-8 in each locale, so that it is the same bytes everywhere.",
+    ),
     (
         "COMPLETE",
         "Set by the scripts of trapless completions: the command answers a shell.",
