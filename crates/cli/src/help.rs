@@ -59,8 +59,8 @@ impl Text {
     }
 }
 
-/// An example where a line has `columns` characters: what does not fit goes on in a shell's way, and
-/// what it does is told below it.
+/// An example where a line has `columns` characters: what does not fit goes on in a shell's way,
+/// and what it does is told below it.
 fn example(line: &str, columns: usize) -> String {
     const BELOW: &str = "\n      ";
     if line.chars().count() <= columns {

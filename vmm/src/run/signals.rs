@@ -9,8 +9,8 @@ pub struct Signals(OwnedFd);
 
 impl Signals {
     /// Blocks SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 in this thread (threads started later
-    /// inherit that) and receives them. SIGXFSZ is blocked and not received: a file that may not grow
-    /// is an error of the write.
+    /// inherit that) and receives them. SIGXFSZ is blocked and not received: a file that may not
+    /// grow is an error of the write.
     ///
     /// # Errors
     /// [`Error::Failed`] if the system call fails.
