@@ -312,7 +312,7 @@ impl Plan {
         }
         let ram = ready.machine.ram();
         let restored = ready.recorder.lock().restore(saved.recorder, ram);
-        restored.ok_or_else(|| checkpoint.damaged("its ledger cannot be decoded"))?;
+        restored.map_err(|what| checkpoint.damaged(&format!("its ledger {what}")))?;
         ready.resumed = Some(ready.machine.now());
         Ok(ready)
     }
