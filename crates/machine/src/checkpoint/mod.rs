@@ -33,6 +33,8 @@ use restore::Reader;
 use source::Cursor;
 pub use source::Source;
 
+/// Virtual time in cycles that no run reaches: more than a century.
+const LATEST: u64 = 1 << 62;
 /// Parts of a file before the list of its pages.
 const PARTS: usize = 2;
 
@@ -249,6 +251,12 @@ impl Machine {
         if state.clock.turn > harts || indices.into_iter().any(|&hart| hart >= harts) {
             return Err("its scheduler knows other harts".into());
         }
+        let clock = &state.clock;
+        let most = self.longest_round();
+        let in_round = clock.now < clock.horizon && clock.horizon - clock.now <= most;
+        if clock.now > LATEST || clock.in_round && !in_round {
+            return Err("its time cannot be".into());
+        }
         // This machine may have been switched off since.
         self.bus.power.take();
         self.clock = state.clock;
@@ -257,6 +265,9 @@ impl Machine {
         self.bus.interrupts.restore(state.interrupts)?;
         for (hart, saved) in self.harts.iter_mut().zip(state.harts) {
             hart.restore(saved)?;
+            if hart.now() > LATEST {
+                return Err("the time of a hart cannot be".into());
+            }
             self.bus.set_protection(hart.id(), hart.pmp());
         }
         for (slot, saved) in self.bus.slots.iter_mut().zip(&state.devices) {
