@@ -280,3 +280,34 @@ impl Machine {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{MachineConfig, Payload, Peripherals};
+
+    /// Promise: a checkpoint that was made up does not keep a run from its limit.
+    #[test]
+    fn rounds_without_an_end_are_refused() {
+        let mut config = MachineConfig::preset("sstc").unwrap();
+        config.ram = 1 << 20;
+        let payload = Payload {
+            firmware: Some(0x6f_u32.to_le_bytes().into()), // j .
+            ..Payload::default()
+        };
+        let quiet = Peripherals::new(Box::new(std::io::sink()));
+        let mut machine = Machine::boot(config, &payload, quiet).unwrap();
+        let mut taken = |in_round, now, horizon| {
+            let mut state = machine.state();
+            let clock = &mut state.clock;
+            (clock.in_round, clock.now, clock.horizon) = (in_round, now, horizon);
+            machine.take_over(state).is_ok()
+        };
+        let (forever, late) = (u64::MAX, 1 << 63);
+        for (now, horizon) in [(0, forever), (7, 7), (7, 6), (late, late + 1)] {
+            assert!(!taken(true, now, horizon), "{now} {horizon}");
+        }
+        assert!(!taken(false, late, 0));
+        assert!(taken(false, 7, forever) && taken(true, 7, 1007));
+    }
+}
