@@ -148,11 +148,16 @@ impl Recorder {
         Some(ledger)
     }
 
-    /// Goes on with what another one knew, beside the machine with `ram`. `None` if that cannot be
-    /// decoded.
-    pub fn restore(&mut self, state: RecorderState, ram: &Ram) -> Option<()> {
+    /// Goes on with what another one knew, beside the machine with `ram`.
+    ///
+    /// # Errors
+    /// What is wrong with that, in words that follow "its ledger".
+    pub fn restore(&mut self, state: RecorderState, ram: &Ram) -> Result<(), &'static str> {
         if !self.deaf {
-            self.ledger = postcard::from_bytes(&state.ledger).ok()?;
+            let ledger = postcard::from_bytes::<Ledger>(&state.ledger);
+            let ledger = ledger.map_err(|_| "cannot be decoded")?;
+            ledger.check(self.ledger.config())?;
+            self.ledger = ledger;
         }
         self.transcript = state.transcript;
         self.measured = state.measured;
@@ -162,10 +167,13 @@ impl Recorder {
         self.printed = state.printed;
         self.begun_line = state.begun_line;
         self.threads = match state.threads {
-            Some(layout) => Some(ThreadNames::with(layout, ram)?),
+            Some(layout) => {
+                let names = ThreadNames::with(layout, ram);
+                Some(names.ok_or("has names of threads where none can be")?)
+            }
             None => None,
         };
-        Some(())
+        Ok(())
     }
 
     /// Takes bytes of the console.

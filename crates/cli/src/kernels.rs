@@ -53,6 +53,30 @@ pub struct KernelArgs {
     pub guest_modules: Option<PathBuf>,
 }
 
+/// Who runs a kernel.
+#[derive(Clone, Copy)]
+enum Whose {
+    Host,
+    Guest,
+}
+
+impl Whose {
+    /// Name in options and parameters.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Host => "host",
+            Self::Guest => "guest",
+        }
+    }
+}
+
+/// What the options say of one of them.
+struct Side<'a> {
+    whose: Whose,
+    kernel: Option<&'a Path>,
+    modules: Option<&'a Path>,
+}
+
 /// Exit status of a shell whose program an illegal instruction has ended: 128 + SIGILL.
 const ILLEGAL_INSTRUCTION: i32 = 132;
 
@@ -60,37 +84,46 @@ const ILLEGAL_INSTRUCTION: i32 = 132;
 #[derive(Default)]
 pub struct OwnKernels {
     /// What ledgers say of them, by name.
-    pub about: Vec<(&'static str, String)>,
+    pub about: Vec<(String, String)>,
     /// Archives that follow the host's image.
     pub archives: Vec<u8>,
 }
 
 impl KernelArgs {
-    fn options(&self) -> [(&'static str, &Option<PathBuf>); 4] {
+    fn sides(&self) -> [Side<'_>; 2] {
         [
-            ("host-kernel", &self.host_kernel),
-            ("host-modules", &self.host_modules),
-            ("guest-kernel", &self.guest_kernel),
-            ("guest-modules", &self.guest_modules),
+            (Whose::Host, &self.host_kernel, &self.host_modules),
+            (Whose::Guest, &self.guest_kernel, &self.guest_modules),
         ]
+        .map(|(whose, kernel, modules)| Side {
+            whose,
+            kernel: kernel.as_deref(),
+            modules: modules.as_deref(),
+        })
+    }
+
+    /// The options that are given, with their values.
+    fn given(&self) -> impl Iterator<Item = (String, String)> {
+        let options = self.sides().into_iter().flat_map(|side| {
+            let whose = side.whose.name();
+            [("kernel", side.kernel), ("modules", side.modules)]
+                .map(|(what, path)| Some((format!("{whose}-{what}"), path?.display().to_string())))
+        });
+        options.flatten()
     }
 
     /// The options as words of a command line.
     pub fn words(&self) -> Vec<String> {
-        let given = self.options().into_iter();
-        let given = given.filter_map(|(name, path)| Some((name, path.as_ref()?)));
-        given
-            .flat_map(|(name, path)| [format!("--{name}"), path.display().to_string()])
+        let words = self.given();
+        words
+            .flat_map(|(name, path)| [format!("--{name}"), path])
             .collect()
     }
 
     /// The options as `NAME=VALUE`, for file names.
     pub fn variant(&self) -> Vec<String> {
-        let words = |(name, path): (&str, &Option<PathBuf>)| {
-            let path = path.as_ref()?;
-            Some(format!("{name}={}", path.display()))
-        };
-        self.options().into_iter().filter_map(words).collect()
+        let words = self.given();
+        words.map(|(name, path)| format!("{name}={path}")).collect()
     }
 
     /// What may be behind this exit status of a workload's guest; empty if nothing is known.
@@ -111,16 +144,19 @@ impl KernelArgs {
     /// If a file is no kernel, a module is of another kernel, or the host's has no KVM.
     pub fn load(&self, images: &Images, host: &str) -> Result<OwnKernels> {
         let mut own = OwnKernels::default();
-        if let Some(path) = &self.host_kernel {
-            let modules = self.host_modules.as_deref();
-            let kernel = load(images, host, path, modules)?;
-            own.archives.extend(kernel.for_host(path, modules)?);
-            own.about.push(("host kernel", about(&kernel)));
-        }
-        if let Some(path) = &self.guest_kernel {
-            let kernel = load(images, "guest", path, self.guest_modules.as_deref())?;
-            own.archives.extend(kernel.for_guests(path)?);
-            own.about.push(("guest kernel", about(&kernel)));
+        for side in self.sides() {
+            let Some(path) = side.kernel else { continue };
+            let image = match side.whose {
+                Whose::Host => host,
+                Whose::Guest => "guest",
+            };
+            let kernel = load(images, image, path, side.modules)?;
+            own.archives.extend(match side.whose {
+                Whose::Host => kernel.for_host(path, side.modules)?,
+                Whose::Guest => kernel.for_guests(path)?,
+            });
+            let name = format!("{} kernel", side.whose.name());
+            own.about.push((name, about(&kernel)));
         }
         Ok(own)
     }
@@ -170,13 +206,13 @@ impl Kernels {
                 );
             }
         }
-        for (whose, path) in [
-            ("host_kernel", &own.host_kernel),
-            ("guest_kernel", &own.guest_kernel),
-        ] {
-            let option = whose.replace('_', "-");
-            if path.is_some() && is(whose, "patched") {
-                bail!("--{option} and {whose}=patched name two kernels: leave out one of them");
+        for side in own.sides() {
+            let whose = side.whose.name();
+            if side.kernel.is_some() && is(&format!("{whose}_kernel"), "patched") {
+                bail!(
+                    "--{whose}-kernel and {whose}_kernel=patched name two kernels: leave out one \
+                     of them"
+                );
             }
         }
         if own.guest_kernel.is_some() && is("guest", "bare") {

@@ -117,7 +117,7 @@ pub struct Plan {
     /// Names the workload by content, if it is a user's own.
     overlay: Option<String>,
     /// What ledgers say of kernels of the user's own, by name.
-    own_kernels: Vec<(&'static str, String)>,
+    own_kernels: Vec<(String, String)>,
     /// Whether lines of consoles begin with the run they are from.
     labels: bool,
 }
@@ -312,7 +312,7 @@ impl Plan {
         }
         let ram = ready.machine.ram();
         let restored = ready.recorder.lock().restore(saved.recorder, ram);
-        restored.ok_or_else(|| checkpoint.damaged("its ledger cannot be decoded"))?;
+        restored.map_err(|what| checkpoint.damaged(&format!("its ledger {what}")))?;
         ready.resumed = Some(ready.machine.now());
         Ok(ready)
     }
@@ -478,7 +478,7 @@ impl Plan {
         );
         set.insert("kernel command line".into(), self.command_line(run.seed));
         for (name, about) in &self.own_kernels {
-            set.insert((*name).into(), about.clone());
+            set.insert(name.clone(), about.clone());
         }
         if let (Some(own), Some(content)) = (&self.experiment.own, &self.overlay) {
             let file = own.file.file_name().unwrap_or_default().to_string_lossy();

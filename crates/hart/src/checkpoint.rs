@@ -72,8 +72,12 @@ impl Hart {
                 instret: s.instret,
                 frm: s.float.frm,
                 fflags: s.float.fflags,
-                // Engines note other bits more or less often, and nobody asks for them.
-                status_changed: s.csr.status_changed & status::SIE as u32,
+                // Engines note other bits, and those of guests, more or less often, and nobody asks
+                // for them.
+                status_changed: match self.mode.v() {
+                    true => 0,
+                    false => s.csr.status_changed & status::SIE as u32,
+                },
                 interrupts: [
                     s.interrupts.mip,
                     s.interrupts.mie,

@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 /// Names the cache folder.
-pub(crate) const VARIABLE: &str = "TRAPLESS_CACHE";
+const VARIABLE: &str = "TRAPLESS_CACHE";
 
 /// A cache folder. Everything below it can be deleted at any time and is made again when needed.
 #[derive(Debug, Clone)]

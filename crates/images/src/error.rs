@@ -1,6 +1,5 @@
 //! Errors: one sentence that says what was wrong, and what to do next.
 
-use crate::cache::VARIABLE;
 use std::path::{Path, PathBuf};
 
 /// What can go wrong while packages are fetched and images are made.
@@ -46,7 +45,7 @@ pub enum Error {
     },
     /// There is no place for a cache.
     #[error(
-        "there is no place for the cache: HOME is not set; set {VARIABLE} to a folder of your own"
+        "there is no place for the cache: HOME is not set; set TRAPLESS_CACHE to a folder of your own"
     )]
     NoCache,
     /// A program this crate calls is not installed.

@@ -67,6 +67,15 @@ impl Steps {
         }
     }
 
+    /// Whether they can have come of traps.
+    pub fn are_sound(&self) -> bool {
+        let modes = |step: &u32| {
+            let mode = |shift: u32| ((step >> shift) & 7) as usize;
+            mode(16).max(mode(13)) < Mode::ALL.len()
+        };
+        usize::from(self.len) <= STEPS && self.steps.iter().all(modes)
+    }
+
     fn text(&self) -> String {
         let mut parts: Vec<String> = self.steps[..usize::from(self.len)]
             .iter()
@@ -143,6 +152,27 @@ impl Chains {
         self.keys.push(Some(key));
         self.numbers.insert(key, number);
         number
+    }
+
+    /// How many there are, the overflow included.
+    pub fn count(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Whether each is found by its number and the other way round, and has a reason that
+    /// `exists`.
+    pub fn are_sound(&self, exists: impl Fn(usize) -> bool) -> bool {
+        let place = |(number, key): (usize, &Option<(usize, Steps)>)| match key {
+            None => number == 0,
+            Some(key) => {
+                self.numbers.get(key) == Some(&number) && exists(key.0) && key.1.are_sound()
+            }
+        };
+        (1..=CHAINS).contains(&self.keys.len())
+            && self.keys[0].is_none()
+            && self.numbers.len() == self.keys.len() - 1
+            && self.keys.iter().enumerate().all(place)
+            && self.recent.iter().all(|number| *number < self.keys.len())
     }
 
     /// Text of a chain, for instance `timer_set: HS ecall(TIME) -> M`.

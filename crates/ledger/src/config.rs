@@ -25,7 +25,7 @@ impl DeviceWindow {
 }
 
 /// Named windows of one address space, searched by address.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceMap {
     windows: Vec<DeviceWindow>,
 }
@@ -108,7 +108,7 @@ impl Default for DeviceMap {
 }
 
 /// Configuration of a [`Ledger`](crate::Ledger).
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Config {
     /// Number of harts. More are added when an event names one.
     pub harts: usize,

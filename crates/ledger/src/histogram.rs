@@ -86,6 +86,15 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
+    /// Whether it has buckets for all values, or none.
+    pub(crate) fn is_sound(&self) -> bool {
+        let all = self
+            .counts
+            .iter()
+            .try_fold(0_u64, |sum, n| sum.checked_add(*n));
+        matches!(self.counts.len(), 0 | BUCKETS) && all == Some(self.count)
+    }
+
     /// Number of values.
     pub fn count(&self) -> u64 {
         self.count

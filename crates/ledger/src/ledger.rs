@@ -23,7 +23,7 @@ use crate::vcpu::Vcpus;
 use crate::vhart::{Pending, Vharts};
 
 /// Phases kept apart; marks beyond that are counted in the last one.
-const PHASES: usize = 64;
+pub(crate) const PHASES: usize = 64;
 
 /// A guest interrupt that has been followed from its sender to the guest's handler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]

@@ -25,6 +25,7 @@
 //! | [`document`], `export` | the JSON form |
 //! | [`stream`], [`replay`] | all events, to a file and back |
 //! | `sink` | sinks made of sinks |
+//! | `sound` | whether a ledger out of a checkpoint can have been one |
 //! | [`step`] | names of the steps of virtual interrupts |
 //! | `names` | enumerations that ledgers name |
 
@@ -53,6 +54,7 @@ mod redirect;
 pub mod replay;
 mod sink;
 mod sorted;
+mod sound;
 pub mod step;
 pub mod stream;
 mod switch;

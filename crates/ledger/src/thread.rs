@@ -83,6 +83,18 @@ impl Threads {
         index
     }
 
+    /// Numbers that [`find`](Self::find) may give: of those that are known, and one for the rest.
+    pub fn numbers(&self) -> usize {
+        self.list.len() + usize::from(self.list.len() == THREADS)
+    }
+
+    /// Whether what is found is there, and harts without a thread have one.
+    pub fn are_sound(&self) -> bool {
+        let list = self.list.len();
+        (HANDLERS + 1..=THREADS).contains(&list)
+            && self.index.values().all(|index| *index < self.numbers())
+    }
+
     /// The thread at `index`; `None` for those that are counted as one.
     pub fn get(&self, index: usize) -> Option<&Thread> {
         self.list.get(index)

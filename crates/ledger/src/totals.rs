@@ -51,6 +51,11 @@ impl HartTotals {
         &mut self.traps[(from as usize * 5 + to as usize) * CAUSES + usize::from(cause)]
     }
 
+    /// Whether it has all kinds of traps.
+    pub fn is_sound(&self) -> bool {
+        self.traps.len() == 25 * CAUSES
+    }
+
     /// Every kind of trap that occurred, in a fixed order.
     pub fn traps(&self) -> impl Iterator<Item = (Mode, Mode, u8, u64)> + '_ {
         self.traps

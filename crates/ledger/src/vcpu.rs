@@ -306,6 +306,14 @@ impl Vcpus {
         }
     }
 
+    /// Whether each is found by its guest context.
+    pub fn are_sound(&self) -> bool {
+        let place = |(index, vcpu): (usize, &Vcpu)| self.known(vcpu.guest) == Some(index);
+        self.list.len() <= VCPUS
+            && self.index.len() == self.list.len()
+            && self.list.iter().enumerate().all(place)
+    }
+
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = &Vcpu> {
         self.list.iter()

@@ -93,6 +93,20 @@ impl Vharts {
         self.list[index].0
     }
 
+    /// Whether each is found by its domain and number.
+    pub fn are_sound(&self) -> bool {
+        let place =
+            |(index, entry): (usize, &(Key, Vhart))| self.index.get(&entry.0) == Some(&index);
+        self.list.len() <= VHARTS
+            && self.index.len() == self.list.len()
+            && self.list.iter().enumerate().all(place)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Vhart> {
+        self.list.iter().map(|entry| &entry.1)
+    }
+
     /// The vharts of a domain.
     pub fn of_domain(&mut self, domain: u16) -> impl Iterator<Item = &mut Vhart> {
         let mine = move |entry: &&mut (Key, Vhart)| entry.0.0 == domain;

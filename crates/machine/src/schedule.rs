@@ -172,6 +172,11 @@ impl Machine {
         self.clock.horizon = end.min(input).min(self.clock.device_deadline).max(now + 1);
     }
 
+    /// Cycles that a round can have at most.
+    pub(crate) fn longest_round(&self) -> u64 {
+        (self.config.quantum * QUANTA_ALONE).max(1)
+    }
+
     /// When a second hart will run unless another one wakes it earlier; in the past if two harts
     /// run.
     fn others_wake(&self) -> u64 {

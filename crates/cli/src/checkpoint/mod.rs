@@ -320,7 +320,7 @@ impl Checkpoint {
             );
         }
         let restored = recorder.lock().restore(saved.recorder, machine.ram());
-        restored.ok_or_else(|| self.damaged("its ledger cannot be decoded"))?;
+        restored.map_err(|what| self.damaged(&format!("its ledger {what}")))?;
         Ok(())
     }
 

@@ -6,6 +6,8 @@
 //! each kind.
 
 mod debugger;
+#[path = "../../../ledger/tests/numbers/mod.rs"]
+mod numbers;
 mod sealed;
 #[path = "../../../report/tests/synthetic/mod.rs"]
 mod synthetic;
@@ -420,7 +422,10 @@ fn damaged_files_are_refused_or_used() {
                         );
                         refused += 1;
                     }
-                    Err(_) => panic!("{} {seed} panics: {:x?}", kind.name, file),
+                    Err(_) => {
+                        let begin = &file[..file.len().min(512)];
+                        panic!("{} {seed} panics: {begin:x?}", kind.name);
+                    }
                 }
                 longest = longest.max(begun.elapsed());
                 assert!(peak() < MEMORY, "{} {seed}: {} KiB", kind.name, peak());

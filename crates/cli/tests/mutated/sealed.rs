@@ -11,9 +11,11 @@ use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::Rng;
 use trapless_backends::disk;
 use trapless_cli::Trapless;
+use trapless_ledger::Ledger;
 use trapless_machine::Limits;
 
-use super::{FOREVER, Kind, elf_of, mutate, scratch};
+use super::synthetic::Player;
+use super::{FOREVER, Kind, elf_of, mutate, numbers, scratch};
 
 /// Bytes of a disk's image that grow with it.
 const OVERLAY: u64 = 1 << 20;
@@ -27,28 +29,55 @@ fn word(file: &[u8], at: usize) -> usize {
 }
 
 /// Replaces `file[at..]`, a length of `width` bytes, so many bytes and their checksum, by one with
-/// damaged bytes.
-fn damage_block(file: &mut Vec<u8>, at: usize, width: usize, random: &mut SplitMix64) {
+/// changed bytes.
+fn change_block(
+    file: &mut Vec<u8>,
+    (at, width): (usize, usize),
+    change: impl FnOnce(&mut Vec<u8>),
+) {
     let (start, len) = (at + width, word(file, at));
     let mut bytes = file[start..start + len].to_vec();
-    mutate(&mut bytes, random);
+    change(&mut bytes);
     let mut block = (bytes.len() as u64).to_le_bytes()[..width].to_vec();
     block.extend(&bytes);
     block.extend(crc32fast::hash(&bytes).to_le_bytes());
     file.splice(at..start + len + 4, block);
 }
 
-fn damage_checkpoint(file: &mut Vec<u8>, random: &mut SplitMix64) {
+/// The header and the parts of a checkpoint: where each is, and how wide its length.
+fn blocks(file: &[u8]) -> Vec<(usize, usize)> {
     let mut blocks = vec![(HEADER, 4)];
     let mut at = HEADER + 4 + word(file, HEADER) + 4;
     for _ in 0..PARTS {
         blocks.push((at, 8));
         at += 8 + word(file, at) + 4;
     }
-    // Not what the command saves: counts of a ledger are taken as they are.
-    let chosen = [0, 1, 3][random.next_u64() as usize % 3];
-    let (at, width) = blocks[chosen];
-    damage_block(file, at, width, random);
+    blocks
+}
+
+fn damage_checkpoint(file: &mut Vec<u8>, random: &mut SplitMix64) {
+    let blocks = blocks(file);
+    let chosen = random.next_u64() as usize % blocks.len();
+    let by_number = chosen != 0 && random.next_u64().is_multiple_of(2);
+    let damage = if by_number { numbers::damage } else { mutate };
+    change_block(file, blocks[chosen], |bytes| damage(bytes, random));
+}
+
+/// Lets the ledger of a checkpoint have counted a guest with two vCPUs as well.
+fn count_guests(file: &mut Vec<u8>) {
+    let saved = blocks(file)[2];
+    change_block(file, saved, |bytes| {
+        let taken = postcard::take_from_bytes::<Vec<u8>>(bytes);
+        let (ledger, rest) = taken.expect("the ledger is the first that the command saves");
+        let ledger = postcard::from_bytes::<Ledger>(&ledger).expect("a ledger");
+        let mut player = Player::new(ledger);
+        player.boot();
+        player.sink.mark("workload", player.time);
+        (0..20).for_each(|_| player.wake_up(false));
+        let ledger = postcard::to_stdvec(&player.sink).expect("a vector takes everything");
+        let ledger = postcard::to_stdvec(&ledger).expect("a vector takes everything");
+        *bytes = [&ledger, rest].concat();
+    });
 }
 
 /// Where the frames of a record begin: length, checksum, bytes.
@@ -77,19 +106,36 @@ fn damage_record(file: &mut Vec<u8>, random: &mut SplitMix64) {
 }
 
 /// Counts down for some milliseconds of virtual time, and powers off.
-fn program() -> PathBuf {
-    let words: [u32; 8] = [
-        0x0040_03b7, // lui t2, 0x400
-        0xfff3_8393, // addi t2, t2, -1
-        0xfe03_9ee3, // bnez t2, -4
+const COUNT: [u32; 3] = [
+    0x0040_03b7, // lui t2, 0x400
+    0xfff3_8393, // addi t2, t2, -1
+    0xfe03_9ee3, // bnez t2, -4
+];
+
+/// Takes a trap and reads registers of the hart, for ever.
+const TRAP: [u32; 9] = [
+    0x0000_0297, // auipc t0, 0
+    0x0182_8293, // addi t0, t0, 24
+    0x3052_9073, // csrw mtvec, t0
+    0xfff3_8393, // addi t2, t2, -1
+    0x0002_a303, // lw t1, 0(t0)
+    0x0000_0073, // ecall, which goes on behind it
+    0xb030_2373, // csrr t1, mhpmcounter3
+    0x3440_2373, // csrr t1, mip
+    0xfe02_96e3, // bnez t0, -20
+];
+
+fn program(name: &str, begin: &[u32]) -> PathBuf {
+    let end: [u32; 5] = [
         0x0010_02b7, // lui t0, 0x100
         0x0000_5337, // lui t1, 5
         0x5553_0313, // addi t1, t1, 0x555
         0x0062_a023, // sw t1, 0(t0)
         u32::from_le_bytes(FOREVER),
     ];
-    let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let path = scratch("mutated-program.elf");
+    let words = begin.iter().chain(&end);
+    let code: Vec<u8> = words.flat_map(|word| word.to_le_bytes()).collect();
+    let path = scratch(name);
     fs::write(&path, elf_of(&code)).expect("scratch is writable");
     path
 }
@@ -104,6 +150,7 @@ fn checkpoint(program: &Path) -> Vec<u8> {
         "--machine=trapless",
         "--firmware=none",
         "--ram=8M",
+        "--harts=2",
         "--kernel",
     ];
     let words = [&words[..], &[text(program)]].concat();
@@ -112,7 +159,9 @@ fn checkpoint(program: &Path) -> Vec<u8> {
     run(&mut session).expect("it runs");
     let path = scratch("mutated-sound.checkpoint");
     session.save(&path).expect("it is saved");
-    fs::read(path).expect("it is there")
+    let mut file = fs::read(path).expect("it is there");
+    count_guests(&mut file);
+    file
 }
 
 fn run(session: &mut trapless_cli::Session) -> Result<(), String> {
@@ -242,8 +291,9 @@ fn use_image(file: &[u8]) -> Result<(), String> {
 }
 
 pub fn kinds() -> Vec<Kind> {
-    let program = program();
-    let (sound, recorded) = (checkpoint(&program), record(&program));
+    let sound = checkpoint(&program("mutated-trap.elf", &TRAP));
+    let program = program("mutated-program.elf", &COUNT);
+    let recorded = record(&program);
     vec![
         Kind {
             mutate: damage_checkpoint,

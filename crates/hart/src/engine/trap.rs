@@ -128,6 +128,10 @@ impl Hart {
             htimedelta: self.csr.htimedelta,
             instret: self.state.instret,
         }));
+        if from.v() && !to.v() {
+            // Whatever the guest has changed: `masked` tells of the host.
+            self.state.csr.status_changed = 0;
+        }
         let privilege = from.privilege() as u64;
         let c = &mut self.csr;
         let tvec = match to {
@@ -169,9 +173,6 @@ impl Hart {
                     HpmEvent::TrapHs
                 };
                 c.events[event as usize] += 1;
-                if from.v() {
-                    self.state.csr.status_changed = 0;
-                }
                 let b = &mut c.s[0];
                 b.epc = epc;
                 b.cause = s.cause;

@@ -33,6 +33,8 @@ use restore::Reader;
 use source::Cursor;
 pub use source::Source;
 
+/// Virtual time in cycles that no run reaches: more than a century.
+const LATEST: u64 = 1 << 62;
 /// Parts of a file before the list of its pages.
 const PARTS: usize = 2;
 
@@ -249,6 +251,12 @@ impl Machine {
         if state.clock.turn > harts || indices.into_iter().any(|&hart| hart >= harts) {
             return Err("its scheduler knows other harts".into());
         }
+        let clock = &state.clock;
+        let most = self.longest_round();
+        let in_round = clock.now < clock.horizon && clock.horizon - clock.now <= most;
+        if clock.now > LATEST || clock.in_round && !in_round {
+            return Err("its time cannot be".into());
+        }
         // This machine may have been switched off since.
         self.bus.power.take();
         self.clock = state.clock;
@@ -257,6 +265,9 @@ impl Machine {
         self.bus.interrupts.restore(state.interrupts)?;
         for (hart, saved) in self.harts.iter_mut().zip(state.harts) {
             hart.restore(saved)?;
+            if hart.now() > LATEST {
+                return Err("the time of a hart cannot be".into());
+            }
             self.bus.set_protection(hart.id(), hart.pmp());
         }
         for (slot, saved) in self.bus.slots.iter_mut().zip(&state.devices) {
@@ -267,5 +278,36 @@ impl Machine {
         self.bus.wires().restore(state.wires);
         self.bus.restore(&state.bus);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{MachineConfig, Payload, Peripherals};
+
+    /// Promise: a checkpoint that was made up does not keep a run from its limit.
+    #[test]
+    fn rounds_without_an_end_are_refused() {
+        let mut config = MachineConfig::preset("sstc").unwrap();
+        config.ram = 1 << 20;
+        let payload = Payload {
+            firmware: Some(0x6f_u32.to_le_bytes().into()), // j .
+            ..Payload::default()
+        };
+        let quiet = Peripherals::new(Box::new(std::io::sink()));
+        let mut machine = Machine::boot(config, &payload, quiet).unwrap();
+        let mut taken = |in_round, now, horizon| {
+            let mut state = machine.state();
+            let clock = &mut state.clock;
+            (clock.in_round, clock.now, clock.horizon) = (in_round, now, horizon);
+            machine.take_over(state).is_ok()
+        };
+        let (forever, late) = (u64::MAX, 1 << 63);
+        for (now, horizon) in [(0, forever), (7, 7), (7, 6), (late, late + 1)] {
+            assert!(!taken(true, now, horizon), "{now} {horizon}");
+        }
+        assert!(!taken(false, late, 0));
+        assert!(taken(false, 7, forever) && taken(true, 7, 1007));
     }
 }

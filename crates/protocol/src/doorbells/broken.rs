@@ -43,6 +43,12 @@ pub enum Broken {
     FreeFirst,
     /// The entry becomes invalid before the posts of its doorbell are over (VEI-13).
     NoSync,
+    /// It becomes invalid first, and posts that find that do nothing.
+    SyncLate,
+    /// A post looks at `V`, and sets `P` by another operation (VEI-8).
+    ValidFirst,
+    /// The table is freed while posts by number are under way.
+    NoLastSync,
     /// Who has found an event handles it without a look whether it is live.
     DeadHandled,
     /// An event is freed while somebody has found it, but not looked at it.

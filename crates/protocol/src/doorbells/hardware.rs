@@ -15,6 +15,8 @@ pub enum Store {
     Post,
     /// The same of a guest that posts by number (`sgenvei`).
     Number,
+    /// It has seen that the entry is valid, too early.
+    Valid,
     /// Whom it tells, decided too early.
     Late(Option<u8>),
     /// Before the event is put into the queue of this hart.
@@ -134,9 +136,9 @@ impl Doorbells {
             store => {
                 // A post to an entry that is not valid does nothing (VEI-8). A guest that posts by
                 // number may come too late; one whose store a doorbell has answered may not.
-                let late = store == Store::Number && !s.entry.v;
+                let late = store == Store::Number && (!s.entry.v || self.is(Broken::ValidFirst));
                 let posts = matches!(store, Store::Post | Store::Number | Store::Late(_));
-                s.owed |= posts && !late;
+                s.owed |= posts && !late || store == Store::Valid;
                 self.post(s, store)
             }
         };
@@ -159,12 +161,21 @@ impl Doorbells {
                 s.use_entry();
                 Store::Late(told)
             }
-            Store::Post | Store::Number => {
-                // A guest may post any number at any time: entries stay while there are guests.
+            Store::Number if self.is(Broken::ValidFirst) => {
+                if s.entry.v {
+                    Store::Valid
+                } else {
+                    Store::Free
+                }
+            }
+            Store::Post | Store::Number | Store::Valid => {
+                // A guest may post any number at any time: what comes too late for one event posts
+                // another, as long as the table is there.
+                s.used |= s.gone.table;
                 if store == Store::Post {
                     s.use_entry();
                 }
-                if !s.entry.v {
+                if !s.entry.v && store != Store::Valid {
                     return Store::Free;
                 }
                 s.entry.p = true;

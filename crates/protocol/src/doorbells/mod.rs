@@ -72,6 +72,8 @@ pub struct Gone {
     memory: bool,
     page: bool,
     eventfd: bool,
+    /// The table with all entries.
+    table: bool,
     /// No vCPU is left.
     guests: bool,
 }
@@ -260,10 +262,10 @@ impl Doorbells {
     }
 
     fn returned(&self, s: &State) -> bool {
-        let left = |done: u8| &self.steps[usize::from(done)..];
-        // What is freed under RCU is not waited for.
-        s.removal
-            .is_some_and(|done| left(done).iter().all(|step| *step == Step::Memory))
+        // What is freed under RCU is not waited for; the VM may end long after that.
+        let end = self.steps.iter().position(|step| *step == Step::Memory);
+        let end = end.unwrap_or(self.steps.len());
+        s.removal.is_some_and(|done| usize::from(done) >= end)
     }
 }
 

@@ -50,6 +50,10 @@ pub enum Step {
     Eventfd,
     /// `kfree_rcu()` of the event, when the removal has returned.
     Memory,
+    /// 0 to `hgenvei` when no guest runs any more: what guests have posted by number is posted.
+    Posts,
+    /// The table of the VM is freed.
+    Table,
 }
 
 /// The steps of a removal, in their order.
@@ -59,12 +63,12 @@ pub(super) fn steps(way: Way, broken: Option<Broken>) -> Vec<Step> {
     let mut steps = match way {
         Way::Last | Way::Others => vec![
             Bus, Srcu, Doorbell, Leaf, Ask, Fence, Sync, Invalidate, Registry, Timer, Signal,
-            Entry, Page, Eventfd, Memory,
+            Entry, Page, Eventfd, Memory, Guests, Posts, Table,
         ],
         Way::Memory => vec![Leaf, Ask, Fence],
         Way::Vm => vec![
             Guests, Bus, Doorbell, Sync, Invalidate, Registry, Timer, Signal, Entry, Eventfd, Leaf,
-            Page, Memory,
+            Posts, Page, Table, Memory,
         ],
     };
     if way == Way::Others {
@@ -83,6 +87,8 @@ pub(super) fn steps(way: Way, broken: Option<Broken>) -> Vec<Step> {
         Some(Broken::EventfdFirst) => before(&[Signal, Eventfd], Invalidate),
         Some(Broken::NoGracePeriod) => steps.retain(|step| *step != Srcu),
         Some(Broken::NoFence) => steps.retain(|step| !matches!(step, Ask | Fence)),
+        Some(Broken::SyncLate) => before(&[Sync], Registry),
+        Some(Broken::NoLastSync) => steps.retain(|step| *step != Posts),
         Some(Broken::NoSync) => steps.retain(|step| *step != Sync),
         Some(Broken::StaysRegistered) => steps.retain(|step| *step != Registry),
         Some(Broken::NoLastSignal) => steps.retain(|step| *step != Signal),
@@ -115,6 +121,7 @@ impl Doorbells {
             Step::Fence => !s.harts.iter().any(|h| in_guest(h) && h.flush),
             Step::Invalidate => !s.locked(),
             Step::Sync => !s.answering(),
+            Step::Posts => !s.posting(),
             // RCU.
             Step::Memory => self.is(Broken::FreedAtOnce) || !s.found(),
             Step::Timer => matches!(s.timer, Timer::Off | Timer::Armed) && s.repost == Store::Free,
@@ -155,7 +162,8 @@ impl Doorbells {
             Step::Page => s.gone.page = true,
             Step::Eventfd => s.gone.eventfd = true,
             Step::Memory => s.gone.memory = true,
-            Step::Srcu | Step::Fence | Step::Sync | Step::Signal => {}
+            Step::Table => s.gone.table = true,
+            Step::Srcu | Step::Fence | Step::Sync | Step::Posts | Step::Signal => {}
         }
     }
 }

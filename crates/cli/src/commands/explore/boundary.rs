@@ -1,6 +1,6 @@
 //! A place in a run to which machine and console go back.
 
-use anyhow::{Context, Result};
+use anyhow::{Result, anyhow};
 use trapless_machine::{Change, Moment};
 
 use crate::console::RecorderState;
@@ -46,7 +46,7 @@ impl Boundary {
         }
         let (recorder, ram) = (self.recorder.clone(), ready.machine.ram());
         let restored = ready.recorder.lock().restore(recorder, ram);
-        restored.context("a ledger that was saved can be decoded")?;
+        restored.map_err(|what| anyhow!("a ledger that was saved {what}"))?;
         Ok(true)
     }
 }
