@@ -48,7 +48,7 @@ load_kvm_module() {
     if [ -e /lib/trapless/unpatched ] && wants_patched_kvm; then
         give_up "Linux $(uname -r) of --host-kernel has no KVM with this project's patches: use kvm=stock, without run_loop"
     fi
-    options="run_loop=$loop native_wfi=${trapless_dedicated:-0}"
+    options="run_loop=$loop"
     case ${boost:-auto} in
     off) options="$options boost=0" ;;
     rt) options="$options boost_rt=1" ;;
@@ -315,7 +315,7 @@ vmm_run() {
     if [ "${trapless_dedicated:-0}" = 1 ]; then
         # Hart 0 is the host's.
         set -- --pin "$(seq -s , 1 "$cpus")" "$@"
-        if [ "$kvm_loaded" = patched ] && [ "${irqchip:-auto}" = auto ]; then wfi=native; fi
+        if [ "$kvm_loaded" != stock ]; then wfi=native; fi
     elif [ "${pin:-0}" = 1 ]; then
         # Guests begin at different harts, so that one vCPU of each does not meet all the others on
         # hart 0.

@@ -99,8 +99,7 @@ static void test_twice(void)
 	pin(0);
 	create_domain(&vm, 2);
 	/* The vCPU waits on its hart, so it stays attached */
-	set32(&vm, KVM_DEV_TRAPLESS_GRP_CONFIG,
-	      KVM_DEV_TRAPLESS_CONFIG_NATIVE_WFI, 1);
+	native_wfi(&vm, 1);
 	vm.vcpus[0].cpu = 1;
 	vm.vcpus[1].cpu = 0;
 	start(&vm.vcpus[0]);
