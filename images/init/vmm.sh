@@ -22,7 +22,7 @@ has_extension() {
 wants_patched_kvm() {
     if [ "$wanted" = fixed ]; then return 0; fi
     [ "$wanted" != stock ] &&
-        { has_device trapless,virtual-interrupts || has_extension xuer || has_extension xvei; }
+        { has_device trapless,virtual-interrupts || has_extension xtraplessuer || has_extension xtraplessvei; }
 }
 
 load_kvm_module() {
@@ -67,7 +67,7 @@ load_kvm_module() {
         # A result of the kernel's KVM must not pass for one of ours.
         if [ -n "${trapless_run:-}" ]; then poweroff -f; fi
     fi
-    if [ "$wanted" = fixed ] || { [ "$wanted" != stock ] && { has_extension xuer || has_extension xvei; }; }; then
+    if [ "$wanted" = fixed ] || { [ "$wanted" != stock ] && { has_extension xtraplessuer || has_extension xtraplessvei; }; }; then
         if insmod /lib/trapless/kvm.ko $options; then
             kvm_loaded=fixed
             return
@@ -329,10 +329,10 @@ vmm_run() {
         set -- --pin "${list#,}" "$@"
     fi
     if [ "$number" -gt 0 ]; then append="$append trapless.repeat=1"; fi
-    if [ "${uer:-auto}" = auto ] && [ "$kvm_loaded" != stock ] && has_extension xuer; then
+    if [ "${uer:-auto}" = auto ] && [ "$kvm_loaded" != stock ] && has_extension xtraplessuer; then
         set -- --uer "$@"
     fi
-    if [ "${doorbells:-auto}" = auto ] && [ "$kvm_loaded" != stock ] && has_extension xvei; then
+    if [ "${doorbells:-auto}" = auto ] && [ "$kvm_loaded" != stock ] && has_extension xtraplessvei; then
         set -- --doorbells "$@"
     fi
     # Also a guest that has no such device: the handler may be told on its hart.
