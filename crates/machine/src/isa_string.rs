@@ -9,7 +9,8 @@ const ALWAYS: [&str; 16] = [
     "sm", "smu", "s", "u", "su", "svade",
 ];
 
-/// The name by which users switch an extension: our own have a short one besides that in ISA strings.
+/// The name by which users switch an extension: our own have a short one besides that in ISA
+/// strings.
 pub fn option(name: &str) -> &str {
     match name {
         isa::XTRAPLESSUER => "xuer",
