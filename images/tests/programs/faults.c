@@ -39,7 +39,7 @@ static int make(const char *mistake, const char *value)
 	file = open(name, O_WRONLY);
 	if (file < 0)
 		fatal("open a parameter of trapless_faults");
-	ok = write(file, value, 1) == 1;
+	ok = write(file, value, strlen(value)) == (ssize_t)strlen(value);
 	close(file);
 	return ok;
 }
