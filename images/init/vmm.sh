@@ -22,7 +22,7 @@ has_extension() {
 wants_patched_kvm() {
     if [ "$wanted" = fixed ]; then return 0; fi
     [ "$wanted" != stock ] &&
-        { has_device trapless,virtual-interrupts || has_extension xuer || has_extension xvei; }
+        { has_device trapless,virtual-interrupts || has_extension xtraplessuer || has_extension xtraplessvei; }
 }
 
 load_kvm_module() {
@@ -48,7 +48,7 @@ load_kvm_module() {
     if [ -e /lib/trapless/unpatched ] && wants_patched_kvm; then
         give_up "Linux $(uname -r) of --host-kernel has no KVM with this project's patches: use kvm=stock, without run_loop"
     fi
-    options="run_loop=$loop native_wfi=${trapless_dedicated:-0}"
+    options="run_loop=$loop"
     case ${boost:-auto} in
     off) options="$options boost=0" ;;
     rt) options="$options boost_rt=1" ;;
@@ -67,7 +67,7 @@ load_kvm_module() {
         # A result of the kernel's KVM must not pass for one of ours.
         if [ -n "${trapless_run:-}" ]; then poweroff -f; fi
     fi
-    if [ "$wanted" = fixed ] || { [ "$wanted" != stock ] && { has_extension xuer || has_extension xvei; }; }; then
+    if [ "$wanted" = fixed ] || { [ "$wanted" != stock ] && { has_extension xtraplessuer || has_extension xtraplessvei; }; }; then
         if insmod /lib/trapless/kvm.ko $options; then
             kvm_loaded=fixed
             return
@@ -315,7 +315,7 @@ vmm_run() {
     if [ "${trapless_dedicated:-0}" = 1 ]; then
         # Hart 0 is the host's.
         set -- --pin "$(seq -s , 1 "$cpus")" "$@"
-        if [ "$kvm_loaded" = patched ] && [ "${irqchip:-auto}" = auto ]; then wfi=native; fi
+        if [ "$kvm_loaded" != stock ]; then wfi=native; fi
     elif [ "${pin:-0}" = 1 ]; then
         # Guests begin at different harts, so that one vCPU of each does not meet all the others on
         # hart 0.
@@ -329,10 +329,10 @@ vmm_run() {
         set -- --pin "${list#,}" "$@"
     fi
     if [ "$number" -gt 0 ]; then append="$append trapless.repeat=1"; fi
-    if [ "${uer:-auto}" = auto ] && [ "$kvm_loaded" != stock ] && has_extension xuer; then
+    if [ "${uer:-auto}" = auto ] && [ "$kvm_loaded" != stock ] && has_extension xtraplessuer; then
         set -- --uer "$@"
     fi
-    if [ "${doorbells:-auto}" = auto ] && [ "$kvm_loaded" != stock ] && has_extension xvei; then
+    if [ "${doorbells:-auto}" = auto ] && [ "$kvm_loaded" != stock ] && has_extension xtraplessvei; then
         set -- --doorbells "$@"
     fi
     # Also a guest that has no such device: the handler may be told on its hart.

@@ -4,6 +4,7 @@
  */
 
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -16,6 +17,7 @@
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -267,6 +269,132 @@ static void test_revoked(void)
 	munmap((void *)state, 4096);
 }
 
+/* Functions that other CPUs have called on a CPU */
+static unsigned long function_calls(int cpu)
+{
+	unsigned long calls = 0, number;
+	char line[4096], *at;
+	FILE *file;
+	int i;
+
+	file = fopen("/proc/interrupts", "r");
+	if (!file)
+		fatal("/proc/interrupts");
+	while (fgets(line, sizeof(line), file)) {
+		at = strchr(line, ':');
+		if (!at || !strstr(line, "Function call interrupts"))
+			continue;
+		for (at++, i = 0; i <= cpu; i++)
+			number = strtoul(at, &at, 10);
+		calls += number;
+	}
+	fclose(file);
+
+	return calls;
+}
+
+/*
+ * Whatever may run elsewhere does not run on CPU 1, or may again: to wake it up there is
+ * a function call, too.
+ */
+static void isolate(int isolated)
+{
+	cpu_set_t cpus;
+	struct dirent *entry;
+	DIR *tasks = opendir("/proc");
+	int file, pid;
+
+	CPU_ZERO(&cpus);
+	CPU_SET(0, &cpus);
+	if (!isolated)
+		CPU_SET(1, &cpus);
+	while (tasks && (entry = readdir(tasks))) {
+		pid = atoi(entry->d_name);
+		/* Threads that belong to a CPU stay there */
+		if (pid > 0)
+			sched_setaffinity(pid, sizeof(cpus), &cpus);
+	}
+	closedir(tasks);
+	file = open("/sys/devices/virtual/workqueue/cpumask", O_WRONLY | O_CLOEXEC);
+	if (file < 0 || write(file, isolated ? "1" : "3", 1) != 1)
+		fatal("say where work is done");
+	close(file);
+}
+
+#define CONTEXTS	50
+#define USER		1000
+
+/*
+ * Contexts that come, may inject, run a handler in their thread, and go, in a process
+ * of a user on CPU 0. How often is its handler run?
+ */
+static void come_and_go(volatile struct state *state)
+{
+	struct kvm_irqfd irqfd = { .gsi = SOURCE, .fd = eventfd(0, 0) };
+	int kick = eventfd(0, EFD_NONBLOCK), i, device;
+	struct kvm_uctx_run run;
+	uint64_t one = 1;
+	struct vm vm;
+
+	if (chmod("/dev/kvm", 0666) || setgid(USER) || setuid(USER))
+		fatal("become a user who may open /dev/kvm");
+	create_private_domain(&vm, 1);
+	route(&vm, SOURCE, SOURCE);
+	if (ioctl(vm.fd, KVM_IRQFD, &irqfd))
+		fatal("assign an irqfd");
+	for (i = 0; i < CONTEXTS; i++) {
+		device = uctx_create();
+		if (uctx_set(device, KVM_DEV_UCTX_GRP_CALL, 0, irqfd.fd) ||
+		    uctx_set(device, KVM_DEV_UCTX_GRP_KICK, 0, kick) ||
+		    uctx_set(device, KVM_DEV_UCTX_GRP_ATTR, KVM_DEV_UCTX_UTVEC,
+			     (uintptr_t)handler) ||
+		    uctx_set(device, KVM_DEV_UCTX_GRP_ATTR, KVM_DEV_UCTX_USCRATCH,
+			     (uintptr_t)state))
+			fatal("set up a user context");
+		route(&vm, SOURCE, SOURCE + (i & 1));
+		if (write(kick, &one, 8) != 8 || ioctl(device, KVM_UCTX_RUN, &run))
+			fatal("run a handler");
+		uctx_set(device, KVM_DEV_UCTX_GRP_CALL, 0, ~0ULL);
+		close(device);
+	}
+}
+
+/* Whatever a user does with contexts, CPUs without guests of others are left alone. */
+static void test_left_alone(void)
+{
+	volatile struct state *state;
+	unsigned long calls, beside;
+	int status;
+	pid_t child;
+
+	pin(0);
+	state = mmap(NULL, sizeof(*state), PROT_READ | PROT_WRITE,
+		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	state->order = ECALL;
+
+	isolate(1);
+	/* What else calls functions there, in the same time */
+	beside = function_calls(1);
+	usleep(CONTEXTS * 3 * TICK_US);
+	beside = function_calls(1) - beside;
+	calls = function_calls(1);
+	fflush(stdout);
+	child = fork();
+	if (!child) {
+		come_and_go(state);
+		_exit(0);
+	}
+	waitpid(child, &status, 0);
+	calls = function_calls(1) - calls;
+	isolate(0);
+	CHECK(!status && state->begun == CONTEXTS,
+	      "a user's contexts come and go: %lu handlers", state->begun);
+	CHECK(calls <= beside + CONTEXTS / 2,
+	      "other CPUs are left alone: interrupted %lu times, %lu without contexts",
+	      calls, beside);
+	munmap((void *)state, sizeof(*state));
+}
+
 /* A handler on a CPU that came on line after its thread began cannot keep a page. */
 static void test_late_cpu(void)
 {
@@ -424,6 +552,7 @@ void test_context_rights(void)
 	test_agreement_comes_first();
 	sched_setaffinity(0, sizeof(all), &all);
 	test_revoked();
+	test_left_alone();
 	test_late_cpu();
 	test_suspended();
 	sched_setaffinity(0, sizeof(all), &all);

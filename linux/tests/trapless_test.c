@@ -165,15 +165,13 @@ static void test_guest(void)
 	CHECK(reaches(&b->soft, 2), "the masked one is taken when unmasked");
 
 	/* Switch to native WFI and back while the guest runs */
-	set32(&vm, KVM_DEV_TRAPLESS_GRP_CONFIG,
-	      KVM_DEV_TRAPLESS_CONFIG_NATIVE_WFI, 1);
+	native_wfi(&vm, 1);
 	got = a->count[1];
 	irq_line(&vm, 1, 1);
 	CHECK(reaches(&a->count[1], got + 1), "native WFI");
 	irq_line(&vm, 1, 1);
 	CHECK(reaches(&a->count[1], got + 2), "wakes without an exit");
-	set32(&vm, KVM_DEV_TRAPLESS_GRP_CONFIG,
-	      KVM_DEV_TRAPLESS_CONFIG_NATIVE_WFI, 0);
+	native_wfi(&vm, 0);
 
 	stop(&vm.vcpus[0]);
 	stop(&vm.vcpus[1]);

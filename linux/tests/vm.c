@@ -92,6 +92,17 @@ static void agree(struct vm *vm)
 		fatal("let handlers interrupt a guest");
 }
 
+void native_wfi(struct vm *vm, int on)
+{
+	struct kvm_enable_cap cap = {
+		.cap = KVM_CAP_RISCV_DISABLE_EXITS,
+		.args[0] = on ? KVM_RISCV_DISABLE_EXITS_WFI : 0,
+	};
+
+	if (ioctl(vm->fd, KVM_ENABLE_CAP, &cap))
+		fatal("let WFI of a guest wait on the hart");
+}
+
 static void make_vm(struct vm *vm, int nr_vcpus, int agrees)
 {
 	struct kvm_userspace_memory_region region = {

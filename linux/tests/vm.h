@@ -109,6 +109,8 @@ void create_large_domain(struct vm *vm, int nr_vcpus, int sources);
 /* ... that no handler interrupts */
 void create_private_domain(struct vm *vm, int nr_vcpus);
 void destroy_vm(struct vm *vm);
+/* WFI of the guest waits on the hart, or exits */
+void native_wfi(struct vm *vm, int on);
 
 /* Run a vCPU in a thread of its own, and end the thread */
 void start(struct vcpu *vcpu);

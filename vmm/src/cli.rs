@@ -2,9 +2,9 @@
 
 use crate::devices::test_device::wires::{self, Sources};
 use crate::devices::virtio::slots::Disk;
-use crate::guest::config::{Config, Console};
+use crate::guest::config::{Config, Console, Wfi};
 use crate::irqchip::aia::uapi::Mode;
-use crate::irqchip::options::{Choice, Inject, Options, Wfi};
+use crate::irqchip::options::{Choice, Inject, Options};
 use crate::irqchip::wire::Way;
 use crate::run::stagger::Stagger;
 use crate::terminal::EscapeKey;
@@ -128,7 +128,7 @@ pub struct Cli {
     #[arg(long, value_enum, default_value_t = Mode::Auto)]
     pub aia_mode: Mode,
 
-    /// What WFI of a guest with Xtrapless does
+    /// What WFI of the guest does; `native` needs this project's KVM
     #[arg(long, value_enum, default_value_t = Wfi::Trap)]
     pub wfi: Wfi,
 
@@ -291,13 +291,13 @@ impl Cli {
                 choice: self.irqchip,
                 inject: self.inject,
                 aia_mode: self.aia_mode,
-                wfi: self.wfi,
             },
             hidden: self.disable_ext.clone(),
             uer: self.uer,
             ioeventfd: self.ioeventfd,
             doorbells: self.doorbells,
             user_contexts: self.user_contexts,
+            wfi: self.wfi,
             pin: self.pin.clone(),
             stagger: self.stagger,
             save: self.save.clone(),

@@ -30,7 +30,8 @@ pub struct HartArgs {
     /// Size of RAM.
     #[arg(long, value_name = "SIZE", help_heading = "Machine")]
     pub ram: Option<Size>,
-    /// ISA string (`rv64gc_h_sstc`), or extensions to switch (`-svadu,+zicond`).
+    /// ISA string (`rv64gc_h_sstc`), or extensions to switch (`-svadu,+zicond`). Our own are xuer,
+    /// xvei and xhcs; device trees name them xtraplessuer, xtraplessvei and xtraplesshcs.
     #[arg(
         long,
         value_name = "LIST",

@@ -4,12 +4,12 @@
 
 /// Names in ISA strings.
 pub mod isa {
-    /// Xuer.
-    pub const XUER: &str = "xuer";
-    /// Xvei.
-    pub const XVEI: &str = "xvei";
-    /// Xhcs.
-    pub const XHCS: &str = "xhcs";
+    /// Xtraplessuer.
+    pub const XTRAPLESSUER: &str = "xtraplessuer";
+    /// Xtraplessvei.
+    pub const XTRAPLESSVEI: &str = "xtraplessvei";
+    /// Xtraplesshcs.
+    pub const XTRAPLESSHCS: &str = "xtraplesshcs";
 }
 
 /// CSR addresses.

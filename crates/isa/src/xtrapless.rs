@@ -4,8 +4,8 @@
 
 /// Names in ISA strings.
 pub mod isa {
-    /// Xtrapless.
-    pub const XTRAPLESS: &str = "xtrapless";
+    /// Xtraplessvi.
+    pub const XTRAPLESSVI: &str = "xtraplessvi";
 }
 
 /// CSR addresses.

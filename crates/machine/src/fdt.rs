@@ -49,9 +49,9 @@ pub fn isa_names(e: &Extensions) -> Vec<&'static str> {
         (e.svinval, "svinval"),
         (e.svnapot, "svnapot"),
         (e.svpbmt, "svpbmt"),
-        (e.h && e.xuer, isa::XUER),
-        (e.h && e.xvei, isa::XVEI),
-        (e.h && e.xuer && e.xvei && e.xhcs, isa::XHCS),
+        (e.h && e.xuer, isa::XTRAPLESSUER),
+        (e.h && e.xvei, isa::XTRAPLESSVEI),
+        (e.h && e.xuer && e.xvei && e.xhcs, isa::XTRAPLESSHCS),
     ];
     all.into_iter()
         .filter_map(|(present, name)| present.then_some(name))

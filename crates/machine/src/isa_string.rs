@@ -9,6 +9,17 @@ const ALWAYS: [&str; 16] = [
     "sm", "smu", "s", "u", "su", "svade",
 ];
 
+/// The name by which users switch an extension: our own have a short one besides that in ISA
+/// strings.
+pub fn option(name: &str) -> &str {
+    match name {
+        isa::XTRAPLESSUER => "xuer",
+        isa::XTRAPLESSVEI => "xvei",
+        isa::XTRAPLESSHCS => "xhcs",
+        name => name,
+    }
+}
+
 /// The extensions an ISA string names; whatever it does not name is absent.
 ///
 /// # Errors
@@ -60,7 +71,7 @@ pub fn parse(text: &str) -> Result<Extensions, String> {
         }
     }
     for name in names {
-        match name {
+        match option(name) {
             "h" => e.h = true,
             "b" => e.b = true,
             "c" | "zca" | "zcd" => e.c = true,
@@ -76,9 +87,9 @@ pub fn parse(text: &str) -> Result<Extensions, String> {
             "svadu" => e.svadu = true,
             "sstc" => e.sstc = true,
             "smstateen" | "ssstateen" => e.smstateen = true,
-            isa::XUER => e.xuer = true,
-            isa::XVEI => e.xvei = true,
-            isa::XHCS => e.xhcs = true,
+            "xuer" => e.xuer = true,
+            "xvei" => e.xvei = true,
+            "xhcs" => e.xhcs = true,
             known if ALWAYS.contains(&known) => {}
             other => return Err(format!("this machine has no extension {other} (in {text})")),
         }
@@ -98,6 +109,8 @@ mod tests {
         let e = parse("rv64imah_zicsr_svinval").unwrap();
         assert!(e.h && e.svinval && !e.fd && !e.c);
         assert!(parse("rv64imaczba").unwrap().b);
+        let e = parse("rv64gc_h_xuer_xtraplessvei").unwrap();
+        assert!(e.xuer && e.xvei && !e.xhcs);
     }
 
     #[test]

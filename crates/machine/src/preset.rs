@@ -182,7 +182,7 @@ impl MachineConfig {
                 Some(name) => (name, false),
                 None => (toggle.trim_start_matches('+'), true),
             };
-            let name = name.to_lowercase();
+            let name = isa_string::option(&name.to_lowercase()).to_string();
             match every.get(&name) {
                 Some(_) => all[&name] = on.into(),
                 None => {
@@ -321,6 +321,8 @@ mod tests {
         let mut config = MachineConfig::preset("sstc").unwrap();
         config.set_isa("-sstc, +Svadu,zicond").unwrap();
         assert!(!config.hart.extensions.sstc && config.hart.extensions.svadu);
+        config.set_isa("+xuer,+xtraplessvei").unwrap();
+        assert!(config.hart.extensions.xuer && config.hart.extensions.xvei);
         assert!(
             config
                 .set_isa("+v")

@@ -6,8 +6,10 @@
  *			it back
  *	twice=N		the CPU that writes attaches the vCPU of CPU N for a moment,
  *			and looks it up
+ *	event=ADDRESS	the CPU that writes posts an event at a physical address
  *	overflow=N	the queue of the CPU that writes has two entries while vharts
  *			0 to N - 1 of domain 1 get a software interrupt each
+ *	sstateen0	(read only) that register of the CPU that reads
  */
 
 #include <linux/bitfield.h>
@@ -18,6 +20,7 @@
 #include <linux/smp.h>
 
 #include <asm/csr.h>
+#include <asm/haiov.h>
 #include <asm/xtrapless.h>
 
 static u64 *trapless_vhart(unsigned int domain, unsigned int vhart)
@@ -130,6 +133,32 @@ static int overflow_set(const char *val, const struct kernel_param *kp)
 static const struct kernel_param_ops overflow_ops = { .set = overflow_set };
 module_param_cb(overflow, &overflow_ops, NULL, 0200);
 MODULE_PARM_DESC(overflow, "Interrupt so many vCPUs while the queue is small");
+
+static int event_set(const char *val, const struct kernel_param *kp)
+{
+	u64 address;
+	int ret;
+
+	ret = kstrtou64(val, 0, &address);
+	if (ret)
+		return ret;
+	csr_write(CSR_HGENVEI, address);
+
+	return 0;
+}
+
+static const struct kernel_param_ops event_ops = { .set = event_set };
+module_param_cb(event, &event_ops, NULL, 0200);
+MODULE_PARM_DESC(event, "Post an event at this physical address");
+
+static int sstateen0_get(char *buffer, const struct kernel_param *kp)
+{
+	return sysfs_emit(buffer, "%lu\n", csr_read(CSR_SSTATEEN0));
+}
+
+static const struct kernel_param_ops sstateen0_ops = { .get = sstateen0_get };
+module_param_cb(sstateen0, &sstateen0_ops, NULL, 0400);
+MODULE_PARM_DESC(sstateen0, "The register of the CPU that reads");
 
 MODULE_DESCRIPTION("Mistakes of a host, for the system tests of Xtrapless");
 MODULE_LICENSE("GPL");

@@ -39,7 +39,7 @@ static int make(const char *mistake, const char *value)
 	file = open(name, O_WRONLY);
 	if (file < 0)
 		fatal("open a parameter of trapless_faults");
-	ok = write(file, value, 1) == 1;
+	ok = write(file, value, strlen(value)) == (ssize_t)strlen(value);
 	close(file);
 	return ok;
 }
@@ -99,8 +99,7 @@ static void test_twice(void)
 	pin(0);
 	create_domain(&vm, 2);
 	/* The vCPU waits on its hart, so it stays attached */
-	set32(&vm, KVM_DEV_TRAPLESS_GRP_CONFIG,
-	      KVM_DEV_TRAPLESS_CONFIG_NATIVE_WFI, 1);
+	native_wfi(&vm, 1);
 	vm.vcpus[0].cpu = 1;
 	vm.vcpus[1].cpu = 0;
 	start(&vm.vcpus[0]);
@@ -176,6 +175,24 @@ static void test_overflow(void)
 	destroy_vm(&other);
 }
 
+/* An event in no memory: KVM says so, and its queue works on */
+static void test_event(void)
+{
+	struct vm vm;
+
+	pin(1);
+	create_domain(&vm, 1);
+	vm.vcpus[0].cpu = 1;
+	CHECK(make("event", "0xffffffffff000"), "an event is posted that is in no memory");
+	CHECK(!kernel_said("could not access doorbells"), "nobody has looked yet");
+	start(&vm.vcpus[0]);
+	irq_line(&vm, 1, 1);
+	CHECK(reaches(&vm.vcpus[0].shared->count[1], 1), "a vCPU runs there");
+	CHECK(kernel_said("could not access doorbells"), "the kernel says what happened");
+	stop(&vm.vcpus[0]);
+	destroy_vm(&vm);
+}
+
 int main(void)
 {
 	int file = open("/tests/trapless_faults.ko", O_RDONLY | O_CLOEXEC);
@@ -186,6 +203,8 @@ int main(void)
 	test_overflow();
 	test_missing();
 	test_twice();
+	if (ioctl(kvm, KVM_CHECK_EXTENSION, KVM_CAP_RISCV_VEI) > 0)
+		test_event();
 
 	return failures != 0;
 }

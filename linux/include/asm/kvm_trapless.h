@@ -25,9 +25,6 @@ struct kvm_trapless {
 	/* The tables below exist and the controller knows them */
 	bool		initialized;
 
-	/* WFI of the guest waits on the hart (hstatus.VTW = 0) */
-	bool		native_wfi;
-
 	/* Number of the domain */
 	u32		domain;
 
@@ -147,7 +144,6 @@ void kvm_riscv_trapless_resample(struct kvm *kvm);
 /* trapless_vcpu.c: a vCPU on its way through the run loop */
 void kvm_riscv_vcpu_trapless_load(struct kvm_vcpu *vcpu);
 void kvm_riscv_vcpu_trapless_put(struct kvm_vcpu *vcpu);
-void kvm_riscv_vcpu_trapless_enter(struct kvm_vcpu *vcpu);
 void kvm_riscv_vcpu_trapless_arm(struct kvm_vcpu *vcpu, bool arm);
 bool kvm_riscv_vcpu_trapless_has_interrupts(struct kvm_vcpu *vcpu, u64 mask);
 bool kvm_riscv_vcpu_trapless_get_soft(struct kvm_vcpu *vcpu);

@@ -16,9 +16,10 @@
 #include <asm/kvm_vcpu_fast.h>
 
 /*
- * What KVM allocates for a vCPU. Code that is built into the kernel,
- * xfer_to_guest_mode_handle_work(), knows struct kvm_vcpu as it is without
- * Xtrapless: no field of it may move.
+ * What KVM allocates for a vCPU. This would be part of struct kvm_vcpu_arch if KVM
+ * were not a module of kernels that are built without Xtrapless, too: their
+ * xfer_to_guest_mode_handle_work() counts signals in vcpu->stat, which is behind
+ * vcpu->arch.
  */
 struct kvm_vcpu_trapless {
 	/* The first, as kvm_init() wants it */

@@ -79,12 +79,23 @@ pub struct Config {
     pub doorbells: bool,
     /// Handlers of user contexts may interrupt the guest.
     pub user_contexts: bool,
+    /// What WFI of the guest does.
+    pub wfi: Wfi,
     /// Host CPUs of the vCPU threads, in turn; empty: any.
     pub pin: Vec<u16>,
     /// Delays before it starts.
     pub stagger: Option<Stagger>,
     /// Where SIGUSR2 saves the guest.
     pub save: Option<PathBuf>,
+}
+
+/// `--wfi`.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wfi {
+    /// Exits to KVM, which gives the host CPU to others
+    Trap,
+    /// Waits on the host CPU, without an exit, as long as no other thread wants that
+    Native,
 }
 
 impl Config {

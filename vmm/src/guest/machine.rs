@@ -8,7 +8,7 @@ use crate::devices::virtio::slots::Backends;
 use crate::devices::virtio::slots::virtio_kind;
 use crate::error::{Error, Result};
 use crate::guest::boot::{Boot, device_tree};
-use crate::guest::config::{Config, Console};
+use crate::guest::config::{Config, Console, Wfi};
 use crate::guest::fdt::{Description, SEED};
 use crate::guest::layout::Layout;
 use crate::guest::peripherals::Peripherals;
@@ -96,6 +96,9 @@ impl Machine {
         let vm = Arc::new(vm);
         if config.user_contexts {
             vm::allow_user_contexts(&vm)?;
+        }
+        if config.wfi == Wfi::Native {
+            vm::let_wfi_wait(&vm)?;
         }
         let kind = match (config.hugepages, config.shares_ram()) {
             (true, _) => ram::Kind::Huge,

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::irqchip::controller::InterruptController;
-use crate::irqchip::options::{Choice, Inject, Options, Wfi};
+use crate::irqchip::options::{Choice, Inject, Options};
 use crate::irqchip::plic::kvm::KvmLine;
 use crate::irqchip::plic::shared::SharedPlic;
 use crate::irqchip::wire::Way;
@@ -26,11 +26,6 @@ pub fn create(
         Choice::Auto if aia::kvm::supported(vm) => Choice::Aia,
         choice => choice,
     };
-    if choice != Choice::Trapless && options.wfi == Wfi::Native {
-        return Err(Error::user(
-            "--wfi native needs Xtrapless, which this guest does not have",
-        ));
-    }
     match choice {
         Choice::Trapless => trapless(options, vm, vcpus),
         Choice::Aia => aia(options, vm, vcpus),
@@ -43,8 +38,7 @@ fn trapless(
     vm: &Arc<VmFd>,
     vcpus: &[VcpuFd],
 ) -> Result<Arc<dyn InterruptController>> {
-    let native_wfi = options.wfi == Wfi::Native;
-    let chip = trapless::kvm::create(vm, vcpus.len() as u16, native_wfi)?;
+    let chip = trapless::kvm::create(vm, vcpus.len() as u16)?;
     let way = match options.inject {
         Inject::Auto | Inject::Ugenvsei => Way::Ugenvsei,
         Inject::Irqfd => Way::Irqfd,

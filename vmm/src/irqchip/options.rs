@@ -31,15 +31,6 @@ pub enum Inject {
     Ioctl,
 }
 
-/// `--wfi`.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Wfi {
-    /// Exits to KVM, which gives the host CPU to others
-    Trap,
-    /// Waits on the host CPU, without an exit
-    Native,
-}
-
 /// What the user wants of the interrupt controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
@@ -49,6 +40,4 @@ pub struct Options {
     pub inject: Inject,
     /// Where KVM keeps the interrupt files of a guest with AIA.
     pub aia_mode: Mode,
-    /// What WFI of a guest with Xtrapless does.
-    pub wfi: Wfi,
 }

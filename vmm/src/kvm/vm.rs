@@ -1,6 +1,6 @@
 //! KVM itself, and the RAM of a VM.
 
-use super::numbers::CAP_UCTX;
+use super::numbers::{CAP_DISABLE_EXITS, CAP_UCTX};
 use crate::error::{Error, Result};
 use crate::map;
 use kvm_bindings::{kvm_enable_cap, kvm_userspace_memory_region};
@@ -53,6 +53,26 @@ pub fn allow_user_contexts(vm: &VmFd) -> Result<()> {
         Error::user(format!(
             "KVM has no user contexts ({e}): they need harts with Xhcs and this project's KVM; \
              leave out --user-contexts"
+        ))
+    })
+}
+
+/// `KVM_RISCV_DISABLE_EXITS_WFI`.
+const DISABLE_WFI: u64 = 1;
+
+/// Lets WFI of a guest wait on the hart instead of exiting.
+///
+/// # Errors
+/// [`Error::User`] if KVM cannot.
+pub fn let_wfi_wait(vm: &VmFd) -> Result<()> {
+    let cap = kvm_enable_cap {
+        cap: CAP_DISABLE_EXITS,
+        args: [DISABLE_WFI, 0, 0, 0],
+        ..Default::default()
+    };
+    vm.enable_cap(&cap).map_err(|e| {
+        Error::user(format!(
+            "KVM lets WFI of all guests exit ({e}): --wfi native needs this project's KVM"
         ))
     })
 }

@@ -24,8 +24,7 @@ impl Signals {
         ];
         let blocked = [&received[..], &[libc::SIGXFSZ]].concat();
         let set = |numbers: &[i32]| {
-            vmm_sys_util::signal::create_sigset(numbers)
-                .map_err(|e| Error::failed("signal set", e))
+            vmm_sys_util::signal::create_sigset(numbers).map_err(|e| Error::failed("signal set", e))
         };
         let (received, blocked) = (set(&received)?, set(&blocked)?);
         // SAFETY: both are valid signal sets.

@@ -173,6 +173,13 @@ fn rights_of_a_context_end_with_what_they_come_from() {
     ]);
 }
 
+/// Promise: an ordinary user who creates, uses and closes contexts as often as it can interrupts no
+/// CPU on which no guest has agreed to that, so neither idle nor isolated ones.
+#[test]
+fn cpus_without_guests_are_left_alone() {
+    host().assert_passed(&["a user's contexts come and go", "other CPUs are left alone"]);
+}
+
 /// Promise: handlers of other processes take no time from a guest unless its VMM has agreed, nor on
 /// a CPU that is taken away from the process after it has named it.
 #[test]

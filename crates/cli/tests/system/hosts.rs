@@ -90,7 +90,7 @@ pub fn crash() -> &'static Host {
 /// A host that loses track of a vCPU.
 pub fn faults() -> &'static Host {
     static RUN: OnceLock<Result<Host, String>> = OnceLock::new();
-    get(RUN.get_or_init(|| boot("trapless", "faults", "", TIME_LIMIT)))
+    get(RUN.get_or_init(|| boot("full", "faults", "", TIME_LIMIT)))
 }
 
 /// A CPU that loses its registers in a suspend.

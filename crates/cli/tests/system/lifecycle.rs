@@ -41,6 +41,22 @@ fn kvm_notices_that_it_lost_track_of_a_vcpu() {
     faults().assert_result("faults", "0");
 }
 
+/// Promise: what the controller of events cannot access is told of in the log.
+#[test]
+fn kvm_notices_events_that_are_in_no_memory() {
+    faults().assert_passed(&[
+        "an event is posted that is in no memory",
+        "the kernel says what happened",
+    ]);
+}
+
+/// Promise: without KVM user mode may reach no more registers than before it was loaded.
+#[test]
+fn registers_of_user_mode_are_closed_when_kvm_goes() {
+    faults().assert_result("sstateen0_with_kvm", "1");
+    faults().assert_result("sstateen0_without_kvm", "0");
+}
+
 /// Promise: if more vCPUs are to be woken up than the queue of a hart has room for, they are all
 /// woken up, and a vCPU of another VM for which nothing came is not.
 #[test]

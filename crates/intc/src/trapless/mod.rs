@@ -115,7 +115,7 @@ impl InterruptArchitecture for Trapless {
             csrs: access::of_the_host(self.state.h),
             custom_csrs: true,
             supervisor_interrupts: u64::from(self.state.h) << limits::NOTIFY_IRQ,
-            isa_extensions: &[isa::XTRAPLESS],
+            isa_extensions: &[isa::XTRAPLESSVI],
             ..self.inner.describe()
         }
     }

@@ -9,15 +9,11 @@
 #include <linux/types.h>
 
 /*
- * Configuration, before KVM_DEV_TRAPLESS_CTRL_INIT (u32 each).
+ * Configuration, before KVM_DEV_TRAPLESS_CTRL_INIT (u32).
  *  NR_SOURCES: highest source, 1..1023, default 63.
- *  NATIVE_WFI: 1 lets WFI of the guest wait on the hart instead of exiting, as
- *	long as no other thread wants the hart; may be changed at any time,
- *	default 0.
  */
 #define KVM_DEV_TRAPLESS_GRP_CONFIG	0
 #define KVM_DEV_TRAPLESS_CONFIG_NR_SOURCES	0
-#define KVM_DEV_TRAPLESS_CONFIG_NATIVE_WFI	1
 
 /*
  * Control (no data).

@@ -40,7 +40,7 @@ impl InterruptController for Controller {
         };
         Features {
             name: "trapless",
-            isa_extension: Some(xtrapless::isa::XTRAPLESS),
+            isa_extension: Some(xtrapless::isa::XTRAPLESSVI),
             late_driver: true,
             holds_pending: true,
             trigger_cell: true,

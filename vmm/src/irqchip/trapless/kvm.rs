@@ -21,12 +21,11 @@ pub fn supported(vm: &VmFd) -> bool {
     vm.check_extension_raw(CAP_TRAPLESS as _) > 0
 }
 
-/// Creates the KVM device and the domain for `vcpus` vCPUs, which exist already; WFI of the guest
-/// waits on the hart instead of exiting if `native_wfi`.
+/// Creates the KVM device and the domain for `vcpus` vCPUs, which exist already.
 ///
 /// # Errors
 /// [`Error::User`] without support, [`Error::Failed`] if KVM has no domain left.
-pub fn create(vm: &Arc<VmFd>, vcpus: u16, native_wfi: bool) -> Result<Arc<Chip>> {
+pub fn create(vm: &Arc<VmFd>, vcpus: u16) -> Result<Arc<Chip>> {
     if !supported(vm) {
         return Err(Error::user(
             "this KVM has no Xtrapless; load the kvm module of this project on a host with it, or use --irqchip plic",
@@ -40,12 +39,8 @@ pub fn create(vm: &Arc<VmFd>, vcpus: u16, native_wfi: bool) -> Result<Arc<Chip>>
         irqfds: (0..=SOURCES).map(|_| OnceLock::new()).collect(),
         identity: IDENTITIES.fetch_add(1, Ordering::Relaxed),
     };
-    let configure = |attribute, value| {
-        port.set(uapi::GRP_CONFIG, attribute, value)
-            .map_err(|e| Error::failed("KVM refuses the configuration of Xtrapless", e))
-    };
-    configure(uapi::CONFIG_NR_SOURCES, SOURCES.into())?;
-    configure(uapi::CONFIG_NATIVE_WFI, native_wfi.into())?;
+    port.set(uapi::GRP_CONFIG, uapi::CONFIG_NR_SOURCES, SOURCES.into())
+        .map_err(|e| Error::failed("KVM refuses the configuration of Xtrapless", e))?;
     port.set(uapi::GRP_CTRL, uapi::CTRL_INIT, 0)
         .map_err(|e| Error::failed("KVM cannot allocate an interrupt domain", e))?;
     Ok(Arc::new(Chip::new(Box::new(port), vcpus)))

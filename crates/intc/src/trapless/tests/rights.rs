@@ -135,7 +135,7 @@ fn without_h_only_host_ipis_remain() {
     assert_eq!(vsip, Err(CsrFault::Illegal));
     assert_eq!(w.lines(0).pulse, 1 << 1);
     assert_eq!(w.intc.describe().supervisor_interrupts, 0);
-    assert_eq!(w.intc.describe().isa_extensions, [isa::XTRAPLESS]);
+    assert_eq!(w.intc.describe().isa_extensions, [isa::XTRAPLESSVI]);
 }
 
 /// What a hart refuses a guest by the number alone: it asks the architecture whether HS-mode has
