@@ -67,6 +67,8 @@ test-long: test
 	    python/tests/test_sweep_results.py -k mutated
 	tests/results sequence contexts
 	tests/lockdep
+	tests/lockdep --preempt
+	tests/compile
 	$$(scripts/tools sweep)/python tests/sweep
 	tests/series --boot
 	tests/lost-interrupt

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * A boost of a vCPU is over when KVM_RUN returns: neither the thread nor a child of it
- * has a priority that its user could not give it.
+ * has a priority that its user could not give it. No thread ever has another policy.
  */
 
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -16,6 +17,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #include "tests.h"
 #include "vm.h"
@@ -25,6 +27,12 @@
 #define VCPUS_PER_CPU	3
 /* One return of KVM_RUN in so many makes a child */
 #define RETURNS_PER_CHILD	64
+/* How often all threads are looked at */
+#define LOOK_US		10000
+
+/* Fields of /proc/PID/stat; the second is the name, in brackets */
+#define STAT_PRIORITY	18
+#define STAT_POLICY	41
 
 extern const char boost_guest_begin[], boost_guest_end[];
 
@@ -32,6 +40,7 @@ extern const char boost_guest_begin[], boost_guest_end[];
 struct seen {
 	unsigned long returns, children;
 	unsigned long policies, priorities, of_children;
+	unsigned long looks, of_threads;
 	unsigned long ipis, exceptions;
 	uint64_t boosts;
 	int done;
@@ -40,23 +49,30 @@ struct seen {
 static struct seen *seen;
 static volatile int stops;
 
-/* The priority by which the scheduler goes: 20 plus the nice value, below 0 if real-time */
-static int effective_priority(void)
+/* A number of /proc/.../stat; -1 if the thread is gone */
+static long stat_field(const char *path, int field)
 {
 	char text[512], *at;
 	int fd, n;
 
-	fd = open("/proc/thread-self/stat", O_RDONLY | O_CLOEXEC);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
 	n = read(fd, text, sizeof(text) - 1);
-	if (n <= 0)
-		fatal("read /proc/thread-self/stat");
 	close(fd);
+	if (n <= 0)
+		return -1;
 	text[n] = 0;
-	/* Field 18; the second is the name, in brackets */
 	at = strrchr(text, ')') + 2;
-	for (n = 3; n < 18; n++)
+	for (n = 3; n < field; n++)
 		at = strchr(at, ' ') + 1;
 	return strtol(at, NULL, 10);
+}
+
+/* The priority by which the scheduler goes: 20 plus the nice value, below 0 if real-time */
+static long effective_priority(void)
+{
+	return stat_field("/proc/thread-self/stat", STAT_PRIORITY);
 }
 
 static int is_ordinary(void)
@@ -76,6 +92,27 @@ static int child_is_ordinary(void)
 	if (waitpid(child, &status, 0) != child)
 		fatal("wait for a child");
 	return status == 0;
+}
+
+/* A vCPU may have a priority while it is in KVM_RUN, but nobody another policy. */
+static void look_at_threads(void)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	struct dirent *task;
+	char path[64];
+
+	if (!tasks)
+		fatal("open /proc/self/task");
+	while ((task = readdir(tasks))) {
+		if (task->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "/proc/self/task/%.20s/stat", task->d_name);
+		if (stat_field(path, STAT_POLICY) > SCHED_OTHER ||
+		    (atoi(task->d_name) == getpid() && effective_priority() != 20))
+			seen->of_threads++;
+		seen->looks++;
+	}
+	closedir(tasks);
 }
 
 static void *vcpu_thread(void *argument)
@@ -137,9 +174,10 @@ static void on_sigusr1(int signal)
 static void run_guest(int seconds)
 {
 	struct rlimit none = { 0, 0 };
-	struct sigaction usr1 = { .sa_handler = on_sigusr1 };
+	struct sigaction usr1 = { .sa_handler = on_sigusr1, .sa_flags = SA_RESTART };
 	int n = sysconf(_SC_NPROCESSORS_ONLN) * VCPUS_PER_CPU;
 	struct sched_param fifo = { .sched_priority = 1 };
+	struct timespec now, end;
 	struct vm vm;
 	int i;
 
@@ -158,7 +196,14 @@ static void run_guest(int seconds)
 		if (pthread_create(&vm.vcpus[i].thread, NULL, vcpu_thread, &vm.vcpus[i]))
 			fatal("start a thread");
 	}
-	sleep(seconds);
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += seconds;
+	do {
+		usleep(LOOK_US);
+		look_at_threads();
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	} while (now.tv_sec < end.tv_sec ||
+		 (now.tv_sec == end.tv_sec && now.tv_nsec < end.tv_nsec));
 	stops = 1;
 	for (i = 0; i < n; i++) {
 		vm.vcpus[i].run->immediate_exit = 1;
@@ -198,6 +243,8 @@ static void boost(int seconds)
 	      seen->returns, seconds, seen->policies, seen->priorities);
 	CHECK(seen->children && !seen->of_children, "no child inherits one: of %lu, %lu",
 	      seen->children, seen->of_children);
+	CHECK(seen->looks && !seen->of_threads,
+	      "nor any thread another policy: of %lu, %lu", seen->looks, seen->of_threads);
 	munmap(seen, sizeof(*seen));
 }
 
@@ -209,4 +256,9 @@ void test_boost(void)
 void test_boost_long(void)
 {
 	boost(60);
+}
+
+void test_boost_very_long(void)
+{
+	boost(1800);
 }

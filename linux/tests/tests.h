@@ -21,6 +21,7 @@ void test_flood(void);
 /* boost.c */
 void test_boost(void);
 void test_boost_long(void);
+void test_boost_very_long(void);
 
 /* hog.c */
 void test_hog(void);

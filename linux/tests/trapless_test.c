@@ -404,6 +404,7 @@ static const struct {
 } tests[] = {
 	{ "boost", test_boost, .anywhere = 1 },
 	{ "boost-long", test_boost_long, .anywhere = 1, .is_long = 1 },
+	{ "boost-very-long", test_boost_very_long, .anywhere = 1, .is_long = 1 },
 	{ "grant", test_grant },
 	{ "guest", test_guest },
 	{ "resample", test_resample },

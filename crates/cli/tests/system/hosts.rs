@@ -71,6 +71,12 @@ pub fn device() -> &'static Host {
     get(RUN.get_or_init(|| boot("trapless", "kvm", "", TIME_LIMIT)))
 }
 
+/// A guest with this interrupt controller, which takes interrupts away from a CPU.
+pub fn lines(controller: &str) -> Result<Host, String> {
+    let append = format!(" trapless.irqchip={controller}");
+    boot("trapless", "lines", &append, TIME_LIMIT)
+}
+
 /// Processes whose handlers interrupt guests (Xhcs).
 pub fn contexts() -> Result<Host, String> {
     boot(
