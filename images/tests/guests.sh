@@ -11,7 +11,7 @@ start_guest() {
 }
 
 # With Xuer, serial ports answer in user mode and are kept busy.
-if has_extension xuer; then
+if has_extension xtraplessuer; then
     uer=--uer
     chatter=1
 fi

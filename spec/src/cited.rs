@@ -152,3 +152,29 @@ fn functions_in_the_descriptions_exist() {
     });
     assert!(names > 40, "names are not recognized");
 }
+
+/// Promise: scripts of images look for extensions under the names that device trees have.
+#[test]
+fn extensions_that_scripts_look_for_exist() {
+    let root = crate::root();
+    let registers = ["registers.toml", "haiov.toml"]
+        .map(|name| std::fs::read_to_string(root.join("spec").join(name)).unwrap());
+    let mut names = 0;
+    for folder in ["images/init", "images/tests"] {
+        for script in std::fs::read_dir(root.join(folder)).unwrap().flatten() {
+            let text = std::fs::read_to_string(script.path()).unwrap_or_default();
+            for rest in text.split("has_extension ").skip(1) {
+                let name = rest.split(|c: char| !c.is_ascii_alphanumeric()).next();
+                let name = name.filter(|name| *name != "NAME").unwrap_or_default();
+                names += usize::from(!name.is_empty());
+                let quoted = format!("\"{name}\"");
+                assert!(
+                    name.is_empty() || registers.iter().any(|text| text.contains(&quoted)),
+                    "{:?} looks for {name}, which no specification names",
+                    script.path()
+                );
+            }
+        }
+    }
+    assert!(names > 3, "names are not recognized");
+}

@@ -205,8 +205,8 @@ static int undo(enum operation operation)
 /* The device raises the line of the source, once. */
 static void raise_line(void)
 {
-	/* In this order: nothing is owed meanwhile */
 	WRITE_ONCE(shared[number].sent, 0);
+	/* In this order: nothing is owed meanwhile */
 	smp_wmb();
 	WRITE_ONCE(shared[number].handled, 0);
 	writel(BIT(number), regs + REG_MASK);
