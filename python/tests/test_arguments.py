@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import threading
+import time
 
 import pytest
 
@@ -113,11 +114,19 @@ def test_a_command_of_ones_own_makes_runs_and_comparisons(own, tmp_path):
     assert len(failed.value.ledgers) == 4
 
 
-def test_ctrl_c_ends_a_command_of_ones_own(own, tmp_path):
+@pytest.fixture
+def ctrl_c():
+    """SIGINT interrupts, also where tests run in the background of a shell, which ignores it."""
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield lambda: signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+    signal.signal(signal.SIGINT, former)
+
+
+def test_ctrl_c_ends_a_command_of_ones_own(own, tmp_path, ctrl_c):
     def interrupt():
         while not (tmp_path / "started").exists():
-            pass
-        signal.raise_signal(signal.SIGINT)
+            time.sleep(0.01)
+        ctrl_c()
 
     thread = threading.Thread(target=interrupt)
     thread.start()
