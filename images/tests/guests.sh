@@ -2,12 +2,13 @@
 
 # start_guest NAME CPUS [OPTION OF trapless-vmm...]: a guest that runs workload NAME. What it prints
 # goes to /run/NAME.out, what is written to /run/NAME.in it reads. Its process is $guest_pid.
+# $guest_memory, $guest_initrd and $guest_append are what it has besides or instead.
 start_guest() {
     guest=$1
     cpus=$2
     shift 2
-    run_vmm "$guest" --cpus "$cpus" --kernel /boot/Image --initrd /boot/guest.cpio "$@" \
-        --append "quiet panic=-1 cryptomgr.notests console=ttyS0 trapless.workload=$guest ${chatter:+trapless.chatter=1}"
+    run_vmm "$guest" --cpus "$cpus" --kernel /boot/Image --initrd "${guest_initrd:-/boot/guest.cpio}" "$@" \
+        --append "quiet panic=-1 cryptomgr.notests console=ttyS0 trapless.workload=$guest ${chatter:+trapless.chatter=1} ${guest_append:-}"
 }
 
 # With Xuer, serial ports answer in user mode and are kept busy.
@@ -23,7 +24,7 @@ run_vmm() {
     shift
     if [ ! -p "/run/$guest.in" ]; then mkfifo "/run/$guest.in"; fi
     # Opened for both, so that it does not end, and nobody waits for the other side.
-    trapless-vmm --memory 128M --no-reboot ${uer:-} --irqchip "${trapless_irqchip:-trapless}" --inject "${trapless_inject:-auto}" "$@" \
+    trapless-vmm --memory "${guest_memory:-128M}" --no-reboot ${uer:-} --irqchip "${trapless_irqchip:-trapless}" --inject "${trapless_inject:-auto}" "$@" \
         <>"/run/$guest.in" >>"/run/$guest.out" 2>&1 &
     guest_pid=$!
 }

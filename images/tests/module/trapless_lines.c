@@ -17,6 +17,16 @@
  *	lost	pairs after which the interrupt did not come, although it was enabled
  *		again and may not be lost (must be 0)
  *	twice	edges that came twice (must be 0)
+ *	refused	moves that the driver of an AIA refused, as another one was not over
+ *
+ * leave=HOW raises all sources but edges, and leaves them like that to the next
+ * kernel: `masked', `disabled' or `freed'; or it panics while they are `pending'
+ * on CPU 1, `claimed' (CPU 1 takes them again and again), `served' by a handler
+ * on CPU 1 that does not end, or in such a handler itself (`here'). With adopt=1
+ * the next kernel takes them, and then tries all pairs if it has a CPU 1, or else
+ * raises each line once more.
+ *
+ *	adopted	sources that came (must be all but edges)
  */
 
 #define pr_fmt(fmt) "trapless_lines: " fmt
@@ -48,7 +58,8 @@
 #define MAX_SOURCES	32
 #define KIND_EDGE	0
 
-#define TARGET		1
+/* CPU that interrupts are taken away from, and handled by; a crash kernel has one CPU */
+#define TARGET		(nr_cpu_ids > 1 ? 1 : 0)
 /* A guest whose vCPUs wait for a hart is slow, but not that slow */
 #define PATIENCE_US	(1 * USEC_PER_SEC)
 /* How far "claimed" is from the moment when the device raises the line */
@@ -78,6 +89,22 @@ MODULE_PARM_DESC(lost, "Result: interrupts that were lost");
 static unsigned int twice;
 module_param(twice, uint, 0444);
 MODULE_PARM_DESC(twice, "Result: edges that came twice");
+
+static unsigned int refused;
+module_param(refused, uint, 0444);
+MODULE_PARM_DESC(refused, "Result: moves that the controller's driver refused for now");
+
+static unsigned int adopted;
+module_param(adopted, uint, 0444);
+MODULE_PARM_DESC(adopted, "Result: sources of an earlier kernel that came");
+
+static char *leave;
+module_param(leave, charp, 0444);
+MODULE_PARM_DESC(leave, "How sources are left to the next kernel");
+
+static bool adopt;
+module_param(adopt, bool, 0444);
+MODULE_PARM_DESC(adopt, "Takes the sources that an earlier kernel has left");
 
 struct shared_source {
 	u64 sent;
@@ -160,10 +187,9 @@ static call_single_data_t answer_call = CSD_INIT(answer, &answered);
 	done_;								\
 })
 
-static int request(void)
+static int request(irq_handler_t handler)
 {
-	int ret = request_irq(irq, lines_interrupt,
-			      IRQF_NOBALANCING | IRQF_NO_THREAD,
+	int ret = request_irq(irq, handler, IRQF_NOBALANCING | IRQF_NO_THREAD,
 			      "trapless-lines", device);
 
 	return ret ?: irq_set_affinity(irq, cpumask_of(TARGET));
@@ -196,20 +222,24 @@ static int undo(enum operation operation)
 		enable_irq(irq);
 		return 0;
 	case FREE:
-		return request();
+		return request(lines_interrupt);
 	default:
 		return 0;
 	}
 }
 
-/* The device raises the line of the source, once. */
-static void raise_line(void)
+/* The device raises the lines of these sources, once. */
+static void raise_lines(u32 mask)
 {
-	WRITE_ONCE(shared[number].sent, 0);
+	unsigned int source;
+
+	for (source = 0; source < MAX_SOURCES; source++)
+		WRITE_ONCE(shared[source].sent, 0);
 	/* In this order: nothing is owed meanwhile */
 	smp_wmb();
-	WRITE_ONCE(shared[number].handled, 0);
-	writel(BIT(number), regs + REG_MASK);
+	for (source = 0; source < MAX_SOURCES; source++)
+		WRITE_ONCE(shared[source].handled, 0);
+	writel(mask, regs + REG_MASK);
 	writel(1, regs + REG_CONTROL);
 }
 
@@ -218,20 +248,26 @@ static bool was_raised(void)
 	return wait_for(!readl(regs + REG_CONTROL));
 }
 
+/* CPU 1 takes no interrupts until it is released. */
+static bool hold_target(void)
+{
+	WRITE_ONCE(release, false);
+	WRITE_ONCE(holding, false);
+	smp_call_function_single_async(TARGET, &hold_call);
+	return wait_for(READ_ONCE(holding));
+}
+
 /* Brings the interrupt to its moment on CPU 1. */
 static bool reach(enum moment moment, unsigned int step)
 {
 	switch (moment) {
 	case PENDING:
-		WRITE_ONCE(release, false);
-		WRITE_ONCE(holding, false);
-		smp_call_function_single_async(TARGET, &hold_call);
-		if (!wait_for(READ_ONCE(holding)))
+		if (!hold_target())
 			return false;
-		raise_line();
+		raise_lines(BIT(number));
 		return was_raised();
 	case CLAIMED:
-		raise_line();
+		raise_lines(BIT(number));
 		if (!wait_for(READ_ONCE(shared[number].sent)))
 			return false;
 		ndelay(step * CLAIM_STEP_NS);
@@ -239,7 +275,7 @@ static bool reach(enum moment moment, unsigned int step)
 	default:
 		WRITE_ONCE(operating, false);
 		WRITE_ONCE(linger, true);
-		raise_line();
+		raise_lines(BIT(number));
 		return wait_for(!READ_ONCE(linger));
 	}
 }
@@ -276,12 +312,17 @@ static int try(enum operation operation, enum moment moment, unsigned int step)
 
 	rounds++;
 	WRITE_ONCE(calls, 0);
-	ret = irq_set_affinity(irq, cpumask_of(TARGET));
+	/* The AIA moves a source at its own time, and until then refuses to again. */
+	wait_for((ret = irq_set_affinity(irq, cpumask_of(TARGET))) != -EBUSY);
 	if (ret)
 		return ret;
 	reached = reach(moment, step);
 	WRITE_ONCE(operating, true);
 	ret = operate(operation);
+	if (ret == -EBUSY) {
+		refused++;
+		ret = 0;
+	}
 	WRITE_ONCE(release, true);
 	if (!reached)
 		complain(&lost, "does not come", operation, moment);
@@ -323,12 +364,12 @@ static int try_all(void)
 	return 0;
 }
 
-static long try_sources(void *data)
+/* Does this with each source: its number, kind and interrupt are set. */
+static int with_each_source(struct platform_device *pdev, int (*action)(void))
 {
-	struct platform_device *pdev = data;
 	u32 kinds[MAX_SOURCES];
 	unsigned int sources = readl(regs + REG_SOURCES);
-	long ret;
+	int ret;
 
 	if (sources > MAX_SOURCES)
 		return -ENXIO;
@@ -337,14 +378,148 @@ static long try_sources(void *data)
 	for (number = 0; !ret && number < sources; number++) {
 		kind = kinds[number];
 		irq = platform_get_irq(pdev, number);
-		ret = irq < 0 ? irq : request();
-		if (ret)
-			break;
-		ret = try_all();
-		free_irq(irq, device);
+		ret = irq < 0 ? irq : action();
 	}
 
 	return ret;
+}
+
+static int try_source(void)
+{
+	int ret = request(lines_interrupt);
+
+	if (ret)
+		return ret;
+	ret = try_all();
+	free_irq(irq, device);
+
+	return ret;
+}
+
+/* Sources that are left to the next kernel */
+static u32 left;
+
+/* Leaves the line as it is, so that it comes again, until it is told to stay. */
+static irqreturn_t left_interrupt(int unused, void *data)
+{
+	if (READ_ONCE(linger)) {
+		if (!strcmp(leave, "here"))
+			panic("trapless_lines: in a handler");
+		WRITE_ONCE(linger, false);
+		for (;;)
+			cpu_relax();
+	}
+	WRITE_ONCE(calls, calls + 1);
+
+	return IRQ_HANDLED;
+}
+
+static int leave_source(void)
+{
+	int ret;
+
+	if (kind == KIND_EDGE)
+		return 0;
+	left |= BIT(number);
+	ret = request(left_interrupt);
+	if (ret)
+		return ret;
+	if (!strcmp(leave, "masked"))
+		return operate(MASK);
+	if (!strcmp(leave, "disabled"))
+		return operate(DISABLE);
+	if (!strcmp(leave, "freed"))
+		return operate(FREE);
+
+	return 0;
+}
+
+static int leave_sources(struct platform_device *pdev)
+{
+	bool reached = true;
+	int ret = with_each_source(pdev, leave_source);
+
+	if (ret)
+		return ret;
+	if (!strcmp(leave, "pending"))
+		reached = hold_target();
+	linger = !strcmp(leave, "served") || !strcmp(leave, "here");
+	raise_lines(left);
+	if (!strcmp(leave, "claimed"))
+		reached = wait_for(READ_ONCE(calls) > 100);
+	else if (linger)
+		reached = wait_for(!READ_ONCE(linger));
+	else
+		reached &= was_raised();
+	if (!reached)
+		return -ETIMEDOUT;
+	if (!strcmp(leave, "pending") || !strcmp(leave, "claimed") ||
+	    !strcmp(leave, "served"))
+		panic("trapless_lines: %s", leave);
+
+	return 0;
+}
+
+/* Its line has been high since an earlier kernel. */
+static int adopt_source(void)
+{
+	int ret;
+
+	if (kind == KIND_EDGE)
+		return 0;
+	WRITE_ONCE(calls, 0);
+	ret = request(lines_interrupt);
+	if (ret)
+		return ret;
+	if (wait_for(READ_ONCE(calls)))
+		adopted++;
+	free_irq(irq, device);
+
+	return 0;
+}
+
+static int raise_source(void)
+{
+	int ret;
+
+	WRITE_ONCE(calls, 0);
+	ret = request(lines_interrupt);
+	if (ret)
+		return ret;
+	rounds++;
+	raise_lines(BIT(number));
+	if (!wait_for(READ_ONCE(calls)))
+		lost++;
+	was_raised();
+	free_irq(irq, device);
+
+	return 0;
+}
+
+static int adopt_sources(struct platform_device *pdev)
+{
+	unsigned int source;
+	int ret;
+
+	for (source = 0; source < MAX_SOURCES; source++)
+		shared[source].sent = 1;
+	ret = with_each_source(pdev, adopt_source);
+	if (ret)
+		return ret;
+
+	return with_each_source(pdev, TARGET ? try_source : raise_source);
+}
+
+static long try_sources(void *data)
+{
+	struct platform_device *pdev = data;
+
+	if (leave)
+		return leave_sources(pdev);
+	if (adopt)
+		return adopt_sources(pdev);
+
+	return with_each_source(pdev, try_source);
 }
 
 static int __init lines_probe(struct platform_device *pdev)
@@ -359,7 +534,9 @@ static int __init lines_probe(struct platform_device *pdev)
 	if (!shared)
 		return -ENOMEM;
 	page = virt_to_phys(shared);
-	writel(0, regs + REG_CONTROL);
+	/* This lowers lines, but for those of an earlier kernel: they are the test. */
+	if (!adopt)
+		writel(0, regs + REG_CONTROL);
 	writel(lower_32_bits(page), regs + REG_PAGE_LO);
 	writel(upper_32_bits(page), regs + REG_PAGE_HI);
 	writel(1, regs + REG_COUNT);

@@ -72,9 +72,19 @@ pub fn device() -> &'static Host {
 }
 
 /// A guest with this interrupt controller, which takes interrupts away from a CPU.
-pub fn lines(controller: &str) -> Result<Host, String> {
+pub fn lines(machine: &str, controller: &str) -> Result<Host, String> {
     let append = format!(" trapless.irqchip={controller}");
-    boot("trapless", "lines", &append, TIME_LIMIT)
+    boot(machine, "lines", &append, TIME_LIMIT)
+}
+
+/// Guests on `machine` with this interrupt controller that leave asserted sources to the next
+/// kernel in these ways (`images/tests/module/trapless_lines.c`).
+pub fn kexec(machine: &str, controller: &str, ways: &[&str]) -> Result<Host, String> {
+    let append = format!(
+        " trapless.kvm=fixed trapless.irqchip={controller} trapless.leave={}",
+        ways.join(",")
+    );
+    boot(machine, "kexec", &append, TIME_LIMIT)
 }
 
 /// Processes whose handlers interrupt guests (Xhcs).
