@@ -26,7 +26,7 @@
 //! | [`stream`], [`replay`] | all events, to a file and back |
 //! | `sink` | sinks made of sinks |
 //! | `sound` | whether a ledger out of a checkpoint can have been one |
-//! | [`step`] | names of the steps of virtual interrupts |
+//! | [`fields`], `hex` | fields of events by name, and their numbers as text |
 //! | `names` | enumerations that ledgers name |
 
 mod attribution;
@@ -40,8 +40,10 @@ mod delivery;
 pub mod document;
 pub mod event;
 mod export;
+pub mod fields;
 mod handler;
 mod hart;
+mod hex;
 pub mod histogram;
 mod interrupt_files;
 mod ledger;
@@ -55,7 +57,6 @@ pub mod replay;
 mod sink;
 mod sorted;
 mod sound;
-pub mod step;
 pub mod stream;
 mod switch;
 mod thread;

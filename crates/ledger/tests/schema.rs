@@ -10,6 +10,7 @@ use trapless_isa::cause::INTERRUPT;
 use trapless_ledger::document::{Cost, HostInfo, Measurement, Work};
 use trapless_ledger::event::{
     DeviceAccess, Event, Guest, Raise, Return, Sink, StepKind, Switch, TimerSet, Trap, VirtualStep,
+    Wait,
 };
 use trapless_ledger::{Class, Config, Ledger, LedgerFile, RunInfo};
 
@@ -161,12 +162,12 @@ fn random_ledger() -> LedgerFile {
                 to: 1 << 63 | draw(5) << 12,
                 satp: 0,
             }),
-            _ if step % 2 == 0 => Event::Wait {
+            _ if step % 2 == 0 => Event::Wait(Wait {
                 time,
                 hart,
                 mode: from,
                 begin: draw(2) == 0,
-            },
+            }),
             _ => {
                 let addr = [0x1000_0000, 0xc00_0000, 0x9999][draw(3) as usize];
                 Event::DeviceAccess(DeviceAccess {
