@@ -27,7 +27,7 @@
 //! | `sink` | sinks made of sinks |
 //! | `sound` | whether a ledger out of a checkpoint can have been one |
 //! | [`fields`], `hex` | fields of events by name, and their numbers as text |
-//! | `names` | enumerations that ledgers name |
+//! | `names`, `per_mode` | enumerations that ledgers name; figures by mode |
 
 mod attribution;
 mod chain;
@@ -49,6 +49,7 @@ mod interrupt_files;
 mod ledger;
 mod live;
 mod names;
+mod per_mode;
 mod queued_events;
 pub mod reason;
 pub mod reason_key;
@@ -71,6 +72,7 @@ pub use document::{HostInfo, InterruptClass, LedgerFile, RunInfo, Section};
 pub use histogram::{Histogram, Latency};
 pub use ledger::{Answered, GuestExit, Ledger};
 pub use live::VcpuNow;
+pub use per_mode::{PerMode, Slot};
 pub use reason::Reason;
 pub use reason_key::{ExitReason, ReasonKey};
 pub use stream::EventStream;
