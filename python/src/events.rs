@@ -4,146 +4,87 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pyo3::exceptions::PyAttributeError;
+use pyo3::exceptions::{PyAttributeError, PyKeyError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
-use trapless_ledger::event::{Event as Told, Guest, Sink};
-use trapless_ledger::step::{self, Field};
+use pyo3::types::{PyDict, PyList};
+use trapless_ledger::event::{Event as Told, Sink};
+use trapless_ledger::fields::{self, Field, Fields};
 use trapless_machine::Machine;
 
 use crate::error::Error;
 
-/// Kinds of events.
-const KINDS: [&str; 8] = [
-    "trap",
-    "return",
-    "raise",
-    "timer_set",
-    "device_access",
-    "switch",
-    "virtual",
-    "wait",
-];
-/// Bit of `xcause` that tells interrupts from exceptions.
-const INTERRUPT: u64 = 1 << 63;
-
-fn kind(event: &Told) -> usize {
-    match event {
-        Told::Trap(_) => 0,
-        Told::Return(_) => 1,
-        Told::Raise(_) => 2,
-        Told::TimerSet(_) => 3,
-        Told::DeviceAccess(_) => 4,
-        Told::Switch(_) => 5,
-        Told::Virtual(_) => 6,
-        Told::Wait { .. } => 7,
-    }
-}
-
-/// One event; its fields depend on its kind.
+/// One event. Its fields have the names of the event stream.
 #[pyclass(frozen)]
 pub struct Event(Told);
 
-fn guest(guest: Guest) -> [(&'static str, Field); 2] {
-    let vmid = Field::Number(guest.vmid.into());
-    [("vmid", vmid), ("context", Field::Number(guest.context))]
-}
-
 impl Event {
-    /// Names and values of what is known of this kind only.
-    fn fields(&self) -> Vec<(&'static str, Field)> {
-        use Field::{Flag, Name, Number};
-        match &self.0 {
-            Told::Trap(t) => {
-                let code = t.cause & !INTERRUPT;
-                let mut fields = vec![
-                    ("from_mode", Name(t.from.name())),
-                    ("to_mode", Name(t.to.name())),
-                    ("exit", Flag(t.from.v() && t.to.name() == "HS")),
-                    ("interrupt", Flag(t.cause & INTERRUPT != 0)),
-                    ("cause", Number(t.cause)),
-                    ("code", Number(code)),
-                    (
-                        "name",
-                        Name(trapless_isa::cause::name(t.cause).unwrap_or("")),
-                    ),
-                    ("epc", Number(t.epc)),
-                    ("tval", Number(t.tval)),
-                    ("gpa", Number(t.gpa)),
-                    ("insn", Number(t.insn.into())),
-                    ("a0", Number(t.args[0])),
-                    ("a1", Number(t.args[1])),
-                    ("a6", Number(t.args[2])),
-                    ("a7", Number(t.args[3])),
-                    ("instret", Number(t.instret)),
-                ];
-                fields.extend(guest(t.guest));
-                fields
-            }
-            Told::Return(r) => {
-                let mut fields = vec![
-                    ("from_mode", Name(r.from.name())),
-                    ("to_mode", Name(r.to.name())),
-                    ("pc", Number(r.pc)),
-                    ("masked", Flag(r.masked)),
-                    ("instret", Number(r.instret)),
-                ];
-                fields.extend(guest(r.guest));
-                fields
-            }
-            Told::Raise(r) => {
-                let irq = [("irq", Number(r.irq.into()))];
-                irq.into_iter().chain(guest(r.guest)).collect()
-            }
-            Told::TimerSet(t) => {
-                let set = [
-                    ("mode", Name(t.mode.name())),
-                    ("deadline", Number(t.deadline)),
-                ];
-                set.into_iter().chain(guest(t.guest)).collect()
-            }
-            Told::DeviceAccess(d) => vec![
-                ("mode", Name(d.mode.name())),
-                ("addr", Number(d.addr)),
-                ("write", Flag(d.write)),
-            ],
-            Told::Switch(s) => vec![
-                ("from_thread", Number(s.from)),
-                ("to_thread", Number(s.to)),
-                ("satp", Number(s.satp)),
-            ],
-            Told::Virtual(s) => {
-                let mut fields = vec![
-                    ("mode", Name(s.mode.name())),
-                    ("domain", Number(s.domain.into())),
-                    ("step", Name(step::name(&s.kind))),
-                    ("memory", Number(s.memory.into())),
-                ];
-                fields.extend(step::fields(&s.kind));
-                fields
-            }
-            Told::Wait { mode, begin, .. } => {
-                vec![("mode", Name(mode.name())), ("begin", Flag(*begin))]
-            }
+    /// All fields; of traps also what follows from them.
+    fn fields(&self) -> Fields {
+        let mut fields = fields::all(&self.0);
+        if let Told::Trap(trap) = &self.0 {
+            let name = trapless_isa::cause::name(trap.cause).unwrap_or("");
+            let more = [
+                ("exit", Field::Flag(trap.is_exit())),
+                ("interrupt", Field::Flag(trap.is_interrupt())),
+                ("code", Field::Number(trap.code())),
+                ("name", Field::Name(name.into())),
+            ];
+            fields.extend(more.map(|(name, field)| (name.into(), field)));
         }
+        fields
+    }
+
+    fn field<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let mut fields = self.fields().into_iter();
+        let found = fields.find(|(known, _)| known == name);
+        found.map(|(_, field)| value(py, field)).transpose()
+    }
+
+    fn lacks(&self, name: &str) -> String {
+        let fields = self.fields();
+        let known: Vec<&str> = fields.iter().map(|(name, _)| name.as_str()).collect();
+        let kind = self.0.name();
+        format!("a {kind} event has no {name}; it has {}", known.join(", "))
     }
 }
 
-fn value<'py>(py: Python<'py>, field: Field) -> PyResult<Bound<'py, PyAny>> {
+fn value(py: Python<'_>, field: Field) -> PyResult<Bound<'_, PyAny>> {
     Ok(match field {
         Field::Number(n) => n.into_pyobject(py)?.into_any(),
         Field::Flag(flag) => flag.into_pyobject(py)?.to_owned().into_any(),
         Field::Name(name) => name.into_pyobject(py)?.into_any(),
+        Field::Nothing => py.None().into_bound(py),
+        Field::List(list) => {
+            let list = list.into_iter().map(|field| value(py, field));
+            PyList::new(py, list.collect::<PyResult<Vec<_>>>()?)?.into_any()
+        }
+        Field::Group(fields) => group(py, fields)?.into_any(),
     })
+}
+
+fn group(py: Python<'_>, fields: Fields) -> PyResult<Bound<'_, PyDict>> {
+    let dict = PyDict::new(py);
+    for (name, field) in fields {
+        dict.set_item(name, value(py, field)?)?;
+    }
+    Ok(dict)
+}
+
+/// As for people: addresses in hexadecimal.
+fn shown(field: &Field) -> String {
+    match field {
+        Field::Number(n) if *n > 0xFFFF => format!("{n:#x}"),
+        field => field.to_string(),
+    }
 }
 
 #[pymethods]
 impl Event {
     /// What kind it is.
     #[getter]
-    fn kind(&self) -> &'static str {
-        KINDS[kind(&self.0)]
+    fn event(&self) -> &'static str {
+        self.0.name()
     }
 
     /// Virtual time in cycles.
@@ -158,52 +99,37 @@ impl Event {
         self.0.hart()
     }
 
+    /// A name that is a word of Python ends with `_`: `from_`.
     fn __getattr__<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
-        let fields = self.fields();
-        match fields.iter().find(|(known, _)| *known == name) {
-            Some((_, field)) => value(py, *field),
-            None => {
-                let known: Vec<_> = fields.iter().map(|(name, _)| *name).collect();
-                Err(PyAttributeError::new_err(format!(
-                    "an event of kind {} has no {name}; it has kind, time, hart, {}",
-                    self.kind(),
-                    known.join(", ")
-                )))
-            }
-        }
+        let field = self.field(py, name.strip_suffix('_').unwrap_or(name))?;
+        field.ok_or_else(|| PyAttributeError::new_err(self.lacks(name)))
+    }
+
+    fn __getitem__<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        let field = self.field(py, name)?;
+        field.ok_or_else(|| PyKeyError::new_err(self.lacks(name)))
     }
 
     /// All of it, for a row of a table.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let dict = PyDict::new(py);
-        dict.set_item("kind", self.kind())?;
-        dict.set_item("time", self.time())?;
-        dict.set_item("hart", self.hart())?;
-        for (name, field) in self.fields() {
-            dict.set_item(name, value(py, field)?)?;
-        }
-        Ok(dict)
+        group(py, self.fields())
     }
 
     fn __repr__(&self) -> String {
-        let fields = self.fields();
-        let fields = fields.iter().map(|(name, field)| match field {
-            Field::Number(n) if *n > 0xFFFF => format!(" {name}={n:#x}"),
-            field => format!(" {name}={field}"),
-        });
+        let (kind, time, hart) = (self.0.name(), self.0.time(), self.0.hart());
+        let fields = fields::of(&self.0);
+        let fields = fields
+            .iter()
+            .map(|(name, f)| format!(" {name}={}", shown(f)));
         let fields: String = fields.collect();
-        format!(
-            "<{} at {} on hart {}:{fields}>",
-            self.kind(),
-            self.time(),
-            self.hart()
-        )
+        format!("<{kind} at {time} on hart {hart}:{fields}>")
     }
 }
 
 /// Which events are wanted.
 pub struct Filter {
-    kinds: [bool; KINDS.len()],
+    /// Names of kinds; none means all.
+    kinds: Vec<String>,
     /// Of traps; none means all.
     causes: Vec<u64>,
 }
@@ -211,21 +137,20 @@ pub struct Filter {
 impl Filter {
     /// Events of these kinds (all if there are none), and of traps those with these causes.
     pub fn new(kinds: &[String], causes: Vec<u64>) -> PyResult<Self> {
-        if let Some(kind) = kinds.iter().find(|kind| !KINDS.contains(&kind.as_str())) {
+        let known = Told::NAMES;
+        if let Some(kind) = kinds.iter().find(|kind| !known.contains(&kind.as_str())) {
             return Err(Error::new_err(format!(
                 "there are no events of kind {kind}; use {}",
-                KINDS.join(", ")
+                known.join(", ")
             )));
         }
-        let wanted = |name: &str| kinds.is_empty() || kinds.iter().any(|kind| kind == name);
-        Ok(Self {
-            kinds: KINDS.map(wanted),
-            causes,
-        })
+        let kinds = kinds.to_vec();
+        Ok(Self { kinds, causes })
     }
 
     fn wants(&self, event: &Told) -> bool {
-        self.kinds[kind(event)]
+        let name = event.name();
+        (self.kinds.is_empty() || self.kinds.iter().any(|kind| kind == name))
             && match event {
                 Told::Trap(trap) => self.causes.is_empty() || self.causes.contains(&trap.cause),
                 _ => true,

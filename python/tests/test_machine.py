@@ -107,13 +107,13 @@ def test_a_checkpoint_goes_on_as_if_nothing_had_happened(boot, tmp_path, engine)
 
 def test_events_are_iterated(traps):
     events = list(traps.events("trap", "return"))
-    calls = [event for event in events if event.kind == "trap"]
+    calls = [event for event in events if event.event == "trap"]
     assert [event.cause for event in calls] == [11] * 3
-    assert [event.kind for event in events] == ["trap", "return"] * 3
+    assert [event.event for event in events] == ["trap", "return"] * 3
     first = calls[0]
-    assert (first.from_mode, first.to_mode, first.exit, first.hart) == ("M", "M", False, 0)
+    assert (first.from_, first["to"], first.exit, first.hart) == ("M", "M", False, 0)
     assert first.to_dict()["epc"] == first.epc and "epc" in repr(first)
-    with pytest.raises(AttributeError, match="has no satp; it has kind, time, hart, from_mode"):
+    with pytest.raises(AttributeError, match="has no satp; it has event, time, hart, from"):
         first.satp
     with pytest.raises(trapless.Error, match="no events of kind traps; use trap, return"):
         next(traps.events("traps"))

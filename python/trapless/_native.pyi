@@ -69,11 +69,12 @@ class Machine:
 class Event:
     """One event. Besides these, it has fields that depend on its kind; `to_dict` has them all."""
 
-    kind: str
+    event: str
     time: int
     hart: int
     def __getattr__(self, name: str) -> Any: ...
-    def to_dict(self) -> dict[str, int | bool | str]: ...
+    def __getitem__(self, name: str) -> Any: ...
+    def to_dict(self) -> dict[str, Any]: ...
 
 class Ledger:
     """A ledger."""

@@ -326,9 +326,9 @@ class Machine:
         """Runs the machine and yields its events of these kinds (all, if none is named), in the
         order in which they happen.
 
-        Kinds: "trap", "return", "raise", "timer_set", "device_access", "switch", "virtual",
-        "wait". `causes`: of traps, only those with these values of `xcause`. The machine is up to
-        a millisecond of virtual time ahead of the event.
+        Kinds: "trap", "return", "raise", "timer_set", "device", "switch", "virtual", "wait".
+        `causes`: of traps, only those with these values of `xcause`. The machine is up to a
+        millisecond of virtual time ahead of the event.
         """
         self._native.keep_events(list(kinds), list(causes))
         try:

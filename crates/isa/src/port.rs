@@ -5,7 +5,7 @@
 
 use crate::Mode;
 use crate::inst::{Inst, NO_REG, Op};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Interrupt inputs of one hart, as an interrupt architecture drives them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -237,24 +237,29 @@ pub enum CsrFault {
 
 /// One step of an interrupt architecture that delivers virtual interrupts by itself, for the
 /// ledger.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct VirtualStep {
     /// Virtual time in cycles at the hart that caused it.
     pub time: u64,
     /// Hart whose access caused it.
+    #[serde(deserialize_with = "hart_number")]
     pub hart: usize,
     /// Mode of that access.
     pub mode: Mode,
     /// Interrupt domain.
     pub domain: u16,
     /// What happened.
+    #[serde(flatten)]
     pub kind: StepKind,
     /// Words of memory the step read and wrote.
     pub memory: u16,
 }
 
 /// Kinds of [`VirtualStep`]; `vhart` and `source` are numbers of the step's domain.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+///
+/// Streams of events, logs, traces and Python show a step as serde writes it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "step", rename_all = "snake_case")]
 pub enum StepKind {
     /// A software interrupt was made pending for a vhart.
     PostSoft {
@@ -277,6 +282,7 @@ pub enum StepKind {
         /// Target.
         vhart: u16,
         /// Hart it is loaded on.
+        #[serde(deserialize_with = "hart_number")]
         on: usize,
     },
     /// The lookup found no hart, and a notification was queued.
@@ -284,8 +290,10 @@ pub enum StepKind {
         /// Target.
         vhart: u16,
         /// Hart whose queue got it.
+        #[serde(deserialize_with = "hart_number")]
         to: usize,
         /// `KIND` of the notification.
+        #[serde(with = "notification")]
         kind: u8,
     },
     /// The lookup found no hart, and nobody is told: one is outstanding, or the state wants none.
@@ -324,11 +332,13 @@ pub enum StepKind {
         /// Vhart that was on the hart.
         vhart: u16,
         /// State it was left in (`hifmap.STATE`).
+        #[serde(with = "left")]
         state: u8,
     },
     /// A software interrupt was sent to a hart by HS- or M-mode, without firmware.
     HartIpi {
         /// Target hart.
+        #[serde(deserialize_with = "hart_number")]
         to: usize,
     },
     /// The host took a notification from its queue.
@@ -336,16 +346,19 @@ pub enum StepKind {
         /// Vhart or source.
         id: u16,
         /// `KIND` of the notification.
+        #[serde(with = "notification")]
         kind: u8,
     },
     /// A notification was dropped because its queue was full.
     Overflow {
         /// Hart whose queue was full.
+        #[serde(deserialize_with = "hart_number")]
         on: usize,
     },
     /// A store of a hart brought a message to an interrupt file (AIA).
     Message {
         /// Hart of the file.
+        #[serde(deserialize_with = "hart_number")]
         on: usize,
         /// Guest interrupt file; 0 for the supervisor-level one.
         file: u8,
@@ -373,6 +386,7 @@ pub enum StepKind {
     /// An event was put into the queue of a hart (Xvei).
     EventQueued {
         /// That hart.
+        #[serde(deserialize_with = "hart_number")]
         to: usize,
         /// What its HS-mode will read.
         id: u32,
@@ -401,7 +415,8 @@ pub enum StepKind {
 }
 
 /// What posts an event.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum EventOrigin {
     /// A guest, by its CSR.
     Guest,
@@ -409,4 +424,67 @@ pub enum EventOrigin {
     Doorbell,
     /// HS-mode.
     Host,
+}
+
+/// Names of the kinds of notifications (`hnotify.KIND`), by value; the first stands for all others.
+pub const NOTIFICATIONS: [&str; 4] = ["other", "wake", "yield", "resample"];
+
+/// Names of the states that a vhart is left in (`hifmap.STATE`), by value; the last stands for all
+/// others.
+pub const LEFT: [&str; 4] = ["stopped", "preempted", "halted", "other"];
+
+/// Harts are few; whoever makes tables of them can rely on that.
+const MOST_HARTS: usize = 4096;
+
+/// Number of a hart, for `#[serde(deserialize_with = ...)]`.
+///
+/// # Errors
+/// No machine has a hart of that number.
+pub fn hart_number<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
+    let hart = usize::deserialize(from)?;
+    if hart < MOST_HARTS {
+        Ok(hart)
+    } else {
+        let text = format!("there is no hart {hart}: the last is {}", MOST_HARTS - 1);
+        Err(serde::de::Error::custom(text))
+    }
+}
+
+fn value_of<'de, D: Deserializer<'de>>(from: D, names: &[&str]) -> Result<u8, D::Error> {
+    let name = std::borrow::Cow::<str>::deserialize(from)?;
+    let found = names.iter().position(|known| *known == name);
+    found.map(|value| value as u8).ok_or_else(|| {
+        let known = names.join(", ");
+        serde::de::Error::custom(format!("{name:?} is none of {known}"))
+    })
+}
+
+/// A kind of notifications by its name.
+mod notification {
+    use super::{Deserializer, NOTIFICATIONS, Serializer, value_of};
+
+    #[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
+    pub fn serialize<S: Serializer>(kind: &u8, to: S) -> Result<S::Ok, S::Error> {
+        let name = NOTIFICATIONS.get(usize::from(*kind));
+        to.serialize_str(name.unwrap_or(&NOTIFICATIONS[0]))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u8, D::Error> {
+        value_of(from, &NOTIFICATIONS)
+    }
+}
+
+/// A state that a vhart is left in by its name.
+mod left {
+    use super::{Deserializer, LEFT, Serializer, value_of};
+
+    #[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
+    pub fn serialize<S: Serializer>(state: &u8, to: S) -> Result<S::Ok, S::Error> {
+        let name = LEFT.get(usize::from(*state));
+        to.serialize_str(name.unwrap_or(&LEFT[LEFT.len() - 1]))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u8, D::Error> {
+        value_of(from, &LEFT)
+    }
 }

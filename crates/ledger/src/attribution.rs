@@ -9,7 +9,7 @@ use trapless_isa::{Mode, Priv};
 
 use crate::chain::{Steps, leads_to};
 use crate::class::{Class, Place};
-use crate::event::{DeviceAccess, Event, Raise, Return, Sink, TimerSet, TimerSets, Trap};
+use crate::event::{DeviceAccess, Event, Raise, Return, Sink, TimerSet, TimerSets, Trap, Wait};
 use crate::hart::{Direct, OpenExit};
 use crate::ledger::{GuestExit, Ledger, count_direct};
 use crate::reason::{Reason, cause_index};
@@ -24,11 +24,11 @@ impl Ledger {
         let cause = cause_index(t.cause);
         let totals = &mut self.phases[self.current].totals;
         *totals.harts[t.hart].trap_mut(t.from, t.to, cause) += 1;
-        if t.cause & INTERRUPT != 0 && !t.to.v() {
+        if t.is_interrupt() && !t.to.v() {
             self.taken(t, (cause & 63) as usize);
         }
         match (t.from.v(), t.to) {
-            (true, Mode::HS) => self.guest_exit(t),
+            _ if t.is_exit() => self.guest_exit(t),
             (true, Mode::M) => self.direct_trap(t),
             (true, Mode::U) => self.redirected(t),
             (true, _) => self.guest_trap(t),
@@ -171,13 +171,13 @@ impl Ledger {
         if let Some(d) = self.harts[t.hart].direct.take() {
             count_direct(&mut self.phases[self.current].totals, &d);
         }
-        if t.cause & INTERRUPT == 0 {
+        if !t.is_interrupt() {
             return;
         }
         let index = self.vcpu_of(t.hart, t.guest);
         let vcpu = self.vcpus.get_mut(index);
         let totals = &mut self.phases[self.current].totals;
-        let code = vs_irq(t.cause & !INTERRUPT);
+        let code = vs_irq(t.code());
         if code == interrupt::VSTI {
             vcpu.timer_noticed = true;
             if vcpu.timer_taken || vcpu.timer_due > t.time {
@@ -370,11 +370,11 @@ impl Ledger {
         totals.devices[device][d.mode as usize][usize::from(d.write)] += 1;
     }
 
-    fn wait(&mut self, time: u64, hart: usize, mode: Mode, begin: bool) {
-        self.at(hart, time);
-        self.harts[hart].waiting = begin;
-        if begin && mode == Mode::HS {
-            self.host_moved_on(hart);
+    fn wait(&mut self, w: &Wait) {
+        self.at(w.hart, w.time);
+        self.harts[w.hart].waiting = w.begin;
+        if w.begin && w.mode == Mode::HS {
+            self.host_moved_on(w.hart);
         }
     }
 }
@@ -417,12 +417,7 @@ impl Sink for Ledger {
             Event::DeviceAccess(d) => self.device_access(d),
             Event::Switch(s) => self.switched(s),
             Event::Virtual(s) => self.virtual_step(s),
-            Event::Wait {
-                time,
-                hart,
-                mode,
-                begin,
-            } => self.wait(*time, *hart, *mode, *begin),
+            Event::Wait(w) => self.wait(w),
         }
     }
 

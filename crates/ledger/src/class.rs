@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use trapless_isa::cause::interrupt;
+use trapless_isa::port::{LEFT, NOTIFICATIONS};
 use trapless_isa::{csr, xtrapless};
 
 use crate::config::DeviceMap;
@@ -39,11 +40,11 @@ names! {
     /// State in which a vCPU was detached (`hifmap.STATE`).
     pub enum Left("state of a slot") {
         /// `KVM_RUN` has returned, or it has never run.
-        Stopped = "stopped",
+        Stopped = LEFT[0],
         /// Its thread waits for a processor.
-        Preempted = "preempted",
+        Preempted = LEFT[1],
         /// It waits for an interrupt.
-        Halted = "halted",
+        Halted = LEFT[2],
     }
 }
 
@@ -51,13 +52,13 @@ names! {
     /// Kind of a notification (`hnotify.KIND`).
     pub enum NotificationKind("kind of notifications") {
         /// Any other value.
-        Other = "other",
+        Other = NOTIFICATIONS[0],
         /// A vCPU that is halted has an interrupt.
-        Wake = "wake",
+        Wake = NOTIFICATIONS[1],
         /// A vCPU that is preempted has an interrupt.
-        Yield = "yield",
+        Yield = NOTIFICATIONS[2],
         /// The guest has completed a level-triggered interrupt.
-        Resample = "resample",
+        Resample = NOTIFICATIONS[3],
     }
 }
 

@@ -3,7 +3,7 @@
 //! `docs/ledger.md`, section "Interrupt classes", states the rules; `tests/classes.rs` tests each.
 
 use trapless_isa::Mode;
-use trapless_isa::cause::{INTERRUPT, exception, interrupt};
+use trapless_isa::cause::{exception, interrupt};
 use trapless_isa::haiov;
 use trapless_isa::xtrapless::limits;
 
@@ -112,8 +112,8 @@ impl Ledger {
         } else if let Some(call) = self.harts[t.hart].call.as_mut() {
             call.depth += u32::from(t.from == Mode::HS);
         }
-        if t.cause & INTERRUPT != 0 {
-            match t.cause & !INTERRUPT {
+        if t.is_interrupt() {
+            match t.code() {
                 limits::NOTIFY_IRQ => {
                     let totals = &mut self.phases[self.current].totals;
                     totals.notifications.host_interrupts += 1;

@@ -1,5 +1,7 @@
 //! Declares counters: one line each, from which come the field that counts, the field of the JSON
-//! form with its schema, the sum over phases, the description and the unit.
+//! form with its schema, the sum over phases, the description, the unit, and the row in reports.
+
+use std::collections::BTreeMap;
 
 /// What a counter counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,11 +55,28 @@ impl Unit {
     }
 }
 
+/// Whether a report has a row for a counter, among those of the part that it belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shown {
+    /// If any run has counted something.
+    IfAny,
+    /// Even if all have 0, because 0 is the result.
+    Always,
+    /// Always, and also for each interrupt.
+    WithRate,
+    /// No: the figure has a place of its own in the report.
+    Elsewhere,
+}
+
 /// One counter of `T`, a part of the JSON form.
 #[derive(Debug)]
 pub struct Counter<T> {
     /// Name of the field.
     pub name: &'static str,
+    /// Its name for people, with which its row in a report begins.
+    pub label: &'static str,
+    /// Whether it has a row.
+    pub shown: Shown,
     /// What it counts.
     pub unit: Unit,
     /// Its documentation.
@@ -92,6 +111,15 @@ impl<T: Merge, const N: usize> Merge for [T; N] {
 }
 
 /// What only `other` has is taken over.
+impl<K: Ord + Clone, T: Merge + Default> Merge for BTreeMap<K, T> {
+    fn merge(&mut self, other: &Self) {
+        for (key, value) in other {
+            self.entry(key.clone()).or_default().merge(value);
+        }
+    }
+}
+
+/// What only `other` has is taken over.
 impl<T: Merge + Clone> Merge for Vec<T> {
     fn merge(&mut self, other: &Self) {
         let both = self.len().min(other.len());
@@ -107,7 +135,7 @@ impl<T: Merge + Clone> Merge for Vec<T> {
 ///     /// What it is about.
 ///     pub struct NAME, counted as COUNTS {
 ///         /// What is counted.
-///         field: u64 as Exits,
+///         field: u64 as Exits = "label in reports" shown Always,
 ///         /// Not a counter: in NAME only.
 ///         other: BTreeMap<String, u64>,
 ///     }
@@ -115,7 +143,8 @@ impl<T: Merge + Clone> Merge for Vec<T> {
 /// ```
 ///
 /// `COUNTS` has the counters alone and is `Copy`; `NAME::from` sets them and leaves the rest empty.
-/// `NAME::COUNTERS` is the table of counters.
+/// `NAME::COUNTERS` is the table of counters. Without a label the name of the field stands in
+/// reports, and without `shown` the row is left out where all are 0.
 macro_rules! counters {
     (
         $(#[doc = $what:literal])*
@@ -126,7 +155,8 @@ macro_rules! counters {
                 $(#[doc = $doc:literal])*
                 $(#[serde($($one:tt)*)])?
                 $(#[schemars($($schema:tt)*)])?
-                $field:ident: $ty:ty $(as $unit:ident)?
+                $field:ident: $ty:ty
+                    $(as $unit:ident $(= $label:literal)? $(shown $shown:ident)?)?
             ),* $(,)?
         }
     ) => {
@@ -185,11 +215,24 @@ macro_rules! counters {
         }
 
         impl $name {
+            /// Adds the counters of `other`; what is not a counter stays.
+            #[allow(dead_code)] // Most are added up before they have this form.
+            pub(crate) fn add_counters(&mut self, other: &Self) {
+                $($(
+                    let _ = $crate::counters::Unit::$unit;
+                    self.$field += other.$field;
+                )?)*
+            }
+
             /// Its counters, in the order of the JSON form.
             pub const COUNTERS: &'static [$crate::counters::Counter<Self>] = &[
                 $($(
                     $crate::counters::Counter {
                         name: stringify!($field),
+                        label: $crate::counters::either!([$($label)?] [stringify!($field)]),
+                        shown: $crate::counters::either!(
+                            [$($crate::counters::Shown::$shown)?] [$crate::counters::Shown::IfAny]
+                        ),
                         unit: $crate::counters::Unit::$unit,
                         description: Self::$field,
                         get: |part: &Self| part.$field,
@@ -197,6 +240,16 @@ macro_rules! counters {
                 )?)*
             ];
         }
+    };
+}
+
+/// The first if it is there, else the second.
+macro_rules! either {
+    ([] [$other:expr]) => {
+        $other
+    };
+    ([$one:expr] [$other:expr]) => {
+        $one
     };
 }
 
@@ -221,4 +274,4 @@ macro_rules! merged {
     };
 }
 
-pub(crate) use {counters, merged};
+pub(crate) use {counters, either, merged};

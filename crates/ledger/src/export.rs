@@ -15,18 +15,10 @@ use crate::document::{
 use crate::histogram::{Histogram, Latency};
 
 use crate::ledger::Ledger;
+use crate::per_mode::Slot;
 use crate::reason::{Reason, cause_index, cause_name, cause_of, short_cause};
 use crate::reason_key::ReasonKey;
-use crate::totals::{ClassTotals, HartTotals, IDLE, ThreadTotals, Totals};
-
-/// Names of the time slots: [`Mode`]s, then idle.
-fn slot_name(slot: usize) -> &'static str {
-    if slot == IDLE {
-        "idle"
-    } else {
-        Mode::ALL[slot].name()
-    }
-}
+use crate::totals::{ClassTotals, HartTotals, ThreadTotals, Totals};
 
 impl Ledger {
     /// The ledger as a file, as of the last [`finish`](Self::finish).
@@ -104,13 +96,12 @@ impl Ledger {
             .enumerate()
             .filter(|(_, e)| **e != Default::default());
         let entry = nonzero.map(|(index, e)| {
-            let modes = [Mode::HS as usize, Mode::U as usize, Mode::M as usize, IDLE];
             let exit = Exit {
-                cycles: modes
-                    .map(|m| (slot_name(m).to_string(), e.cycles[m]))
+                cycles: [Slot::HS, Slot::U, Slot::M, Slot::Idle]
+                    .map(|slot| (slot, e.cycles[slot as usize]))
                     .into(),
-                instructions: [Mode::HS, Mode::U, Mode::M]
-                    .map(|m| (m.name().to_string(), e.instructions[m as usize]))
+                instructions: [Slot::HS, Slot::U, Slot::M]
+                    .map(|slot| (slot, e.instructions[slot as usize]))
                     .into(),
                 ..e.counts.into()
             };
@@ -147,15 +138,13 @@ impl Ledger {
         let thread = some.map(|(index, t)| {
             let known = self.threads.get(index).cloned();
             let known = known.unwrap_or_else(|| crate::thread::Thread::named("(others)"));
-            let cycles = t.cycles.iter().enumerate().filter(|(_, n)| **n != 0);
+            let cycles = Slot::ALL.map(|slot| (slot, t.cycles[slot as usize]));
             Thread {
                 number: index as u64,
                 name: known.name,
                 pid: known.pid,
                 process: known.process,
-                cycles: cycles
-                    .map(|(slot, n)| (slot_name(slot).to_string(), *n))
-                    .collect(),
+                cycles: cycles.into_iter().filter(|(_, n)| *n != 0).collect(),
                 ..ThreadCounts {
                     switches: t.switches,
                 }
@@ -355,7 +344,7 @@ fn harts(totals: &Totals) -> Vec<HartInfo> {
             .cycles
             .iter()
             .enumerate()
-            .map(|(s, n)| (slot_name(s).to_string(), *n))
+            .map(|(slot, n)| (Slot::ALL[slot], *n))
             .collect(),
         ..h.counts.into()
     };

@@ -11,7 +11,6 @@ use crate::vcpu::{NEVER, Vcpu};
 use crate::vhart::{Vhart, Vharts};
 use serde::{Deserialize, Serialize};
 use trapless_isa::Mode;
-use trapless_isa::cause::INTERRUPT;
 
 /// A system call that the host serves for U-mode on a hart.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -127,7 +126,7 @@ impl Hart {
     pub fn charged_thread(&self) -> usize {
         match &self.handler {
             // It interrupts the guest that it has nothing to do with.
-            Some(h) if self.mode == Mode::U && h.trap.cause & INTERRUPT != 0 => thread::HANDLERS,
+            Some(h) if self.mode == Mode::U && h.trap.is_interrupt() => thread::HANDLERS,
             _ => self.thread,
         }
     }

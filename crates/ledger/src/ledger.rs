@@ -64,11 +64,11 @@ pub(crate) struct Phase {
 /// Exact totals of a run, kept from its events.
 ///
 /// ```
-/// use trapless_ledger::{Config, Ledger, event::{Event, Sink, Trap}};
+/// use trapless_ledger::{Config, Ledger, event::{Event, Sink, Wait}};
 /// use trapless_isa::Mode;
 ///
 /// let mut ledger = Ledger::new(Config::new(1));
-/// ledger.record(&Event::Wait { time: 500, hart: 0, mode: Mode::M, begin: true });
+/// ledger.record(&Event::Wait(Wait { time: 500, hart: 0, mode: Mode::M, begin: true }));
 /// ledger.finish(2_000);
 /// let section = ledger.total_section();
 /// assert_eq!(section.harts[0].cycles["idle"], 1_500);

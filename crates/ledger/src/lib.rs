@@ -26,8 +26,8 @@
 //! | [`stream`], [`replay`] | all events, to a file and back |
 //! | `sink` | sinks made of sinks |
 //! | `sound` | whether a ledger out of a checkpoint can have been one |
-//! | [`step`] | names of the steps of virtual interrupts |
-//! | `names` | enumerations that ledgers name |
+//! | [`fields`], `hex` | fields of events by name, and their numbers as text |
+//! | `names`, `per_mode` | enumerations that ledgers name; figures by mode |
 
 mod attribution;
 mod chain;
@@ -40,13 +40,16 @@ mod delivery;
 pub mod document;
 pub mod event;
 mod export;
+pub mod fields;
 mod handler;
 mod hart;
+mod hex;
 pub mod histogram;
 mod interrupt_files;
 mod ledger;
 mod live;
 mod names;
+mod per_mode;
 mod queued_events;
 pub mod reason;
 pub mod reason_key;
@@ -55,7 +58,6 @@ pub mod replay;
 mod sink;
 mod sorted;
 mod sound;
-pub mod step;
 pub mod stream;
 mod switch;
 mod thread;
@@ -70,6 +72,7 @@ pub use document::{HostInfo, InterruptClass, LedgerFile, RunInfo, Section};
 pub use histogram::{Histogram, Latency};
 pub use ledger::{Answered, GuestExit, Ledger};
 pub use live::VcpuNow;
+pub use per_mode::{PerMode, Slot};
 pub use reason::Reason;
 pub use reason_key::{ExitReason, ReasonKey};
 pub use stream::EventStream;

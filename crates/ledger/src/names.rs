@@ -8,7 +8,7 @@ macro_rules! names {
     (
         $(#[$what:meta])*
         pub enum $enum:ident ($one:literal) {
-            $($(#[$doc:meta])* $variant:ident = $name:literal),* $(,)?
+            $($(#[$doc:meta])* $variant:ident = $name:expr),* $(,)?
         }
     ) => {
         $(#[$what])*

@@ -163,18 +163,12 @@ const WRS_NTO: u32 = 0x00d0_0073;
 /// `wrs.sto` (Zawrs).
 const WRS_STO: u32 = 0x01d0_0073;
 
-/// CSR address, if `insn` is a CSR instruction (opcode SYSTEM, funct3 other than 0 and 4).
-fn csr_of(insn: u32) -> Option<u16> {
-    let system = insn & 0x7f == 0x73;
-    (system && !matches!((insn >> 12) & 7, 0 | 4)).then_some((insn >> 20) as u16)
-}
-
 impl Reason {
     /// Classifies an exit. `timer_due` says whether the vCPU's deadline, set by SBI, has passed and
     /// has not been acted on yet.
     pub fn classify(trap: &Trap, config: &Config, timer_due: bool) -> Self {
-        if trap.cause & INTERRUPT != 0 {
-            return match trap.cause & !INTERRUPT {
+        if trap.is_interrupt() {
+            return match trap.code() {
                 interrupt::STI if timer_due => Self::TimerFire,
                 interrupt::STI => Self::HostTimer,
                 interrupt::SSI => Self::IpiReceive,
@@ -202,7 +196,9 @@ impl Reason {
             exception::VIRTUAL_INSTRUCTION | exception::ILLEGAL => match trap.insn {
                 WFI => Self::Wfi,
                 WRS_NTO | WRS_STO => Self::Wrs,
-                insn => csr_of(insn).map_or(Self::Other(cause_index(trap.cause)), Self::Csr),
+                _ => trap
+                    .csr()
+                    .map_or(Self::Other(cause_index(trap.cause)), Self::Csr),
             },
             cause => Self::Other(cause_index(cause)),
         }

@@ -2,8 +2,8 @@
 //! user context takes (Xhcs): no exits, unless the handler leaves one to the host or is
 //! interrupted.
 
+use trapless_isa::Mode;
 use trapless_isa::cause::exception;
-use trapless_isa::{Mode, cause::INTERRUPT};
 
 use crate::event::{Return, Trap};
 use crate::handler::Handler;
@@ -42,8 +42,8 @@ impl Ledger {
         let Some(handler) = self.harts[t.hart].handler.take() else {
             return false;
         };
-        let left = t.cause & INTERRUPT == 0 && t.cause == exception::ECALL_U;
-        if handler.trap.cause & INTERRUPT != 0 {
+        let left = !t.is_interrupt() && t.cause == exception::ECALL_U;
+        if handler.trap.is_interrupt() {
             // The thread of the user context goes on with it, the guest without.
             self.totals().redirected[handler.reason].left += 1;
             self.open_exit(t, t, None);

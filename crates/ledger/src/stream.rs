@@ -2,10 +2,10 @@
 
 use std::io::{self, Write};
 
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 
-use crate::event::{Event, Guest, Sink, VirtualStep};
-use crate::step::{self, Field};
+use crate::event::{Event, Sink};
 
 /// First line of a stream.
 pub const STREAM_SCHEMA: &str = "trapless-events/2";
@@ -34,9 +34,10 @@ impl<W: Write> EventStream<W> {
         stream
     }
 
-    fn line(&mut self, value: &Value) {
+    fn line(&mut self, value: &impl Serialize) {
         if self.failed.is_none() {
-            self.failed = writeln!(self.out, "{value}").err();
+            let written = serde_json::to_writer(&mut self.out, value).map_err(io::Error::from);
+            self.failed = written.and_then(|()| writeln!(self.out)).err();
         }
     }
 
@@ -53,80 +54,13 @@ impl<W: Write> EventStream<W> {
     }
 }
 
-fn guest(g: Guest) -> Value {
-    json!({ "vmid": g.vmid, "context": hex(g.context) })
-}
-
-/// 64-bit values as text: JSON readers lose bits above 2^53.
-fn hex(value: u64) -> String {
-    format!("{value:#x}")
-}
-
-fn virtual_step(s: &VirtualStep) -> Value {
-    let mut value = json!({
-        "event": "virtual", "time": s.time, "hart": s.hart, "mode": s.mode.name(),
-        "domain": s.domain, "step": step::name(&s.kind), "memory": s.memory,
-    });
-    for (name, field) in step::fields(&s.kind) {
-        value[name] = match field {
-            Field::Number(n) => n.into(),
-            Field::Flag(flag) => flag.into(),
-            Field::Name(name) => name.into(),
-        };
-    }
-    value
-}
-
-fn describe(event: &Event) -> Value {
-    match event {
-        Event::Trap(t) => json!({
-            "event": "trap", "time": t.time, "hart": t.hart,
-            "from": t.from.name(), "to": t.to.name(), "guest": guest(t.guest),
-            "cause": hex(t.cause), "epc": hex(t.epc), "tval": hex(t.tval), "gpa": hex(t.gpa),
-            "insn": hex(t.insn.into()), "args": t.args.map(hex), "htimedelta": hex(t.htimedelta),
-            "instret": hex(t.instret),
-        }),
-        Event::Return(r) => json!({
-            "event": "return", "time": r.time, "hart": r.hart,
-            "from": r.from.name(), "to": r.to.name(), "guest": guest(r.guest), "pc": hex(r.pc),
-            "instret": hex(r.instret), "masked": r.masked,
-        }),
-        Event::Raise(r) => json!({
-            "event": "raise", "time": r.time, "hart": r.hart, "irq": r.irq,
-            "guest": guest(r.guest),
-        }),
-        Event::TimerSet(t) => json!({
-            "event": "timer_set", "time": t.time, "hart": t.hart, "mode": t.mode.name(),
-            "guest": guest(t.guest),
-            "deadline": if t.deadline == u64::MAX { Value::Null } else { t.deadline.into() },
-        }),
-        Event::DeviceAccess(d) => json!({
-            "event": "device", "time": d.time, "hart": d.hart, "mode": d.mode.name(),
-            "addr": hex(d.addr), "write": d.write,
-        }),
-        Event::Switch(s) => json!({
-            "event": "switch", "time": s.time, "hart": s.hart,
-            "from": hex(s.from), "to": hex(s.to), "satp": hex(s.satp),
-        }),
-        Event::Virtual(s) => virtual_step(s),
-        Event::Wait {
-            time,
-            hart,
-            mode,
-            begin,
-        } => json!({
-            "event": "wait", "time": time, "hart": hart, "mode": mode.name(), "begin": begin,
-        }),
-    }
-}
-
 impl<W: Write> Sink for EventStream<W> {
     fn record(&mut self, event: &Event) {
         if self.left == 0 {
             return;
         }
         self.left -= 1;
-        self.line(&describe(event));
+        self.line(event);
         if self.left == 0 {
             self.line(&json!({ "event": "limit" }));
         }
@@ -136,15 +70,17 @@ impl<W: Write> Sink for EventStream<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::Wait;
+    use serde_json::Value;
     use trapless_isa::Mode;
 
     fn wait(time: u64) -> Event {
-        Event::Wait {
+        Event::Wait(Wait {
             time,
             hart: 0,
             mode: Mode::VS,
             begin: true,
-        }
+        })
     }
 
     #[test]

@@ -11,10 +11,11 @@ use crate::document::{
     SlotCounts,
 };
 use crate::histogram::Histogram;
+use crate::per_mode::Slot;
 use crate::reason::{CAUSES, table_len};
 
 /// Index of idle time in [`HartTotals::cycles`]; lower indices are [`Mode`]s.
-pub const IDLE: usize = 5;
+pub const IDLE: usize = Slot::Idle as usize;
 
 /// Kinds of interrupt for [`Totals::raised_to_taken`]: bit positions in `mip`.
 pub const IRQS: usize = 32;

@@ -10,8 +10,9 @@ use trapless_isa::cause::INTERRUPT;
 use trapless_ledger::document::{Cost, HostInfo, Measurement, Work};
 use trapless_ledger::event::{
     DeviceAccess, Event, Guest, Raise, Return, Sink, StepKind, Switch, TimerSet, Trap, VirtualStep,
+    Wait,
 };
-use trapless_ledger::{Class, Config, Ledger, LedgerFile, RunInfo};
+use trapless_ledger::{Class, Config, DeviceMap, ExitReason, Ledger, LedgerFile, Reason, RunInfo};
 
 /// The committed schema.
 const COMMITTED: &str = include_str!("../../../docs/ledger.schema.json");
@@ -30,6 +31,44 @@ fn the_committed_schema_is_that_of_the_types() {
         "docs/ledger.schema.json is out of date; write it with\n\
          cargo run -p trapless-ledger --example schema > docs/ledger.schema.json"
     );
+}
+
+/// A new counter is in the documentation, too.
+#[test]
+fn the_committed_table_of_counters_is_that_of_the_declarations() {
+    assert!(
+        trapless_ledger::document::counters_markdown() == include_str!("../../../docs/counters.md"),
+        "docs/counters.md is out of date; write it with\n\
+         cargo run -p trapless-ledger --example counters > docs/counters.md"
+    );
+}
+
+/// `docs/ledger.md` explains each reason that an exit can have.
+#[test]
+fn every_reason_of_exits_is_documented() {
+    let rules = include_str!("../../../docs/ledger.md");
+    let start = rules.find("## Reasons of exits").unwrap();
+    let table = &rules[start..start + rules[start..].find("\n## What is charged").unwrap()];
+    let devices = DeviceMap::virt();
+    for index in 0..trapless_ledger::reason::table_len(devices.len()) {
+        let key = Reason::from_index(index).key(&devices);
+        let shown = match key.reason() {
+            ExitReason::Fixed(_) => key.as_str().to_string(),
+            ExitReason::Mmio { .. } => "mmio.DEVICE.read".to_string(),
+            ExitReason::SbiOther(_) => "sbi_other.EXT".to_string(),
+            ExitReason::Csr(_) => "csr.NAME".to_string(),
+            ExitReason::Other(_) => "other.CAUSE".to_string(),
+        };
+        // Members of a class after the first stand without it: `.timer`.
+        let member = shown
+            .split_once('.')
+            .map(|(_, member)| format!("`.{member}`"));
+        let named = table.contains(&format!("`{shown}`"))
+            || member.is_some_and(|m| {
+                table.contains(&m) && table.contains(&format!("`{}.", key.class()))
+            });
+        assert!(named, "docs/ledger.md does not explain {shown}");
+    }
 }
 
 /// A ledger of events drawn at random: every shape of the file occurs, and none makes it panic.
@@ -161,12 +200,12 @@ fn random_ledger() -> LedgerFile {
                 to: 1 << 63 | draw(5) << 12,
                 satp: 0,
             }),
-            _ if step % 2 == 0 => Event::Wait {
+            _ if step % 2 == 0 => Event::Wait(Wait {
                 time,
                 hart,
                 mode: from,
                 begin: draw(2) == 0,
-            },
+            }),
             _ => {
                 let addr = [0x1000_0000, 0xc00_0000, 0x9999][draw(3) as usize];
                 Event::DeviceAccess(DeviceAccess {

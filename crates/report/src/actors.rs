@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use trapless_isa::cause::{INTERRUPT, exception};
 use trapless_isa::{Mode, sbi};
 use trapless_ledger::event::{Event, EventOrigin, Guest, Return, StepKind, Trap, VirtualStep};
+use trapless_ledger::fields::{self, Field};
 use trapless_ledger::reason::{Reason, cause_index, short_cause};
-use trapless_ledger::step::{self, Field};
 use trapless_ledger::{Config, Ledger};
 
 use crate::number::{self, Space};
@@ -194,22 +194,20 @@ impl Actors {
                 };
                 (self.on(t.hart, t.mode), Actor::Hart(t.hart), text)
             }
-            Event::DeviceAccess(_) | Event::Switch(_) => return None,
             Event::Virtual(s) => self.step(s),
-            Event::Wait {
-                hart, mode, begin, ..
-            } => {
-                let actor = self.on(*hart, *mode);
-                let text = if *begin { "WFI: waits" } else { "WFI ends" };
+            Event::Wait(w) => {
+                let actor = self.on(w.hart, w.mode);
+                let text = if w.begin { "WFI: waits" } else { "WFI ends" };
                 (actor, actor, text.to_string())
             }
+            _ => return None,
         };
         Some(Said(time, from, to, text))
     }
 
     fn trap(&self, t: &Trap) -> Option<(Actor, Actor, String)> {
         let (from, to) = (self.on(t.hart, t.from), self.on(t.hart, t.to));
-        if t.cause & INTERRUPT != 0 {
+        if t.is_interrupt() {
             let name = short_cause(cause_index(t.cause));
             return Some(match (t.from.v(), t.to) {
                 (true, Mode::VS) => (
@@ -262,16 +260,14 @@ impl Actors {
     fn step(&self, s: &VirtualStep) -> (Actor, Actor, String) {
         let cause = self.on(s.hart, s.mode);
         let controller = Actor::Controller;
-        let words = |list: &[(&'static str, Field)]| {
-            let word = |(name, field): &(&str, Field)| match field {
-                Field::Flag(false) => None,
-                Field::Flag(true) => Some((*name).to_string()),
-                field => Some(format!("{name} {field}")),
-            };
-            let words: Vec<String> = list.iter().filter_map(word).collect();
-            words.join(", ")
+        let (step, fields) = fields::of_step(&s.kind);
+        let word = |(name, field): &(String, Field)| match field {
+            Field::Flag(false) => None,
+            Field::Flag(true) => Some(name.clone()),
+            field => Some(format!("{name} {field}")),
         };
-        let fields = words(&step::fields(&s.kind));
+        let words: Vec<String> = fields.iter().filter_map(word).collect();
+        let fields = words.join(", ");
         let (by, text) = match s.kind {
             StepKind::PostSoft { .. } if s.mode.v() => ("sgenipi", "posts SOFT"),
             StepKind::PostSoft { .. } => ("hgenvsi", "posts SOFT"),
@@ -319,8 +315,9 @@ impl Actors {
                 let text = format!("lookup misses, nobody is told: {fields}");
                 return (controller, controller, text);
             }
-            StepKind::Overflow { on } => {
-                return (controller, Actor::Hart(on), "queue is full".to_string());
+            _ => {
+                let text = format!("{}: {fields}", step.replace('_', " "));
+                return (cause, controller, text);
             }
         };
         (cause, controller, format!("{by}: {text} {fields}"))

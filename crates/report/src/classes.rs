@@ -1,11 +1,14 @@
 //! Interrupts by class: where they arrived, what they cost, how long they took.
 
 use trapless_ledger::class::NotificationKind;
+use trapless_ledger::counters::Shown;
 use trapless_ledger::document::{GuestFiles, Notifications, Slots};
+use trapless_ledger::reason::Reason;
 use trapless_ledger::{Class, InterruptClass, Left, Section, State};
 
 use crate::cell::{Row, cell, cells};
 use crate::compare::{Comparison, Run, per_thousand};
+use crate::exits::exits_for;
 use crate::number::{self, Space};
 use crate::statistics::Sample;
 use crate::{figures, latency};
@@ -19,82 +22,51 @@ type Count = fn(&InterruptClass) -> u64;
 const EXITS: Count = |c| c.exits;
 const FIRMWARE: Count = |c| c.firmware_traps;
 
-/// Rows that are shown for each interrupt as well.
-const PER_INTERRUPT: [&str; 2] = ["exits", "firmware traps"];
-
-/// Rows of a class; those marked are shown even if all cells are 0, because zero is the result.
-const ROWS: [(&str, bool, Count); 21] = [
-    ("sent", true, |c| c.sent),
-    ("  arrived: vCPU running", true, |c| {
-        c.arrived_in(State::Running)
-    }),
-    ("  arrived: vCPU paused in the host", true, |c| {
-        c.arrived_in(State::Paused)
-    }),
-    ("  arrived: vCPU scheduled off", true, |c| {
-        c.arrived_in(State::ScheduledOff)
-    }),
-    ("  arrived: state not known", false, |c| {
-        c.arrived_in(State::Unknown)
-    }),
-    ("  pending already", false, |c| c.coalesced),
-    ("  replaced before the deadline", false, |c| c.superseded),
-    ("taken by the guest", true, |c| c.taken),
-    ("exits", true, EXITS),
-    ("firmware traps", true, FIRMWARE),
-    ("host traps", false, |c| c.host_traps),
-    ("system calls", true, |c| c.syscalls),
-    ("taken by the host at V=0", false, |c| c.host_interrupts),
-    ("claims", false, |c| c.claims),
-    ("  known to be empty", false, |c| c.empty_claims),
-    ("completions", false, |c| c.completions),
-    ("  pending again", false, |c| c.repended),
-    ("lines driven low", false, |c| c.lowered),
-    ("  before the guest claimed", false, |c| c.withdrawn),
-    ("device register exits (not above)", false, |c| {
-        c.acknowledgements
-    }),
-    ("memory words of the controller", false, |c| c.memory_words),
+/// Where an interrupt arrived. All rows but the last are shown even if all cells are 0, because
+/// zero is the result.
+const ARRIVED: [(State, &str); 4] = [
+    (State::Running, "  arrived: vCPU running"),
+    (State::Paused, "  arrived: vCPU paused in the host"),
+    (State::ScheduledOff, "  arrived: vCPU scheduled off"),
+    (State::Unknown, "  arrived: state not known"),
 ];
 
 /// How a vCPU that is scheduled off was left.
 const LEFT: [(Left, &str); 3] = [
-    (Left::Halted, "    halted"),
-    (Left::Preempted, "    preempted"),
-    (Left::Stopped, "    KVM_RUN returned"),
+    (Left::Halted, "halted"),
+    (Left::Preempted, "preempted"),
+    (Left::Stopped, "KVM_RUN returned"),
 ];
 
-const TITLES: [&str; 3] = ["Timer interrupts", "IPIs", "Device interrupts"];
+fn title(class: Class) -> &'static str {
+    match class {
+        Class::Timer => "Timer interrupts",
+        Class::Ipi => "IPIs",
+        Class::Device => "Device interrupts",
+    }
+}
+
+/// What sending an interrupt is called.
+fn sent(class: Class, label: &'static str) -> &'static str {
+    match class {
+        Class::Timer => "programmed",
+        Class::Ipi => label,
+        Class::Device => "made pending",
+    }
+}
 
 /// Figures of a class; `None` in a ledger of version 1.
 fn class_figures(section: &Section, class: Class) -> Option<&InterruptClass> {
     section.interrupts.get(&class)
 }
 
-/// A figure of notifications.
-type NotificationCount = fn(&Notifications, &Slots) -> u64;
-
-const NOTIFICATION_ROWS: [(&str, NotificationCount); 9] = [
-    ("nobody told (one outstanding, or no need)", |n, _| n.silent),
-    ("dropped: queue full", |n, _| n.overflows),
-    ("exits", |n, _| n.exits),
-    ("taken by the host at V=0", |n, _| n.host_interrupts),
-    ("vCPUs loaded", |_, s| s.attached),
-    ("vCPUs put: preempted", |_, s| detached(s, Left::Preempted)),
-    ("vCPUs put: halted", |_, s| detached(s, Left::Halted)),
-    ("vCPUs put: stopped", |_, s| detached(s, Left::Stopped)),
-    ("memory words of the controller", |n, s| {
-        n.memory_words + s.memory_words
-    }),
-];
-
 /// What belongs to no class and has sentences of its own, with the unit of the figure.
 const APART: [(&str, &str, figures::Count); 3] = [
     ("Notifications of the controller", " exits", |s| {
-        s.exits_of("notification").exits
+        exits_for(s, Reason::Notification).exits
     }),
     ("Halting (WFI), counted apart", " exits", |s| {
-        s.exits_of("wfi").exits
+        exits_for(s, Reason::Wfi).exits
     }),
     (
         "Timers of the host while vCPUs were halted",
@@ -106,34 +78,16 @@ const APART: [(&str, &str, figures::Count); 3] = [
 /// Firmware traps for timers that were charged to no timer interrupt, as the vCPU that the hart had
 /// run last was halted.
 pub(crate) fn timers_while_halted(section: &Section) -> u64 {
-    section.exits_of("wfi").timer_traps
-}
-
-/// A figure of guest interrupt files.
-type FileCount = fn(&GuestFiles) -> u64;
-
-const FILE_ROWS: [(&str, FileCount); 6] = [
-    ("messages stored by guests without an exit", |f| {
-        f.direct_messages
-    }),
-    ("messages stored by the host", |f| f.host_messages),
-    ("wake-ups of waiting vCPUs (SGEI at V=0)", |f| f.wakeups),
-    ("vCPUs given a file", |f| f.assigned),
-    ("vCPUs moved to the file of another hart", |f| f.moved),
-    ("vCPUs that lost their file", |f| f.evicted),
-];
-
-fn detached(slots: &Slots, left: Left) -> u64 {
-    slots.detached.get(&left).copied().unwrap_or(0)
+    exits_for(section, Reason::Wfi).timer_traps
 }
 
 impl Comparison<'_> {
     /// A block for each class that any column has, then one for notifications.
     pub fn class_blocks(&self, space: Space) -> Vec<Block> {
         let mut blocks = Vec::new();
-        for (class, title) in Class::ALL.into_iter().zip(TITLES) {
+        for class in Class::ALL {
             if self.has_class(class) {
-                blocks.push((title, self.class_rows(class, space)));
+                blocks.push((title(class), self.class_rows(class, space)));
             }
         }
         let rows = self.notification_rows(space);
@@ -150,10 +104,8 @@ impl Comparison<'_> {
         }
         let has_files = |run: &Run| run.section.guest_files.is_some();
         if self.columns.iter().any(|c| c.runs.iter().any(has_files)) {
-            let row = |(label, count): (&'static str, FileCount)| {
-                self.count_row(label, space, |s| s.guest_files.as_ref().map(count))
-            };
-            blocks.push(("Guest interrupt files", FILE_ROWS.map(row).into()));
+            let rows = self.counter_rows(GuestFiles::COUNTERS, space, |s| s.guest_files.as_ref());
+            blocks.push(("Guest interrupt files", rows));
         }
         blocks
     }
@@ -165,25 +117,21 @@ impl Comparison<'_> {
 
     fn class_rows(&self, class: Class, space: Space) -> Vec<Row> {
         let mut rows = Vec::new();
-        for (label, always, count) in ROWS {
-            if label == "  arrived: state not known" {
-                self.left_rows(class, space, &mut rows);
-            }
-            let of = |s: &Section| class_figures(s, class).map(count);
-            if !always && !self.any(|s| of(s).unwrap_or(0)) {
+        let (first, others) = match InterruptClass::COUNTERS {
+            [first, others @ ..] => (first, others),
+            [] => return rows,
+        };
+        let of = |s: &Section, count: Count| class_figures(s, class).map(count);
+        rows.push(self.count_row(sent(class, first.label), space, |s| of(s, first.get)));
+        self.arrived_rows(class, space, &mut rows);
+        for counter in others {
+            if !self.has_row(counter, |s| of(s, counter.get).unwrap_or(0)) {
                 continue;
             }
-            let label = match (label, class) {
-                ("sent", Class::Timer) => "programmed",
-                ("sent", Class::Device) => "made pending",
-                _ => label,
-            };
-            rows.push(self.count_row(label, space, of));
-            if PER_INTERRUPT.contains(&label) {
-                let (label, samples) = (
-                    format!("  {label} per 1 000 taken"),
-                    self.rates(class, count),
-                );
+            rows.push(self.count_row(counter.label, space, |s| of(s, counter.get)));
+            if counter.shown == Shown::WithRate {
+                let label = format!("  {} per 1 000 taken", counter.label);
+                let samples = self.rates(class, counter.get);
                 rows.push((label, cells(&samples, |v| number::decimal(v, space))));
             }
         }
@@ -194,7 +142,7 @@ impl Comparison<'_> {
             }));
         }
         for (left, label) in LEFT {
-            let label = format!("latency in µs, {}", label.trim());
+            let label = format!("latency in µs, {label}");
             rows.extend(latency::rows(self, &label, space, |s| {
                 class_figures(s, class)?.left.get(&left)?.latency.as_ref()
             }));
@@ -218,6 +166,19 @@ impl Comparison<'_> {
         })
     }
 
+    /// Where interrupts arrived.
+    fn arrived_rows(&self, class: Class, space: Space, rows: &mut Vec<Row>) {
+        for (state, label) in ARRIVED {
+            let of = |s: &Section| class_figures(s, class).map(|f| f.arrived_in(state));
+            if state != State::Unknown || self.any(|s| of(s).unwrap_or(0)) {
+                rows.push(self.count_row(label, space, of));
+            }
+            if state == State::ScheduledOff {
+                self.left_rows(class, space, rows);
+            }
+        }
+    }
+
     /// How vCPUs that were scheduled off had been left, where slots tell it.
     fn left_rows(&self, class: Class, space: Space, rows: &mut Vec<Row>) {
         for (left, label) in LEFT {
@@ -226,7 +187,7 @@ impl Comparison<'_> {
                 Some(known.left.get(&left).map_or(0, |l| l.arrived))
             };
             if self.any(|s| of(s).unwrap_or(0)) {
-                rows.push(self.count_row(label, space, of));
+                rows.push(self.count_row(&format!("    {label}"), space, of));
             }
         }
     }
@@ -244,15 +205,14 @@ impl Comparison<'_> {
                 }));
             }
         }
-        for (label, count) in NOTIFICATION_ROWS {
-            let of = |s: &Section| count(&s.notifications, &s.slots);
+        rows.extend(self.counter_rows(Notifications::COUNTERS, space, |s| Some(&s.notifications)));
+        rows.extend(self.counter_rows(Slots::COUNTERS, space, |s| Some(&s.slots)));
+        for left in Left::ALL {
+            let of = |s: &Section| s.slots.detached.get(&left).copied().unwrap_or(0);
             if self.any(of) {
-                rows.push(self.count_row(label, space, |s| Some(of(s))));
+                let label = format!("vCPUs put: {left}");
+                rows.push(self.count_row(&label, space, |s| Some(of(s))));
             }
-        }
-        if self.any(|s| s.host_ipis) {
-            let label = "IPIs of the host without firmware";
-            rows.push(self.count_row(label, space, |s| Some(s.host_ipis)));
         }
         rows
     }
@@ -261,7 +221,7 @@ impl Comparison<'_> {
     /// is counted apart.
     pub fn class_sentences(&self, space: Space) -> Vec<String> {
         let mut lines = Vec::new();
-        for (class, title) in Class::ALL.into_iter().zip(TITLES) {
+        for class in Class::ALL {
             let (exits, firmware) = (self.rates(class, EXITS), self.rates(class, FIRMWARE));
             let took = |s: &Section| class_figures(s, class).is_some_and(|f| f.taken != 0);
             let figure = |samples: &[Option<Sample>], i: usize, what: &str| {
@@ -280,7 +240,8 @@ impl Comparison<'_> {
             if !parts.is_empty() {
                 let thousand = number::count(1000, space);
                 lines.push(format!(
-                    "{title}: {}, per {thousand} interrupts.",
+                    "{}: {}, per {thousand} interrupts.",
+                    title(class),
                     parts.join(" → ")
                 ));
             }

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use trapless_ledger::counters::{Counter, Shown};
 use trapless_ledger::document::{Clock, HartInfo};
-use trapless_ledger::{Latency, LedgerFile, Section};
+use trapless_ledger::{Latency, LedgerFile, Section, Slot};
 
 use crate::cell::{Row, SAME, cell, cells};
 use crate::number::{self, Space};
 use crate::statistics::{Difference, Interval, Sample};
 use crate::titles::{by_seed, seed, seeds, settings, titles};
-use crate::verdict::percent;
 
 /// One run of a column.
 #[derive(Clone, Copy)]
@@ -220,13 +220,13 @@ impl<'a> Column<'a> {
     }
 
     /// Cycles of all harts and runs by mode, in the order VU, VS, U, HS, M, idle.
-    pub fn time(&self) -> [(&'static str, u64); 6] {
+    pub fn time(&self) -> Times {
         let harts = || self.runs.iter().flat_map(|run| &run.section.harts);
         time_of(harts)
     }
 
     /// The same of one hart.
-    pub fn time_of_hart(&self, hart: usize) -> [(&'static str, u64); 6] {
+    pub fn time_of_hart(&self, hart: usize) -> Times {
         let harts = || self.runs.iter().flat_map(|run| &run.section.harts);
         time_of(|| harts().filter(|h| h.hart == hart))
     }
@@ -251,17 +251,14 @@ impl Run<'_> {
 
 /// Cycles of some harts by mode.
 pub(crate) fn time_of<'h, I: Iterator<Item = &'h HartInfo>>(harts: impl Fn() -> I) -> Times {
-    MODES.map(|mode| {
-        let of = |h: &HartInfo| h.cycles.get(mode).copied().unwrap_or(0);
-        (mode, harts().map(of).sum())
+    Slot::ALL.map(|slot| {
+        let of = |h: &HartInfo| h.cycles.get(&slot).copied().unwrap_or(0);
+        (slot, harts().map(of).sum())
     })
 }
 
 /// Cycles by mode.
-pub type Times = [(&'static str, u64); 6];
-
-/// Time slots of a hart.
-pub const MODES: [&str; 6] = ["VU", "VS", "U", "HS", "M", "idle"];
+pub type Times = [(Slot, u64); Slot::ALL.len()];
 
 impl Comparison<'_> {
     /// A figure of each run of each column.
@@ -281,6 +278,30 @@ impl Comparison<'_> {
         (label.to_string(), cells(&self.samples(value), text))
     }
 
+    /// Rows of the counters of a part, as their declarations say.
+    pub(crate) fn counter_rows<T>(
+        &self,
+        counters: &[Counter<T>],
+        space: Space,
+        part: impl Fn(&Section) -> Option<&T>,
+    ) -> Vec<Row> {
+        let of = |counter: &Counter<T>, s: &Section| part(s).map(|part| (counter.get)(part));
+        let shown = counters
+            .iter()
+            .filter(|counter| self.has_row(counter, |s| of(counter, s).unwrap_or(0)));
+        let row = |counter: &Counter<T>| self.count_row(counter.label, space, |s| of(counter, s));
+        shown.map(row).collect()
+    }
+
+    /// Whether a counter has a row; `count` is its value.
+    pub(crate) fn has_row<T>(&self, counter: &Counter<T>, count: impl Fn(&Section) -> u64) -> bool {
+        match counter.shown {
+            Shown::IfAny => self.any(count),
+            Shown::Always | Shown::WithRate => true,
+            Shown::Elsewhere => false,
+        }
+    }
+
     /// How the figure of column `i` differs from the baseline's, in words to stand right behind
     /// it: no figure is judged by another. Empty for the baseline, for single runs, and where all
     /// values are the same.
@@ -295,10 +316,25 @@ impl Comparison<'_> {
             }
             Difference::Shown(Some(change)) => {
                 let sign = if change < 0.0 { "−" } else { "+" };
-                format!(" ({sign}{} %)", percent(change))
+                format!(" ({sign}{} %)", number::magnitude(change))
             }
             _ => String::new(),
         }
+    }
+
+    /// A figure of each column with what may be said of its difference: "110 exits on aia (−78 %)".
+    pub(crate) fn figure_parts(
+        &self,
+        samples: &[Option<Sample>],
+        what: &str,
+        space: Space,
+    ) -> Vec<String> {
+        let part = |(i, c): (usize, &Column)| {
+            let text = cell(samples[i].as_ref(), |v| number::decimal(v, space));
+            let judgement = self.judgement(samples, i);
+            format!("{text}{what} on {}{judgement}", c.name)
+        };
+        self.columns.iter().enumerate().map(part).collect()
     }
 
     /// Whether any run has a count that is not 0.
@@ -317,12 +353,14 @@ pub(crate) fn per_thousand(n: u64, of: u64) -> f64 {
     }
 }
 
-/// What each of [`MODES`] is.
-pub const MODE_TEXT: [&str; 6] = [
-    "guest user (VU)",
-    "guest kernel (VS)",
-    "host user (U)",
-    "host kernel (HS)",
-    "firmware (M)",
-    "idle (WFI)",
-];
+/// What a hart does there.
+pub fn mode_text(slot: Slot) -> &'static str {
+    match slot {
+        Slot::VU => "guest user (VU)",
+        Slot::VS => "guest kernel (VS)",
+        Slot::U => "host user (U)",
+        Slot::HS => "host kernel (HS)",
+        Slot::M => "firmware (M)",
+        Slot::Idle => "idle (WFI)",
+    }
+}

@@ -62,7 +62,7 @@ fn reason_matters(t: &Trap, config: &Config) -> bool {
 fn event_matters(event: &Event) -> bool {
     match event {
         Event::Raise(r) => matches!(r.irq, 2 | 6 | 10 | 24 | 25),
-        Event::Wait { .. } => true,
+        Event::Wait(_) => true,
         Event::Virtual(s) => match s.kind {
             StepKind::Attached { .. }
             | StepKind::Lowered { .. }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use trapless_ledger::document::Exit;
 use trapless_ledger::reason::{Access, Reason};
-use trapless_ledger::{Class, ExitReason};
+use trapless_ledger::{Class, ExitReason, Section};
 
 use crate::compare::{Column, Comparison, Run};
 use crate::statistics::Sample;
@@ -91,6 +91,11 @@ fn row_key(reason: &ExitReason) -> String {
     }
 }
 
+/// Exits of one reason.
+pub(crate) fn exits_for(section: &Section, reason: Reason) -> Exit {
+    section.exits_with(|found| *found == ExitReason::Fixed(reason))
+}
+
 /// A reason for people.
 pub fn label(reason: &ExitReason) -> String {
     match reason {
@@ -121,7 +126,13 @@ fn fixed_label(reason: Reason) -> String {
         Reason::PageFault(Access::Store) => "guest-page fault, store",
         Reason::VsLevel(2) => "VS-level interrupt, software",
         Reason::VsLevel(6) => "VS-level interrupt, timer",
-        _ => "VS-level interrupt, external",
+        Reason::VsLevel(10) => "VS-level interrupt, external",
+        // These have names, so that they are no fixed ones.
+        Reason::VsLevel(_)
+        | Reason::Mmio(..)
+        | Reason::SbiOther(_)
+        | Reason::Csr(_)
+        | Reason::Other(_) => return ExitReason::Fixed(reason).to_string(),
     };
     text.to_string()
 }

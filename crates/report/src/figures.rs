@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use trapless_ledger::Section;
+use trapless_ledger::document::{Exit, Firmware, GuestInterrupts};
+use trapless_ledger::{Section, Slot};
 
 use crate::cell::{Row, cells};
-use crate::compare::{Column, Comparison, MODE_TEXT, Run, time_of};
+use crate::compare::{Column, Comparison, Run, mode_text, time_of};
 use crate::number::{self, Space};
 use crate::statistics::Sample;
 
@@ -36,34 +37,31 @@ impl Comparison<'_> {
 
     /// Interrupts as the guests saw them, and what firmware did. Rows of zeros are left out.
     pub fn interrupt_rows(&self, space: Space) -> Vec<Row> {
-        let counts: [(&str, Count); 13] = [
-            ("timer set with an exit", |s| {
-                s.guest_interrupts.timer_set_with_exit
-            }),
-            ("timer set without an exit", |s| {
-                s.guest_interrupts.timer_set_without_exit
-            }),
+        let own = self.counter_rows(GuestInterrupts::COUNTERS, space, |s| {
+            Some(&s.guest_interrupts)
+        });
+        let counts: [(&str, Count); 3] = [
             ("timer interrupts taken", |s| taken(s, "timer")),
-            ("IPIs sent with an exit", |s| s.guest_interrupts.ipi_sends),
             ("software interrupts taken", |s| taken(s, "software")),
             ("external interrupts taken", |s| taken(s, "external")),
-            ("guest entries", |s| s.guest_entries),
-            ("firmware traps, all", |s| s.firmware.total),
-            ("  charged to guest exits", |s| s.firmware.charged_to_exits),
-            ("  from a guest, without an exit", |s| {
-                s.firmware.direct.values().map(|d| d.traps).sum()
-            }),
-            ("  before the first guest", |s| s.firmware.host),
-            ("host traps charged to guest exits", |s| {
-                s.exits.values().map(|e| e.host_traps).sum()
-            }),
-            ("  system calls among them", |s| {
-                s.exits.values().map(|e| e.syscalls).sum()
-            }),
         ];
-        let rows = counts.iter().filter(|(_, f)| self.any(f));
-        rows.map(|(label, f)| self.count_row(label, space, |s| Some(f(s))))
-            .collect()
+        let used = counts.iter().filter(|(_, f)| self.any(f));
+        let seen = used.map(|(label, f)| self.count_row(label, space, |s| Some(f(s))));
+        let entries = self.counter_rows(Section::COUNTERS, space, |s| Some(s));
+        let mut rows: Vec<Row> = own.into_iter().chain(seen).chain(entries).collect();
+        rows.extend(self.counter_rows(Firmware::COUNTERS, space, |s| Some(&s.firmware)));
+        let direct: Count = |s| s.firmware.direct.values().map(|d| d.traps).sum();
+        if self.any(direct) {
+            let label = "  from a guest, without an exit";
+            rows.push(self.count_row(label, space, |s| Some(direct(s))));
+        }
+        for counter in Exit::COUNTERS {
+            let sum = |s: &Section| s.exits.values().map(counter.get).sum();
+            if self.has_row(counter, sum) {
+                rows.push(self.count_row(counter.label, space, |s| Some(sum(s))));
+            }
+        }
+        rows
     }
 
     /// Virtual time: length, then each mode's share of all harts' time.
@@ -78,14 +76,15 @@ impl Comparison<'_> {
         let text = |v: f64| number::duration(v as u64, hertz, space);
         let label = "length of the workload".to_string();
         let mut rows = vec![(label, cells(&self.samples(length), text))];
-        for (i, what) in MODE_TEXT.iter().enumerate() {
+        for slot in Slot::ALL {
             let share = |run: &Run| {
                 let time = time_of(|| run.section.harts.iter());
                 let whole: u64 = time.iter().map(|t| t.1).sum();
-                time[i].1 as f64 * 100.0 / whole as f64
+                time[slot as usize].1 as f64 * 100.0 / whole as f64
             };
             let text = |v| format!("{v:.1} %");
-            rows.push(((*what).to_string(), cells(&self.samples(share), text)));
+            let label = mode_text(slot).to_string();
+            rows.push((label, cells(&self.samples(share), text)));
         }
         for name in self.counters() {
             let value = |run: &Run| {

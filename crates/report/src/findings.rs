@@ -6,6 +6,7 @@ use trapless_ledger::{Class, ExitReason, Section};
 
 use crate::cell::cell;
 use crate::compare::{Column, Comparison, per_thousand};
+use crate::exits::exits_for;
 use crate::figures::{Count, taken};
 use crate::latency::percentile;
 use crate::number::{self, Space};
@@ -114,21 +115,6 @@ impl Comparison<'_> {
         ))
     }
 
-    /// A figure of each column with what may be said of its difference: "110 exits on aia (−78 %)".
-    pub(crate) fn figure_parts(
-        &self,
-        samples: &[Option<Sample>],
-        what: &str,
-        space: Space,
-    ) -> Vec<String> {
-        let part = |(i, c): (usize, &Column)| {
-            let text = cell(samples[i].as_ref(), |v| number::decimal(v, space));
-            let judgement = self.judgement(samples, i);
-            format!("{text}{what} on {}{judgement}", c.name)
-        };
-        self.columns.iter().enumerate().map(part).collect()
-    }
-
     fn latency_sentence(&self, key: &str, what: &str, space: Space) -> Option<String> {
         let parts: Vec<String> = self
             .columns
@@ -208,7 +194,7 @@ const QUESTIONS: &[Question] = &[
     Question {
         what: "Timer interrupt while the guest runs",
         reasons: |r| *r == ExitReason::Fixed(Reason::TimerFire),
-        done: |s| s.exits_of("timer_fire").exits,
+        done: |s| exits_for(s, Reason::TimerFire).exits,
         per: TIMERS,
     },
     Question {
@@ -226,7 +212,7 @@ const QUESTIONS: &[Question] = &[
     Question {
         what: "Remote fences",
         reasons: |r| *r == ExitReason::Fixed(Reason::RemoteFence),
-        done: |s| s.exits_of("remote_fence").exits,
+        done: |s| exits_for(s, Reason::RemoteFence).exits,
         per: ALL,
     },
     Question {
@@ -238,7 +224,7 @@ const QUESTIONS: &[Question] = &[
     Question {
         what: "Halting until an interrupt (WFI)",
         reasons: |r| *r == ExitReason::Fixed(Reason::Wfi),
-        done: |s| s.exits_of("wfi").exits,
+        done: |s| exits_for(s, Reason::Wfi).exits,
         per: ALL,
     },
 ];

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use trapless_isa::cause::{INTERRUPT, exception};
 use trapless_isa::{Mode, csr, sbi};
 use trapless_ledger::event::{Event, Guest, Return, Sink, Trap, VirtualStep};
+use trapless_ledger::fields;
 use trapless_ledger::reason::{cause_index, cause_name, short_cause};
-use trapless_ledger::step;
 
 /// Writes a line for each event to `out`.
 ///
@@ -66,14 +66,6 @@ pub fn line(event: &Event) -> String {
                 guest(t.mode, t.mode, t.guest)
             )
         }
-        Event::Switch(s) => {
-            format!(
-                "{} switch {:#x} -> {:#x}",
-                start(s.time, s.hart),
-                s.from,
-                s.to
-            )
-        }
         Event::Virtual(s) => virtual_step(s),
         Event::DeviceAccess(d) => {
             let what = if d.write { "write" } else { "read" };
@@ -84,30 +76,31 @@ pub fn line(event: &Event) -> String {
                 d.addr
             )
         }
-        Event::Wait {
-            time,
-            hart,
-            mode,
-            begin,
-        } => {
-            let what = if *begin { "begin" } else { "end" };
-            format!("{} wait   {mode} {what}", start(*time, *hart))
+        Event::Wait(w) => {
+            let what = if w.begin { "begin" } else { "end" };
+            format!("{} wait   {} {what}", start(w.time, w.hart), w.mode)
+        }
+        other => {
+            let start = start(other.time(), other.hart());
+            format!(
+                "{start} {:<6}{}",
+                other.name(),
+                fields::text(&fields::of(other))
+            )
         }
     }
 }
 
 fn virtual_step(s: &VirtualStep) -> String {
-    let mut line = format!(
-        "{} virt   {} {} domain={}",
+    let (step, fields) = fields::of_step(&s.kind);
+    format!(
+        "{} virt   {} {step} domain={}{} memory={}",
         start(s.time, s.hart),
         s.mode,
-        step::name(&s.kind),
-        s.domain
-    );
-    for (name, field) in step::fields(&s.kind) {
-        line.push_str(&format!(" {name}={field}"));
-    }
-    format!("{line} memory={}", s.memory)
+        s.domain,
+        fields::text(&fields),
+        s.memory
+    )
 }
 
 fn start(time: u64, hart: usize) -> String {
@@ -124,7 +117,7 @@ fn guest(from: Mode, to: Mode, guest: Guest) -> String {
 
 fn trap(t: &Trap) -> String {
     let index = cause_index(t.cause);
-    let cause = if t.cause & INTERRUPT != 0 {
+    let cause = if t.is_interrupt() {
         short_cause(index)
     } else {
         cause_name(index)
@@ -136,16 +129,15 @@ fn trap(t: &Trap) -> String {
         t.to,
         t.epc
     );
-    if t.cause & INTERRUPT == 0 {
+    if !t.is_interrupt() {
         match t.cause {
             exception::ECALL_U => line.push_str(&format!(" a7={:#x}", t.args[3])),
             exception::ECALL_S | exception::ECALL_VS => line.push_str(&call(t)),
             exception::ECALL_M => {}
             exception::ILLEGAL | exception::VIRTUAL_INSTRUCTION => {
                 line.push_str(&format!(" insn={:#010x}", t.insn));
-                let csr_instruction = t.insn & 0x7f == 0x73 && !matches!(t.insn >> 12 & 7, 0 | 4);
-                if csr_instruction {
-                    line.push_str(&format!(" csr={}", csr::name((t.insn >> 20) as u16)));
+                if let Some(csr) = t.csr() {
+                    line.push_str(&format!(" csr={}", csr::name(csr)));
                 }
             }
             _ => line.push_str(&format!(" tval={:#x}", t.tval)),
@@ -181,7 +173,7 @@ fn returned(r: &Return) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trapless_ledger::event::{Raise, StepKind, TimerSet};
+    use trapless_ledger::event::{Raise, StepKind, TimerSet, Wait};
 
     const GUEST: Guest = Guest {
         vmid: 3,
@@ -273,12 +265,12 @@ mod tests {
             ),
             (Event::Raise(raise), "             7 63 raise  VSTI"),
             (
-                Event::Wait {
+                Event::Wait(Wait {
                     time: 9,
                     hart: 2,
                     mode: Mode::VS,
                     begin: false,
-                },
+                }),
                 "             9  2 wait   VS end",
             ),
         ];

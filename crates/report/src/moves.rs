@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use trapless_ledger::LedgerFile;
+use trapless_ledger::{LedgerFile, Slot};
 
 use crate::cell::cell;
 use crate::number::{self, Space};
@@ -15,18 +15,8 @@ use crate::titles::seed;
 type Figure = fn(&LedgerFile) -> f64;
 
 const FIGURES: [(&str, Figure); 6] = [
-    ("cycles in HS-mode", |ledger| {
-        let harts = ledger.workload().harts.iter();
-        harts
-            .map(|hart| hart.cycles.get("HS").copied().unwrap_or(0) as f64)
-            .sum()
-    }),
-    ("cycles in M-mode", |ledger| {
-        let harts = ledger.workload().harts.iter();
-        harts
-            .map(|hart| hart.cycles.get("M").copied().unwrap_or(0) as f64)
-            .sum()
-    }),
+    ("cycles in HS-mode", |ledger| cycles(ledger, Slot::HS)),
+    ("cycles in M-mode", |ledger| cycles(ledger, Slot::M)),
     ("firmware traps", |ledger| {
         ledger.workload().firmware.total as f64
     }),
@@ -38,6 +28,12 @@ const FIGURES: [(&str, Figure); 6] = [
         ledger.run.counters.get("hfence").copied().unwrap_or(0) as f64
     }),
 ];
+
+fn cycles(ledger: &LedgerFile, slot: Slot) -> f64 {
+    let harts = ledger.workload().harts.iter();
+    let cycles = harts.filter_map(|hart| hart.cycles.get(&slot));
+    cycles.map(|n| *n as f64).sum()
+}
 
 fn measured(ledger: &LedgerFile, name: &str) -> Option<f64> {
     let found = ledger.run.measurements.iter().find(|m| m.name == name)?;

@@ -84,6 +84,27 @@ pub fn percent(part: u64, whole: u64) -> String {
     }
 }
 
+/// "63 % fewer"; `f64::INFINITY`: than none.
+pub fn size(change: f64) -> String {
+    let word = if change < 0.0 { "fewer" } else { "more" };
+    if change.is_infinite() {
+        return word.to_string();
+    }
+    format!("{} % {word}", magnitude(change))
+}
+
+/// A change in per cent without its sign: never 0 or 100 where it is not quite that.
+pub fn magnitude(change: f64) -> String {
+    let size = change.abs();
+    if size != 0.0 && size < 1.0 {
+        format!("{:.1}", size.max(0.1))
+    } else if size > 99.0 && size < 100.0 {
+        format!("{:.1}", size.min(99.9))
+    } else {
+        format!("{size:.0}")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,5 +121,11 @@ mod tests {
         assert_eq!(duration(1_500_000, 1_000_000_000, Space::Plain), "1.50 ms");
         assert_eq!(duration(40, 1_000_000_000, Space::Plain), "40 ns");
         assert_eq!(percent(1, 3), "33.3 %");
+    }
+
+    #[test]
+    fn a_change_is_never_rounded_to_nothing_or_all() {
+        let texts = [0.0, -0.001, -63.4, -99.99, -100.0, 250.0].map(magnitude);
+        assert_eq!(texts, ["0", "0.1", "63", "99.9", "100", "250"]);
     }
 }

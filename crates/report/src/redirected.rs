@@ -1,26 +1,27 @@
 //! Accesses of guests that a handler in user mode answered.
 
-use trapless_ledger::Section;
 use trapless_ledger::document::Redirected;
+use trapless_ledger::reason::Reason;
+use trapless_ledger::{ExitReason, Section};
 
 use crate::cell::{Row, cells};
 use crate::compare::{Comparison, per_thousand};
 use crate::number::{self, Space};
 
 /// What a handler of a user context takes, which is no access (Xhcs).
-const EVENT: &str = "event";
+const EVENT: ExitReason = ExitReason::Fixed(Reason::Event);
 
 /// The sum of a figure over all accesses; `None` if none was redirected.
 fn sum(section: &Section, figure: fn(&Redirected) -> u64) -> Option<u64> {
     let accesses = section.redirected.iter();
-    let accesses: Vec<_> = accesses.filter(|(key, _)| key.as_str() != EVENT).collect();
+    let accesses: Vec<_> = accesses.filter(|(key, _)| *key.reason() != EVENT).collect();
     (!accesses.is_empty()).then(|| accesses.into_iter().map(|(_, r)| figure(r)).sum())
 }
 
 /// The same of handlers of user contexts.
 pub(crate) fn handlers(section: &Section, figure: fn(&Redirected) -> u64) -> Option<u64> {
     let mut all = section.redirected.iter();
-    all.find(|(key, _)| key.as_str() == EVENT)
+    all.find(|(key, _)| *key.reason() == EVENT)
         .map(|(_, r)| figure(r))
 }
 

@@ -256,7 +256,6 @@ impl Relevance {
             // Of the host's own only the trap is of interest.
             Event::Raise(r) => self.shows(r.hart) && matches!(r.irq, 2 | 6 | 10 | 24),
             Event::TimerSet(t) => self.shows(t.hart),
-            Event::DeviceAccess(_) | Event::Switch(_) => false,
             Event::Virtual(s) => {
                 let same_access = Some(s.hart) == self.sender && s.time == self.found.sent;
                 match s.kind {
@@ -270,13 +269,14 @@ impl Relevance {
                 }
                 self.shows(s.hart) || same_access
             }
-            Event::Wait { hart, begin, .. } => {
-                let shown = self.shows(*hart);
-                if *begin {
-                    self.busy.retain(|h| h != hart);
+            Event::Wait(w) => {
+                let shown = self.shows(w.hart);
+                if w.begin {
+                    self.busy.retain(|h| *h != w.hart);
                 }
                 shown
             }
+            _ => false,
         }
     }
 

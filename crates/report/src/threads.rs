@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use trapless_ledger::Section;
 use trapless_ledger::document::Thread;
+use trapless_ledger::{Section, Slot};
 
 use crate::cell::{Row, cells};
 use crate::compare::{Comparison, Run};
@@ -13,13 +13,13 @@ use crate::statistics::Sample;
 /// Threads with a row of their own; the rest is summed up.
 const ROWS: usize = 8;
 /// Modes of the host. What a thread spends in `VU` and `VS` is its guest's, and `idle` is nobody's.
-const HOST: [&str; 3] = ["U", "HS", "M"];
+const HOST: [Slot; 3] = [Slot::U, Slot::HS, Slot::M];
 
 /// Cycles by name: threads with the same name do the same, and numbers differ from run to run.
 fn cycles(section: &Section) -> BTreeMap<String, u64> {
     let mut by_name = BTreeMap::new();
     for thread in &section.threads {
-        let of = HOST.map(|mode| thread.cycles.get(mode).copied().unwrap_or(0));
+        let of = HOST.map(|slot| thread.cycles.get(&slot).copied().unwrap_or(0));
         *by_name.entry(name(thread)).or_default() += of.iter().sum::<u64>();
     }
     by_name
@@ -114,9 +114,7 @@ mod tests {
         let thread = |(number, (name, cycles)): (usize, &(&str, u64))| Thread {
             number: number as u64,
             name: (!name.is_empty()).then(|| (*name).into()),
-            cycles: [("HS", *cycles), ("VS", 99), ("idle", 99)]
-                .map(|(mode, n)| (mode.to_string(), n))
-                .into(),
+            cycles: [(Slot::HS, *cycles), (Slot::VS, 99), (Slot::Idle, 99)].into(),
             ..Thread::default()
         };
         file.total.threads = threads.iter().enumerate().map(thread).collect();

@@ -3,7 +3,7 @@
 
 use crate::cell::cell;
 use crate::compare::Comparison;
-use crate::number::Space;
+use crate::number::{Space, size};
 use crate::overview::Overview;
 use crate::statistics::{Difference, Sample};
 
@@ -278,27 +278,6 @@ fn no_difference(exits: &Field, firmware: Option<&Field>) -> Verdict {
     }
 }
 
-/// "63 % fewer"; `f64::INFINITY`: than none.
-pub fn size(change: f64) -> String {
-    let word = if change < 0.0 { "fewer" } else { "more" };
-    if change.is_infinite() {
-        return word.to_string();
-    }
-    format!("{} % {word}", percent(change))
-}
-
-/// A change in per cent without its sign: never 0 or 100 where it is not quite that.
-pub fn percent(change: f64) -> String {
-    let size = change.abs();
-    if size != 0.0 && size < 1.0 {
-        format!("{:.1}", size.max(0.1))
-    } else if size > 99.0 && size < 100.0 {
-        format!("{:.1}", size.min(99.9))
-    } else {
-        format!("{size:.0}")
-    }
-}
-
 /// Characters of a list of figures in one sentence.
 const LONGEST: usize = 240;
 
@@ -503,11 +482,5 @@ mod tests {
             told.ends_with("a is shown, the intervals of exits per interrupt overlap."),
             "{told}"
         );
-    }
-
-    #[test]
-    fn a_change_is_never_rounded_to_nothing_or_all() {
-        let texts = [0.0, -0.001, -63.4, -99.99, -100.0, 250.0].map(percent);
-        assert_eq!(texts, ["0", "0.1", "63", "99.9", "100", "250"]);
     }
 }

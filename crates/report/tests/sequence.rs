@@ -5,7 +5,9 @@ mod synthetic;
 use synthetic::Player;
 use trapless_isa::Mode::{self, HS, M, U, VS};
 use trapless_isa::cause::{INTERRUPT, exception, interrupt};
-use trapless_ledger::event::{Event, Guest, Return, Sink, StepKind, TimerSet, Trap, VirtualStep};
+use trapless_ledger::event::{
+    Event, Guest, Return, Sink, StepKind, TimerSet, Trap, VirtualStep, Wait,
+};
 use trapless_ledger::{Class, Config, EventStream, State};
 use trapless_report::sequence::{self, Finder, Wanted};
 
@@ -74,12 +76,12 @@ impl<S: Sink> Play<S> {
 
     fn wait(&mut self, hart: usize, begin: bool) {
         self.time += 100;
-        self.sink.record(&Event::Wait {
+        self.sink.record(&Event::Wait(Wait {
             time: self.time,
             hart,
             mode: HS,
             begin,
-        });
+        }));
     }
 
     /// vCPU 0 interrupts vCPU 1, which runs; then again while it is halted.

@@ -1,5 +1,6 @@
 //! Threads of the host and the switches between them, against what its kernel counts itself.
 
+use trapless_ledger::Slot;
 use trapless_ledger::document::{Section, Thread};
 
 use crate::hosts::switches;
@@ -23,7 +24,7 @@ fn sums(section: &Section) -> [u64; 2] {
 }
 
 fn host_cycles(thread: &Thread) -> u64 {
-    let used = thread.cycles.iter().filter(|(mode, _)| *mode != "idle");
+    let used = thread.cycles.iter().filter(|(slot, _)| **slot != Slot::Idle);
     used.map(|(_, n)| n).sum()
 }
 
@@ -40,7 +41,7 @@ fn threads_account_for_all_cycles() {
             let switches: u64 = section.threads.iter().map(|t| t.switches).sum();
             assert_eq!(switches, section.context_switches, "{name}");
             for thread in &section.threads {
-                let runs_guest = thread.cycles.keys().any(|mode| mode.starts_with('V'));
+                let runs_guest = thread.cycles.keys().any(|slot| matches!(slot, Slot::VU | Slot::VS));
                 let known = thread.name.is_some() && (thread.number < 2 || thread.pid.is_some());
                 assert!(known, "{name}: {thread:?}");
                 assert!(

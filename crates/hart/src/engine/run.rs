@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use trapless_isa::inst::Inst;
-use trapless_ledger::event::{Event, Raise};
+use trapless_ledger::event::{Event, Raise, Wait};
 
 use crate::code::CodeCache;
 use crate::csr::interrupts::VS_BITS;
@@ -259,12 +259,12 @@ impl Hart {
     }
 
     fn record_wait(&self, plat: &mut dyn Platform, begin: bool) {
-        plat.record(&Event::Wait {
+        plat.record(&Event::Wait(Wait {
             time: self.state.cycles,
             hart: self.id,
             mode: self.mode,
             begin,
-        });
+        }));
     }
 
     /// VS-level bits of `mip`, for tests of interrupt architectures.

@@ -15,19 +15,19 @@ counters! {
         /// Traps to VS-mode by interrupt: `software`, `timer`, `external` or a number.
         taken: BTreeMap<String, u64>,
         /// Timer programmings with an exit (SBI set_timer).
-        timer_set_with_exit: u64 as Interrupts,
+        timer_set_with_exit: u64 as Interrupts = "timer set with an exit",
         /// Timer programmings without one (`stimecmp` written by the guest).
-        timer_set_without_exit: u64 as Interrupts,
+        timer_set_without_exit: u64 as Interrupts = "timer set without an exit",
         /// Timer interrupts taken without a deadline behind them.
-        timer_unmatched: u64 as Interrupts,
+        timer_unmatched: u64 as Interrupts = "timer interrupts without a deadline",
         /// SBI send_ipi calls.
-        ipi_sends: u64 as Calls,
+        ipi_sends: u64 as Calls = "IPIs sent with an exit",
         /// vCPUs named by them.
-        ipi_targets: u64 as Interrupts,
+        ipi_targets: u64 as Interrupts = "  vCPUs that they name",
         /// Targets that still had an unanswered IPI.
-        ipi_coalesced: u64 as Interrupts,
+        ipi_coalesced: u64 as Interrupts = "  of which one was still unanswered",
         /// Targets whose vCPU was not known, so that their latency is not measured.
-        ipi_unmatched: u64 as Interrupts,
+        ipi_unmatched: u64 as Interrupts = "  of which the vCPU is not known",
     }
 }
 
@@ -36,43 +36,43 @@ counters! {
     #[serde(default)]
     pub struct InterruptClass, counted as InterruptCounts {
         /// Timer: deadlines programmed. IPI: vCPUs named by sends. Device: interrupts made pending.
-        sent: u64 as Interrupts,
+        sent: u64 as Interrupts = "sent" shown Always,
         /// Arrivals by what the vCPU was doing.
         arrived: BTreeMap<State, u64>,
         /// Arrivals at vCPUs that are scheduled off by how they were left, where slots tell.
         left: BTreeMap<Left, LeftArrivals>,
         /// Sent while the same one was pending already.
-        coalesced: u64 as Interrupts,
+        coalesced: u64 as Interrupts = "  pending already",
         /// Timer: programmed anew or stopped before the deadline.
-        superseded: u64 as Interrupts,
+        superseded: u64 as Interrupts = "  replaced before the deadline",
         /// Traps to VS-mode.
-        taken: u64 as Interrupts,
+        taken: u64 as Interrupts = "taken by the guest" shown Always,
         /// Exits.
-        exits: u64 as Exits,
+        exits: u64 as Exits = "exits" shown WithRate,
         /// M-mode traps charged to those exits, or taken on behalf of a call that signals one.
-        firmware_traps: u64 as Traps,
+        firmware_traps: u64 as Traps = "firmware traps" shown WithRate,
         /// HS-mode traps from HS and U charged to those exits.
-        host_traps: u64 as Traps,
+        host_traps: u64 as Traps = "host traps",
         /// System calls charged to those exits, and others that signal an interrupt of the class.
-        syscalls: u64 as Calls,
+        syscalls: u64 as Calls = "system calls" shown Always,
         /// VS-level interrupts that the host took at V=0.
-        host_interrupts: u64 as Interrupts,
+        host_interrupts: u64 as Interrupts = "taken by the host at V=0",
         /// Device: reads of the claim register, those that found nothing included.
-        claims: u64 as Accesses,
+        claims: u64 as Accesses = "claims",
         /// Device: those that found nothing, where that can be seen (claims without a trap).
-        empty_claims: u64 as Accesses,
+        empty_claims: u64 as Accesses = "  known to be empty",
         /// Device: completions.
-        completions: u64 as Accesses,
+        completions: u64 as Accesses = "completions",
         /// Device: those after which the source was pending again. Part of `sent`.
-        repended: u64 as Interrupts,
+        repended: u64 as Interrupts = "  pending again",
         /// Device: times that a source's line was driven low.
-        lowered: u64 as Accesses,
+        lowered: u64 as Accesses = "lines driven low",
         /// Device: those that withdrew what was pending and not claimed.
-        withdrawn: u64 as Interrupts,
+        withdrawn: u64 as Interrupts = "  before the guest claimed",
         /// Device: exits at the interrupt registers of virtio devices. Not part of `exits`.
-        acknowledgements: u64 as Exits,
+        acknowledgements: u64 as Exits = "device register exits (not above)",
         /// Words of memory that the interrupt controller read and wrote.
-        memory_words: u64 as Words,
+        memory_words: u64 as Words = "memory words of the controller",
         /// From sent to the trap in the guest, by what the vCPU was doing at the arrival.
         latency: BTreeMap<State, Latency>,
     }
@@ -103,15 +103,15 @@ counters! {
         kinds: BTreeMap<NotificationKind, NotificationQueue>,
         /// Posts for a vCPU on no hart that told nobody: one was outstanding, or the state wants
         /// none.
-        silent: u64 as Notifications,
+        silent: u64 as Notifications = "nobody told (one outstanding, or no need)",
         /// Notifications dropped because a queue was full.
-        overflows: u64 as Notifications,
+        overflows: u64 as Notifications = "dropped: queue full",
         /// Exits that notification interrupts caused.
-        exits: u64 as Exits,
+        exits: u64 as Exits = "exits",
         /// Notification interrupts that the host took at V=0.
-        host_interrupts: u64 as Interrupts,
+        host_interrupts: u64 as Interrupts = "taken by the host at V=0",
         /// Words of memory that reading the queues and evaluating without a post touched.
-        memory_words: u64 as Words,
+        memory_words: u64 as Words = "memory words of notifications",
     }
 }
 
@@ -139,25 +139,25 @@ counters! {
     /// Events that reach the host without an exit of the guest that posts them (Xvei).
     pub struct Events, counted as EventCounts {
         /// Posted by guests with a CSR.
-        guest: u64 as Events,
+        guest: u64 as Events = "posted by guests with a CSR",
         /// Posted by stores of guests to doorbells.
-        doorbell: u64 as Events,
+        doorbell: u64 as Events = "stores to doorbells",
         /// Posted by the host.
-        host: u64 as Events,
+        host: u64 as Events = "posted by the host",
         /// Those of the above that were posted already, so that nobody was told again.
-        merged: u64 as Events,
+        merged: u64 as Events = "  posted already: nobody is told again",
         /// Put into the queue of a hart.
-        queued: u64 as Events,
+        queued: u64 as Events = "put into the queue of a hart",
         /// Taken from a queue by the host.
-        taken: u64 as Events,
+        taken: u64 as Events = "taken by the host",
         /// Taken from a queue by handlers of user contexts, which interrupted a guest.
-        handled: u64 as Events,
+        handled: u64 as Events = "taken by handlers in user mode",
         /// Exits that event interrupts caused.
-        exits: u64 as Exits,
+        exits: u64 as Exits = "exits by event interrupts",
         /// Event interrupts that the host took at V=0.
-        host_interrupts: u64 as Interrupts,
+        host_interrupts: u64 as Interrupts = "event interrupts outside guests",
         /// Words of memory that posting and taking touched.
-        memory_words: u64 as Words,
+        memory_words: u64 as Words = "words of memory",
         /// From queued to taken from the queue.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         latency: Option<Latency>,
@@ -168,11 +168,11 @@ counters! {
     /// What the host does with the slots of harts.
     pub struct Slots, counted as SlotCounts {
         /// A slot became valid.
-        attached: u64 as Moves,
+        attached: u64 as Moves = "vCPUs loaded",
         /// A slot became invalid, by the state the vCPU was left in.
         detached: BTreeMap<Left, u64>,
         /// Words of memory touched by it.
-        memory_words: u64 as Words,
+        memory_words: u64 as Words = "memory words of slots",
     }
 }
 
@@ -182,16 +182,16 @@ counters! {
     #[serde(default)]
     pub struct GuestFiles, counted as GuestFileCounts {
         /// A vCPU without a file was entered with one.
-        assigned: u64 as Moves,
+        assigned: u64 as Moves = "vCPUs given a file",
         /// A vCPU was entered with another file than before, on another hart.
-        moved: u64 as Moves,
+        moved: u64 as Moves = "vCPUs moved to the file of another hart",
         /// A vCPU was entered without the file that it had before: there was none left.
-        evicted: u64 as Moves,
+        evicted: u64 as Moves = "vCPUs that lost their file",
         /// Messages that guests stored, without an exit.
-        direct_messages: u64 as Messages,
+        direct_messages: u64 as Messages = "messages stored by guests without an exit",
         /// Messages that the host stored to guest files.
-        host_messages: u64 as Messages,
+        host_messages: u64 as Messages = "messages stored by the host",
         /// Guest external interrupts (SGEI) that the host took at V=0: vCPUs that waited are woken.
-        wakeups: u64 as Interrupts,
+        wakeups: u64 as Interrupts = "wake-ups of waiting vCPUs (SGEI at V=0)",
     }
 }

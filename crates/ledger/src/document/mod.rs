@@ -11,11 +11,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+mod flat;
 mod interrupts;
 mod run;
 mod schema;
 mod section;
+mod table;
 
+pub use flat::Figure;
 pub(crate) use interrupts::{
     EventCounts, GuestFileCounts, GuestInterruptCounts, InterruptCounts, NotificationCounts,
     QueueCounts, SlotCounts,
@@ -34,6 +37,7 @@ pub(crate) use section::{
     DirectCounts, ExitCounts, FirmwareCounts, HartCounts, RedirectedCounts, SectionCounts,
     ThreadCounts,
 };
+pub use table::counters_markdown;
 
 /// Name and version of the format. The number grows when a reader of the old one would be misled.
 pub const SCHEMA: &str = "trapless-ledger/2";

@@ -9,19 +9,20 @@ use super::interrupts::{
     Events, GuestFiles, GuestInterrupts, InterruptClass, Notifications, Slots,
 };
 use crate::class::Class;
-use crate::counters::counters;
+use crate::counters::{Merge, counters};
 use crate::histogram::Latency;
+use crate::per_mode::PerMode;
 use crate::reason_key::{ExitReason, ReasonKey};
 
 counters! {
     /// Counts of a run or a phase.
     pub struct Section, counted as SectionCounts {
         /// Virtual time it lasted.
-        cycles: u64 as Cycles,
+        cycles: u64 as Cycles shown Elsewhere,
         /// Entries into V=1 from V=0.
-        guest_entries: u64 as Entries,
+        guest_entries: u64 as Entries = "guest entries",
         /// Traps from V=1 handled by HS-mode.
-        guest_exits: u64 as Exits,
+        guest_exits: u64 as Exits shown Elsewhere,
         /// Exits by reason.
         exits: BTreeMap<ReasonKey, Exit>,
         /// Accesses that a handler in user mode answered (Xuer), by the reason they would have as
@@ -48,7 +49,7 @@ counters! {
         slots: Slots,
         /// Software interrupts that the host sent to its harts without firmware.
         #[serde(default)]
-        host_ipis: u64 as Interrupts,
+        host_ipis: u64 as Interrupts = "IPIs of the host without firmware",
         /// Guest interrupt files (AIA), if there are any.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         guest_files: Option<GuestFiles>,
@@ -64,7 +65,7 @@ counters! {
         harts: Vec<HartInfo>,
         /// Times that a hart went on with another thread of the host.
         #[serde(default)]
-        context_switches: u64 as Switches,
+        context_switches: u64 as Switches shown Elsewhere,
         /// Threads of the host that ran, in order of appearance; none in ledgers of older versions.
         /// Their cycles add up to those of the harts.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -97,48 +98,36 @@ counters! {
     /// Exits of one reason with what they set off until the guest ran again.
     pub struct Exit, counted as ExitCounts {
         /// Exits.
-        exits: u64 as Exits,
+        exits: u64 as Exits shown Elsewhere,
         /// M-mode traps charged to them.
-        firmware_traps: u64 as Traps,
+        firmware_traps: u64 as Traps shown Elsewhere,
         /// Those for timers: machine timer interrupts, and SBI calls that set the timer.
         #[serde(default)]
-        timer_traps: u64 as Traps,
+        timer_traps: u64 as Traps = "firmware traps for timers charged to guest exits",
         /// HS-mode traps taken from HS and U.
-        host_traps: u64 as Traps,
+        host_traps: u64 as Traps = "host traps charged to guest exits",
         /// Those that are system calls.
-        syscalls: u64 as Calls,
+        syscalls: u64 as Calls = "  system calls among them",
         /// Those after which HS-mode entered a guest before it enabled its interrupts.
         #[serde(default)]
-        fast: u64 as Exits,
+        fast: u64 as Exits shown Elsewhere,
         /// Cycles from these exits to the entries.
         #[serde(default)]
-        fast_cycles: u64 as Cycles,
+        fast_cycles: u64 as Cycles shown Elsewhere,
         /// Cycles by mode (`HS`, `U`, `M`, `idle`).
-        #[schemars(extend("propertyNames" = { "enum": SLOTS }))]
-        cycles: BTreeMap<String, u64>,
+        cycles: PerMode<u64>,
         /// Instructions by mode (`HS`, `U`, `M`).
         #[serde(default)]
-        #[schemars(extend("propertyNames" = { "enum": SLOTS }))]
-        instructions: BTreeMap<String, u64>,
+        instructions: PerMode<u64>,
     }
 }
 
 impl Exit {
     /// Adds `other`.
     pub fn add(&mut self, other: &Self) {
-        self.exits += other.exits;
-        self.firmware_traps += other.firmware_traps;
-        self.timer_traps += other.timer_traps;
-        self.host_traps += other.host_traps;
-        self.syscalls += other.syscalls;
-        self.fast += other.fast;
-        self.fast_cycles += other.fast_cycles;
-        for (mode, instructions) in &other.instructions {
-            *self.instructions.entry(mode.clone()).or_default() += instructions;
-        }
-        for (mode, cycles) in &other.cycles {
-            *self.cycles.entry(mode.clone()).or_default() += cycles;
-        }
+        self.add_counters(other);
+        Merge::merge(&mut self.cycles, &other.cycles);
+        Merge::merge(&mut self.instructions, &other.instructions);
     }
 }
 
@@ -159,16 +148,16 @@ counters! {
     /// M-mode traps. `total` = `charged_to_exits` + all `direct` + `host`.
     pub struct Firmware, counted as FirmwareCounts {
         /// All of them.
-        total: u64 as Traps,
+        total: u64 as Traps = "firmware traps, all",
         /// By mode they came from.
         #[schemars(extend("propertyNames" = { "enum": MODES }))]
         from: BTreeMap<String, u64>,
         /// Charged to exits.
-        charged_to_exits: u64 as Traps,
+        charged_to_exits: u64 as Traps = "  charged to guest exits",
         /// Taken straight from V=1 without leading to an exit, by cause.
         direct: BTreeMap<String, DirectFirmware>,
         /// On harts that had not run a guest yet.
-        host: u64 as Traps,
+        host: u64 as Traps = "  before the first guest",
     }
 }
 
@@ -233,8 +222,7 @@ counters! {
         /// Traps from V=1 handled by HS-mode.
         guest_exits: u64 as Exits,
         /// Cycles by mode (`VU`, `VS`, `U`, `HS`, `M`) and `idle` (waiting in WFI).
-        #[schemars(extend("propertyNames" = { "enum": SLOTS }))]
-        cycles: BTreeMap<String, u64>,
+        cycles: PerMode<u64>,
     }
 }
 
@@ -257,8 +245,7 @@ counters! {
         switches: u64 as Switches,
         /// Cycles by mode, and `idle`, of modes in which there are any. In `VU` and `VS` it ran a
         /// guest.
-        #[schemars(extend("propertyNames" = { "enum": SLOTS }))]
-        cycles: BTreeMap<String, u64>,
+        cycles: PerMode<u64>,
     }
 }
 
@@ -277,7 +264,5 @@ pub struct DeviceCount {
 
 /// Names of the modes in ledgers.
 const MODES: [&str; 5] = ["VU", "VS", "U", "HS", "M"];
-/// Where a hart's time goes: a mode, or waiting in WFI.
-const SLOTS: [&str; 6] = ["VU", "VS", "U", "HS", "M", "idle"];
 /// Keys of [`Section::latency`].
 const LATENCIES: &str = r"^(guest_(timer|ipi|device|external)|raised\..+)$";

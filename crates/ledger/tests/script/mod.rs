@@ -5,7 +5,7 @@
 use trapless_isa::Mode::{self, HS, M, U, VS};
 use trapless_isa::cause::{INTERRUPT, exception};
 use trapless_ledger::event::{
-    Event, Guest, Raise, Return, Sink, StepKind, TimerSet, Trap, VirtualStep,
+    Event, Guest, Raise, Return, Sink, StepKind, TimerSet, Trap, VirtualStep, Wait,
 };
 use trapless_ledger::{Config, Ledger, Section};
 
@@ -149,12 +149,12 @@ impl Script {
 
     pub fn wait(&mut self, mode: Mode, begin: bool) -> &mut Self {
         self.time += 10;
-        self.ledger.record(&Event::Wait {
+        self.ledger.record(&Event::Wait(Wait {
             time: self.time,
             hart: self.hart,
             mode,
             begin,
-        });
+        }));
         self
     }
 

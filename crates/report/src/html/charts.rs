@@ -2,11 +2,11 @@
 //! coordinate system, so that charts fit every width with readable labels.
 
 use maud::{Markup, PreEscaped, html};
-use trapless_ledger::{Class, Latency};
+use trapless_ledger::{Class, Latency, Slot};
 
 use super::markup::figure;
 use crate::cell::cells;
-use crate::compare::{Column, Comparison, MODE_TEXT, Times};
+use crate::compare::{Column, Comparison, Times, mode_text};
 use crate::exits::ExitRow;
 use crate::latency::percentile;
 use crate::number::{self, Space};
@@ -241,28 +241,42 @@ fn rebin(c: &Column, latency: &Latency, axis: &Axis) -> Vec<f64> {
     counts
 }
 
-/// Classes that carry the colours of modes but for idle.
-const MODE_CLASS: [&str; BUSY] = ["vu", "vs", "u", "hs", "fw"];
+/// Modes that a bar shows: not idling.
+const BUSY: [Slot; 5] = [Slot::VU, Slot::VS, Slot::U, Slot::HS, Slot::M];
 
-/// Names of the modes with their colours, but for idle, which no bar shows.
+/// Class that carries the colour of a mode.
+fn mode_class(slot: Slot) -> &'static str {
+    match slot {
+        Slot::VU => "vu",
+        Slot::VS => "vs",
+        Slot::U => "u",
+        Slot::HS => "hs",
+        Slot::M => "fw",
+        Slot::Idle => "",
+    }
+}
+
+/// Names of the modes with their colours.
 pub fn mode_legend() -> Markup {
     html! {
         ul class="legend" {
-            @for (class, text) in MODE_CLASS.iter().zip(&MODE_TEXT) {
-                li { span class={ "key " (class) } {} (text) }
+            @for slot in BUSY {
+                li { span class={ "key " (mode_class(slot)) } {} (mode_text(slot)) }
             }
         }
     }
 }
 
-/// How many of the modes are no idling.
-const BUSY: usize = 5;
+/// Cycles that were not idle.
+fn busy_cycles(time: &Times) -> u64 {
+    let busy = time.iter().filter(|(slot, _)| *slot != Slot::Idle);
+    busy.map(|t| t.1).sum()
+}
 
 /// Share of the time that was not idle: 0 to 1.
 fn busy(time: &Times) -> f64 {
     let whole: u64 = time.iter().map(|t| t.1).sum();
-    let busy: u64 = time.iter().take(BUSY).map(|t| t.1).sum();
-    busy as f64 / whole.max(1) as f64
+    busy_cycles(time) as f64 / whole.max(1) as f64
 }
 
 /// Bars of virtual time, split by mode. All have the same scale; the busiest fills the width, as
@@ -280,22 +294,27 @@ pub fn time_bars(bars: &[(String, Times)]) -> Markup {
 fn time_bar(name: &str, time: &Times, most: f64) -> Markup {
     let whole: u64 = time.iter().map(|t| t.1).sum();
     let share = |cycles: u64| cycles as f64 * 100.0 / whole.max(1) as f64 / most;
-    let texts: [String; 6] =
-        std::array::from_fn(|i| format!("{} {}", MODE_TEXT[i], number::percent(time[i].1, whole)));
+    let text = |(slot, cycles): (Slot, u64)| {
+        format!("{} {}", mode_text(slot), number::percent(cycles, whole))
+    };
+    let texts = time.map(text);
     let mut x = 0.0;
     let mut parts = String::new();
-    let modes = time.iter().take(BUSY).enumerate();
-    for (i, (_, cycles)) in modes.filter(|(_, t)| t.1 != 0) {
-        let width = share(*cycles);
+    for slot in BUSY {
+        let cycles = time[slot as usize].1;
+        if cycles == 0 {
+            continue;
+        }
+        let width = share(cycles);
         let part = html! {
-            rect class={ "fill " (MODE_CLASS[i]) } x=(percent(x)) width=(percent(width)) height="20" {
-                title { (texts[i]) }
+            rect class={ "fill " (mode_class(slot)) } x=(percent(x)) width=(percent(width)) height="20" {
+                title { (texts[slot as usize]) }
             }
         };
         parts.push_str(&part.into_string());
         x += width;
     }
-    let all: u64 = time.iter().take(BUSY).map(|t| t.1).sum();
+    let all = busy_cycles(time);
     html! {
         div class="name" {
             (name)

@@ -8,10 +8,9 @@ use super::charts::{class_colour, percent};
 use super::markup::{Line, TableSpec, against_each, baselines, details, figure, same_mark};
 use crate::cell::{Cell, NONE, cells};
 use crate::compare::Comparison;
-use crate::number::Space;
+use crate::number::{self, Space};
 use crate::overview::{Overview, PARTS, Per, Tile, rate_text};
 use crate::statistics::{Difference, Sample};
-use crate::verdict;
 
 /// Characters of a verdict beyond which it is set smaller.
 const LONG: usize = 150;
@@ -258,7 +257,7 @@ fn change(comparison: &Comparison, samples: &[Option<Sample>], i: usize) -> Mark
             } else {
                 ("more", "+")
             };
-            html! { b class=(class) { (sign) (verdict::percent(change)) " %" } }
+            html! { b class=(class) { (sign) (number::magnitude(change)) " %" } }
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
 use trapless_ledger::document::{Cost, Exit};
-use trapless_ledger::{RunInfo, Section};
+use trapless_ledger::{RunInfo, Section, Slot};
 
 use super::markup::{Line, TableSpec, block, boxed, details};
 use crate::cell::{Cell, NONE, Row, cells};
@@ -51,44 +51,49 @@ type ExitFigure = fn(&Run, &Exit) -> f64;
 pub fn exits(comparison: &Comparison, rows: &[ExitRow]) -> Markup {
     let rate = format!("Exits {}", comparison.per_thousand_text(Space::NoBreak));
     let charged = "until the guest ran again";
-    let figures: [(&str, &str, ExitFigure); 4] = [
-        ("Rates", &rate, |run, exit| run.per_thousand(exit.exits)),
+    let second = comparison
+        .columns
+        .first()
+        .map_or(1, |c| c.clock().cycles_per_second);
+    let number = |v: f64| number::decimal(v, Space::NoBreak);
+    let time = |v: f64| number::duration((v * second as f64) as u64, second, Space::NoBreak);
+    let figures: [(&str, &str, ExitFigure, &dyn Fn(f64) -> String); 4] = [
+        (
+            "Rates",
+            &rate,
+            |run, exit| run.per_thousand(exit.exits),
+            &number,
+        ),
         (
             "Firmware traps",
             &format!("Traps handled in M-mode {charged}"),
             |_, exit| exit.firmware_traps as f64,
+            &number,
         ),
         (
             "Host traps",
             &format!("Traps handled in HS-mode {charged}"),
             |_, exit| exit.host_traps as f64,
+            &number,
         ),
         (
             "Mean time",
             &format!("Host and firmware time of an exit {charged}, without waiting"),
             |run, exit| busy(run, exit) / exit.exits as f64,
+            &time,
         ),
     ];
-    let second = comparison
-        .columns
-        .first()
-        .map_or(1, |c| c.clock().cycles_per_second);
-    let number = |v| number::decimal(v, Space::NoBreak);
-    let time = |v: f64| number::duration((v * second as f64) as u64, second, Space::NoBreak);
     html! {
         (exit_table(comparison, rows, "Exits in the measured part", |_, exit| exit.exits as f64, number))
-        @for (title, caption, figure) in figures {
-            (details(title, match title {
-                "Mean time" => exit_table(comparison, rows, caption, figure, time),
-                _ => exit_table(comparison, rows, caption, figure, number),
-            }))
+        @for (title, caption, figure, text) in figures {
+            (details(title, exit_table(comparison, rows, caption, figure, text)))
         }
     }
 }
 
 /// Host and firmware time charged to exits, without waiting, in seconds.
 fn busy(run: &Run, exit: &Exit) -> f64 {
-    let busy = exit.cycles.iter().filter(|(mode, _)| *mode != "idle");
+    let busy = exit.cycles.iter().filter(|(slot, _)| **slot != Slot::Idle);
     let cycles: u64 = busy.map(|(_, cycles)| cycles).sum();
     cycles as f64 / run.file.run.clock.cycles_per_second as f64
 }

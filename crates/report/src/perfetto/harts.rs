@@ -6,8 +6,8 @@ use trapless_isa::cause::{INTERRUPT, exception, interrupt};
 use trapless_isa::xtrapless::limits::NOTIFY_IRQ;
 use trapless_isa::{Mode, sbi};
 use trapless_ledger::event::{self, Guest, StepKind, Trap, VirtualStep};
+use trapless_ledger::fields;
 use trapless_ledger::reason::{cause_index, cause_name, short_cause};
-use trapless_ledger::step;
 
 use super::rank::{FIRST_HART, rank};
 use super::writer::{Event, Kind, Track, Writer};
@@ -62,23 +62,18 @@ impl Harts {
                 self.instant(out, t.hart, t.time, t.mode, shown);
             }
             event::Event::Virtual(s) => self.virtual_step(out, s),
-            event::Event::Switch(_) => {}
             event::Event::DeviceAccess(d) => {
                 let what = if d.write { "write" } else { "read" };
                 let shown = Event::named(&format!("device {what}"), "device")
                     .annotated("address", &format!("{:#x}", d.addr));
                 self.instant(out, d.hart, d.time, d.mode, shown);
             }
-            event::Event::Wait {
-                time,
-                hart,
-                mode,
-                begin,
-            } => {
-                self.begin(out, *hart, *time, *mode);
-                let name = if *begin { "idle" } else { mode.name() };
-                self.slice(out, *hart, *time, name, None);
+            event::Event::Wait(w) => {
+                self.begin(out, w.hart, w.time, w.mode);
+                let name = if w.begin { "idle" } else { w.mode.name() };
+                self.slice(out, w.hart, w.time, name, None);
             }
+            _ => {}
         }
     }
 
@@ -171,7 +166,7 @@ impl Harts {
     fn trap<W: Write>(&mut self, out: &mut Writer<W>, t: &Trap) {
         self.grow(out, t.hart);
         let index = cause_index(t.cause);
-        let is_interrupt = t.cause & INTERRUPT != 0;
+        let is_interrupt = t.is_interrupt();
         let name = match t.cause {
             exception::ECALL_S | exception::ECALL_VS => {
                 let call = sbi::extension_name(t.args[3]).unwrap_or("unknown");
@@ -189,7 +184,7 @@ impl Harts {
             }
         }
         if is_interrupt {
-            let code = match t.cause & !INTERRUPT {
+            let code = match t.code() {
                 // VS-mode sees its interrupts under supervisor numbers.
                 s @ (interrupt::SSI | interrupt::STI | interrupt::SEI) if t.to.v() => s + 1,
                 other => other,
@@ -223,10 +218,11 @@ impl Harts {
     }
 
     fn virtual_step<W: Write>(&mut self, out: &mut Writer<W>, s: &VirtualStep) {
-        let mut shown = Event::named(&step::name(&s.kind).replace('_', " "), "virtual");
+        let (step, fields) = fields::of_step(&s.kind);
+        let mut shown = Event::named(&step.replace('_', " "), "virtual");
         shown = shown.annotated("domain", &s.domain.to_string());
-        for (name, field) in step::fields(&s.kind) {
-            shown = shown.annotated(name, &field.to_string());
+        for (name, field) in fields {
+            shown = shown.annotated(&name, &field.to_string());
         }
         shown = shown.annotated("memory words", &s.memory.to_string());
         if let StepKind::Hit { on: to, .. } | StepKind::Notified { to, .. } = s.kind {

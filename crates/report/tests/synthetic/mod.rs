@@ -9,7 +9,9 @@ use trapless_isa::Mode::{self, HS, M, U, VS, VU};
 use trapless_isa::cause::{INTERRUPT, exception, interrupt};
 use trapless_isa::sbi::eid;
 use trapless_ledger::document::{Cost, HostInfo, Measurement, Work};
-use trapless_ledger::event::{DeviceAccess, Event, Guest, Raise, Return, Sink, TimerSet, Trap};
+use trapless_ledger::event::{
+    DeviceAccess, Event, Guest, Raise, Return, Sink, TimerSet, Trap, Wait,
+};
 use trapless_ledger::{Config, Ledger, LedgerFile, RunInfo};
 
 /// Cycles between wake-ups.
@@ -119,12 +121,12 @@ impl<S: Sink> Player<S> {
     }
 
     fn wait(&mut self, begin: bool) {
-        self.sink.record(&Event::Wait {
+        self.sink.record(&Event::Wait(Wait {
             time: self.time,
             hart: self.hart,
             mode: HS,
             begin,
-        });
+        }));
     }
 
     /// Reset to a running guest on both harts.
