@@ -13,6 +13,7 @@
 //! | `compressed` | expansion of 16-bit instructions |
 //! | `op_table`, `op_class` | the table of operations, and what it sorts them by |
 //! | [`port`] | what crosses the boundary of a hart: interrupt lines, foreign CSRs |
+//! | [`semantics`] | what integer operations compute |
 //! | [`sbi`] | SBI extension and function ids, used to name what an `ecall` asked for |
 //! | [`xtrapless`] | CSRs, fields and memory structures of Xtrapless; generated |
 
@@ -28,6 +29,7 @@ mod op_class;
 mod op_table;
 pub mod port;
 pub mod sbi;
+pub mod semantics;
 pub mod xtrapless;
 
 pub use decode::decode;
