@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Result, anyhow};
 use clap::{Args, ValueEnum};
 use trapless_experiments::Value;
+use trapless_isa::Extensions;
 use trapless_ledger::Config;
 use trapless_ledger::document::{Clock, Cost, RunInfo};
 use trapless_machine::cost::CostTable;
@@ -263,18 +264,22 @@ pub fn ledger_config(config: &MachineConfig) -> Config {
     }
 }
 
+/// Names of the extensions that are on, and of those that are off.
+fn extensions(extensions: &Extensions) -> (Vec<&'static str>, Vec<&'static str>) {
+    // Extensions that are off in every machine but some are named where they are on only.
+    let usual = Extensions::default();
+    let usual: Vec<_> = usual.switches().filter(|(_, on)| *on).collect();
+    let mut switches: Vec<_> = extensions.switches().collect();
+    switches.retain(|(name, on)| *on || usual.contains(&(name, true)));
+    switches.sort_unstable();
+    let (with, without): (Vec<_>, Vec<_>) = switches.into_iter().partition(|(_, on)| *on);
+    let names = |switches: Vec<(&'static str, bool)>| switches.into_iter().map(|s| s.0).collect();
+    (names(with), names(without))
+}
+
 /// What a ledger says about the machine.
 pub fn run_info(config: &MachineConfig) -> RunInfo {
-    let e = serde_json::to_value(config.hart.extensions).unwrap_or_default();
-    let (mut with, mut without) = (Vec::new(), Vec::new());
-    for (name, on) in e.as_object().into_iter().flatten() {
-        if on.as_bool() == Some(true) {
-            &mut with
-        } else {
-            &mut without
-        }
-        .push(name.clone());
-    }
+    let (with, without) = extensions(&config.hart.extensions);
     let configuration = [
         ("harts", config.harts.to_string()),
         ("RAM", format!("{} MiB", config.ram >> 20)),

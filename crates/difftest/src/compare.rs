@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use trapless_isa::cause::exception as exc;
 use trapless_isa::csr;
+use trapless_isa::extension::Ext;
 
 use crate::layout::{self, SNAPSHOT, kind};
 use crate::model::Model;
@@ -162,19 +163,21 @@ pub const FREEDOMS: &[Freedom] = &[
         same: |f, a, b| {
             let diff = a ^ b;
             match f.name {
-                "stimecmp" | "vstimecmp" => f.one_lacks(Feature::Sstc),
-                "mstateen0" | "hstateen0" | "sstateen0" => f.one_lacks(Feature::Smstateen),
+                "stimecmp" | "vstimecmp" => f.one_lacks(Feature::Has(Ext::Sstc)),
+                "mstateen0" | "hstateen0" | "sstateen0" => {
+                    f.one_lacks(Feature::Has(Ext::Smstateen))
+                }
                 "menvcfg" | "henvcfg" => {
                     let mut free = 0;
-                    if f.one_lacks(Feature::Svadu) {
+                    if f.one_lacks(Feature::Has(Ext::Svadu)) {
                         free |= csr::envcfg::ADUE;
                     }
-                    if f.one_lacks(Feature::Zicbo) {
+                    if f.one_lacks(Feature::Has(Ext::Zicbom)) {
                         free |= csr::envcfg::CBIE | csr::envcfg::CBCFE | csr::envcfg::CBZE;
                     }
                     diff & !free == 0
                 }
-                "senvcfg" if f.one_lacks(Feature::Zicbo) => {
+                "senvcfg" if f.one_lacks(Feature::Has(Ext::Zicbom)) => {
                     diff & !(csr::envcfg::CBIE | csr::envcfg::CBCFE | csr::envcfg::CBZE) == 0
                 }
                 _ => false,

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use serde::{Deserialize, Serialize};
 use trapless_isa::Mode;
 use trapless_isa::csr::{self, hstatus, status};
+use trapless_isa::extension::{Ext, Models};
 
 use crate::asm::{self, Asm};
 use crate::elf::{self, Segment};
@@ -13,21 +13,10 @@ use crate::layout::{self, Policy, ctx, record};
 use crate::rng::Rng;
 
 /// An optional part of the architecture that a program needs.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Feature {
-    /// Conditional operations.
-    Zicond,
-    /// Cache-block management, zero and prefetch.
-    Zicbo,
-    /// `wrs.nto`, `wrs.sto`.
-    Zawrs,
-    /// Choice between hardware A/D updating and page faults through `menvcfg.ADUE`.
-    Svadu,
-    /// State enable.
-    Smstateen,
-    /// Supervisor timer compare.
-    Sstc,
+    /// An extension.
+    Has(Ext),
     /// `mstatus.MPV` can be set by a CSR write (QEMU 10.0 lost that).
     WritableMpv,
     /// A timer whose compare value lies in the past is pending at the next instruction.
@@ -46,14 +35,8 @@ pub enum Feature {
 }
 
 impl Feature {
-    /// All of them.
-    pub const ALL: [Feature; 13] = [
-        Feature::Zicond,
-        Feature::Zicbo,
-        Feature::Zawrs,
-        Feature::Svadu,
-        Feature::Smstateen,
-        Feature::Sstc,
+    /// What is not the presence of an extension of the table in `trapless-isa`.
+    pub const OTHERS: [Feature; 7] = [
         Feature::WritableMpv,
         Feature::PreciseTimer,
         Feature::Privileged,
@@ -62,6 +45,17 @@ impl Feature {
         Feature::AlignedAtomics,
         Feature::Aia,
     ];
+
+    /// All of them.
+    pub fn all() -> BTreeSet<Feature> {
+        Self::extensions(|_| true).chain(Self::OTHERS).collect()
+    }
+
+    /// The extensions of a model, of whose table entry `has` is true.
+    pub fn extensions(has: impl Fn(Models) -> bool) -> impl Iterator<Item = Feature> {
+        let present = Ext::ALL.iter().filter(move |ext| has(ext.models()));
+        present.map(|ext| Feature::Has(*ext))
+    }
 }
 
 /// Interrupt controllers around the hart.
@@ -451,6 +445,16 @@ impl Block {
     /// True if nothing has been appended.
     pub fn is_empty(&self) -> bool {
         self.instructions.is_empty()
+    }
+
+    /// The 32-bit instructions so far.
+    #[cfg(test)]
+    pub fn words(&self) -> Vec<u32> {
+        let whole = self.instructions.iter().filter(|(_, len)| *len == 4);
+        let word = |at: usize| self.bytes[at..at + 4].try_into().expect("4 bytes");
+        whole
+            .map(|(at, _)| u32::from_le_bytes(word(*at as usize)))
+            .collect()
     }
 
     /// Appends the ecall that ends the step; not listed, so that shrinking keeps it.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use trapless_isa::Extensions;
 use trapless_isa::inst::{CostClass, Op};
 
 /// Price of each kind of work in cycles. See `crates/machine/src/cost.toml` for default figures and
@@ -92,77 +93,6 @@ impl CostModel {
             CostClass::System => self.system,
             CostClass::Fence => self.fence,
             CostClass::Cbo => self.cbo,
-        }
-    }
-}
-
-/// Extensions that can be present or absent. The rest of RV64GC with Zicsr, Zifencei, Zicntr and
-/// Zihpm is always there.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Extensions {
-    /// Hypervisor.
-    pub h: bool,
-    /// Single- and double-precision floating point.
-    pub fd: bool,
-    /// Compressed instructions.
-    pub c: bool,
-    /// Zba, Zbb, Zbs.
-    pub b: bool,
-    /// Zicbom, Zicbop, Zicboz.
-    pub zicbo: bool,
-    /// Zicond.
-    pub zicond: bool,
-    /// Zawrs.
-    pub zawrs: bool,
-    /// Svinval.
-    pub svinval: bool,
-    /// Svpbmt.
-    pub svpbmt: bool,
-    /// Svnapot.
-    pub svnapot: bool,
-    /// Hardware A/D updating can be enabled through `menvcfg.ADUE`. Without it, and while ADUE is
-    /// clear, a clear A or needed D bit faults (Svade).
-    pub svadu: bool,
-    /// Supervisor timer comparators.
-    pub sstc: bool,
-    /// Smstateen and Ssstateen.
-    pub smstateen: bool,
-    /// User-level exception redirection: needs H.
-    #[serde(skip_serializing_if = "is_off")]
-    pub xuer: bool,
-    /// Virtual events: needs H.
-    #[serde(skip_serializing_if = "is_off")]
-    pub xvei: bool,
-    /// User contexts: needs Xuer and Xvei.
-    #[serde(skip_serializing_if = "is_off")]
-    pub xhcs: bool,
-}
-
-/// Extensions of this project leave no trace in the ledgers of machines without them.
-fn is_off(extension: &bool) -> bool {
-    !extension
-}
-
-impl Default for Extensions {
-    fn default() -> Self {
-        Self {
-            h: true,
-            fd: true,
-            c: true,
-            b: true,
-            zicbo: true,
-            zicond: true,
-            zawrs: true,
-            svinval: true,
-            svpbmt: true,
-            svnapot: true,
-            svadu: true,
-            sstc: true,
-            smstateen: true,
-            xuer: false,
-            xvei: false,
-            xhcs: false,
         }
     }
 }

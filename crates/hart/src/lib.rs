@@ -37,7 +37,7 @@ mod syndrome;
 
 pub use checkpoint::HartState;
 pub use code::{CodeCache, CodeLimits, CodeStatistics, HOT};
-pub use config::{AiaConfig, CACHE_BLOCK, CostModel, Extensions, HartConfig};
+pub use config::{AiaConfig, CACHE_BLOCK, CostModel, HartConfig};
 pub use engine::run::{Observer, Stop};
 pub use hart::Hart;
 pub use memory::doorbells::{DoorbellPage, DoorbellPages};

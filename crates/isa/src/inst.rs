@@ -2,7 +2,8 @@
 //!
 //! One table (`op_table.rs`) lists every operation with its encoding.
 
-pub use crate::op_class::{CostClass, Ext, Format};
+pub use crate::extension::Ext;
+pub use crate::op_class::{CostClass, Format};
 pub use crate::op_table::Op;
 
 /// One decoded instruction. Compressed instructions are expanded to their base operation.

@@ -12,7 +12,9 @@
 //! | [`mod@decode`] | instruction words to [`Inst`]; types in [`inst`], text in [`mod@disasm`] |
 //! | `compressed` | expansion of 16-bit instructions |
 //! | `op_table`, `op_class` | the table of operations, and what it sorts them by |
+//! | [`extension`] | the table of extensions: switches, names, who else has them |
 //! | [`port`] | what crosses the boundary of a hart: interrupt lines, foreign CSRs |
+//! | [`semantics`] | what integer operations compute |
 //! | [`sbi`] | SBI extension and function ids, used to name what an `ecall` asked for |
 //! | [`xtrapless`] | CSRs, fields and memory structures of Xtrapless; generated |
 
@@ -21,6 +23,7 @@ mod compressed;
 pub mod csr;
 pub mod decode;
 pub mod disasm;
+pub mod extension;
 pub mod haiov;
 pub mod inst;
 pub mod mode;
@@ -28,9 +31,11 @@ mod op_class;
 mod op_table;
 pub mod port;
 pub mod sbi;
+pub mod semantics;
 pub mod xtrapless;
 
 pub use decode::decode;
 pub use disasm::disasm;
+pub use extension::Extensions;
 pub use inst::{CostClass, Ext, Format, Inst, Op};
 pub use mode::{Mode, Priv};

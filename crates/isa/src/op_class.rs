@@ -1,4 +1,4 @@
-//! What the table of operations sorts them by: operands, cost, extension.
+//! What the table of operations sorts them by: operands and cost.
 
 /// Layout of the operands in the instruction word and in assembly text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,50 +100,4 @@ pub enum CostClass {
     Fence,
     /// Cache-block operations and prefetches.
     Cbo,
-}
-
-/// Extension that an operation belongs to.
-///
-/// C is not here because compressed instructions decode to base operations: gate it by
-/// `len == 2`. Hints (`pause`, the prefetches) count as [`Ext::I`] because a hart without
-/// Zihintpause or Zicbop executes them as the `fence` or `ori` they are encoded as.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Ext {
-    /// Base integer instructions, hints, `mret` and `wfi`.
-    I,
-    /// Multiplication and division.
-    M,
-    /// Atomics.
-    A,
-    /// Single-precision floating point.
-    F,
-    /// Double-precision floating point.
-    D,
-    /// CSR instructions.
-    Zicsr,
-    /// `fence.i`.
-    Zifencei,
-    /// Address generation.
-    Zba,
-    /// Basic bit manipulation.
-    Zbb,
-    /// Single-bit instructions.
-    Zbs,
-    /// Cache-block management.
-    Zicbom,
-    /// Cache-block zero.
-    Zicboz,
-    /// Integer conditional operations.
-    Zicond,
-    /// Wait on reservation set.
-    Zawrs,
-    /// Fine-grained address-translation cache invalidation. Of its instructions, the `hinval` ones
-    /// need H as well.
-    Svinval,
-    /// Hypervisor.
-    H,
-    /// Supervisor mode: `sret`, `sfence.vma`.
-    S,
-    /// User-level exception redirection: `uret`.
-    Xuer,
 }

@@ -2,7 +2,8 @@
 //!
 //! Encodings are those of the unprivileged and privileged specifications.
 
-use crate::op_class::{CostClass, Ext, Format};
+use crate::extension::Ext;
+use crate::op_class::{CostClass, Format};
 
 /// What the table says about one operation.
 pub(crate) struct OpInfo {
@@ -265,12 +266,12 @@ operations! {
 
     // Privileged, Svinval, Zawrs
     Mret "mret" word(0x3020_0073), None System I;
-    Sret "sret" word(0x1020_0073), None System S;
+    Sret "sret" word(0x1020_0073), None System I;
     Uret "uret" word(0x8C00_0073), None System Xuer;
     Wfi "wfi" word(0x1050_0073), None System I;
     WrsNto "wrs.nto" word(0x00d0_0073), None System Zawrs;
     WrsSto "wrs.sto" word(0x01d0_0073), None System Zawrs;
-    SfenceVma "sfence.vma" vma(0x09), Vma Fence S;
+    SfenceVma "sfence.vma" vma(0x09), Vma Fence I;
     SinvalVma "sinval.vma" vma(0x0b), Vma Fence Svinval;
     SfenceWInval "sfence.w.inval" word(0x1800_0073), None Fence Svinval;
     SfenceInvalIr "sfence.inval.ir" word(0x1810_0073), None Fence Svinval;

@@ -1,9 +1,9 @@
 //! The device tree of a machine, in the form QEMU's `virt` machine and the Linux bindings have.
 
 use trapless_devices::virtio::rng::{Entropy, SeededEntropy};
-use trapless_hart::{CACHE_BLOCK, Extensions};
+use trapless_hart::CACHE_BLOCK;
 use trapless_intc::{EXTERNAL_PHANDLE, InterruptArchitecture};
-use trapless_isa::haiov::isa;
+use trapless_isa::extension::isa_string;
 use vm_fdt::{Error, FdtWriter};
 
 use crate::boot::placement::Placement;
@@ -16,60 +16,6 @@ const CPU_INTC: u32 = 1;
 const CPU: u32 = 0x100;
 /// Phandle of the test finisher.
 const FINISHER: u32 = 0x200;
-
-/// Names of the single-letter and multi-letter extensions, in the order of the ISA manual
-/// (unprivileged specification, chapter "ISA extension naming conventions").
-#[must_use]
-pub fn isa_names(e: &Extensions) -> Vec<&'static str> {
-    let all = [
-        (true, "i"),
-        (true, "m"),
-        (true, "a"),
-        (e.fd, "f"),
-        (e.fd, "d"),
-        (e.c, "c"),
-        (e.h, "h"),
-        (e.zicbo, "zicbom"),
-        (e.zicbo, "zicbop"),
-        (e.zicbo, "zicboz"),
-        (true, "zicntr"),
-        (e.zicond, "zicond"),
-        (true, "zicsr"),
-        (true, "zifencei"),
-        (true, "zihpm"),
-        (e.zawrs, "zawrs"),
-        (e.b, "zba"),
-        (e.b, "zbb"),
-        (e.b, "zbs"),
-        (e.smstateen, "smstateen"),
-        (e.smstateen, "ssstateen"),
-        (e.sstc, "sstc"),
-        (true, "svade"),
-        (e.svadu, "svadu"),
-        (e.svinval, "svinval"),
-        (e.svnapot, "svnapot"),
-        (e.svpbmt, "svpbmt"),
-        (e.h && e.xuer, isa::XTRAPLESSUER),
-        (e.h && e.xvei, isa::XTRAPLESSVEI),
-        (e.h && e.xuer && e.xvei && e.xhcs, isa::XTRAPLESSHCS),
-    ];
-    all.into_iter()
-        .filter_map(|(present, name)| present.then_some(name))
-        .collect()
-}
-
-/// The ISA string of the older `riscv,isa` property.
-#[must_use]
-pub fn isa_string(extensions: &Extensions) -> String {
-    let mut isa = String::from("rv64");
-    for name in isa_names(extensions) {
-        if name.len() > 1 {
-            isa.push('_');
-        }
-        isa.push_str(name);
-    }
-    isa
-}
 
 /// Builds the device tree.
 ///
@@ -145,15 +91,9 @@ fn chosen(
 
 fn cpus(fdt: &mut FdtWriter, config: &MachineConfig, more: &[&str]) -> Result<(), Error> {
     let extensions = &config.hart.extensions;
-    let mut isa = isa_string(extensions);
-    for name in more {
-        isa.push('_');
-        isa.push_str(name);
-    }
-    let names = isa_names(extensions)
-        .into_iter()
-        .chain(more.iter().copied());
-    let names: Vec<String> = names.map(Into::into).collect();
+    let names = [&extensions.names(), more].concat();
+    let isa = isa_string(names.iter().copied());
+    let names: Vec<String> = names.into_iter().map(Into::into).collect();
     let node = fdt.begin_node("cpus")?;
     fdt.property_u32("#address-cells", 1)?;
     fdt.property_u32("#size-cells", 0)?;
@@ -285,14 +225,14 @@ mod tests {
     #[test]
     fn isa_string_is_canonical_and_follows_options() {
         let sstc = MachineConfig::preset("sstc").unwrap().hart.extensions;
-        let isa = isa_string(&sstc);
+        let isa = isa_string(sstc.names());
         assert!(
             isa.starts_with("rv64imafdch_zicbom_zicbop_zicboz_zicntr_"),
             "{isa}"
         );
         assert!(isa.contains("_sstc_"));
         let sbi = MachineConfig::preset("sbi").unwrap().hart.extensions;
-        assert!(!isa_string(&sbi).contains("sstc"));
+        assert!(!isa_string(sbi.names()).contains("sstc"));
     }
 
     #[test]

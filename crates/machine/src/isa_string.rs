@@ -1,23 +1,21 @@
 //! ISA strings as users of Spike and riscv-arch-test write them: `rv64gc_h_zba_zbb_sstc`.
 
-use trapless_hart::Extensions;
-use trapless_isa::haiov::isa;
+use trapless_isa::Extensions;
+use trapless_isa::extension::Ext;
 
-/// Extensions that every hart has, so naming them changes nothing.
-const ALWAYS: [&str; 16] = [
-    "zicsr", "zifencei", "zicntr", "zihpm", "zmmul", "zaamo", "zalrsc", "sv39", "sv48", "sv57",
-    "sm", "smu", "s", "u", "su", "svade",
+/// Parts of what every hart has, and modes: naming them changes nothing. So does naming an
+/// extension that every hart has.
+const PARTS: [&str; 11] = [
+    "zmmul", "zaamo", "zalrsc", "sv39", "sv48", "sv57", "sm", "smu", "s", "u", "su",
 ];
 
-/// The name by which users switch an extension: our own have a short one besides that in ISA
-/// strings.
-pub fn option(name: &str) -> &str {
-    match name {
-        isa::XTRAPLESSUER => "xuer",
-        isa::XTRAPLESSVEI => "xvei",
-        isa::XTRAPLESSHCS => "xhcs",
-        name => name,
+/// The switch by which users turn an extension on and off: our own extensions have a long name in
+/// ISA strings besides.
+pub fn switch<'a>(extensions: &'a mut Extensions, name: &str) -> Option<&'a mut bool> {
+    if name.starts_with('x') {
+        return extensions.named(name);
     }
+    extensions.switch(name)
 }
 
 /// The extensions an ISA string names; whatever it does not name is absent.
@@ -29,24 +27,6 @@ pub fn parse(text: &str) -> Result<Extensions, String> {
     let body = lower
         .strip_prefix("rv64")
         .ok_or_else(|| format!("{text} does not begin with rv64"))?;
-    let mut e = Extensions {
-        h: false,
-        fd: false,
-        c: false,
-        b: false,
-        zicbo: false,
-        zicond: false,
-        zawrs: false,
-        svinval: false,
-        svpbmt: false,
-        svnapot: false,
-        svadu: false,
-        sstc: false,
-        smstateen: false,
-        xuer: false,
-        xvei: false,
-        xhcs: false,
-    };
     let mut parts = body.split('_');
     let mut letters = parts.next().unwrap_or_default();
     // Multi-letter names may follow the letters without an underscore.
@@ -59,43 +39,23 @@ pub fn parse(text: &str) -> Result<Extensions, String> {
         letters = &letters[..at];
     }
     names.extend(parts.filter(|p| !p.is_empty()));
-    let mut bits = [false; 3];
-    for letter in letters.chars() {
-        match letter {
-            'i' | 'm' | 'a' | 's' | 'u' => {}
-            'g' | 'f' | 'd' => e.fd = true,
-            'c' => e.c = true,
-            'b' => e.b = true,
-            'h' => e.h = true,
-            other => return Err(format!("this machine has no extension {other} (in {text})")),
+    let letters = letters.split_inclusive(|_| true);
+    let mut extensions = Extensions::NONE;
+    for name in letters.chain(names) {
+        // G is F and D, and what every hart has.
+        let name = if name == "g" { "d" } else { name };
+        match extensions.named(name) {
+            Some(switch) => *switch = true,
+            None if is_always(name) => {}
+            None => return Err(format!("this machine has no extension {name} (in {text})")),
         }
     }
-    for name in names {
-        match option(name) {
-            "h" => e.h = true,
-            "b" => e.b = true,
-            "c" | "zca" | "zcd" => e.c = true,
-            "zba" => bits[0] = true,
-            "zbb" => bits[1] = true,
-            "zbs" => bits[2] = true,
-            "zicbom" | "zicbop" | "zicboz" => e.zicbo = true,
-            "zicond" => e.zicond = true,
-            "zawrs" => e.zawrs = true,
-            "svinval" => e.svinval = true,
-            "svpbmt" => e.svpbmt = true,
-            "svnapot" => e.svnapot = true,
-            "svadu" => e.svadu = true,
-            "sstc" => e.sstc = true,
-            "smstateen" | "ssstateen" => e.smstateen = true,
-            "xuer" => e.xuer = true,
-            "xvei" => e.xvei = true,
-            "xhcs" => e.xhcs = true,
-            known if ALWAYS.contains(&known) => {}
-            other => return Err(format!("this machine has no extension {other} (in {text})")),
-        }
-    }
-    e.b |= bits.contains(&true);
-    Ok(e)
+    Ok(extensions)
+}
+
+fn is_always(name: &str) -> bool {
+    let mut always = Ext::ALL.iter().filter(|ext| Extensions::NONE.has(**ext));
+    PARTS.contains(&name) || always.any(|ext| ext.name() == name)
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use trapless_hart::{CodeLimits, Extensions, HartConfig};
+use trapless_hart::{CodeLimits, HartConfig};
+use trapless_isa::Extensions;
 
 use crate::cost::CostTable;
 use crate::error::Error;
@@ -168,38 +169,24 @@ impl MachineConfig {
             self.hart.extensions = isa_string::parse(toggles).map_err(Error::Invalid)?;
             return Ok(());
         }
-        let mut all = serde_json::to_value(self.hart.extensions).unwrap_or_default();
-        // What is off by default is not written while it is off.
-        let every = Extensions {
-            xuer: true,
-            xvei: true,
-            xhcs: true,
-            ..Extensions::default()
-        };
-        let every = serde_json::to_value(every).unwrap_or_default();
+        let mut extensions = self.hart.extensions;
         for toggle in toggles.split(',').map(str::trim).filter(|t| !t.is_empty()) {
             let (name, on) = match toggle.strip_prefix('-') {
                 Some(name) => (name, false),
                 None => (toggle.trim_start_matches('+'), true),
             };
-            let name = isa_string::option(&name.to_lowercase()).to_string();
-            match every.get(&name) {
-                Some(_) => all[&name] = on.into(),
-                None => {
-                    let known: Vec<_> = every
-                        .as_object()
-                        .into_iter()
-                        .flat_map(|o| o.keys().cloned())
-                        .collect();
-                    return Err(Error::Invalid(format!(
-                        "there is no extension option {name}; use {} with + or -",
-                        known.join(", ")
-                    )));
-                }
-            }
+            let name = name.to_lowercase();
+            let Some(switch) = isa_string::switch(&mut extensions, &name) else {
+                let mut known: Vec<_> = extensions.switches().map(|(name, _)| name).collect();
+                known.sort_unstable();
+                return Err(Error::Invalid(format!(
+                    "there is no extension option {name}; use {} with + or -",
+                    known.join(", ")
+                )));
+            };
+            *switch = on;
         }
-        self.hart.extensions =
-            serde_json::from_value(all).map_err(|e| Error::Invalid(e.to_string()))?;
+        self.hart.extensions = extensions;
         Ok(())
     }
 

@@ -1,5 +1,7 @@
 //! The ISA a guest is told about.
 
+use trapless_isa::extension::{LETTERS, isa_string};
+
 /// Extensions KVM can name, by their `KVM_RISCV_ISA_EXT_*` number (Linux UAPI `asm/kvm.h`), with
 /// the name used in the device tree (devicetree binding `riscv/extensions.yaml`).
 pub const KVM_EXTENSIONS: [(u64, &str); 71] = [
@@ -97,30 +99,21 @@ impl Isa {
         self.extensions.iter().any(|ext| ext == name)
     }
 
-    /// The extensions in canonical order: single letters as in the unprivileged specification's
-    /// naming chapter, then the others as they are.
+    /// The extensions in the order of ISA strings for single letters; then the others as they are.
     pub fn ordered(&self) -> Vec<&str> {
-        const CANONICAL: &str = "imafdqcbvh";
         let (mut single, multi): (Vec<&str>, Vec<&str>) = self
             .extensions
             .iter()
             .map(String::as_str)
             .partition(|ext| ext.len() == 1);
-        single.sort_by_key(|ext| CANONICAL.find(*ext).unwrap_or(usize::MAX));
+        single.sort_by_key(|ext| LETTERS.find(*ext).unwrap_or(usize::MAX));
         single.extend(multi);
         single
     }
 
     /// The `riscv,isa` string, for instance `rv64imafdc_zicsr_sstc`.
     pub fn string(&self) -> String {
-        let mut text = String::from("rv64");
-        for ext in self.ordered() {
-            if ext.len() > 1 {
-                text.push('_');
-            }
-            text.push_str(ext);
-        }
-        text
+        isa_string(self.ordered())
     }
 
     /// The `mmu-type` string.

@@ -7,6 +7,7 @@
 
 use trapless_isa::Mode;
 use trapless_isa::csr::{self, hvictl, stateen0};
+use trapless_isa::extension::Ext;
 
 use crate::asm::{self, Reg, reg};
 use crate::layout::{self, Policy};
@@ -70,7 +71,7 @@ fn access_csr(rng: &Rng, b: &mut Block, csr: u16, value: u64) {
 fn begin(p: &mut Program, board: Board) {
     p.board = board;
     p.needs.insert(Feature::Aia);
-    p.needs.insert(Feature::Smstateen);
+    p.needs.insert(Feature::Has(Ext::Smstateen));
 }
 
 /// A step whose trace follows that of the step before.

@@ -3,6 +3,7 @@
 use trapless_isa::Mode;
 use trapless_isa::cause::exception as exc;
 use trapless_isa::csr::{self, envcfg, hstatus, stateen0, status};
+use trapless_isa::extension::Ext;
 
 use super::ops;
 use crate::asm::{self, Reg, reg};
@@ -345,19 +346,19 @@ fn is_status(addr: u16) -> bool {
 pub fn csrs(rng: &Rng, p: &mut Program) {
     let stateen = rng.chance(1, 3);
     if stateen {
-        p.needs.insert(Feature::Smstateen);
+        p.needs.insert(Feature::Has(Ext::Smstateen));
     }
     let exact = p.exact(rng);
     // QEMU's comparators go on when they are disabled.
     let timer = exact && rng.chance(1, 2);
-    p.needs.insert(Feature::Sstc);
+    p.needs.insert(Feature::Has(Ext::Sstc));
     if timer {
         p.needs.insert(Feature::PreciseTimer);
     }
     // QEMU 7.2 knows fewer bits of menvcfg.
     if rng.chance(1, 2) {
-        p.needs.insert(Feature::Svadu);
-        p.needs.insert(Feature::Zicbo);
+        p.needs.insert(Feature::Has(Ext::Svadu));
+        p.needs.insert(Feature::Has(Ext::Zicbom));
     }
     for _ in 0..12 {
         let mode = rng.pick(&Mode::ALL);

@@ -45,7 +45,7 @@ fn flipped(rng: &Rng, b: &mut Block) {
             reg::S0,
             rng.below(4) as u32,
         ),
-        _ => ops::arithmetic(rng, false),
+        _ => ops::arithmetic(rng, &[]),
     };
     // Flip where it decides the operation: opcode, funct3, funct7, rs2.
     let mut word = base;

@@ -2,6 +2,7 @@
 
 use trapless_isa::Mode;
 use trapless_isa::csr::{self, envcfg, status};
+use trapless_isa::extension::Ext;
 
 use super::{ops, user};
 use crate::asm::{self, reg};
@@ -83,7 +84,7 @@ pub fn pmp(rng: &Rng, p: &mut Program) {
 
 /// `cbo.*` and prefetches under the enables of `menvcfg`, `henvcfg`, `senvcfg`.
 pub fn cache_blocks(rng: &Rng, p: &mut Program) {
-    p.needs.insert(Feature::Zicbo);
+    p.needs.insert(Feature::Has(Ext::Zicbom));
     let value =
         |rng: &Rng| rng.pick(&[0, 1, 1, 3, 3]) << 4 | rng.subset(envcfg::CBCFE | envcfg::CBZE);
     for _ in 0..12 {
@@ -123,8 +124,8 @@ pub fn self_modifying(rng: &Rng, p: &mut Program) {
         let mut b: Block = p.block();
         for _ in 0..6 {
             // The word to overwrite lies eight instructions ahead.
-            let new = ops::arithmetic(rng, false);
-            let old = ops::arithmetic(rng, false);
+            let new = ops::arithmetic(rng, &[]);
+            let old = ops::arithmetic(rng, &[]);
             let mut probe = p.block();
             probe.li(reg::A0, u64::from(new));
             let n = probe.len() as i32;
@@ -135,7 +136,7 @@ pub fn self_modifying(rng: &Rng, p: &mut Program) {
             b.w(old);
             let _ = n;
             for _ in 0..rng.below(4) {
-                b.w(ops::arithmetic(rng, false));
+                b.w(ops::arithmetic(rng, &[]));
             }
         }
         p.add(s, b, false);

@@ -210,7 +210,6 @@ mod tests {
     use crate::compare::{self, Side};
     use crate::layout;
     use crate::outcome::Outcome;
-    use std::collections::BTreeSet;
 
     #[test]
     fn a_seed_is_one_program() {
@@ -241,7 +240,7 @@ mod tests {
         let p = generate_family(1, by_name("two-stage").unwrap());
         let side = || Side {
             name: "model".into(),
-            features: BTreeSet::from(Feature::ALL),
+            features: Feature::all(),
         };
         let clean = signature(&p);
         let a = Outcome::decode(&p, &clean).unwrap();

@@ -2,6 +2,7 @@
 
 use trapless_isa::Mode;
 use trapless_isa::csr::{self, hstatus, status};
+use trapless_isa::extension::Ext;
 
 use super::pages::{self, Kind, Space, Spot};
 use super::{ops, user};
@@ -137,7 +138,7 @@ fn protect_data(rng: &Rng, s: &mut Step) {
 fn want_svadu(rng: &Rng, p: &mut Program) -> bool {
     let svadu = rng.chance(1, 2);
     if svadu {
-        p.needs.insert(Feature::Svadu);
+        p.needs.insert(Feature::Has(Ext::Svadu));
     }
     svadu
 }

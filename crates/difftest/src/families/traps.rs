@@ -2,6 +2,7 @@
 
 use trapless_isa::Mode;
 use trapless_isa::csr::{self, hstatus, status};
+use trapless_isa::extension::Ext;
 
 use super::{ops, pages};
 use crate::asm::{self, reg};
@@ -49,7 +50,7 @@ fn exception(rng: &Rng, b: &mut Block) {
             b.li(reg::A0, layout::DATA);
             b.w(asm::r(0x73, 4, 0x36, ops::dst(rng), reg::A0, 0)); // hlv.d
         }
-        _ => b.w(ops::arithmetic(rng, false)),
+        _ => b.w(ops::arithmetic(rng, &[])),
     }
 }
 
@@ -81,7 +82,8 @@ pub fn interrupts(rng: &Rng, p: &mut Program) {
     let exact = p.exact(rng);
     let timer = rng.chance(1, 3);
     if timer {
-        p.needs.extend([Feature::Sstc, Feature::PreciseTimer]);
+        p.needs
+            .extend([Feature::Has(Ext::Sstc), Feature::PreciseTimer]);
     }
     for _ in 0..14 {
         let mode = rng.pick(&Mode::ALL);
@@ -133,7 +135,7 @@ pub fn interrupts(rng: &Rng, p: &mut Program) {
         let mut b = p.block();
         while b.len() < 24 {
             match rng.below(6) {
-                0 | 1 => b.w(ops::arithmetic(rng, false)),
+                0 | 1 => b.w(ops::arithmetic(rng, &[])),
                 2 => {
                     b.li(reg::A0, rng.subset(status::SIE | status::SPIE));
                     b.w(asm::csr_op(
@@ -226,7 +228,7 @@ pub fn privileged(rng: &Rng, p: &mut Program) {
                 4 if exact => b.w(rng.pick(&[0x1800_0073, 0x1810_0073])),
                 6 => return_to_next(&mut b, csr::SEPC, asm::SRET),
                 7 if rng.chance(1, 2) => return_to_next(&mut b, csr::MEPC, asm::MRET),
-                _ => b.w(ops::arithmetic(rng, false)),
+                _ => b.w(ops::arithmetic(rng, &[])),
             }
         }
         p.add(s, b, false);

@@ -1,7 +1,8 @@
 //! Families of user-level instructions: integer, compressed, atomic, floating point, misaligned.
 
-use trapless_isa::Mode;
 use trapless_isa::csr;
+use trapless_isa::extension::Ext;
+use trapless_isa::{Mode, Op};
 
 use super::ops;
 use crate::asm::{self, reg};
@@ -26,9 +27,11 @@ fn any_mode(rng: &Rng) -> Mode {
 
 /// RV64IMC, Zba, Zbb, Zbs, Zicond.
 pub fn integer(rng: &Rng, p: &mut Program) {
-    let zicond = rng.chance(1, 2);
-    if zicond {
-        p.needs.insert(Feature::Zicond);
+    let mut extra = Vec::new();
+    if rng.chance(1, 2) {
+        let ext = rng.pick(&ops::EXTRAS);
+        p.needs.insert(Feature::Has(ext));
+        extra = ops::extra(ext);
     }
     for _ in 0..6 {
         let mut s = p.step(rng, any_mode(rng));
@@ -37,10 +40,10 @@ pub fn integer(rng: &Rng, p: &mut Program) {
         let mut b = p.block();
         while b.len() < 150 {
             match rng.below(10) {
-                0 => ops::forward_branch(rng, &mut b, zicond),
+                0 => ops::forward_branch(rng, &mut b, &extra),
                 1 | 2 => b.w(ops::memory(rng, false)),
                 3..=5 => b.h(ops::compressed(rng)),
-                _ => b.w(ops::arithmetic(rng, zicond)),
+                _ => b.w(ops::arithmetic(rng, &extra)),
             }
         }
         p.add(s, b, false);
@@ -84,7 +87,7 @@ pub fn counters(rng: &Rng, p: &mut Program) {
             b.w(asm::addi(reg::T0, 0, 0));
             for _ in 0..rng.below(6) {
                 match rng.below(3) {
-                    0 => ops::forward_branch(rng, &mut b, false),
+                    0 => ops::forward_branch(rng, &mut b, &[]),
                     // No loads or stores: the slots hold absolute values.
                     1 => b.h(loop {
                         let half = ops::compressed(rng);
@@ -92,7 +95,7 @@ pub fn counters(rng: &Rng, p: &mut Program) {
                             break half;
                         }
                     }),
-                    _ => b.w(ops::arithmetic(rng, false)),
+                    _ => b.w(ops::arithmetic(rng, &[])),
                 }
             }
             // The difference must not depend on the absolute value.
@@ -112,7 +115,7 @@ pub fn counters(rng: &Rng, p: &mut Program) {
 pub fn atomic(rng: &Rng, p: &mut Program) {
     let zawrs = rng.chance(1, 3);
     if zawrs {
-        p.needs.insert(Feature::Zawrs);
+        p.needs.insert(Feature::Has(Ext::Zawrs));
     }
     for _ in 0..6 {
         let mut s = p.step(rng, any_mode(rng));
@@ -123,8 +126,8 @@ pub fn atomic(rng: &Rng, p: &mut Program) {
             match rng.below(4) {
                 0 => ops::lr_sc(rng, &mut b),
                 // Without a reservation, wrs.nto and wrs.sto do not wait.
-                1 if zawrs => b.w(rng.pick(&[0x00d0_0073, 0x01d0_0073])),
-                1 => b.w(ops::arithmetic(rng, false)),
+                1 if zawrs => b.w(rng.pick(&[Op::WrsNto, Op::WrsSto]).encoding().0),
+                1 => b.w(ops::arithmetic(rng, &[])),
                 _ => ops::amo(rng, &mut b),
             }
         }

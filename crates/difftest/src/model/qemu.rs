@@ -5,10 +5,13 @@
 //! (The `spike` machine would understand `tohost`, but lacks `time` and with it Sstc.)
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use trapless_isa::extension::{Ext, Models};
 
 use super::{Failure, Model, process};
 use crate::layout;
@@ -56,17 +59,23 @@ impl Qemu {
         Ok(Self { command, version })
     }
 
+    fn has(&self, models: Models) -> bool {
+        models.qemu.is_some_and(|since| self.version >= since)
+    }
+
     fn cpu(&self, program: &Program) -> String {
-        let mut cpu = String::from("rv64,h=true,pmp=on,svnapot=on,svpbmt=on,svinval=on,sstc=on");
+        let mut cpu = String::from("rv64,pmp=on");
+        for ext in Ext::ALL.iter().filter(|ext| self.has(ext.models())) {
+            write!(cpu, ",{}=on", ext.name()).expect("memory");
+        }
         if self.version >= (10, 0) {
-            cpu += ",zicond=on,zicbom=on,zicboz=on,zicbop=on,zawrs=on,smstateen=on";
             // With Svade and Svadu, menvcfg.ADUE chooses (Svade after reset). Without AIA, QEMU
             // takes the lowest pending number instead of the architected priority; with it, sip and
             // vsip lose bits.
             if program.family == "interrupt" {
                 cpu += ",smaia=on,ssaia=on";
             }
-            cpu += ",svade=on,svadu=on,zfa=off,zimop=off,zcmop=off,zbc=off,sscofpmf=off,sv57=on";
+            cpu += ",zfa=off,zimop=off,zcmop=off,zbc=off,sscofpmf=off,sv57=on";
         }
         cpu
     }
@@ -78,12 +87,10 @@ impl Model for Qemu {
     }
 
     fn features(&self) -> BTreeSet<Feature> {
-        let mut has = BTreeSet::from([Feature::Sstc, Feature::PreciseTimer]);
-        has.insert(Feature::AlignedAtomics);
+        let mut has: BTreeSet<_> = Feature::extensions(|models| self.has(models)).collect();
+        has.extend([Feature::PreciseTimer, Feature::AlignedAtomics]);
         if self.version >= (10, 0) {
-            has.extend([Feature::Zicond, Feature::Zicbo, Feature::Zawrs]);
-            has.extend([Feature::Svadu, Feature::Smstateen, Feature::Privileged]);
-            has.insert(Feature::Aia);
+            has.extend([Feature::Privileged, Feature::Aia]);
         }
         if self.version.0 != 10 {
             has.insert(Feature::WritableMpv);

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use trapless_isa::extension::{Ext, canonical, isa_string};
+
 use super::{Failure, Model, process, signature_file};
 use crate::layout;
 use crate::program::{Feature, Program};
@@ -13,9 +15,14 @@ pub struct Spike {
     path: PathBuf,
 }
 
-const ISA: &str = "rv64imafdch_zicsr_zifencei_zicntr_zihpm_zba_zbb_zbs_zicbom_zicboz_zicbop_zicond\
-                   _zawrs_svinval_svpbmt_svnapot_svade_svadu_sstc_smstateen\
-                   _zicclsm";
+/// The extensions of the table that Spike has. Misaligned loads and stores do not trap.
+fn isa() -> String {
+    let has = Ext::ALL.iter().filter(|ext| ext.models().spike);
+    let mut names: Vec<_> = has.map(|ext| ext.name()).collect();
+    names.sort_by_key(|name| canonical(name));
+    names.push("zicclsm");
+    isa_string(names)
+}
 
 impl Spike {
     /// The Spike binary at `path`.
@@ -33,7 +40,8 @@ impl Model for Spike {
 
     fn features(&self) -> BTreeSet<Feature> {
         // Its timers are looked at every few thousand instructions.
-        let mut has: BTreeSet<_> = Feature::ALL.into();
+        let extensions = Feature::extensions(|models| models.spike);
+        let mut has: BTreeSet<_> = extensions.chain(Feature::OTHERS).collect();
         has.remove(&Feature::PreciseTimer);
         has.remove(&Feature::Aia);
         // 16 bytes is its misaligned atomicity granule.
@@ -49,7 +57,7 @@ impl Model for Spike {
         let _ = std::fs::remove_file(&signature);
         let (status, said) = process::run(
             Command::new(&self.path)
-                .arg(format!("--isa={ISA}"))
+                .arg(format!("--isa={}", isa()))
                 .arg(format!("-m{:#x}:{:#x}", layout::RAM, layout::RAM_SIZE))
                 .arg(format!("+signature={}", signature.display()))
                 .arg("+signature-granularity=8")

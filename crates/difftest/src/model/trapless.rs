@@ -47,7 +47,7 @@ impl Model for Trapless {
     }
 
     fn features(&self) -> BTreeSet<Feature> {
-        Feature::ALL.into()
+        Feature::all()
     }
 
     fn run(&self, program: &Program, scratch: &Path) -> Result<Vec<u8>, Failure> {

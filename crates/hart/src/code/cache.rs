@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use trapless_isa::Extensions;
 use trapless_isa::inst::Inst;
 use trapless_jit::{Code, CodeListener, Jit, Site};
 
@@ -16,7 +17,7 @@ use super::compiler::Compiled;
 use super::decoder::Decoder;
 use super::spared::Spared;
 use super::statistics::CodeStatistics;
-use crate::config::{CostModel, Extensions};
+use crate::config::CostModel;
 use crate::memory::address::PageIndex;
 use crate::memory::ram::Ram;
 use crate::observe::Triggers;

@@ -1,9 +1,8 @@
 //! Decodes instructions for execution, for harts with given extensions.
 
+use trapless_isa::Extensions;
 use trapless_isa::decode::decode;
-use trapless_isa::inst::{Ext, Format, Inst, NO_REG, Op};
-
-use crate::config::Extensions;
+use trapless_isa::inst::{Format, Inst, NO_REG, Op};
 
 /// Decoded instructions outside blocks that are cached.
 const SINGLES: usize = 1024;
@@ -69,18 +68,8 @@ impl Decoder {
         if inst.len == 2 && !e.c {
             return false;
         }
-        match inst.op.extension() {
-            Ext::F | Ext::D => e.fd,
-            Ext::Zba | Ext::Zbb | Ext::Zbs => e.b,
-            Ext::Zicbom | Ext::Zicboz => e.zicbo,
-            Ext::Zicond => e.zicond,
-            Ext::Zawrs => e.zawrs,
-            Ext::Svinval => {
-                e.svinval && (e.h || !matches!(inst.op, Op::HinvalVvma | Op::HinvalGvma))
-            }
-            Ext::H => e.h,
-            Ext::Xuer => e.h && e.xuer,
-            _ => true,
-        }
+        // Of Svinval's instructions, these invalidate what only H has.
+        let of_h = matches!(inst.op, Op::HinvalVvma | Op::HinvalGvma);
+        e.has(inst.op.extension()) && (e.h || !of_h)
     }
 }

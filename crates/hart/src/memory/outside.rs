@@ -1,13 +1,12 @@
 //! Virtual memory of a kernel, found from outside the machine.
 
-use trapless_isa::Mode;
 use trapless_isa::csr::envcfg;
+use trapless_isa::{Extensions, Mode};
 use vm_memory::{GuestAddress, GuestMemoryBackend};
 
 use super::address::Access;
 use super::ram::Ram;
 use super::walk::{Request, Walker};
-use crate::config::Extensions;
 use crate::csr::registers::Csrs;
 
 /// `pmpcfg0` with one entry for all of memory: NAPOT, readable, writable, executable.

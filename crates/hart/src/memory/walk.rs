@@ -3,11 +3,10 @@
 
 use trapless_isa::csr::{envcfg, status};
 use trapless_isa::haiov::{leaf, limits};
-use trapless_isa::{Mode, Priv};
+use trapless_isa::{Extensions, Mode, Priv};
 
 use super::address::Access;
 use super::ram::Ram;
-use crate::config::Extensions;
 use crate::csr::registers::Csrs;
 
 const PTE_V: u64 = 1 << 0;

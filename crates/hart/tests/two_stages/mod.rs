@@ -4,7 +4,8 @@
 
 use trapless_asm as asm;
 use trapless_hart::platform::{BusFault, Platform};
-use trapless_hart::{CodeCache, Extensions, Hart, HartConfig, Ram};
+use trapless_hart::{CodeCache, Hart, HartConfig, Ram};
+use trapless_isa::Extensions;
 use trapless_isa::cause::exception;
 use trapless_isa::csr::{self, hstatus, status};
 use trapless_isa::port::{

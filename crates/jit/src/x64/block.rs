@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use dynasm::dynasm;
 use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::{CostClass, Inst, NO_REG};
+use trapless_isa::semantics;
 
-use super::encode::{self, Alu, Assembler, LOAD_64, STORE_64};
+use super::encode::{self, Alu, Assembler, LOAD_64, STORE_64, Width};
 use super::probe::Probe;
-use super::regs::{Place, R14, R15, RAX, RBX, at, place, x_at};
+use super::regs::{Host, Place, R14, R15, RAX, RBX, at, place, x_at};
+use super::template::{Template, template};
 use super::trampolines::Trampolines;
 use crate::{Known, Options, Position, Source};
 
@@ -97,13 +99,13 @@ impl BlockCompiler<'_> {
         if let (None, Some(&entry)) = (source.crossing, self.targets.entries.get(&place)) {
             dynasm!(self.ops; .arch x64; =>entry);
         }
-        encode::alu_memory(&mut self.ops, Alu::Cmp, true, R15, RBX, at!(limit));
+        encode::alu_memory(&mut self.ops, Alu::Cmp, Width::Bits64, R15, RBX, at!(limit));
         dynasm!(self.ops; .arch x64; jae =>limit_reached);
         if let Some(bits) = source.crossing {
             self.crossing(bits);
         }
-        encode::alu_value(&mut self.ops, Alu::Add, true, R15, cost);
-        encode::alu_value(&mut self.ops, Alu::Add, true, R14, len);
+        encode::alu_value(&mut self.ops, Alu::Add, Width::Bits64, R15, cost);
+        encode::alu_value(&mut self.ops, Alu::Add, Width::Bits64, R14, len);
         if Self::uses_float(source.insts) {
             self.begin_float();
         }
@@ -122,17 +124,8 @@ impl BlockCompiler<'_> {
             onward = Some(self.at + i32::from(inst.len));
             if inst.op.ends_block() {
                 onward = self.last(inst, at);
-            } else if inst.moves_to_tp() {
-                // Rare, and the interpreter tells observers.
-                self.execute(at);
-            } else if !(self.integer(inst)
-                || self.memory(inst, at)
-                || self.zero_block(inst, at)
-                || self.bits(inst)
-                || self.atomic(inst, at)
-                || self.float(inst, at))
-            {
-                self.execute(at);
+            } else {
+                self.inside(inst, at);
             }
             self.at += i32::from(inst.len);
             index += 1;
@@ -181,6 +174,27 @@ impl BlockCompiler<'_> {
                     dynasm!(self.ops; .arch x64; jmp =>slow.back);
                 }
             }
+        }
+    }
+
+    /// Emits an instruction inside the block.
+    fn inside(&mut self, inst: &Inst, at: Position) {
+        if inst.moves_to_tp() {
+            // Rare, and the interpreter tells observers.
+            return self.execute(at);
+        }
+        if inst.rd == NO_REG && semantics::computes(inst.op) {
+            return;
+        }
+        match template(inst.op) {
+            Some(Template::Nothing) => {}
+            Some(Template::Integer(how)) => self.integer(inst, how),
+            Some(Template::Scratch(how)) => self.scratch(inst, how),
+            Some(Template::Memory(access)) => self.memory(inst, at, access),
+            Some(Template::ZeroBlock) => self.zero_block(inst, at),
+            Some(Template::Atomic(how)) => self.atomic(inst, at, how),
+            Some(Template::Float(how)) => self.float(inst, at, how),
+            None => self.execute(at),
         }
     }
 
@@ -252,7 +266,7 @@ impl BlockCompiler<'_> {
     }
 
     /// Emits a call of the helper that executes an instruction.
-    fn execute(&mut self, at: Position) {
+    pub fn execute(&mut self, at: Position) {
         let (at, block) = (at.bits(), self.source.block as i32);
         let execute = self.trampolines.execute as usize;
         dynasm!(self.ops
@@ -264,7 +278,7 @@ impl BlockCompiler<'_> {
     }
 
     /// Host register with the value of guest register `x`: its own, or `scratch`.
-    pub fn value(&mut self, x: u8, scratch: u8) -> u8 {
+    pub fn value(&mut self, x: u8, scratch: Host) -> Host {
         match place(x) {
             Place::Zero => dynasm!(self.ops; .arch x64; xor Rd(scratch), Rd(scratch)),
             Place::Host(host) => return host,
@@ -276,20 +290,13 @@ impl BlockCompiler<'_> {
     }
 
     /// Moves the value of guest register `x` to a host register.
-    pub fn fetch(&mut self, host: u8, x: u8) {
+    pub fn fetch(&mut self, host: Host, x: u8) {
         let from = self.value(x, host);
-        self.copy(host, from);
-    }
-
-    /// Moves between host registers.
-    pub fn copy(&mut self, to: u8, from: u8) {
-        if to != from {
-            dynasm!(self.ops; .arch x64; mov Rq(to), Rq(from));
-        }
+        encode::copy(&mut self.ops, host, from);
     }
 
     /// Host register to compute the value of guest register `x` in: its own, or `rax`.
-    pub fn target(&self, x: u8) -> u8 {
+    pub fn target(&self, x: u8) -> Host {
         match place(x) {
             Place::Host(host) => host,
             _ => RAX,
@@ -297,9 +304,9 @@ impl BlockCompiler<'_> {
     }
 
     /// Moves a value computed in `host` to where guest register `x` is.
-    pub fn put(&mut self, x: u8, host: u8) {
+    pub fn put(&mut self, x: u8, host: Host) {
         match place(x) {
-            Place::Host(own) => self.copy(own, host),
+            Place::Host(own) => encode::copy(&mut self.ops, own, host),
             // The result is discarded.
             Place::Memory(NO_REG) | Place::Zero => {}
             Place::Memory(x) => {

@@ -5,7 +5,7 @@ use dynasmrt::{DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::{Inst, NO_REG, Op};
 
 use super::block::{BlockCompiler, Target};
-use super::encode::{self, ADDRESS, Alu};
+use super::encode::{self, ADDRESS, Alu, Width};
 use super::regs::{R13, RAX, RCX};
 use super::trampolines;
 
@@ -81,7 +81,7 @@ impl BlockCompiler<'_> {
         // The last parcel may begin an instruction across pages at one time and a block at another:
         // such jumps always go through the table.
         if !(0..LAST_PARCEL).contains(&offset) || self.source.crossing.is_some() {
-            encode::alu_value(&mut self.ops, Alu::Add, true, R13, offset);
+            encode::alu_value(&mut self.ops, Alu::Add, Width::Bits64, R13, offset);
             trampolines::lookup(&mut self.ops, self.trampolines.second_way);
             return;
         }

@@ -8,7 +8,7 @@ use trapless_isa::inst::{Inst, NO_REG, Op};
 use trapless_isa::port::CsrOp;
 
 use super::block::{BlockCompiler, Slow};
-use super::regs::{BIAS, RAX, RDX, at};
+use super::regs::{BIAS, Host, RAX, RDX, at};
 use crate::{
     CSR_DONE, CsrPlace, CsrRequest, CsrWrite, FLOAT_DIRTY, FLOAT_NEAREST, PlainCsr, Position,
 };
@@ -88,7 +88,7 @@ impl BlockCompiler<'_> {
     }
 
     /// Moves the second operand to `host`.
-    fn csr_operand(&mut self, inst: &Inst, host: u8) {
+    fn csr_operand(&mut self, inst: &Inst, host: Host) {
         if matches!(inst.op, Op::Csrrwi | Op::Csrrsi | Op::Csrrci) {
             dynasm!(self.ops; .arch x64; mov Rd(host), i32::from(inst.rs1));
         } else {

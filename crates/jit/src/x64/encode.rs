@@ -1,52 +1,61 @@
 //! Short encodings of instructions whose operands are known only at run time. The assembler's macro
 //! spends 32 bits on each such displacement and immediate, which makes code a third longer.
 
+use dynasm::dynasm;
 use dynasmrt::x64::X64Relocation;
 use dynasmrt::{DynasmApi, VecAssembler};
 
+use super::regs::Host;
+
 /// Assembles position-dependent code.
 pub(super) type Assembler = VecAssembler<X64Relocation>;
+
+/// Bits of operands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Width {
+    Bits32,
+    Bits64,
+}
 
 /// An instruction with a register and a memory operand.
 #[derive(Clone, Copy)]
 pub(super) struct Form {
     /// Operands have 16 bits.
     word: bool,
-    /// Operands have 64 bits.
-    wide: bool,
+    width: Width,
     opcode: &'static [u8],
 }
 
-const fn form(wide: bool, opcode: &'static [u8]) -> Form {
+const fn form(width: Width, opcode: &'static [u8]) -> Form {
     Form {
         word: false,
-        wide,
+        width,
         opcode,
     }
 }
 
 /// `mov`, `movsx`, `movzx` from memory: size, and `S` if the sign is extended.
-pub(super) const LOAD_64: Form = form(true, &[0x8B]);
-pub(super) const LOAD_32: Form = form(false, &[0x8B]);
-pub(super) const LOAD_S32: Form = form(true, &[0x63]);
-pub(super) const LOAD_16: Form = form(false, &[0x0F, 0xB7]);
-pub(super) const LOAD_S16: Form = form(true, &[0x0F, 0xBF]);
-pub(super) const LOAD_8: Form = form(false, &[0x0F, 0xB6]);
-pub(super) const LOAD_S8: Form = form(true, &[0x0F, 0xBE]);
+pub(super) const LOAD_64: Form = form(Width::Bits64, &[0x8B]);
+pub(super) const LOAD_32: Form = form(Width::Bits32, &[0x8B]);
+pub(super) const LOAD_S32: Form = form(Width::Bits64, &[0x63]);
+pub(super) const LOAD_16: Form = form(Width::Bits32, &[0x0F, 0xB7]);
+pub(super) const LOAD_S16: Form = form(Width::Bits64, &[0x0F, 0xBF]);
+pub(super) const LOAD_8: Form = form(Width::Bits32, &[0x0F, 0xB6]);
+pub(super) const LOAD_S8: Form = form(Width::Bits64, &[0x0F, 0xBE]);
 /// `mov` to memory.
-pub(super) const STORE_64: Form = form(true, &[0x89]);
-pub(super) const STORE_32: Form = form(false, &[0x89]);
+pub(super) const STORE_64: Form = form(Width::Bits64, &[0x89]);
+pub(super) const STORE_32: Form = form(Width::Bits32, &[0x89]);
 pub(super) const STORE_16: Form = Form {
     word: true,
-    ..form(false, &[0x89])
+    ..form(Width::Bits32, &[0x89])
 };
-pub(super) const STORE_8: Form = form(false, &[0x88]);
+pub(super) const STORE_8: Form = form(Width::Bits32, &[0x88]);
 /// `lea`.
-pub(super) const ADDRESS: Form = form(true, &[0x8D]);
-pub(super) const ADDRESS_32: Form = form(false, &[0x8D]);
+pub(super) const ADDRESS: Form = form(Width::Bits64, &[0x8D]);
+pub(super) const ADDRESS_32: Form = form(Width::Bits32, &[0x8D]);
 /// `imul`.
-pub(super) const MULTIPLY_64: Form = form(true, &[0x0F, 0xAF]);
-pub(super) const MULTIPLY_32: Form = form(false, &[0x0F, 0xAF]);
+pub(super) const MULTIPLY_64: Form = form(Width::Bits64, &[0x0F, 0xAF]);
+pub(super) const MULTIPLY_32: Form = form(Width::Bits32, &[0x0F, 0xAF]);
 
 /// Arithmetic with two operands, by number in the opcode.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -60,87 +69,101 @@ pub(super) enum Alu {
 }
 
 /// `form reg, [base + at]`, or `form [base + at], reg`.
-pub(super) fn memory(ops: &mut Assembler, form: Form, reg: u8, base: u8, at: i32) {
+pub(super) fn memory(ops: &mut Assembler, form: Form, reg: Host, base: Host, at: i32) {
     if form.word {
         ops.push(0x66);
     }
     // Without REX, byte registers 4 to 7 are `ah` .. `bh`.
-    let byte = form.opcode == STORE_8.opcode && reg >= 4;
-    prefix(ops, form.wide, reg, base, byte);
+    let byte = form.opcode == STORE_8.opcode && reg.0 >= 4;
+    prefix(ops, form.width, reg, base, byte);
     ops.extend(form.opcode);
     place(ops, reg, base, at);
 }
 
 /// `op reg, [base + at]`.
-pub(super) fn alu_memory(ops: &mut Assembler, op: Alu, wide: bool, reg: u8, base: u8, at: i32) {
-    prefix(ops, wide, reg, base, false);
+pub(super) fn alu_memory(
+    ops: &mut Assembler,
+    op: Alu,
+    width: Width,
+    reg: Host,
+    base: Host,
+    at: i32,
+) {
+    prefix(ops, width, reg, base, false);
     ops.push((op as u8) << 3 | 3);
     place(ops, reg, base, at);
 }
 
 /// `op reg, other`.
-pub(super) fn alu(ops: &mut Assembler, op: Alu, wide: bool, reg: u8, other: u8) {
-    prefix(ops, wide, reg, other, false);
+pub(super) fn alu(ops: &mut Assembler, op: Alu, width: Width, reg: Host, other: Host) {
+    prefix(ops, width, reg, other, false);
     ops.push((op as u8) << 3 | 3);
-    ops.push(0xC0 | (reg & 7) << 3 | other & 7);
+    ops.push(0xC0 | (reg.0 & 7) << 3 | other.0 & 7);
 }
 
 /// `op reg, value`.
-pub(super) fn alu_value(ops: &mut Assembler, op: Alu, wide: bool, reg: u8, value: i32) {
-    prefix(ops, wide, 0, reg, false);
+pub(super) fn alu_value(ops: &mut Assembler, op: Alu, width: Width, reg: Host, value: i32) {
+    prefix(ops, width, Host(0), reg, false);
     let short = i8::try_from(value);
     ops.push(if short.is_ok() { 0x83 } else { 0x81 });
-    ops.push(0xC0 | (op as u8) << 3 | reg & 7);
+    ops.push(0xC0 | (op as u8) << 3 | reg.0 & 7);
     immediate(ops, short, value);
 }
 
 /// `op QWORD [base + at], value`.
-pub(super) fn alu_memory_value(ops: &mut Assembler, op: Alu, base: u8, at: i32, value: i32) {
-    prefix(ops, true, 0, base, false);
+pub(super) fn alu_memory_value(ops: &mut Assembler, op: Alu, base: Host, at: i32, value: i32) {
+    prefix(ops, Width::Bits64, Host(0), base, false);
     let short = i8::try_from(value);
     ops.push(if short.is_ok() { 0x83 } else { 0x81 });
-    place(ops, op as u8, base, at);
+    place(ops, Host(op as u8), base, at);
     immediate(ops, short, value);
 }
 
 /// `mov QWORD [base + at], value`.
-pub(super) fn store_value(ops: &mut Assembler, base: u8, at: i32, value: i32) {
-    prefix(ops, true, 0, base, false);
+pub(super) fn store_value(ops: &mut Assembler, base: Host, at: i32, value: i32) {
+    prefix(ops, Width::Bits64, Host(0), base, false);
     ops.push(0xC7);
-    place(ops, 0, base, at);
+    place(ops, Host(0), base, at);
     ops.push_i32(value);
 }
 
 /// `reg = value`; flags are preserved.
-pub(super) fn set(ops: &mut Assembler, reg: u8, value: i32) {
+pub(super) fn set(ops: &mut Assembler, reg: Host, value: i32) {
     if value < 0 {
-        prefix(ops, true, 0, reg, false);
+        prefix(ops, Width::Bits64, Host(0), reg, false);
         ops.push(0xC7);
-        ops.push(0xC0 | reg & 7);
+        ops.push(0xC0 | reg.0 & 7);
     } else {
-        prefix(ops, false, 0, reg, false);
-        ops.push(0xB8 | reg & 7);
+        prefix(ops, Width::Bits32, Host(0), reg, false);
+        ops.push(0xB8 | reg.0 & 7);
     }
     ops.push_i32(value);
 }
 
-fn prefix(ops: &mut Assembler, wide: bool, reg: u8, base: u8, always: bool) {
-    let bits = u8::from(wide) << 3 | (reg >> 3) << 2 | base >> 3;
+/// Moves between registers.
+pub(super) fn copy(ops: &mut Assembler, to: Host, from: Host) {
+    if to != from {
+        dynasm!(ops; .arch x64; mov Rq(to), Rq(from));
+    }
+}
+
+fn prefix(ops: &mut Assembler, width: Width, reg: Host, base: Host, always: bool) {
+    let bits = u8::from(width == Width::Bits64) << 3 | (reg.0 >> 3) << 2 | base.0 >> 3;
     if bits != 0 || always {
         ops.push(0x40 | bits);
     }
 }
 
-fn place(ops: &mut Assembler, reg: u8, base: u8, at: i32) {
+fn place(ops: &mut Assembler, reg: Host, base: Host, at: i32) {
     let short = i8::try_from(at);
     // Base 5 without displacement encodes RIP-relative addressing.
     let size = match short {
-        Ok(0) if base & 7 != 5 => 0,
+        Ok(0) if base.0 & 7 != 5 => 0,
         Ok(_) => 0x40,
         Err(_) => 0x80,
     };
-    ops.push(size | (reg & 7) << 3 | base & 7);
-    if base & 7 == 4 {
+    ops.push(size | (reg.0 & 7) << 3 | base.0 & 7);
+    if base.0 & 7 == 4 {
         ops.push(0x24);
     }
     if size != 0 {
@@ -157,8 +180,6 @@ fn immediate(ops: &mut Assembler, short: Result<i8, std::num::TryFromIntError>, 
 
 #[cfg(test)]
 mod tests {
-    use dynasm::dynasm;
-
     use super::*;
 
     fn bytes(emit: impl FnOnce(&mut Assembler)) -> Vec<u8> {
@@ -176,42 +197,68 @@ mod tests {
                 assert_eq!(bytes($emit), expected, stringify!($($text)+));
             };
         }
-        same!(|o| memory(o, LOAD_64, 10, 0, 0), mov r10, [rax]);
-        same!(|o| memory(o, LOAD_64, 0, 3, -128), mov rax, [rbx - 128]);
-        same!(|o| memory(o, LOAD_64, 9, 3, 128), mov r9, [rbx + 128]);
-        same!(|o| memory(o, LOAD_32, 6, 12, 0), mov esi, [r12]);
-        same!(|o| memory(o, LOAD_S32, 6, 13, 0), movsxd rsi, DWORD [r13]);
-        same!(|o| memory(o, LOAD_16, 8, 0, 4), movzx r8d, WORD [rax + 4]);
-        same!(|o| memory(o, LOAD_S16, 7, 0, 4), movsx rdi, WORD [rax + 4]);
-        same!(|o| memory(o, LOAD_8, 7, 0, 4), movzx edi, BYTE [rax + 4]);
-        same!(|o| memory(o, LOAD_S8, 1, 5, 0), movsx rcx, BYTE [rbp]);
-        same!(|o| memory(o, STORE_64, 11, 4, 8), mov[rsp + 8], r11);
-        same!(|o| memory(o, STORE_32, 2, 0, 1000), mov[rax + 1000], edx);
-        same!(|o| memory(o, STORE_16, 8, 0, 1), mov[rax + 1], r8w);
-        same!(|o| memory(o, STORE_16, 2, 0, 1), mov[rax + 1], dx);
-        same!(|o| memory(o, STORE_8, 6, 0, 1), mov[rax + 1], sil);
-        same!(|o| memory(o, STORE_8, 2, 0, 0), mov[rax], dl);
-        same!(|o| memory(o, ADDRESS, 0, 12, 24), lea rax, [r12 + 24]);
-        same!(|o| memory(o, ADDRESS_32, 0, 8, -1), lea eax, [r8 - 1]);
-        same!(|o| memory(o, MULTIPLY_64, 9, 3, 8), imul r9, [rbx + 8]);
-        same!(|o| memory(o, MULTIPLY_32, 0, 3, 8), imul eax, [rbx + 8]);
-        same!(|o| alu_memory(o, Alu::Add, true, 9, 3, 8), add r9, [rbx + 8]);
-        same!(|o| alu_memory(o, Alu::Cmp, false, 0, 3, 8), cmp eax, [rbx + 8]);
-        same!(|o| alu_value(o, Alu::Sub, true, 15, 100), sub r15, 100);
-        same!(|o| alu_value(o, Alu::Or, false, 7, 0x1234), or edi, 0x1234);
-        same!(|o| alu_value(o, Alu::And, true, 8, -4096), and r8, -4096);
+        same!(|o| memory(o, LOAD_64, Host(10), Host(0), 0), mov r10, [rax]);
+        same!(|o| memory(o, LOAD_64, Host(0), Host(3), -128), mov rax, [rbx - 128]);
+        same!(|o| memory(o, LOAD_64, Host(9), Host(3), 128), mov r9, [rbx + 128]);
+        same!(|o| memory(o, LOAD_32, Host(6), Host(12), 0), mov esi, [r12]);
+        same!(|o| memory(o, LOAD_S32, Host(6), Host(13), 0), movsxd rsi, DWORD [r13]);
+        same!(|o| memory(o, LOAD_16, Host(8), Host(0), 4), movzx r8d, WORD [rax + 4]);
+        same!(|o| memory(o, LOAD_S16, Host(7), Host(0), 4), movsx rdi, WORD [rax + 4]);
+        same!(|o| memory(o, LOAD_8, Host(7), Host(0), 4), movzx edi, BYTE [rax + 4]);
+        same!(|o| memory(o, LOAD_S8, Host(1), Host(5), 0), movsx rcx, BYTE [rbp]);
+        same!(
+            |o| memory(o, STORE_64, Host(11), Host(4), 8),
+            mov[rsp + 8],
+            r11
+        );
+        same!(
+            |o| memory(o, STORE_32, Host(2), Host(0), 1000),
+            mov[rax + 1000],
+            edx
+        );
+        same!(
+            |o| memory(o, STORE_16, Host(8), Host(0), 1),
+            mov[rax + 1],
+            r8w
+        );
+        same!(
+            |o| memory(o, STORE_16, Host(2), Host(0), 1),
+            mov[rax + 1],
+            dx
+        );
+        same!(
+            |o| memory(o, STORE_8, Host(6), Host(0), 1),
+            mov[rax + 1],
+            sil
+        );
+        same!(|o| memory(o, STORE_8, Host(2), Host(0), 0), mov[rax], dl);
+        same!(|o| memory(o, ADDRESS, Host(0), Host(12), 24), lea rax, [r12 + 24]);
+        same!(|o| memory(o, ADDRESS_32, Host(0), Host(8), -1), lea eax, [r8 - 1]);
+        same!(|o| memory(o, MULTIPLY_64, Host(9), Host(3), 8), imul r9, [rbx + 8]);
+        same!(|o| memory(o, MULTIPLY_32, Host(0), Host(3), 8), imul eax, [rbx + 8]);
+        same!(|o| alu_memory(o, Alu::Add, Width::Bits64, Host(9), Host(3), 8), add r9, [rbx + 8]);
+        same!(|o| alu_memory(o, Alu::Cmp, Width::Bits32, Host(0), Host(3), 8), cmp eax, [rbx + 8]);
+        same!(|o| alu_value(o, Alu::Sub, Width::Bits64, Host(15), 100), sub r15, 100);
+        same!(|o| alu_value(o, Alu::Or, Width::Bits32, Host(7), 0x1234), or edi, 0x1234);
+        same!(|o| alu_value(o, Alu::And, Width::Bits64, Host(8), -4096), and r8, -4096);
         // And here.
         assert_eq!(
-            bytes(|o| alu_memory_value(o, Alu::Add, 3, 8, 1)),
+            bytes(|o| alu_memory_value(o, Alu::Add, Host(3), 8, 1)),
             [0x48, 0x83, 0x43, 8, 1]
         );
-        same!(|o| alu_memory_value(o, Alu::Xor, 3, 8, 300), xor QWORD [rbx + 8], 300);
-        same!(|o| store_value(o, 3, -8, 7), mov QWORD [rbx - 8], 7);
-        same!(|o| set(o, 9, -1), mov r9, -1);
-        same!(|o| set(o, 9, 77), mov r9d, 77);
-        same!(|o| set(o, 6, 77), mov esi, 77);
+        same!(|o| alu_memory_value(o, Alu::Xor, Host(3), 8, 300), xor QWORD [rbx + 8], 300);
+        same!(|o| store_value(o, Host(3), -8, 7), mov QWORD [rbx - 8], 7);
+        same!(|o| set(o, Host(9), -1), mov r9, -1);
+        same!(|o| set(o, Host(9), 77), mov r9d, 77);
+        same!(|o| set(o, Host(6), 77), mov esi, 77);
         // Of two equivalent encodings, the macro takes the other one here.
-        assert_eq!(bytes(|o| alu(o, Alu::Xor, true, 9, 6)), [0x4C, 0x33, 0xCE]);
-        assert_eq!(bytes(|o| alu(o, Alu::Add, false, 0, 1)), [0x03, 0xC1]);
+        assert_eq!(
+            bytes(|o| alu(o, Alu::Xor, Width::Bits64, Host(9), Host(6))),
+            [0x4C, 0x33, 0xCE]
+        );
+        assert_eq!(
+            bytes(|o| alu(o, Alu::Add, Width::Bits32, Host(0), Host(1))),
+            [0x03, 0xC1]
+        );
     }
 }

@@ -7,9 +7,10 @@
 
 use dynasm::dynasm;
 use dynasmrt::{DynasmApi, DynasmLabelApi};
-use trapless_isa::inst::{Ext, Inst, Op};
+use trapless_isa::inst::Inst;
 
 use super::block::{BlockCompiler, Slow};
+use super::encode::Assembler;
 use super::regs::{RAX, at, f_at};
 use crate::{FLOAT_DIRTY, FLOAT_NEAREST, Position};
 
@@ -18,6 +19,96 @@ mod rm {
     pub const NEAREST: u8 = 0;
     pub const ZERO: u8 = 1;
     pub const DYNAMIC: u8 = 7;
+}
+
+/// What an operation of F or D does.
+#[derive(Clone, Copy)]
+pub(super) enum Float {
+    Load(Precision),
+    Store(Precision),
+    MoveToInteger(Precision),
+    MoveFromInteger(Precision),
+    InjectSign(Precision, Injection),
+    Compare(Precision, Comparison),
+    ToInteger(Precision, Whole),
+    FromInteger(Precision, Number),
+    /// Double to single.
+    Narrow,
+    /// Single to double.
+    Widen,
+    /// `xmm0`, which holds `rs1`, is changed by the register at this displacement, `rs2`.
+    Arithmetic(Precision, fn(&mut Assembler, i32)),
+    SquareRoot(Precision),
+    /// `xmm0` is computed of `xmm0`, `xmm1` and `xmm2`, which hold `rs1`, `rs2` and `rs3`.
+    Fused(Precision, fn(&mut Assembler)),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Precision {
+    Single,
+    Double,
+}
+
+/// Sign of the result: that of the second operand, its opposite, or the product of both.
+#[derive(Clone, Copy)]
+pub(super) enum Injection {
+    Copy,
+    Negate,
+    Xor,
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum Comparison {
+    Equal,
+    Less,
+    LessOrEqual,
+}
+
+/// Integers that floating-point numbers are converted to.
+#[derive(Clone, Copy)]
+pub(super) enum Whole {
+    Word,
+    Long,
+    UnsignedLong,
+}
+
+/// Integers that are converted to floating-point numbers.
+#[derive(Clone, Copy)]
+pub(super) enum Number {
+    Word,
+    UnsignedWord,
+    Long,
+    UnsignedLong,
+}
+
+impl Precision {
+    fn bytes(self) -> i32 {
+        match self {
+            Self::Single => 4,
+            Self::Double => 8,
+        }
+    }
+}
+
+impl Float {
+    /// Whether there is code for a rounding mode. Operations without one have 0 there.
+    fn rounds(self, rounding: u8) -> bool {
+        match self {
+            Self::ToInteger(..) => matches!(rounding, rm::NEAREST | rm::ZERO | rm::DYNAMIC),
+            Self::FromInteger(..)
+            | Self::Narrow
+            | Self::Widen
+            | Self::Arithmetic(..)
+            | Self::SquareRoot(_)
+            | Self::Fused(..) => matches!(rounding, rm::NEAREST | rm::DYNAMIC),
+            Self::Load(_)
+            | Self::Store(_)
+            | Self::MoveToInteger(_)
+            | Self::MoveFromInteger(_)
+            | Self::InjectSign(..)
+            | Self::Compare(..) => true,
+        }
+    }
 }
 
 impl BlockCompiler<'_> {
@@ -38,22 +129,33 @@ impl BlockCompiler<'_> {
         );
     }
 
-    /// Emits an instruction of F or D; `false` if it has no template.
-    pub fn float(&mut self, inst: &Inst, at: Position) -> bool {
-        if !inst.op.is_fp() {
-            return false;
+    /// Emits an instruction of F or D.
+    pub fn float(&mut self, inst: &Inst, at: Position, how: Float) {
+        if !how.rounds(inst.rm) {
+            return self.execute(at);
         }
-        let single = inst.op.extension() == Ext::F;
         let mut slow = self.slow_path(at);
-        let done = self.float_memory(inst, &mut slow)
-            || self.float_move(inst, &slow)
-            || self.float_compare(inst, single, &slow)
-            || self.float_convert(inst, &slow)
-            || self.float_arithmetic(inst, single, &slow);
-        if done {
-            self.end_probe(slow);
+        match how {
+            Float::Load(precision) => self.float_load(inst, precision, &mut slow),
+            Float::Store(precision) => self.float_store(inst, precision, &mut slow),
+            Float::MoveToInteger(precision) => self.move_to_integer(inst, precision, &slow),
+            Float::MoveFromInteger(precision) => self.move_from_integer(inst, precision, &slow),
+            Float::InjectSign(Precision::Double, how) => self.inject_sign(inst, how, &slow),
+            Float::InjectSign(Precision::Single, how) => self.inject_single_sign(inst, how, &slow),
+            Float::Compare(precision, how) => self.float_compare(inst, precision, how, &slow),
+            Float::ToInteger(precision, to) => self.float_to_integer(inst, precision, to, &slow),
+            Float::FromInteger(precision, from) => {
+                self.integer_to_float(inst, precision, from, &slow);
+            }
+            Float::Narrow => self.narrow(inst, &slow),
+            Float::Widen => self.widen(inst, &slow),
+            Float::Arithmetic(precision, compute) => {
+                self.float_arithmetic(inst, precision, compute, &slow);
+            }
+            Float::SquareRoot(precision) => self.square_root(inst, precision, &slow),
+            Float::Fused(precision, compute) => self.fused(inst, precision, compute, &slow),
         }
-        done
+        self.end_probe(slow);
     }
 
     /// Takes the slow path unless FS is dirty.
@@ -87,366 +189,342 @@ impl BlockCompiler<'_> {
         );
     }
 
-    fn float_memory(&mut self, inst: &Inst, slow: &mut Slow) -> bool {
-        let (size, store) = match inst.op {
-            Op::Flw => (4, false),
-            Op::Fld => (8, false),
-            Op::Fsw => (4, true),
-            Op::Fsd => (8, true),
-            _ => return false,
-        };
+    fn float_load(&mut self, inst: &Inst, precision: Precision, slow: &mut Slow) {
         self.require_dirty(slow);
-        self.probe(inst.rs1, inst.imm, size, store, slow);
-        let register = f_at(if store { inst.rs2 } else { inst.rd });
-        match inst.op {
-            Op::Flw => dynasm!(self.ops
+        self.probe(inst.rs1, inst.imm, precision.bytes(), false, slow);
+        let d = f_at(inst.rd);
+        match precision {
+            Precision::Single => dynasm!(self.ops
                 ; .arch x64
                 ; mov edx, [rax]
-                ; mov [rbx + register], edx
-                ; mov DWORD [rbx + register + 4], -1
+                ; mov [rbx + d], edx
+                ; mov DWORD [rbx + d + 4], -1
             ),
-            Op::Fld => dynasm!(self.ops; .arch x64; mov rdx, [rax]; mov [rbx + register], rdx),
-            Op::Fsw => dynasm!(self.ops; .arch x64; mov edx, [rbx + register]; mov [rax], edx),
-            _ => dynasm!(self.ops; .arch x64; mov rdx, [rbx + register]; mov [rax], rdx),
+            Precision::Double => dynasm!(self.ops; .arch x64; mov rdx, [rax]; mov [rbx + d], rdx),
         }
-        true
     }
 
-    /// Emits moves between register files and sign injection.
-    fn float_move(&mut self, inst: &Inst, slow: &Slow) -> bool {
-        let (a, b, d) = (f_at(inst.rs1), f_at(inst.rs2), f_at(inst.rd));
-        match inst.op {
-            Op::FmvXD | Op::FmvXW => {
-                self.require_dirty(slow);
-                let to = self.target(inst.rd);
-                if inst.op == Op::FmvXD {
-                    dynasm!(self.ops; .arch x64; mov Rq(to), [rbx + a]);
-                } else {
-                    dynasm!(self.ops; .arch x64; movsxd Rq(to), DWORD [rbx + a]);
-                }
-                self.put(inst.rd, to);
-            }
-            Op::FmvDX => {
-                self.require_dirty(slow);
-                let from = self.value(inst.rs1, RAX);
-                dynasm!(self.ops; .arch x64; mov [rbx + d], Rq(from));
-            }
-            Op::FmvWX => {
-                self.require_dirty(slow);
-                let from = self.value(inst.rs1, RAX);
-                dynasm!(self.ops; .arch x64; mov [rbx + d], Rd(from));
-                dynasm!(self.ops; .arch x64; mov DWORD [rbx + d + 4], -1);
-            }
-            Op::FsgnjD | Op::FsgnjnD | Op::FsgnjxD => {
-                self.require_dirty(slow);
-                dynasm!(self.ops; .arch x64; mov rax, [rbx + a]; mov rcx, [rbx + b]);
-                match inst.op {
-                    Op::FsgnjD => dynasm!(self.ops; .arch x64; shr rcx, 63; btr rax, BYTE 63),
-                    Op::FsgnjnD => {
-                        dynasm!(self.ops; .arch x64; not rcx; shr rcx, 63; btr rax, BYTE 63);
-                    }
-                    _ => dynasm!(self.ops; .arch x64; shr rcx, 63),
-                }
-                dynasm!(self.ops
-                    ; .arch x64
-                    ; shl rcx, 63
-                    ; xor rax, rcx
-                    ; mov [rbx + d], rax
-                );
-            }
-            Op::FsgnjS | Op::FsgnjnS | Op::FsgnjxS => {
-                self.require_dirty(slow);
-                self.require_boxed(inst.rs1, slow);
-                self.require_boxed(inst.rs2, slow);
-                dynasm!(self.ops; .arch x64; mov eax, [rbx + a]; mov ecx, [rbx + b]);
-                match inst.op {
-                    Op::FsgnjS => dynasm!(self.ops; .arch x64; btr eax, BYTE 31),
-                    Op::FsgnjnS => dynasm!(self.ops; .arch x64; not ecx; btr eax, BYTE 31),
-                    _ => {}
-                }
-                dynasm!(self.ops
-                    ; .arch x64
-                    ; and ecx, i32::MIN
-                    ; xor eax, ecx
-                    ; mov [rbx + d], eax
-                    ; mov DWORD [rbx + d + 4], -1
-                );
-            }
-            _ => return false,
-        }
-        true
-    }
-
-    fn float_compare(&mut self, inst: &Inst, single: bool, slow: &Slow) -> bool {
-        let equal = matches!(inst.op, Op::FeqS | Op::FeqD);
-        let less = matches!(inst.op, Op::FltS | Op::FltD);
-        if !(equal || less || matches!(inst.op, Op::FleS | Op::FleD)) {
-            return false;
-        }
+    fn float_store(&mut self, inst: &Inst, precision: Precision, slow: &mut Slow) {
         self.require_dirty(slow);
-        if single {
+        self.probe(inst.rs1, inst.imm, precision.bytes(), true, slow);
+        let b = f_at(inst.rs2);
+        match precision {
+            Precision::Single => dynasm!(self.ops; .arch x64; mov edx, [rbx + b]; mov [rax], edx),
+            Precision::Double => dynasm!(self.ops; .arch x64; mov rdx, [rbx + b]; mov [rax], rdx),
+        }
+    }
+
+    fn move_to_integer(&mut self, inst: &Inst, precision: Precision, slow: &Slow) {
+        let a = f_at(inst.rs1);
+        self.require_dirty(slow);
+        let to = self.target(inst.rd);
+        match precision {
+            Precision::Single => dynasm!(self.ops; .arch x64; movsxd Rq(to), DWORD [rbx + a]),
+            Precision::Double => dynasm!(self.ops; .arch x64; mov Rq(to), [rbx + a]),
+        }
+        self.put(inst.rd, to);
+    }
+
+    fn move_from_integer(&mut self, inst: &Inst, precision: Precision, slow: &Slow) {
+        let d = f_at(inst.rd);
+        self.require_dirty(slow);
+        let from = self.value(inst.rs1, RAX);
+        match precision {
+            Precision::Single => dynasm!(self.ops
+                ; .arch x64
+                ; mov [rbx + d], Rd(from)
+                ; mov DWORD [rbx + d + 4], -1
+            ),
+            Precision::Double => dynasm!(self.ops; .arch x64; mov [rbx + d], Rq(from)),
+        }
+    }
+
+    fn inject_sign(&mut self, inst: &Inst, how: Injection, slow: &Slow) {
+        let (a, b, d) = (f_at(inst.rs1), f_at(inst.rs2), f_at(inst.rd));
+        self.require_dirty(slow);
+        dynasm!(self.ops; .arch x64; mov rax, [rbx + a]; mov rcx, [rbx + b]);
+        match how {
+            Injection::Copy => dynasm!(self.ops; .arch x64; shr rcx, 63; btr rax, BYTE 63),
+            Injection::Negate => {
+                dynasm!(self.ops; .arch x64; not rcx; shr rcx, 63; btr rax, BYTE 63);
+            }
+            Injection::Xor => dynasm!(self.ops; .arch x64; shr rcx, 63),
+        }
+        dynasm!(self.ops
+            ; .arch x64
+            ; shl rcx, 63
+            ; xor rax, rcx
+            ; mov [rbx + d], rax
+        );
+    }
+
+    fn inject_single_sign(&mut self, inst: &Inst, how: Injection, slow: &Slow) {
+        let (a, b, d) = (f_at(inst.rs1), f_at(inst.rs2), f_at(inst.rd));
+        self.require_dirty(slow);
+        self.require_boxed(inst.rs1, slow);
+        self.require_boxed(inst.rs2, slow);
+        dynasm!(self.ops; .arch x64; mov eax, [rbx + a]; mov ecx, [rbx + b]);
+        match how {
+            Injection::Copy => dynasm!(self.ops; .arch x64; btr eax, BYTE 31),
+            Injection::Negate => dynasm!(self.ops; .arch x64; not ecx; btr eax, BYTE 31),
+            Injection::Xor => {}
+        }
+        dynasm!(self.ops
+            ; .arch x64
+            ; and ecx, i32::MIN
+            ; xor eax, ecx
+            ; mov [rbx + d], eax
+            ; mov DWORD [rbx + d + 4], -1
+        );
+    }
+
+    fn float_compare(&mut self, inst: &Inst, precision: Precision, how: Comparison, slow: &Slow) {
+        use Precision::{Double, Single};
+        self.require_dirty(slow);
+        if precision == Single {
             self.require_boxed(inst.rs1, slow);
             self.require_boxed(inst.rs2, slow);
         }
         let (a, b) = (f_at(inst.rs1), f_at(inst.rs2));
-        match (equal, single) {
-            (true, true) => dynasm!(self.ops
+        match (how, precision) {
+            (Comparison::Equal, Single) => dynasm!(self.ops
                 ; .arch x64
                 ; movss xmm0, [rbx + a]
                 ; ucomiss xmm0, [rbx + b]
             ),
-            (true, false) => dynasm!(self.ops
+            (Comparison::Equal, Double) => dynasm!(self.ops
                 ; .arch x64
                 ; movsd xmm0, [rbx + a]
                 ; ucomisd xmm0, [rbx + b]
             ),
             // Operands are exchanged: unordered ones set the carry, which must read as false.
-            (false, true) => dynasm!(self.ops
+            (Comparison::Less | Comparison::LessOrEqual, Single) => dynasm!(self.ops
                 ; .arch x64
                 ; movss xmm0, [rbx + b]
                 ; comiss xmm0, [rbx + a]
             ),
-            (false, false) => dynasm!(self.ops
+            (Comparison::Less | Comparison::LessOrEqual, Double) => dynasm!(self.ops
                 ; .arch x64
                 ; movsd xmm0, [rbx + b]
                 ; comisd xmm0, [rbx + a]
             ),
         }
-        if equal {
-            dynasm!(self.ops; .arch x64; sete al; setnp cl; and al, cl);
-        } else if less {
-            dynasm!(self.ops; .arch x64; seta al);
-        } else {
-            dynasm!(self.ops; .arch x64; setae al);
+        match how {
+            Comparison::Equal => {
+                dynasm!(self.ops; .arch x64; sete al; setnp cl; and al, cl);
+            }
+            Comparison::Less => dynasm!(self.ops; .arch x64; seta al),
+            Comparison::LessOrEqual => dynasm!(self.ops; .arch x64; setae al),
         }
         dynasm!(self.ops; .arch x64; movzx eax, al);
         self.put(inst.rd, RAX);
-        true
     }
 
-    /// Emits conversions. SSE converts signed integers only: unsigned values outside their range
-    /// take the slow path before any flag is raised.
-    fn float_convert(&mut self, inst: &Inst, slow: &Slow) -> bool {
-        let (a, d) = (f_at(inst.rs1), f_at(inst.rd));
-        match inst.op {
-            Op::FcvtWS | Op::FcvtWD | Op::FcvtLS | Op::FcvtLD | Op::FcvtLuS | Op::FcvtLuD => {
-                if !self.float_to_integer(inst, slow) {
-                    return false;
-                }
+    /// Emits a conversion from an integer. SSE converts signed integers only: unsigned values
+    /// outside their range take the slow path before any flag is raised. Words are exact as doubles
+    /// in every rounding mode, but the mode must be valid.
+    fn integer_to_float(&mut self, inst: &Inst, to: Precision, from: Number, slow: &Slow) {
+        use Precision::{Double, Single};
+        let d = f_at(inst.rd);
+        self.require_nearest(inst.rm, slow);
+        let a = self.value(inst.rs1, RAX);
+        dynasm!(self.ops; .arch x64; pxor xmm0, xmm0);
+        match from {
+            Number::UnsignedWord => dynasm!(self.ops; .arch x64; mov eax, Rd(a)),
+            Number::UnsignedLong => {
+                dynasm!(self.ops; .arch x64; test Rq(a), Rq(a); js =>slow.out);
             }
-            Op::FcvtDW | Op::FcvtDWu => {
-                // Exact in every rounding mode, but the mode must be valid.
-                if inst.rm != rm::NEAREST && inst.rm != rm::DYNAMIC {
-                    return false;
-                }
-                self.require_nearest(inst.rm, slow);
-                let from = self.value(inst.rs1, RAX);
-                dynasm!(self.ops; .arch x64; pxor xmm0, xmm0);
-                if inst.op == Op::FcvtDW {
-                    dynasm!(self.ops; .arch x64; cvtsi2sd xmm0, Rd(from));
-                } else {
-                    dynasm!(self.ops; .arch x64; mov eax, Rd(from); cvtsi2sd xmm0, rax);
-                }
-                dynasm!(self.ops; .arch x64; movsd [rbx + d], xmm0);
-            }
-            Op::FcvtDL | Op::FcvtDLu | Op::FcvtSW | Op::FcvtSWu | Op::FcvtSL | Op::FcvtSLu => {
-                if inst.rm != rm::NEAREST && inst.rm != rm::DYNAMIC {
-                    return false;
-                }
-                self.require_nearest(inst.rm, slow);
-                let from = self.value(inst.rs1, RAX);
-                dynasm!(self.ops; .arch x64; pxor xmm0, xmm0);
-                if matches!(inst.op, Op::FcvtDLu | Op::FcvtSLu) {
-                    dynasm!(self.ops; .arch x64; test Rq(from), Rq(from); js =>slow.out);
-                }
-                match inst.op {
-                    Op::FcvtDL | Op::FcvtDLu => dynasm!(self.ops
-                        ; .arch x64
-                        ; cvtsi2sd xmm0, Rq(from)
-                        ; movsd [rbx + d], xmm0
-                    ),
-                    Op::FcvtSW => dynasm!(self.ops; .arch x64; cvtsi2ss xmm0, Rd(from)),
-                    Op::FcvtSWu => {
-                        dynasm!(self.ops; .arch x64; mov eax, Rd(from); cvtsi2ss xmm0, rax);
-                    }
-                    _ => dynasm!(self.ops; .arch x64; cvtsi2ss xmm0, Rq(from)),
-                }
-                if !matches!(inst.op, Op::FcvtDL | Op::FcvtDLu) {
-                    self.put_single(d);
-                }
-            }
-            Op::FcvtSD => {
-                if inst.rm != rm::NEAREST && inst.rm != rm::DYNAMIC {
-                    return false;
-                }
-                self.require_nearest(inst.rm, slow);
-                dynasm!(self.ops
-                    ; .arch x64
-                    ; cvtsd2ss xmm0, [rbx + a]
-                    ; ucomiss xmm0, xmm0
-                    ; jp =>slow.out
-                );
-                self.put_single(d);
-            }
-            Op::FcvtDS => {
-                if inst.rm != rm::NEAREST && inst.rm != rm::DYNAMIC {
-                    return false;
-                }
-                self.require_nearest(inst.rm, slow);
-                self.require_boxed(inst.rs1, slow);
-                dynasm!(self.ops
-                    ; .arch x64
-                    ; cvtss2sd xmm0, [rbx + a]
-                    ; ucomisd xmm0, xmm0
-                    ; jp =>slow.out
-                    ; movsd [rbx + d], xmm0
-                );
-            }
-            _ => return false,
+            Number::Word | Number::Long => {}
         }
-        true
+        match (from, to) {
+            (Number::Word, Single) => dynasm!(self.ops; .arch x64; cvtsi2ss xmm0, Rd(a)),
+            (Number::Word, Double) => dynasm!(self.ops; .arch x64; cvtsi2sd xmm0, Rd(a)),
+            (Number::UnsignedWord, Single) => dynasm!(self.ops; .arch x64; cvtsi2ss xmm0, rax),
+            (Number::UnsignedWord, Double) => dynasm!(self.ops; .arch x64; cvtsi2sd xmm0, rax),
+            (Number::Long | Number::UnsignedLong, Single) => {
+                dynasm!(self.ops; .arch x64; cvtsi2ss xmm0, Rq(a));
+            }
+            (Number::Long | Number::UnsignedLong, Double) => {
+                dynasm!(self.ops; .arch x64; cvtsi2sd xmm0, Rq(a));
+            }
+        }
+        match to {
+            Single => self.put_single(d),
+            Double => dynasm!(self.ops; .arch x64; movsd [rbx + d], xmm0),
+        }
+    }
+
+    fn narrow(&mut self, inst: &Inst, slow: &Slow) {
+        let (a, d) = (f_at(inst.rs1), f_at(inst.rd));
+        self.require_nearest(inst.rm, slow);
+        dynasm!(self.ops
+            ; .arch x64
+            ; cvtsd2ss xmm0, [rbx + a]
+            ; ucomiss xmm0, xmm0
+            ; jp =>slow.out
+        );
+        self.put_single(d);
+    }
+
+    fn widen(&mut self, inst: &Inst, slow: &Slow) {
+        let (a, d) = (f_at(inst.rs1), f_at(inst.rd));
+        self.require_nearest(inst.rm, slow);
+        self.require_boxed(inst.rs1, slow);
+        dynasm!(self.ops
+            ; .arch x64
+            ; cvtss2sd xmm0, [rbx + a]
+            ; ucomisd xmm0, xmm0
+            ; jp =>slow.out
+            ; movsd [rbx + d], xmm0
+        );
     }
 
     /// Emits a conversion to an integer. Values out of range become the least integer, which takes
     /// the slow path; both architectures raise the invalid flag.
-    fn float_to_integer(&mut self, inst: &Inst, slow: &Slow) -> bool {
-        let truncate = match inst.rm {
-            rm::ZERO => {
-                self.require_dirty(slow);
-                true
-            }
-            rm::NEAREST | rm::DYNAMIC => {
-                self.require_nearest(inst.rm, slow);
-                false
-            }
-            _ => return false,
-        };
-        if matches!(inst.op, Op::FcvtWS | Op::FcvtLS | Op::FcvtLuS) {
+    fn float_to_integer(&mut self, inst: &Inst, from: Precision, to: Whole, slow: &Slow) {
+        use Precision::{Double, Single};
+        let truncate = inst.rm == rm::ZERO;
+        if truncate {
+            self.require_dirty(slow);
+        } else {
+            self.require_nearest(inst.rm, slow);
+        }
+        if from == Single {
             self.require_boxed(inst.rs1, slow);
         }
         let a = f_at(inst.rs1);
         // Negative numbers, -0 included, and numbers from 2^63 up: as unsigned integers, their bits
         // compare at or above those of 2^63.
-        if inst.op == Op::FcvtLuS {
-            dynasm!(self.ops; .arch x64; cmp DWORD [rbx + a], 0x5F00_0000; jae =>slow.out);
-        } else if inst.op == Op::FcvtLuD {
-            dynasm!(self.ops
+        match (to, from) {
+            (Whole::UnsignedLong, Single) => {
+                dynasm!(self.ops; .arch x64; cmp DWORD [rbx + a], 0x5F00_0000; jae =>slow.out);
+            }
+            (Whole::UnsignedLong, Double) => dynasm!(self.ops
                 ; .arch x64
                 ; mov rcx, QWORD 0x43E0_0000_0000_0000
                 ; cmp [rbx + a], rcx
                 ; jae =>slow.out
-            );
+            ),
+            (Whole::Word | Whole::Long, _) => {}
         }
-        match (inst.op, truncate) {
-            (Op::FcvtWS, true) => dynasm!(self.ops; .arch x64; cvttss2si eax, [rbx + a]),
-            (Op::FcvtWS, false) => dynasm!(self.ops; .arch x64; cvtss2si eax, [rbx + a]),
-            (Op::FcvtWD, true) => dynasm!(self.ops; .arch x64; cvttsd2si eax, [rbx + a]),
-            (Op::FcvtWD, false) => dynasm!(self.ops; .arch x64; cvtsd2si eax, [rbx + a]),
-            (Op::FcvtLS | Op::FcvtLuS, true) => {
-                dynasm!(self.ops; .arch x64; cvttss2si rax, [rbx + a])
+        match (to, from, truncate) {
+            (Whole::Word, Single, true) => dynasm!(self.ops; .arch x64; cvttss2si eax, [rbx + a]),
+            (Whole::Word, Single, false) => dynasm!(self.ops; .arch x64; cvtss2si eax, [rbx + a]),
+            (Whole::Word, Double, true) => dynasm!(self.ops; .arch x64; cvttsd2si eax, [rbx + a]),
+            (Whole::Word, Double, false) => dynasm!(self.ops; .arch x64; cvtsd2si eax, [rbx + a]),
+            (Whole::Long | Whole::UnsignedLong, Single, true) => {
+                dynasm!(self.ops; .arch x64; cvttss2si rax, [rbx + a]);
             }
-            (Op::FcvtLS | Op::FcvtLuS, false) => {
-                dynasm!(self.ops; .arch x64; cvtss2si rax, [rbx + a])
+            (Whole::Long | Whole::UnsignedLong, Single, false) => {
+                dynasm!(self.ops; .arch x64; cvtss2si rax, [rbx + a]);
             }
-            (_, true) => dynasm!(self.ops; .arch x64; cvttsd2si rax, [rbx + a]),
-            (_, false) => dynasm!(self.ops; .arch x64; cvtsd2si rax, [rbx + a]),
+            (Whole::Long | Whole::UnsignedLong, Double, true) => {
+                dynasm!(self.ops; .arch x64; cvttsd2si rax, [rbx + a]);
+            }
+            (Whole::Long | Whole::UnsignedLong, Double, false) => {
+                dynasm!(self.ops; .arch x64; cvtsd2si rax, [rbx + a]);
+            }
         }
-        if matches!(inst.op, Op::FcvtWS | Op::FcvtWD) {
-            dynasm!(self.ops; .arch x64; cmp eax, i32::MIN; je =>slow.out; cdqe);
-        } else {
-            dynasm!(self.ops
+        match to {
+            Whole::Word => {
+                dynasm!(self.ops; .arch x64; cmp eax, i32::MIN; je =>slow.out; cdqe);
+            }
+            Whole::Long | Whole::UnsignedLong => dynasm!(self.ops
                 ; .arch x64
                 ; mov rcx, QWORD i64::MIN
                 ; cmp rax, rcx
                 ; je =>slow.out
-            );
+            ),
         }
         self.put(inst.rd, RAX);
-        true
     }
 
-    fn float_arithmetic(&mut self, inst: &Inst, single: bool, slow: &Slow) -> bool {
-        let known = matches!(
-            inst.op,
-            Op::FaddS
-                | Op::FsubS
-                | Op::FmulS
-                | Op::FdivS
-                | Op::FsqrtS
-                | Op::FmaddS
-                | Op::FmsubS
-                | Op::FnmsubS
-                | Op::FnmaddS
-                | Op::FaddD
-                | Op::FsubD
-                | Op::FmulD
-                | Op::FdivD
-                | Op::FsqrtD
-                | Op::FmaddD
-                | Op::FmsubD
-                | Op::FnmsubD
-                | Op::FnmaddD
-        );
-        if !known || (inst.rm != rm::NEAREST && inst.rm != rm::DYNAMIC) {
-            return false;
-        }
+    fn float_arithmetic(
+        &mut self,
+        inst: &Inst,
+        precision: Precision,
+        compute: fn(&mut Assembler, i32),
+        slow: &Slow,
+    ) {
         self.require_nearest(inst.rm, slow);
-        let (a, b, c, d) = (
-            f_at(inst.rs1),
-            f_at(inst.rs2),
-            f_at(inst.rs3),
-            f_at(inst.rd),
-        );
-        if single {
-            self.require_boxed(inst.rs1, slow);
-            if inst.op != Op::FsqrtS {
-                self.require_boxed(inst.rs2, slow);
-            }
-            let fused = matches!(inst.op, Op::FmaddS | Op::FmsubS | Op::FnmsubS | Op::FnmaddS);
-            if fused {
-                self.require_boxed(inst.rs3, slow);
-                dynasm!(self.ops; .arch x64; movss xmm1, [rbx + b]; movss xmm2, [rbx + c]);
-            }
-            dynasm!(self.ops; .arch x64; movss xmm0, [rbx + a]);
-            match inst.op {
-                Op::FaddS => dynasm!(self.ops; .arch x64; addss xmm0, [rbx + b]),
-                Op::FsubS => dynasm!(self.ops; .arch x64; subss xmm0, [rbx + b]),
-                Op::FmulS => dynasm!(self.ops; .arch x64; mulss xmm0, [rbx + b]),
-                Op::FdivS => dynasm!(self.ops; .arch x64; divss xmm0, [rbx + b]),
-                Op::FsqrtS => dynasm!(self.ops; .arch x64; sqrtss xmm0, xmm0),
-                Op::FmaddS => dynasm!(self.ops; .arch x64; vfmadd213ss xmm0, xmm1, xmm2),
-                Op::FmsubS => dynasm!(self.ops; .arch x64; vfmsub213ss xmm0, xmm1, xmm2),
-                Op::FnmsubS => dynasm!(self.ops; .arch x64; vfnmadd213ss xmm0, xmm1, xmm2),
-                _ => dynasm!(self.ops; .arch x64; vfnmsub213ss xmm0, xmm1, xmm2),
-            }
-            dynasm!(self.ops; .arch x64; ucomiss xmm0, xmm0; jp =>slow.out);
-            self.put_single(d);
-            return true;
+        self.boxed_operands(precision, &[inst.rs1, inst.rs2], slow);
+        self.load_first(precision, inst.rs1);
+        compute(&mut self.ops, f_at(inst.rs2));
+        self.put_number(precision, inst.rd, slow);
+    }
+
+    fn square_root(&mut self, inst: &Inst, precision: Precision, slow: &Slow) {
+        self.require_nearest(inst.rm, slow);
+        self.boxed_operands(precision, &[inst.rs1], slow);
+        self.load_first(precision, inst.rs1);
+        match precision {
+            Precision::Single => dynasm!(self.ops; .arch x64; sqrtss xmm0, xmm0),
+            Precision::Double => dynasm!(self.ops; .arch x64; sqrtsd xmm0, xmm0),
         }
-        dynasm!(self.ops; .arch x64; movsd xmm0, [rbx + a]);
-        match inst.op {
-            Op::FaddD => dynasm!(self.ops; .arch x64; addsd xmm0, [rbx + b]),
-            Op::FsubD => dynasm!(self.ops; .arch x64; subsd xmm0, [rbx + b]),
-            Op::FmulD => dynasm!(self.ops; .arch x64; mulsd xmm0, [rbx + b]),
-            Op::FdivD => dynasm!(self.ops; .arch x64; divsd xmm0, [rbx + b]),
-            Op::FsqrtD => dynasm!(self.ops; .arch x64; sqrtsd xmm0, xmm0),
-            _ => {
-                dynasm!(self.ops; .arch x64; movsd xmm1, [rbx + b]; movsd xmm2, [rbx + c]);
-                match inst.op {
-                    Op::FmaddD => dynasm!(self.ops; .arch x64; vfmadd213sd xmm0, xmm1, xmm2),
-                    Op::FmsubD => dynasm!(self.ops; .arch x64; vfmsub213sd xmm0, xmm1, xmm2),
-                    Op::FnmsubD => dynasm!(self.ops; .arch x64; vfnmadd213sd xmm0, xmm1, xmm2),
-                    _ => dynasm!(self.ops; .arch x64; vfnmsub213sd xmm0, xmm1, xmm2),
-                }
+        self.put_number(precision, inst.rd, slow);
+    }
+
+    fn fused(
+        &mut self,
+        inst: &Inst,
+        precision: Precision,
+        compute: fn(&mut Assembler),
+        slow: &Slow,
+    ) {
+        self.require_nearest(inst.rm, slow);
+        self.boxed_operands(precision, &[inst.rs1, inst.rs2, inst.rs3], slow);
+        let (a, b, c) = (f_at(inst.rs1), f_at(inst.rs2), f_at(inst.rs3));
+        match precision {
+            Precision::Single => dynasm!(self.ops
+                ; .arch x64
+                ; movss xmm1, [rbx + b]
+                ; movss xmm2, [rbx + c]
+                ; movss xmm0, [rbx + a]
+            ),
+            Precision::Double => dynasm!(self.ops
+                ; .arch x64
+                ; movsd xmm0, [rbx + a]
+                ; movsd xmm1, [rbx + b]
+                ; movsd xmm2, [rbx + c]
+            ),
+        }
+        compute(&mut self.ops);
+        self.put_number(precision, inst.rd, slow);
+    }
+
+    /// Takes the slow path unless registers that should hold singles do.
+    fn boxed_operands(&mut self, precision: Precision, registers: &[u8], slow: &Slow) {
+        if precision == Precision::Single {
+            for &register in registers {
+                self.require_boxed(register, slow);
             }
         }
-        dynasm!(self.ops
-            ; .arch x64
-            ; ucomisd xmm0, xmm0
-            ; jp =>slow.out
-            ; movsd [rbx + d], xmm0
-        );
-        true
+    }
+
+    /// `xmm0` = register `f`.
+    fn load_first(&mut self, precision: Precision, f: u8) {
+        let a = f_at(f);
+        match precision {
+            Precision::Single => dynasm!(self.ops; .arch x64; movss xmm0, [rbx + a]),
+            Precision::Double => dynasm!(self.ops; .arch x64; movsd xmm0, [rbx + a]),
+        }
+    }
+
+    /// Moves the result in `xmm0` to register `f`, or takes the slow path if it is NaN.
+    fn put_number(&mut self, precision: Precision, f: u8, slow: &Slow) {
+        let d = f_at(f);
+        match precision {
+            Precision::Single => {
+                dynasm!(self.ops; .arch x64; ucomiss xmm0, xmm0; jp =>slow.out);
+                self.put_single(d);
+            }
+            Precision::Double => dynasm!(self.ops
+                ; .arch x64
+                ; ucomisd xmm0, xmm0
+                ; jp =>slow.out
+                ; movsd [rbx + d], xmm0
+            ),
+        }
     }
 
     /// Boxes the single in `xmm0`.

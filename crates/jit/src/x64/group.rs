@@ -10,7 +10,7 @@ use trapless_isa::inst::Inst;
 
 use super::block::{BlockCompiler, GroupSlow};
 use super::encode::{self, ADDRESS};
-use super::memory::access;
+use super::memory::Access;
 use super::regs::{RAX, RCX, RDX};
 use crate::{Position, TLB_ENTRIES};
 
@@ -31,26 +31,32 @@ struct Group {
 
 /// The group that `insts` begin with.
 fn find(insts: &[Inst]) -> Option<Group> {
-    let (size, store) = access(insts.first()?.op)?;
+    let Access { size, store, .. } = Access::of(insts.first()?.op)?;
     let base = insts[0].rs1;
     let (mut low, mut high, mut align) = (insts[0].imm, insts[0].imm + size, size);
     let mut len = 0;
     for inst in insts {
-        let Some((size, kind)) = access(inst.op) else {
+        let Some(access) = Access::of(inst.op) else {
             break;
         };
+        let size = access.size;
         let (new_low, new_high) = (low.min(inst.imm), high.max(inst.imm + size));
         let changed = !store && len != 0 && insts[len - 1].rd == base;
         // If the lowest address is aligned to the largest access, all accesses are aligned.
         let apart = (inst.imm - insts[0].imm) % size.min(align) != 0;
-        if kind != store || inst.rs1 != base || changed || apart || new_high - new_low > SPAN {
+        if access.store != store
+            || inst.rs1 != base
+            || changed
+            || apart
+            || new_high - new_low > SPAN
+        {
             break;
         }
         (low, high, align) = (new_low, new_high, align.max(size));
         len += 1;
     }
     let aligned = |inst: &Inst| {
-        let (size, _) = access(inst.op).unwrap_or((1, false));
+        let size = Access::of(inst.op).map_or(1, |access| access.size);
         (inst.imm - low) % size == 0
     };
     let group = Group {
@@ -105,7 +111,9 @@ impl BlockCompiler<'_> {
             ; add rax, [rbp + rcx + 16]
         );
         for inst in &insts[..group.len] {
-            self.transfer(inst, inst.imm - group.low, RCX);
+            if let Some(access) = Access::of(inst.op) {
+                self.transfer(inst, access, inst.imm - group.low, RCX);
+            }
             self.at += i32::from(inst.len);
         }
         dynasm!(self.ops; .arch x64; =>slow.back);
@@ -119,7 +127,9 @@ impl BlockCompiler<'_> {
         dynasm!(self.ops; .arch x64; =>group.out);
         let insts = self.source.insts;
         for (index, inst) in insts.iter().enumerate().skip(first).take(group.len) {
-            self.memory(inst, Position::new(index as u8, distance));
+            if let Some(access) = Access::of(inst.op) {
+                self.memory(inst, Position::new(index as u8, distance), access);
+            }
             distance += u32::from(inst.len);
         }
         dynasm!(self.ops; .arch x64; jmp =>group.back);

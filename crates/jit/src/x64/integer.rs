@@ -1,22 +1,84 @@
-//! Integer instructions.
+//! Computations of integers: shapes that operations have in common.
 
 use dynasm::dynasm;
 use dynasmrt::{DynasmApi, DynasmLabelApi};
-use trapless_isa::inst::{Inst, NO_REG, Op};
+use trapless_isa::inst::{Inst, NO_REG};
 
 use super::block::BlockCompiler;
-use super::encode::{self, ADDRESS, ADDRESS_32, Alu, MULTIPLY_32, MULTIPLY_64};
-use super::regs::{Place, RAX, RBX, RCX, RDX, place, x_at};
+use super::encode::{self, ADDRESS, ADDRESS_32, Alu, Assembler, MULTIPLY_32, MULTIPLY_64, Width};
+use super::regs::{Host, Place, RAX, RBX, RCX, RDX, place, x_at};
+
+/// How a result is computed: where the operands are, and what is emitted to compute it. `rax`,
+/// `rcx` and `rdx` are free.
+#[derive(Clone, Copy)]
+pub(super) enum Integer {
+    /// The immediate.
+    Constant,
+    /// The address of the instruction plus the immediate.
+    PcRelative,
+    /// `rs1` plus the immediate.
+    AddImmediate,
+    /// The same with words.
+    AddImmediateWord,
+    /// By an instruction with two operands, the second of which may be anywhere.
+    Binary(Combine, Second),
+    /// The same with words, and the second register.
+    BinaryWord(Combine),
+    /// `to`, which holds `rs1`, is shifted by the 6-bit immediate.
+    Shift(fn(&mut Assembler, Host, i8)),
+    /// `eax`, which holds `rs1`, is shifted by the 5-bit immediate.
+    ShiftWord(fn(&mut Assembler, i8)),
+    /// `to` is computed of `a`.
+    One(fn(&mut Assembler, Host, Host)),
+    /// `to` is computed of `a` and `b`.
+    Two(fn(&mut Assembler, Host, Host, Host)),
+    /// `eax` is computed of `a` and `b`.
+    TwoWord(fn(&mut Assembler, Host, Host)),
+    /// `al` is set according to a comparison of `rs1` with the second operand.
+    SetIf(Second, fn(&mut Assembler)),
+    /// `rdx` becomes the high half of the product of `rax` and `b`.
+    High(fn(&mut Assembler, Host)),
+    /// A division.
+    Divide(Sign, Part),
+}
+
+/// Instructions whose second operand may be in memory.
+#[derive(Clone, Copy)]
+pub(super) enum Combine {
+    Alu(Alu),
+    Multiply,
+}
+
+/// What the second operand is.
+#[derive(Clone, Copy)]
+pub(super) enum Second {
+    Register,
+    Immediate,
+}
+
+/// Kind of a division.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sign {
+    Signed,
+    Unsigned,
+}
+
+/// Result of a division.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    Quotient,
+    Remainder,
+}
 
 /// Second operand.
 #[derive(Clone, Copy)]
-enum Operand {
-    Host(u8),
+pub(super) enum Operand {
+    Host(Host),
     Memory(i32),
     Imm(i32),
 }
 
-fn operand(x: u8) -> Operand {
+pub(super) fn operand(x: u8) -> Operand {
     match place(x) {
         Place::Zero => Operand::Imm(0),
         Place::Host(host) => Operand::Host(host),
@@ -24,17 +86,21 @@ fn operand(x: u8) -> Operand {
     }
 }
 
+fn second(inst: &Inst, second: Second) -> Operand {
+    match second {
+        Second::Register => operand(inst.rs2),
+        Second::Immediate => Operand::Imm(inst.imm),
+    }
+}
+
 impl BlockCompiler<'_> {
-    /// Emits an integer instruction; `false` if `inst` has no template here.
-    pub fn integer(&mut self, inst: &Inst) -> bool {
-        if inst.rd == NO_REG && writes_only_rd(inst.op) {
-            return true;
-        }
+    /// Emits a computation.
+    pub fn integer(&mut self, inst: &Inst, how: Integer) {
         let (rd, rs1, rs2, imm) = (inst.rd, inst.rs1, inst.rs2, inst.imm);
-        match inst.op {
-            Op::Fence | Op::PrefetchI | Op::PrefetchR | Op::PrefetchW | Op::Pause => {}
-            Op::Lui => self.constant(rd, imm),
-            Op::Auipc => {
+        let by = (imm & 63) as i8;
+        match how {
+            Integer::Constant => self.constant(rd, imm),
+            Integer::PcRelative => {
                 let to = self.target(rd);
                 // Both are signed 32-bit values, but their sum may not fit.
                 dynasm!(self.ops
@@ -44,126 +110,61 @@ impl BlockCompiler<'_> {
                 );
                 self.put(rd, to);
             }
-            Op::Addi => self.add_immediate(rd, rs1, imm),
-            Op::Addiw => {
-                let to = self.target(rd);
-                let a = self.value(rs1, RAX);
-                if imm == 0 {
-                    dynasm!(self.ops; .arch x64; movsxd Rq(to), Rd(a));
-                } else {
-                    encode::memory(&mut self.ops, ADDRESS_32, RAX, a, imm);
-                    dynasm!(self.ops; .arch x64; movsxd Rq(to), eax);
-                }
-                self.put(rd, to);
-            }
-            Op::Add | Op::Sub | Op::Xor | Op::Or | Op::And | Op::Mul => {
-                self.binary(inst.op, rd, rs1, operand(rs2));
-            }
-            Op::Xori => self.binary(Op::Xor, rd, rs1, Operand::Imm(imm)),
-            Op::Ori => self.binary(Op::Or, rd, rs1, Operand::Imm(imm)),
-            Op::Andi => self.binary(Op::And, rd, rs1, Operand::Imm(imm)),
-            Op::Addw | Op::Subw | Op::Mulw => {
+            Integer::AddImmediate => self.add_immediate(rd, rs1, imm),
+            Integer::AddImmediateWord => self.add_immediate_word(rd, rs1, imm),
+            Integer::Binary(op, b) => self.binary(op, rd, rs1, second(inst, b)),
+            Integer::BinaryWord(op) => {
                 self.fetch(RAX, rs1);
-                match inst.op {
-                    Op::Addw => self.alu(Alu::Add, false, RAX, operand(rs2)),
-                    Op::Subw => self.alu(Alu::Sub, false, RAX, operand(rs2)),
-                    _ => self.multiply32(rs2),
+                match op {
+                    Combine::Alu(op) => self.alu(op, Width::Bits32, RAX, operand(rs2)),
+                    Combine::Multiply => self.multiply32(rs2),
                 }
                 self.sign_extended(rd);
             }
-            Op::Slli | Op::Srli | Op::Srai => {
+            Integer::Shift(shift) => {
                 let to = self.target(rd);
                 self.fetch(to, rs1);
-                let by = (imm & 63) as i8;
-                match inst.op {
-                    Op::Slli => dynasm!(self.ops; .arch x64; shl Rq(to), by),
-                    Op::Srli => dynasm!(self.ops; .arch x64; shr Rq(to), by),
-                    _ => dynasm!(self.ops; .arch x64; sar Rq(to), by),
-                }
+                shift(&mut self.ops, to, by);
                 self.put(rd, to);
             }
-            Op::Slliw | Op::Srliw | Op::Sraiw => {
+            Integer::ShiftWord(shift) => {
                 self.fetch(RAX, rs1);
-                let by = (imm & 31) as i8;
-                match inst.op {
-                    Op::Slliw => dynasm!(self.ops; .arch x64; shl eax, by),
-                    Op::Srliw => dynasm!(self.ops; .arch x64; shr eax, by),
-                    _ => dynasm!(self.ops; .arch x64; sar eax, by),
-                }
+                shift(&mut self.ops, by & 31);
                 self.sign_extended(rd);
             }
-            Op::Sll | Op::Srl | Op::Sra => {
+            Integer::One(compute) => {
                 let to = self.target(rd);
                 let a = self.value(rs1, RAX);
-                let by = self.value(rs2, RCX);
-                match inst.op {
-                    Op::Sll => dynasm!(self.ops; .arch x64; shlx Rq(to), Rq(a), Rq(by)),
-                    Op::Srl => dynasm!(self.ops; .arch x64; shrx Rq(to), Rq(a), Rq(by)),
-                    _ => dynasm!(self.ops; .arch x64; sarx Rq(to), Rq(a), Rq(by)),
-                }
+                compute(&mut self.ops, to, a);
                 self.put(rd, to);
             }
-            Op::Sllw | Op::Srlw | Op::Sraw => {
-                let a = self.value(rs1, RAX);
-                let by = self.value(rs2, RCX);
-                match inst.op {
-                    Op::Sllw => dynasm!(self.ops; .arch x64; shlx eax, Rd(a), Rd(by)),
-                    Op::Srlw => dynasm!(self.ops; .arch x64; shrx eax, Rd(a), Rd(by)),
-                    _ => dynasm!(self.ops; .arch x64; sarx eax, Rd(a), Rd(by)),
-                }
+            Integer::Two(compute) => {
+                let to = self.target(rd);
+                let (a, b) = (self.value(rs1, RAX), self.value(rs2, RCX));
+                compute(&mut self.ops, to, a, b);
+                self.put(rd, to);
+            }
+            Integer::TwoWord(compute) => {
+                let (a, b) = (self.value(rs1, RAX), self.value(rs2, RCX));
+                compute(&mut self.ops, a, b);
                 self.sign_extended(rd);
             }
-            Op::Slt | Op::Sltu | Op::Slti | Op::Sltiu => {
+            Integer::SetIf(b, set) => {
                 let a = self.value(rs1, RAX);
-                let b = match inst.op {
-                    Op::Slt | Op::Sltu => operand(rs2),
-                    _ => Operand::Imm(imm),
-                };
-                self.alu(Alu::Cmp, true, a, b);
-                match inst.op {
-                    Op::Slt | Op::Slti => dynasm!(self.ops; .arch x64; setl al),
-                    _ => dynasm!(self.ops; .arch x64; setb al),
-                }
+                self.alu(Alu::Cmp, Width::Bits64, a, second(inst, b));
+                set(&mut self.ops);
                 let to = self.target(rd);
                 dynasm!(self.ops; .arch x64; movzx Rd(to), al);
                 self.put(rd, to);
             }
-            Op::Mulh | Op::Mulhu => {
+            Integer::High(multiply) => {
                 self.fetch(RAX, rs1);
                 let b = self.value(rs2, RCX);
-                match inst.op {
-                    Op::Mulh => dynasm!(self.ops; .arch x64; imul Rq(b)),
-                    _ => dynasm!(self.ops; .arch x64; mul Rq(b)),
-                }
+                multiply(&mut self.ops, b);
                 self.put(rd, RDX);
             }
-            Op::Sh1add | Op::Sh2add | Op::Sh3add => {
-                let to = self.target(rd);
-                let a = self.value(rs1, RAX);
-                let b = self.value(rs2, RCX);
-                match inst.op {
-                    Op::Sh1add => dynasm!(self.ops; .arch x64; lea Rq(to), [Rq(b) + Rq(a) * 2]),
-                    Op::Sh2add => dynasm!(self.ops; .arch x64; lea Rq(to), [Rq(b) + Rq(a) * 4]),
-                    _ => dynasm!(self.ops; .arch x64; lea Rq(to), [Rq(b) + Rq(a) * 8]),
-                }
-                self.put(rd, to);
-            }
-            Op::AddUw => {
-                let a = self.value(rs1, RAX);
-                dynasm!(self.ops; .arch x64; mov eax, Rd(a));
-                self.alu(Alu::Add, true, RAX, operand(rs2));
-                self.put(rd, RAX);
-            }
-            Op::ZextH => {
-                let to = self.target(rd);
-                let a = self.value(rs1, RAX);
-                dynasm!(self.ops; .arch x64; movzx Rd(to), Rw(a));
-                self.put(rd, to);
-            }
-            Op::Div | Op::Divu | Op::Rem | Op::Remu => self.divide(inst),
-            _ => return false,
+            Integer::Divide(sign, part) => self.divide(inst, sign, part),
         }
-        true
     }
 
     fn constant(&mut self, rd: u8, value: i32) {
@@ -185,7 +186,9 @@ impl BlockCompiler<'_> {
         }
         if rd == rs1 {
             match place(rd) {
-                Place::Host(host) => encode::alu_value(&mut self.ops, Alu::Add, true, host, imm),
+                Place::Host(host) => {
+                    encode::alu_value(&mut self.ops, Alu::Add, Width::Bits64, host, imm)
+                }
                 Place::Memory(x) => {
                     encode::alu_memory_value(&mut self.ops, Alu::Add, RBX, x_at(x), imm);
                 }
@@ -203,8 +206,20 @@ impl BlockCompiler<'_> {
         }
     }
 
+    fn add_immediate_word(&mut self, rd: u8, rs1: u8, imm: i32) {
+        let to = self.target(rd);
+        let a = self.value(rs1, RAX);
+        if imm == 0 {
+            dynasm!(self.ops; .arch x64; movsxd Rq(to), Rd(a));
+        } else {
+            encode::memory(&mut self.ops, ADDRESS_32, RAX, a, imm);
+            dynasm!(self.ops; .arch x64; movsxd Rq(to), eax);
+        }
+        self.put(rd, to);
+    }
+
     /// `rd = rs1 op b`.
-    fn binary(&mut self, op: Op, rd: u8, rs1: u8, b: Operand) {
+    fn binary(&mut self, op: Combine, rd: u8, rs1: u8, b: Operand) {
         let mut to = self.target(rd);
         if matches!(b, Operand::Host(host) if host == to) && place(rs1) != Place::Host(to) {
             // The second operand must not be overwritten before it is used.
@@ -212,12 +227,8 @@ impl BlockCompiler<'_> {
         }
         self.fetch(to, rs1);
         match op {
-            Op::Add => self.alu(Alu::Add, true, to, b),
-            Op::Sub => self.alu(Alu::Sub, true, to, b),
-            Op::Xor => self.alu(Alu::Xor, true, to, b),
-            Op::Or => self.alu(Alu::Or, true, to, b),
-            Op::And => self.alu(Alu::And, true, to, b),
-            _ => match b {
+            Combine::Alu(op) => self.alu(op, Width::Bits64, to, b),
+            Combine::Multiply => match b {
                 Operand::Host(host) => dynasm!(self.ops; .arch x64; imul Rq(to), Rq(host)),
                 Operand::Memory(at) => encode::memory(&mut self.ops, MULTIPLY_64, to, RBX, at),
                 Operand::Imm(_) => dynasm!(self.ops; .arch x64; xor Rd(to), Rd(to)),
@@ -227,11 +238,11 @@ impl BlockCompiler<'_> {
     }
 
     /// `to = to op operand` with 64 or 32 bits.
-    fn alu(&mut self, op: Alu, wide: bool, to: u8, operand: Operand) {
+    pub fn alu(&mut self, op: Alu, width: Width, to: Host, operand: Operand) {
         match operand {
-            Operand::Host(host) => encode::alu(&mut self.ops, op, wide, to, host),
-            Operand::Memory(at) => encode::alu_memory(&mut self.ops, op, wide, to, RBX, at),
-            Operand::Imm(imm) => encode::alu_value(&mut self.ops, op, wide, to, imm),
+            Operand::Host(host) => encode::alu(&mut self.ops, op, width, to, host),
+            Operand::Memory(at) => encode::alu_memory(&mut self.ops, op, width, to, RBX, at),
+            Operand::Imm(imm) => encode::alu_value(&mut self.ops, op, width, to, imm),
         }
     }
 
@@ -253,9 +264,9 @@ impl BlockCompiler<'_> {
     /// Emits a 64-bit division (unprivileged specification, "Division Operations"): division by
     /// zero gives all ones or the dividend, signed overflow the dividend or 0. The host's
     /// instruction faults in both cases.
-    fn divide(&mut self, inst: &Inst) {
-        let signed = matches!(inst.op, Op::Div | Op::Rem);
-        let quotient = matches!(inst.op, Op::Div | Op::Divu);
+    fn divide(&mut self, inst: &Inst, sign: Sign, part: Part) {
+        let signed = sign == Sign::Signed;
+        let quotient = part == Part::Quotient;
         self.fetch(RAX, inst.rs1);
         self.fetch(RCX, inst.rs2);
         dynasm!(self.ops; .arch x64; test rcx, rcx; jz >zero);
@@ -285,10 +296,4 @@ impl BlockCompiler<'_> {
         dynasm!(self.ops; .arch x64; done:);
         self.put(inst.rd, RAX);
     }
-}
-
-/// Whether the operation has no effect but its result.
-fn writes_only_rd(op: Op) -> bool {
-    use trapless_isa::inst::{CostClass as C, Ext};
-    matches!(op.class(), C::Simple | C::Mul | C::Div) && op.extension() != Ext::F
 }

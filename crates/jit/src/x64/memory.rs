@@ -5,75 +5,72 @@ use dynasmrt::{DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::{Inst, Op};
 
 use super::block::{BlockCompiler, Slow};
-use super::encode::{
-    self, ADDRESS, LOAD_8, LOAD_16, LOAD_32, LOAD_64, LOAD_S8, LOAD_S16, LOAD_S32, STORE_8,
-    STORE_16, STORE_32, STORE_64,
-};
+use super::encode::{self, ADDRESS, Form};
 use super::probe::{CACHE_BLOCK, Probe};
-use super::regs::{Place, RAX, RDX, at, place};
+use super::regs::{Host, Place, RAX, RDX, at, place};
+use super::template::{Template, template};
 use crate::{Position, TLB_ENTRIES};
 
-/// Size in bytes of an integer load or store, and whether it is a store.
-pub(super) fn access(op: Op) -> Option<(i32, bool)> {
-    Some(match op {
-        Op::Lb | Op::Lbu => (1, false),
-        Op::Lh | Op::Lhu => (2, false),
-        Op::Lw | Op::Lwu => (4, false),
-        Op::Ld => (8, false),
-        Op::Sb => (1, true),
-        Op::Sh => (2, true),
-        Op::Sw => (4, true),
-        Op::Sd => (8, true),
-        _ => return None,
-    })
+/// An integer load or store.
+#[derive(Clone, Copy)]
+pub(super) struct Access {
+    /// Size in bytes.
+    pub size: i32,
+    pub store: bool,
+    /// The instruction that moves the value.
+    form: Form,
+}
+
+impl Access {
+    pub const fn load(size: i32, form: Form) -> Self {
+        Self {
+            size,
+            store: false,
+            form,
+        }
+    }
+
+    pub const fn store(size: i32, form: Form) -> Self {
+        Self {
+            size,
+            store: true,
+            form,
+        }
+    }
+
+    /// The access of an integer load or store; `None` for other operations.
+    pub fn of(op: Op) -> Option<Self> {
+        match template(op) {
+            Some(Template::Memory(access)) => Some(access),
+            _ => None,
+        }
+    }
 }
 
 impl BlockCompiler<'_> {
-    /// Emits a load or store; `false` if `inst` has no template here.
-    pub fn memory(&mut self, inst: &Inst, at: Position) -> bool {
-        let Some((size, store)) = access(inst.op) else {
-            return false;
-        };
+    /// Emits a load or store.
+    pub fn memory(&mut self, inst: &Inst, at: Position, access: Access) {
         let mut slow = self.slow_path(at);
-        self.probe(inst.rs1, inst.imm, size, store, &mut slow);
+        self.probe(inst.rs1, inst.imm, access.size, access.store, &mut slow);
         if let Some(probe) = &mut slow.probe {
             probe.aligned = !self.options.misaligned;
         }
-        self.transfer(inst, 0, RAX);
+        self.transfer(inst, access, 0, RAX);
         self.end_probe(slow);
-        true
     }
 
     /// Moves between a register and host memory at `rax + at`. What is loaded to a register without
     /// a host register passes `scratch`; changes `rdx`.
-    pub fn transfer(&mut self, inst: &Inst, at: i32, scratch: u8) {
-        let Some((size, store)) = access(inst.op) else {
-            return;
-        };
-        if store {
+    pub fn transfer(&mut self, inst: &Inst, access: Access, at: i32, scratch: Host) {
+        if access.store {
             let value = self.value(inst.rs2, RDX);
-            let form = match size {
-                1 => STORE_8,
-                2 => STORE_16,
-                4 => STORE_32,
-                _ => STORE_64,
-            };
-            encode::memory(&mut self.ops, form, value, RAX, at);
+            encode::memory(&mut self.ops, access.form, value, RAX, at);
         } else {
             let to = match place(inst.rd) {
                 Place::Host(host) => host,
                 _ => scratch,
             };
-            let form = match inst.op {
-                Op::Lb => LOAD_S8,
-                Op::Lbu => LOAD_8,
-                Op::Lh => LOAD_S16,
-                Op::Lhu => LOAD_16,
-                Op::Lw => LOAD_S32,
-                Op::Lwu => LOAD_32,
-                _ => LOAD_64,
-            };
-            encode::memory(&mut self.ops, form, to, RAX, at);
+            encode::memory(&mut self.ops, access.form, to, RAX, at);
             self.put(inst.rd, to);
         }
     }
@@ -98,11 +95,11 @@ impl BlockCompiler<'_> {
     }
 
     /// `rax = base + imm`.
-    pub fn add_to_rax(&mut self, base: u8, imm: i32) {
+    pub fn add_to_rax(&mut self, base: Host, imm: i32) {
         if imm != 0 {
             encode::memory(&mut self.ops, ADDRESS, RAX, base, imm);
         } else {
-            self.copy(RAX, base);
+            encode::copy(&mut self.ops, RAX, base);
         }
     }
 
@@ -158,11 +155,8 @@ impl BlockCompiler<'_> {
         self.cold.slow.push(slow);
     }
 
-    /// Emits `cbo.zero`; `false` for other instructions. A cache block never leaves its page.
-    pub fn zero_block(&mut self, inst: &Inst, at: Position) -> bool {
-        if inst.op != Op::CboZero {
-            return false;
-        }
+    /// Emits `cbo.zero`. A cache block never leaves its page.
+    pub fn zero_block(&mut self, inst: &Inst, at: Position) {
         let mut slow = self.slow_path(at);
         dynasm!(self.ops
             ; .arch x64
@@ -182,6 +176,5 @@ impl BlockCompiler<'_> {
             dynasm!(self.ops; .arch x64; movups [rax + part], xmm0);
         }
         self.end_probe(slow);
-        true
     }
 }

@@ -4,7 +4,6 @@
 #![allow(clippy::useless_conversion)]
 
 mod atomic;
-mod bits;
 mod block;
 mod buffer;
 mod control;
@@ -17,6 +16,8 @@ mod listing;
 mod memory;
 mod probe;
 mod regs;
+mod scratch;
+mod template;
 mod trampolines;
 
 use std::arch::is_x86_feature_detected;

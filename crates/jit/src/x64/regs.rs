@@ -14,26 +14,37 @@ use std::mem::offset_of;
 
 use crate::Context;
 
-pub(super) const RAX: u8 = 0;
-pub(super) const RCX: u8 = 1;
-pub(super) const RDX: u8 = 2;
-pub(super) const RBX: u8 = 3;
-const RSI: u8 = 6;
-const RDI: u8 = 7;
-pub(super) const R13: u8 = 13;
-pub(super) const R14: u8 = 14;
-pub(super) const R15: u8 = 15;
+/// A register of the host, by the number that instructions have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Host(pub u8);
+
+/// The assembler's macro takes registers by their numbers.
+impl From<Host> for u8 {
+    fn from(host: Host) -> Self {
+        host.0
+    }
+}
+
+pub(super) const RAX: Host = Host(0);
+pub(super) const RCX: Host = Host(1);
+pub(super) const RDX: Host = Host(2);
+pub(super) const RBX: Host = Host(3);
+const RSI: Host = Host(6);
+const RDI: Host = Host(7);
+pub(super) const R13: Host = Host(13);
+pub(super) const R14: Host = Host(14);
+pub(super) const R15: Host = Host(15);
 
 /// Guest registers that are pinned to host registers: `sp` and `a0` .. `a5` make up most operands
 /// of compiled C.
-pub(super) const PINNED: [(u8, u8); 7] = [
-    (2, 12),
+pub(super) const PINNED: [(u8, Host); 7] = [
+    (2, Host(12)),
     (10, RDI),
     (11, RSI),
-    (12, 11),
-    (13, 9),
-    (14, 10),
-    (15, 8),
+    (12, Host(11)),
+    (13, Host(9)),
+    (14, Host(10)),
+    (15, Host(8)),
 ];
 
 /// Place of a guest register.
@@ -42,7 +53,7 @@ pub(super) enum Place {
     /// `x0`.
     Zero,
     /// Host register.
-    Host(u8),
+    Host(Host),
     /// Slot in the context.
     Memory(u8),
 }

@@ -4,9 +4,9 @@ use dynasm::dynasm;
 use dynasmrt::{DynasmApi, DynasmLabelApi};
 
 use super::buffer::Buffer;
-use super::encode::{self, Alu, Assembler, LOAD_64};
+use super::encode::{self, Alu, Assembler, LOAD_64, Width};
 use super::probe::Probe;
-use super::regs::{PINNED, RBX, RCX, RDX, at, x_at};
+use super::regs::{Host, PINNED, R13, R14, R15, RBX, RCX, RDX, at, x_at};
 use crate::{Helpers, MARK, TLB_ENTRIES};
 
 /// Addresses of the code that all blocks share.
@@ -51,7 +51,7 @@ pub(super) struct Trampolines {
 pub(super) const CROSSING: i64 = -2;
 
 /// Callee-saved registers of the host's calling convention.
-const SAVED: [u8; 6] = [3, 5, 12, 13, 14, 15];
+const SAVED: [Host; 6] = [RBX, Host(5), Host(12), R13, R14, R15];
 
 /// Spills registers to the context.
 fn spill(ops: &mut Assembler) {
@@ -131,7 +131,7 @@ pub(super) fn lookup(ops: &mut Assembler, second_way: u64) {
         ; rorx edx, r13d, FETCH_SHIFT
         ; and edx, FETCH_MASK
     );
-    encode::alu_memory(ops, Alu::Add, true, RDX, RBX, at!(fetch_tlb));
+    encode::alu_memory(ops, Alu::Add, Width::Bits64, RDX, RBX, at!(fetch_tlb));
     dynasm!(ops
         ; .arch x64
         ; mov rax, r13
@@ -153,7 +153,7 @@ fn enter_by_table(ops: &mut Assembler) {
         ; mov ecx, [rcx + rdx * 2]
         ; mov r13, rax
     );
-    encode::alu_memory(ops, Alu::Add, true, RCX, RBX, at!(base));
+    encode::alu_memory(ops, Alu::Add, Width::Bits64, RCX, RBX, at!(base));
     dynasm!(ops; .arch x64; jmp rcx);
 }
 

@@ -1,6 +1,7 @@
 //! The fast path: integer instructions, branches, jumps, loads and stores.
 
 use trapless_isa::inst::{Inst, Op};
+use trapless_isa::semantics;
 
 use super::Flow;
 use crate::config::CostModel;
@@ -128,7 +129,6 @@ impl Hart {
         pc: u64,
         plat: &mut dyn Platform,
     ) -> Result<Flow, Fault> {
-        let imm = inst.imm as i64 as u64;
         macro_rules! rs1 {
             () => {
                 self.state.x[usize::from(inst.rs1 & 63)]
@@ -139,113 +139,85 @@ impl Hart {
                 self.state.x[usize::from(inst.rs2 & 63)]
             };
         }
+        macro_rules! imm {
+            () => {
+                inst.imm as i64 as u64
+            };
+        }
         macro_rules! rd {
             ($value:expr) => {{
                 let value = $value;
                 self.state.x[usize::from(inst.rd & 63)] = value;
             }};
         }
-        macro_rules! add {
-            ($second:expr) => {{
-                let sum = rs1!().wrapping_add($second);
-                if inst.moves_to_tp() {
-                    self.move_to_tp(sum, plat);
-                } else {
-                    rd!(sum)
-                }
-            }};
-        }
         macro_rules! load {
             ($size:literal, $extend:expr) => {{
-                let value = self.load_fast(rs1!().wrapping_add(imm), $size, plat)?;
+                let value = self.load_fast(rs1!().wrapping_add(imm!()), $size, plat)?;
                 let extend: fn(u64) -> u64 = $extend;
                 rd!(extend(value))
             }};
         }
         macro_rules! store {
             ($size:literal) => {
-                self.store_fast(rs1!().wrapping_add(imm), $size, rs2!(), plat)?
+                self.store_fast(rs1!().wrapping_add(imm!()), $size, rs2!(), plat)?
             };
         }
         macro_rules! branch {
             ($taken:expr) => {
                 if $taken {
-                    return self.target(pc.wrapping_add(imm)).map(Flow::Jump);
+                    return self.target(pc.wrapping_add(imm!())).map(Flow::Jump);
                 }
             };
         }
-        match inst.op {
-            Op::Addi => add!(imm),
-            Op::Add => add!(rs2!()),
-            Op::Ld => load!(8, |v| v),
-            Op::Sd => store!(8),
-            Op::Lw => load!(4, sext32),
-            Op::Sw => store!(4),
-            Op::Lbu => load!(1, |v| v),
-            Op::Lhu => load!(2, |v| v),
-            Op::Lwu => load!(4, |v| v),
-            Op::Lb => load!(1, |v| v as i8 as u64),
-            Op::Lh => load!(2, |v| v as i16 as u64),
-            Op::Sb => store!(1),
-            Op::Sh => store!(2),
-            Op::Beq => branch!(rs1!() == rs2!()),
-            Op::Bne => branch!(rs1!() != rs2!()),
-            Op::Blt => branch!((rs1!() as i64) < rs2!() as i64),
-            Op::Bge => branch!(rs1!() as i64 >= rs2!() as i64),
-            Op::Bltu => branch!(rs1!() < rs2!()),
-            Op::Bgeu => branch!(rs1!() >= rs2!()),
-            Op::Jal => {
-                let target = self.target(pc.wrapping_add(imm))?;
-                rd!(pc.wrapping_add(u64::from(inst.len)));
-                return Ok(Flow::Jump(target));
-            }
-            Op::Jalr => {
-                let target = self.target(rs1!().wrapping_add(imm) & !1)?;
-                rd!(pc.wrapping_add(u64::from(inst.len)));
-                return Ok(Flow::Jump(target));
-            }
-            Op::Lui => rd!(imm),
-            Op::Auipc => rd!(pc.wrapping_add(imm)),
-            Op::Slti => rd!(u64::from((rs1!() as i64) < imm as i64)),
-            Op::Sltiu => rd!(u64::from(rs1!() < imm)),
-            Op::Xori => rd!(rs1!() ^ imm),
-            Op::Ori => rd!(rs1!() | imm),
-            Op::Andi => rd!(rs1!() & imm),
-            Op::Slli => rd!(rs1!() << (imm & 63)),
-            Op::Srli => rd!(rs1!() >> (imm & 63)),
-            Op::Srai => rd!((rs1!() as i64 >> (imm & 63)) as u64),
-            Op::Addiw => rd!(sext32(rs1!().wrapping_add(imm))),
-            Op::Slliw => rd!(sext32(rs1!() << (imm & 31))),
-            Op::Srliw => rd!(sext32(u64::from(rs1!() as u32 >> (imm & 31)))),
-            Op::Sraiw => rd!((rs1!() as i32 >> (imm & 31)) as u64),
-            Op::Sub => rd!(rs1!().wrapping_sub(rs2!())),
-            Op::Sll => rd!(rs1!() << (rs2!() & 63)),
-            Op::Slt => rd!(u64::from((rs1!() as i64) < rs2!() as i64)),
-            Op::Sltu => rd!(u64::from(rs1!() < rs2!())),
-            Op::Xor => rd!(rs1!() ^ rs2!()),
-            Op::Srl => rd!(rs1!() >> (rs2!() & 63)),
-            Op::Sra => rd!((rs1!() as i64 >> (rs2!() & 63)) as u64),
-            Op::Or => rd!(rs1!() | rs2!()),
-            Op::And => rd!(rs1!() & rs2!()),
-            Op::Addw => rd!(sext32(rs1!().wrapping_add(rs2!()))),
-            Op::Subw => rd!(sext32(rs1!().wrapping_sub(rs2!()))),
-            Op::Sllw => rd!(sext32(rs1!() << (rs2!() & 31))),
-            Op::Srlw => rd!(sext32(u64::from(rs1!() as u32 >> (rs2!() & 31)))),
-            Op::Sraw => rd!((rs1!() as i32 >> (rs2!() & 31)) as u64),
-            Op::Mul => rd!(rs1!().wrapping_mul(rs2!())),
-            Op::Mulw => rd!(sext32(rs1!().wrapping_mul(rs2!()))),
-            Op::Mulhu => {
-                rd!(((u128::from(rs1!()) * u128::from(rs2!())) >> 64) as u64)
-            }
-            Op::Sh1add => rd!((rs1!() << 1).wrapping_add(rs2!())),
-            Op::Sh2add => rd!((rs1!() << 2).wrapping_add(rs2!())),
-            Op::Sh3add => rd!((rs1!() << 3).wrapping_add(rs2!())),
-            Op::AddUw => rd!((rs1!() & 0xFFFF_FFFF).wrapping_add(rs2!())),
-            Op::ZextH => rd!(rs1!() & 0xFFFF),
-            // One host thread runs all harts, so fences order nothing; hints do nothing.
-            Op::Fence | Op::PrefetchI | Op::PrefetchR | Op::PrefetchW | Op::Pause => {}
-            _ => return self.exec_other(inst, pc, plat),
+        // One match for all: those that only compute are in the table of `trapless_isa::semantics`.
+        macro_rules! execute {
+            (
+                registers { $($r:ident |$ra:ident, $rb:ident| $rv:expr;)+ }
+                register { $($u:ident |$ua:ident| $uv:expr;)+ }
+                immediate { $($i:ident |$ia:ident, $ib:ident| $iv:expr;)+ }
+                upper { $($p:ident |$pa:ident, $pb:ident| $pv:expr;)+ }
+            ) => {
+                match inst.op {
+                    Op::Addi if inst.moves_to_tp() => self.move_to_tp(rs1!(), plat),
+                    Op::Add if inst.moves_to_tp() => self.move_to_tp(rs2!(), plat),
+                    Op::Ld => load!(8, |v| v),
+                    Op::Sd => store!(8),
+                    Op::Lw => load!(4, sext32),
+                    Op::Sw => store!(4),
+                    Op::Lbu => load!(1, |v| v),
+                    Op::Lhu => load!(2, |v| v),
+                    Op::Lwu => load!(4, |v| v),
+                    Op::Lb => load!(1, |v| v as i8 as u64),
+                    Op::Lh => load!(2, |v| v as i16 as u64),
+                    Op::Sb => store!(1),
+                    Op::Sh => store!(2),
+                    Op::Beq => branch!(rs1!() == rs2!()),
+                    Op::Bne => branch!(rs1!() != rs2!()),
+                    Op::Blt => branch!((rs1!() as i64) < rs2!() as i64),
+                    Op::Bge => branch!(rs1!() as i64 >= rs2!() as i64),
+                    Op::Bltu => branch!(rs1!() < rs2!()),
+                    Op::Bgeu => branch!(rs1!() >= rs2!()),
+                    Op::Jal => {
+                        let target = self.target(pc.wrapping_add(imm!()))?;
+                        rd!(pc.wrapping_add(u64::from(inst.len)));
+                        return Ok(Flow::Jump(target));
+                    }
+                    Op::Jalr => {
+                        let target = self.target(rs1!().wrapping_add(imm!()) & !1)?;
+                        rd!(pc.wrapping_add(u64::from(inst.len)));
+                        return Ok(Flow::Jump(target));
+                    }
+                    // One host thread runs all harts, so fences order nothing; hints do nothing.
+                    Op::Fence | Op::PrefetchI | Op::PrefetchR | Op::PrefetchW | Op::Pause => {}
+                    $(Op::$r => rd!({ let ($ra, $rb) = (rs1!(), rs2!()); $rv }),)+
+                    $(Op::$u => rd!({ let $ua = rs1!(); $uv }),)+
+                    $(Op::$i => rd!({ let ($ia, $ib) = (rs1!(), imm!()); $iv }),)+
+                    $(Op::$p => rd!({ let ($pa, $pb) = (pc, imm!()); $pv }),)+
+                    _ => return self.exec_other(inst, pc, plat),
+                }
+            };
         }
+        semantics!(execute);
         Ok(Flow::Next)
     }
 }

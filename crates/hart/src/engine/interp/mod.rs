@@ -4,13 +4,11 @@
 //! |---|---|
 //! | this | block lookup, fetch, charging |
 //! | [`integer`] | integer instructions, branches, jumps, loads and stores |
-//! | [`bits`] | Zba, Zbb, Zbs, Zicond, division |
 //! | [`atomic`] | LR, SC, AMO |
 //! | [`float`] | F and D |
 //! | [`system`] | system instructions, fences, cache-block and hypervisor memory operations |
 
 mod atomic;
-mod bits;
 mod float;
 mod integer;
 mod system;
@@ -218,10 +216,6 @@ impl Hart {
             (C::Csr, _) => self.csr_instruction(inst, plat).map(|()| Flow::Next),
             (C::Amo, _) => self.exec_atomic(inst).map(|()| Flow::Next),
             (_, Ext::F | Ext::D) => self.exec_float(inst, plat).map(|()| Flow::Next),
-            (_, Ext::M | Ext::Zba | Ext::Zbb | Ext::Zbs | Ext::Zicond) => {
-                self.exec_bits(inst);
-                Ok(Flow::Next)
-            }
             _ if inst.op == Op::Illegal => self.illegal(inst),
             _ => self.exec_system(inst, pc, plat),
         }

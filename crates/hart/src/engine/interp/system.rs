@@ -3,7 +3,7 @@
 
 use trapless_isa::cause::exception;
 use trapless_isa::csr::{envcfg, hstatus, status};
-use trapless_isa::inst::{Inst, Op};
+use trapless_isa::inst::{Format, Inst, Op};
 use trapless_isa::port::CsrFault;
 use trapless_isa::{Mode, Priv};
 
@@ -267,30 +267,15 @@ impl Hart {
 /// Transformed standard instruction: immediate dropped, `rs1` replaced by the offset of the
 /// faulting address; compressed instructions are expanded and have bit 1 clear.
 fn transformed(inst: &Inst, offset: u32) -> u64 {
-    let (opcode, funct3) = match inst.op {
-        Op::Lb => (0x03, 0),
-        Op::Lh => (0x03, 1),
-        Op::Lw => (0x03, 2),
-        Op::Ld => (0x03, 3),
-        Op::Lbu => (0x03, 4),
-        Op::Lhu => (0x03, 5),
-        Op::Lwu => (0x03, 6),
-        Op::Flw => (0x07, 2),
-        Op::Fld => (0x07, 3),
-        Op::Sb => (0x23, 0),
-        Op::Sh => (0x23, 1),
-        Op::Sw => (0x23, 2),
-        Op::Sd => (0x23, 3),
-        Op::Fsw => (0x27, 2),
-        Op::Fsd => (0x27, 3),
+    // Major opcode and funct3: compressed instructions have those of what they expand to.
+    let (code, _) = inst.op.encoding();
+    let operand = match inst.op.format() {
+        Format::Load | Format::FLoad => u32::from(inst.rd & 0x1F) << 7,
+        Format::Store | Format::FStore => u32::from(inst.rs2 & 0x1F) << 20,
         // Atomics, cache-block and hypervisor accesses keep all but `rs1`.
         _ => return u64::from(inst.raw & !(0x1F << 15) | offset << 15),
     };
-    let rd = u32::from(inst.rd & 0x1F);
-    let rs2 = u32::from(inst.rs2 & 0x1F);
-    let store = opcode & 0x20 != 0;
-    let operand = if store { rs2 << 20 } else { rd << 7 };
-    let word = opcode | funct3 << 12 | offset << 15 | operand;
+    let word = code | offset << 15 | operand;
     u64::from(if inst.len == 2 { word & !2 } else { word })
 }
 
