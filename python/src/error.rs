@@ -3,7 +3,7 @@
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyKeyboardInterrupt};
 use pyo3::prelude::*;
-use trapless_cli::{Failure, sentence};
+use trapless_run::{Failure, sentence};
 
 create_exception!(
     trapless,

@@ -73,7 +73,7 @@ fn files(ledgers: Vec<PyRef<'_, Ledger>>) -> PyResult<Vec<LedgerFile>> {
 /// Reads the ledgers of a file.
 #[pyfunction]
 pub fn read_ledgers(path: PathBuf) -> PyResult<Vec<Ledger>> {
-    let files = answer(trapless_cli::read_ledgers(&path))?;
+    let files = answer(trapless_run::read_ledgers(&path))?;
     Ok(files.into_iter().map(Ledger).collect())
 }
 

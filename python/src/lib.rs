@@ -33,7 +33,7 @@ mod _native {
     #[pymodule_export]
     use crate::machine::Machine;
     #[pymodule_export]
-    use crate::program::{Plan, Program};
+    use crate::program::{Plan, Program, option_names};
     #[pymodule_export]
     use crate::table::Table;
 }

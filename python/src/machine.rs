@@ -9,8 +9,8 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use regex::bytes::Regex;
-use trapless_cli::{Ended, Interrupted, Session};
 use trapless_machine::{InterruptRow, Limits, Outcome};
+use trapless_run::{Ended, Interrupted, Session};
 
 use crate::error::{Error, answer};
 use crate::events::{Event, Filter, Tap};

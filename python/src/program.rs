@@ -4,9 +4,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use trapless_cli::{RunId, Trapless};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use trapless_run::spec::{self, Spec};
+use trapless_run::{
+    BootSpec, ExecSpec, Identity, ObserveOptions, RunId, RunSpec, Trapless, WorkloadSpec, own,
+};
 
-use crate::error::{answer, objects, raised};
+use crate::error::{Error, answer, objects, raised};
 use crate::machine::{Machine, Output};
 
 /// The program with its project folder.
@@ -48,23 +53,42 @@ impl Program {
 
     /// Everything about the workloads.
     fn workloads<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        objects(py, &answer(self.0.workloads())?.to_string())
+        let all = answer(self.0.workloads())?;
+        let all: serde_json::Value = all.iter().map(own::describe).collect();
+        objects(py, &all.to_string())
     }
 
-    /// Makes a workload ready: options of `trapless run` without the machine.
-    fn plan(&self, py: Python<'_>, words: Vec<String>) -> PyResult<Plan> {
-        let plan = py.detach(|| self.0.plan(&words));
+    /// Makes a workload ready: the fields of a `WorkloadSpec`, as JSON.
+    fn plan(&self, py: Python<'_>, fields: &str) -> PyResult<Plan> {
+        let spec: WorkloadSpec = parse(fields)?;
+        let plan = py.detach(|| self.0.plan(&spec));
         // Programs that make images end on Ctrl-C, too.
         py.check_signals()?;
         answer(plan).map(Plan)
     }
 
-    /// Builds a machine: the words of `trapless boot` or `trapless exec`.
-    fn start(&self, py: Python<'_>, words: Vec<String>) -> PyResult<Machine> {
-        let output = Output::default();
-        let session = py.detach(|| self.0.start(&words, Box::new(output.clone())));
+    /// Builds a machine of `boot`: the fields of a `BootSpec`, as JSON.
+    #[pyo3(signature = (fields, trace=None))]
+    fn boot(&self, py: Python<'_>, fields: &str, trace: Option<PathBuf>) -> PyResult<Machine> {
+        let spec: BootSpec = parse(fields)?;
+        self.start(py, &Spec::Boot(Box::new(spec)), trace)
+    }
+
+    /// Builds a machine of `exec`: the fields of an `ExecSpec`, as JSON.
+    fn exec(&self, py: Python<'_>, fields: &str) -> PyResult<Machine> {
+        let spec: ExecSpec = parse(fields)?;
+        self.start(py, &Spec::Exec(spec), None)
+    }
+
+    /// What determines the result of a run: the fields of a `RunSpec`, as JSON.
+    fn identity<'py>(&self, py: Python<'py>, fields: &str) -> PyResult<Bound<'py, PyAny>> {
+        let spec: RunSpec = parse(fields)?;
+        let identity = py.detach(|| {
+            let plan = self.0.plan(&spec.workload)?;
+            Ok(serde_json::to_string(&Identity::of(&plan, &spec.id())?)?)
+        });
         py.check_signals()?;
-        Ok(Machine::new(answer(session)?, output))
+        objects(py, &answer(identity)?)
     }
 
     /// Goes on with a checkpoint.
@@ -76,9 +100,44 @@ impl Program {
     }
 }
 
+impl Program {
+    fn start(&self, py: Python<'_>, spec: &Spec, trace: Option<PathBuf>) -> PyResult<Machine> {
+        let output = Output::default();
+        let (console, observe) = (Box::new(output.clone()), traced(trace));
+        let session = py.detach(|| self.0.start(spec, &observe, console));
+        py.check_signals()?;
+        Ok(Machine::new(answer(session)?, output))
+    }
+}
+
+/// A specification out of the JSON text of its fields.
+fn parse<S: DeserializeOwned + Serialize + Default>(fields: &str) -> PyResult<S> {
+    let fields = serde_json::from_str(fields).map_err(|e| raised(&e.into()))?;
+    answer(spec::parse(&fields))
+}
+
+/// What looks into a machine with such a trace.
+fn traced(trace: Option<PathBuf>) -> ObserveOptions {
+    ObserveOptions {
+        trace,
+        ..ObserveOptions::default()
+    }
+}
+
+/// Names of the options of `run`, `boot` or `exec`.
+#[pyfunction]
+pub fn option_names(of: &str) -> PyResult<Vec<String>> {
+    match of {
+        "run" => Ok(spec::names::<WorkloadSpec>()),
+        "boot" => Ok(spec::names::<BootSpec>()),
+        "exec" => Ok(spec::names::<ExecSpec>()),
+        _ => Err(Error::new_err(format!("nothing is made by {of}"))),
+    }
+}
+
 /// A workload with its images.
 #[pyclass(frozen)]
-pub struct Plan(Arc<trapless_cli::Plan>);
+pub struct Plan(Arc<trapless_run::Plan>);
 
 #[pymethods]
 impl Plan {
@@ -91,10 +150,10 @@ impl Plan {
         seed: u64,
         trace: Option<PathBuf>,
     ) -> PyResult<Machine> {
-        let run = RunId { machine, seed };
+        let (run, observe) = (RunId { machine, seed }, traced(trace));
         let output = Output::default();
         let console = Box::new(output.clone());
-        let session = py.detach(|| self.0.session(&run, trace.as_deref(), console));
+        let session = py.detach(|| self.0.session(&run, &observe, console));
         Ok(Machine::new(answer(session)?, output))
     }
 

@@ -13,31 +13,32 @@ import trapless
 # Stands for a command that was built with a machine of its own.
 COMMAND = """#!{python}
 import json, os, sys, time
-command, *words = [word for word in sys.argv[1:] if not word.startswith("--project=")]
-options = dict(word.removeprefix("--").partition("=")[::2] for word in words)
-if "slow" in options.get("set", ""):
+assert sys.argv[-1] == "call"
+[(command, request)] = json.load(sys.stdin).items()
+spec = request["spec"]
+if "slow" in spec.get("settings", {{}}):
     open({started!r}, "w").close()
     try:
         time.sleep(60)
     except KeyboardInterrupt:
         sys.exit(130)
-machines = options.get("machines", options.get("machine")).split(",")
+machines = request.get("machines") or [spec["machine"]]
 if "none" in machines:
     sys.exit(print("Making images\\ntrapless: there is no machine none", file=sys.stderr) or 2)
 def ledger(machine, seed):
     found = json.load(open({template!r}))
-    found["run"] |= {{"machine": machine, "workload": options["workload"]}}
+    found["run"] |= {{"machine": machine, "workload": spec["workload"]}}
     found["run"]["configuration"]["seed"] = str(seed)
-    found["run"]["counters"] = {{"words": len(words)}}
+    found["run"]["counters"] = {{"fields": len(spec)}}
     return found
-first, count = int(options["seed"]), int(options.get("seeds", 1))
+first, count = spec["seed"], request.get("seeds", 1)
 made = [ledger(m, s) for m in machines for s in range(first, first + count)]
 if command == "run":
-    json.dump(made[0], open(options["ledger"], "w"))
+    json.dump(made[0], open(request["ledger"], "w"))
 else:
     print("timer on clint2, seed 0, took 1.0 s", file=sys.stderr)
-    json.dump(made, open(options["out"] + ".json", "w"))
-if "fail" in options.get("set", ""):
+    json.dump(made, open(request["ledgers"], "w"))
+if "fail" in spec.get("settings", {{}}):
     sys.exit(print("trapless: 1 of 4 runs failed", file=sys.stderr) or 1)
 """
 
@@ -91,7 +92,7 @@ def test_nonsense_is_refused_with_a_sentence():
 
 def test_errors_name_arguments_and_no_temporary_file():
     wrong = refused(trapless.run, "timer", "sbi", cost={"trop": 1})
-    assert "cost={'trop': 1}" in wrong and "/tmp" not in wrong, wrong
+    assert "cost=trop:1" in wrong and "/tmp" not in wrong, wrong
     assert "trap is 1.5; give whole cycles" in refused(
         trapless.run, "timer", "sbi", cost={"trap": 1.5}
     )

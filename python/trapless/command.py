@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from . import _native
 from .ledger import Ledger, Ledgers, load
+from .options import encoded
 
 if TYPE_CHECKING:
     from .options import Path
@@ -23,26 +25,30 @@ _WRONG = "trapless: "
 
 
 class Command:
-    """A program that takes the options of `trapless`, as docs/own-machines.md builds one."""
+    """A program that is `trapless` with more machines, as docs/own-machines.md builds one."""
 
     def __init__(self, program: Path, project: Path | None) -> None:
         # With a folder, or the system would look for it in PATH alone.
         self._program = os.path.join(os.curdir, os.fspath(program))
         self._project = project
 
-    def run(self, words: Sequence[str], machine: str, seed: int, trace: Path | None) -> Ledger:
+    def run(
+        self,
+        fields: Mapping[str, Any],
+        machine: str,
+        seed: int,
+        trace: Path | None,
+    ) -> Ledger:
         """The ledger of a run."""
         with tempfile.TemporaryDirectory(prefix="trapless-") as folder:
             file = FilePath(folder, "ledger.json")
-            more = [f"--machine={machine}", f"--seed={seed}", f"--ledger={file}"]
-            if trace is not None:
-                more.append(f"--trace={os.fspath(trace)}")
-            self._do(["run", *words, *more], None)
+            spec = {**fields, "machine": machine, "seed": seed}
+            self._call({"run": {"spec": spec, "ledger": file, "trace": trace}}, None)
             return _without_file(load(file))[0]
 
     def compare(
         self,
-        words: Sequence[str],
+        fields: Mapping[str, Any],
         machines: Sequence[str],
         seeds: range,
         jobs: int | None,
@@ -50,25 +56,33 @@ class Command:
     ) -> Ledgers:
         """The ledgers of runs with each of the seeds on each machine."""
         with tempfile.TemporaryDirectory(prefix="trapless-") as folder:
-            out = FilePath(folder, "comparison")
-            more = [f"--machines={','.join(machines)}", f"--seeds={len(seeds)}", f"--out={out}"]
-            more += [f"--seed={seeds.start}", *([f"--jobs={jobs}"] if jobs is not None else [])]
+            made = FilePath(folder, "comparison.json")
+            request = {
+                "spec": {**fields, "seed": seeds.start},
+                "machines": machines,
+                "seeds": len(seeds),
+                "jobs": jobs,
+                "ledgers": made,
+            }
             try:
-                self._do(["compare", *words, *more], progress)
+                self._call({"compare": request}, progress)
             except _native.WorkloadError as error:
-                made = FilePath(f"{out}.json")
                 done = _without_file(load(made)) if made.exists() else Ledgers([])
                 error.ledgers = done  # type: ignore[attr-defined]
                 raise
-            return _without_file(load(f"{out}.json"))
+            return _without_file(load(made))
 
-    def _do(self, words: list[str], progress: Callable[[str], object] | None) -> None:
+    def _call(
+        self,
+        request: Mapping[str, Any],
+        progress: Callable[[str], object] | None,
+    ) -> None:
         """Lets the command do something. What it says while it works goes to `progress`."""
         project = [] if self._project is None else [f"--project={os.fspath(self._project)}"]
         try:
             process = subprocess.Popen(
-                [self._program, *project, *words],
-                stdin=subprocess.DEVNULL,
+                [self._program, *project, "call"],
+                stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 encoding="utf-8",
@@ -82,7 +96,9 @@ class Command:
         said: list[str] = []
         with process:
             try:
-                assert process.stderr is not None
+                assert process.stdin is not None and process.stderr is not None
+                with contextlib.suppress(BrokenPipeError), process.stdin:
+                    process.stdin.write(encoded(request))
                 for line in map(str.rstrip, process.stderr):
                     said.append(line)
                     if progress and line:
@@ -100,12 +116,8 @@ class Command:
             return
         if status == _INTERRUPTED:
             raise KeyboardInterrupt
-        last = [at for at, line in enumerate(said) if line.startswith((_WRONG, "error: "))]
-        text = "\n".join(said[last[-1] if last else -10 :]).strip()
-        if text.startswith("error: "):
-            # Hints for a shell follow after an empty line.
-            text = text.removeprefix("error: ").split("\n\n")[0]
-        text = text.removeprefix(_WRONG)
+        last = [at for at, line in enumerate(said) if line.startswith(_WRONG)]
+        text = "\n".join(said[last[-1] if last else -10 :]).strip().removeprefix(_WRONG)
         if status == _FAILED:
             raise _native.WorkloadError(text)
         raise _native.Error(text or f"{self._program} ended with status {status}")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import _native
 from .ledger import Ledger
 from . import options as given
-from .options import HARTS, WORKLOAD, Words, program
+from .options import program
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -147,27 +146,29 @@ class Machine:
         with `hostfwd`, as for `--net`: the network of this computer. `record`: a file for all that
         comes from outside; `replay` repeats the run of one, made with the same other arguments.
         """
-        words = Words("boot", f"--machine={machine}")
-        of_boot = {
-            "kernel": kernel,
-            "initrd": initrd,
-            "firmware": firmware,
-            "append": append,
-            "disk": disks,
-            "share": share,
-            "copy": copy,
-            "net": net,
-            "record": record,
-            "replay": replay,
-            "dtb": dtb,
-            "console": console,
-            "rtc": rtc,
-            "trace": trace,
-        }
-        words.add_each(**of_boot, harts=harts, seed=seed, set=settings)
-        words.add_all(HARTS, options, "Machine.boot", given.parameters(cls.boot))
-        with words.telling():
-            return cls(program(project).start(words.words))
+        fields = given.fields(
+            cls.boot,
+            "boot",
+            options,
+            machine=machine,
+            kernel=kernel,
+            initrd=initrd,
+            firmware=firmware,
+            append=append,
+            disks=disks,
+            share=share,
+            copy=copy,
+            net=net,
+            record=record,
+            replay=replay,
+            dtb=dtb,
+            console=console,
+            rtc=rtc,
+            harts=harts,
+            seed=seed,
+            settings=settings,
+        )
+        return cls(program(project).boot(given.encoded(fields), trace))
 
     @classmethod
     def exec(
@@ -182,11 +183,17 @@ class Machine:
         **options: Unpack[HartOptions],
     ) -> Machine:
         """A machine that is about to run a bare-metal ELF program from reset in M-mode."""
-        words = Words("exec", f"--machine={machine}")
-        words.add_each(harts=harts, seed=seed, set=settings)
-        words.add_all(HARTS, options, "Machine.exec", given.parameters(cls.exec))
-        with words.telling():
-            return cls(program(project).start([*words.words, "--", os.fspath(file)]))
+        fields = given.fields(
+            cls.exec,
+            "exec",
+            options,
+            file=file,
+            machine=machine,
+            harts=harts,
+            seed=seed,
+            settings=settings,
+        )
+        return cls(program(project).exec(given.encoded(fields)))
 
     @classmethod
     def workload(
@@ -203,13 +210,11 @@ class Machine:
         `trapless.run` returns.
         """
         machine, seed = given.named(machine), given.counted("seed", seed)
-        words = Words(f"--workload={given.workload_named(workload)}")
-        others = given.parameters(cls.workload)
-        words.add_all({**WORKLOAD, **HARTS}, options, "Machine.workload", others)
-        with words.telling():
-            plan = program(project).plan(words.words)
-            plan.check([machine])
-            return cls(plan.start(machine, seed, trace))
+        workload = given.workload_named(workload)
+        fields = given.fields(cls.workload, "run", options, workload=workload)
+        plan = program(project).plan(given.encoded(fields))
+        plan.check([machine])
+        return cls(plan.start(machine, seed, trace))
 
     @classmethod
     def restore(cls, file: Path, project: Path | None = None) -> Machine:

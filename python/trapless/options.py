@@ -1,13 +1,11 @@
-"""Options as keyword arguments: they become the words of the command, which checks them."""
+"""Options as keyword arguments: they become the fields of what is run, which the program checks."""
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import json
 import os
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from . import _native
@@ -56,102 +54,38 @@ class WorkloadOptions(HartOptions, total=False):
     """Seconds of virtual time after which the run is given up."""
 
 
-WORKLOAD = {
-    "settings": "set",
-    "harts": "host-harts",
-    "guest_harts": "guest-harts",
-    "vmm": "vmm",
-    "host_kernel": "host-kernel",
-    "host_modules": "host-modules",
-    "guest_kernel": "guest-kernel",
-    "guest_modules": "guest-modules",
-    "time_limit": "time-limit",
-}
-HARTS = {
-    "ram": "ram",
-    "isa": "isa",
-    "cost": "cost",
-    "trap_misaligned": "trap-misaligned",
-    "quantum": "quantum",
-    "engine": "engine",
-}
+def fields(
+    function: Callable[..., object],
+    of: str,
+    options: Mapping[str, object],
+    **own: object,
+) -> dict[str, Any]:
+    """The fields of what a function makes: its own arguments, and `options`, which it passes on to
+    the program. `of`: "run", "boot" or "exec", which have options of their own; what they do not
+    know is a mistake.
+    """
+    known = _native.option_names(of)
+    for name in options:
+        if name not in known:
+            there = ", ".join(sorted({*known, *parameters(function)}))
+            raise TypeError(f"{function.__qualname__}() has no option {name!r}; it has {there}")
+    return {name: value for name, value in {**own, **options}.items() if value is not None}
 
 
-class CostFile:
-    """A cost model given as a mapping, in a file for as long as this lives."""
-
-    def __init__(self, prices: Mapping[str, int]) -> None:
-        for name, price in prices.items():
-            whole = isinstance(price, int) and not isinstance(price, bool)
-            if not whole or not 0 <= price < 1 << 63:
-                raise _native.Error(f"cost: {name} is {price!r}; give whole cycles, 0 or more")
-        lines = [f"{json.dumps(n)} = {{ cycles = {price} }}\n" for n, price in prices.items()]
-        self.shown = f"cost={dict(prices)!r}"
-        self._file = tempfile.NamedTemporaryFile("w", prefix="trapless-cost-", suffix=".toml")
-        self._file.writelines(lines)
-        self._file.flush()
-        self.path = self._file.name
+def encoded(found: Mapping[str, Any]) -> str:
+    """Fields as JSON."""
+    return json.dumps(found, default=_plain)
 
 
-class Words:
-    """Words of a command line."""
-
-    def __init__(self, *words: str) -> None:
-        self.words = list(words)
-        self._kept: list[CostFile] = []
-
-    def add(self, option: str, value: Any) -> None:
-        """Adds an option, if there is a value: each of several, or of a mapping."""
-        if value is None or value is False:
-            return
-        if option == "cost" and isinstance(value, Mapping):
-            self._kept.append(CostFile(value))
-            value = self._kept[-1].path
-        if value is True:
-            self.words.append(f"--{option}")
-        elif isinstance(value, Mapping):
-            self.words += [f"--{option}={name}={number(of)}" for name, of in value.items()]
-        elif isinstance(value, (str, os.PathLike, int)):
-            self.words.append(f"--{option}={value if isinstance(value, int) else os.fspath(value)}")
-        elif isinstance(value, Iterable):
-            for one in value:
-                self.add(option, one)
-        else:
-            raise TypeError(f"{option} cannot be {value!r}")
-
-    @contextlib.contextmanager
-    def telling(self) -> Iterator[None]:
-        """Lets errors name what the caller gave, not the file that stands for it."""
-        try:
-            yield
-        except _native.Error as error:
-            text = str(error)
-            for kept in self._kept:
-                text = text.replace(kept.path, kept.shown)
-            if text == str(error):
-                raise
-            raise type(error)(text) from None
-
-    def add_each(self, **options: Any) -> None:
-        """Adds options by name."""
-        for option, value in options.items():
-            self.add(option, value)
-
-    def add_all(
-        self,
-        names: Mapping[str, str],
-        options: Mapping[str, Any],
-        function: str,
-        others: Sequence[str] = (),
-    ) -> None:
-        """Adds those of `options` that `names` knows; what is neither there nor in `others`, which
-        the function has besides, is a mistake.
-        """
-        for name, value in options.items():
-            if name not in names:
-                known = ", ".join(sorted([*names, *others]))
-                raise TypeError(f"{function}() has no option {name!r}; it has {known}")
-            self.add(names[name], value)
+def _plain(value: object) -> object:
+    """What JSON has no word for: paths, mappings and sequences of any kind."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Iterable):
+        return list(value)
+    raise TypeError(f"{value!r} cannot be an option")
 
 
 def parameters(function: Callable[..., object]) -> list[str]:
@@ -190,11 +124,6 @@ def workload_named(workload: object) -> str:
     if not isinstance(workload, (str, os.PathLike)) or not os.fspath(workload):
         raise _native.Error(f"workload is {workload!r}; give a name of trapless.workloads()")
     return str(os.fspath(workload))
-
-
-def number(value: int | str | bool) -> int | str:
-    """A value of a setting as the command reads it."""
-    return int(value) if isinstance(value, bool) else value
 
 
 def program(project: Path | None) -> _native.Program:

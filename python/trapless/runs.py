@@ -12,7 +12,6 @@ from . import _native
 from . import options as given
 from .command import Command
 from .ledger import Comparison, Ledger, Ledgers
-from .options import HARTS, WORKLOAD, Words
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -46,14 +45,12 @@ def run(
     that are missing are made first, which takes minutes.
     """
     machine, seed = given.named(machine), given.counted("seed", seed)
-    words = Words(f"--workload={given.workload_named(workload)}")
-    words.add_all({**WORKLOAD, **HARTS}, options, "run", given.parameters(run))
-    with words.telling():
-        if program is not None:
-            return Command(program, project).run(words.words, machine, seed, trace)
-        plan = given.program(project).plan(words.words)
-        plan.check([machine])
-        return _one(plan.start(machine, seed, trace))
+    fields = given.fields(run, "run", options, workload=given.workload_named(workload))
+    if program is not None:
+        return Command(program, project).run(fields, machine, seed, trace)
+    plan = given.program(project).plan(given.encoded(fields))
+    plan.check([machine])
+    return _one(plan.start(machine, seed, trace))
 
 
 def _one(machine: _native.Machine) -> Ledger:
@@ -88,15 +85,12 @@ def compare(
     of_seeds = range(first, first + given.counted("seeds", seeds, 1))
     jobs = jobs if jobs is None else given.counted("jobs", jobs, 1)
     workload = given.workload_named(workload)
-    words = Words(f"--workload={workload}")
-    words.add_all({**WORKLOAD, **HARTS}, options, "compare", given.parameters(compare))
+    fields = given.fields(compare, "run", options, workload=workload)
     if program is not None:
         own = Command(program, project)
-        with words.telling():
-            return Comparison(own.compare(words.words, machines, of_seeds, jobs, progress))
-    with words.telling():
-        plan = given.program(project).plan(words.words)
-        plan.check(machines)
+        return Comparison(own.compare(fields, machines, of_seeds, jobs, progress))
+    plan = given.program(project).plan(given.encoded(fields))
+    plan.check(machines)
     runs = [(m, s) for s in of_seeds for m in machines]
     series = _Series(plan, workload, progress, len(runs))
     ledgers = series.make(runs, plan.at_a_time(jobs, len(runs)))

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use clap::{Arg, Command};
 use clap_complete::CompleteEnv;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+use trapless_run::{Trapless, own};
 
-use crate::trapless::Trapless;
-use crate::{help, own};
+use crate::help;
 
 /// A name, and what is said of it.
 type Named = (String, String);

@@ -6,23 +6,21 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use trapless_machine::{Limits, Machine, Outcome};
+use trapless_machine::{Limits, Machine, Outcome, VirtualTime};
+use trapless_run::checkpoint::Pending;
+use trapless_run::console::SharedRecorder;
+use trapless_run::outside::{Outside, TICK};
+use trapless_run::script::{self, SharedScript};
+use trapless_run::{Failed, interrupt, note, observe};
 
-use crate::checkpoint::Pending;
-use crate::console::SharedRecorder;
-use crate::failure::Failed;
-use crate::interrupt;
-use crate::observe;
 use crate::output::Screen;
-use crate::outside::{Outside, TICK};
-use crate::script::{self, SharedScript};
 use crate::terminal::{HELP, Key};
 
 /// Virtual time between two looks at the keyboard, in cycles.
 pub const SLICE: u64 = 2_000_000;
 /// After this long idle and silent, in cycles, virtual time of a machine that gets no more input is
 /// throttled to wall-clock time.
-const IDLE: u64 = 10_000_000_000;
+const IDLE: u64 = VirtualTime::cycles(10);
 /// How long to wait for a key while the machine is idle, before looking at Ctrl-C again.
 const PATIENCE: Duration = Duration::from_millis(50);
 
@@ -44,7 +42,7 @@ pub enum Leave {
 }
 
 /// A machine with the keyboard and the screen attached.
-pub struct Session<'a, 'p> {
+pub struct Interactive<'a, 'p> {
     /// What the user types.
     pub keys: &'a Receiver<Key>,
     /// Who types instead.
@@ -111,7 +109,7 @@ impl Ended {
     }
 }
 
-impl Session<'_, '_> {
+impl Interactive<'_, '_> {
     /// Runs the machine; `None` if the user left.
     ///
     /// # Errors
@@ -256,7 +254,10 @@ fn show_output() {
 }
 
 fn status(machine: &Machine) {
-    note!("\r\n{:.6} s of virtual time\r", machine.now() as f64 / 1e9);
+    note!(
+        "\r\n{:.6} s of virtual time\r",
+        VirtualTime::seconds(machine.now())
+    );
     for hart in machine.harts() {
         let state = if hart.waiting() { "waits" } else { "runs" };
         note!(

@@ -1,89 +1,80 @@
-//! The `trapless` command as a library: for programs that make runs themselves, as the Python
-//! package does ([`Trapless::plan`], [`Session`]), and for the same command with more machines
-//! ([`Trapless::with_machine`], [`Trapless::main`]).
+//! The `trapless` command as a library, for the same command with more machines ([`main`]). What it
+//! does, other programs do by the crate `trapless-run`.
 //!
 //! ```text
-//! args -> commands -> series -> measure -> plan -> observe -> machine     (what a machine is)
-//!                  \> devices, terminal, output     project, workload   (images, experiments)
-//!                                                   files, console, failure, interrupt
+//! args -> commands -> series, single -> words
+//!                  \> interactive, terminal, output
 //! ```
 //!
 //! | module | subject |
 //! |---|---|
-//! | `library` | what other programs use: the command and its parts |
-//! | `trapless` | where the project is, and which machines there are, for all of these |
-//! | `session` | a machine under way that another program drives |
-//! | `args` | the command line |
+//! | `args` | the command line, and what it says is run |
 //! | `commands` | one file for each subcommand |
-//! | `series` | several runs side by side |
-//! | `measure`, `single` | one run of a workload, its ledger and its progress |
-//! | `plan`, `kernels` | a workload with its images and its machine; whose kernels it has |
-//! | `identity` | what determines the result of a run |
-//! | `workload` | options that say what to run, and names that follow from them |
-//! | `observe` | logs, traces, diagrams, profiles, debuggers |
-//! | `machine`, `rtc` | options -> machine configuration; what the ledger records of it |
-//! | `payload`, `devices`, `terminal` | what `boot` loads and plugs into its machine, the user's terminal |
-//! | `interactive`, `outside` | a machine of `boot` with keyboard and screen; all that comes from outside |
-//! | `copy` | files of the host in the guest's initial RAM file system |
-//! | `checkpoint` | checkpoints that a run makes, keeps or goes on from |
-//! | `console`, `script` | marker lines on the guest's console; what is typed there by itself |
-//! | `project` | images of the project folder |
-//! | `own` | machines and workloads out of users' files |
-//! | `files`, `ledgers`, `output` | files the user names, ledgers in files, standard output |
-//! | `failure`, `interrupt` | exit status, Ctrl-C |
+//! | `series`, `single` | how far runs are, and what became of them |
+//! | `words` | the command that repeats a run |
+//! | `interactive`, `terminal` | a machine of `boot` with keyboard and screen |
+//! | `output` | standard output |
+//! | `failure` | exit status |
 //! | `help`, `complete` | what the command says of itself; names for a shell that completes them |
 //! | `qemu` | what options of QEMU are called here |
 
-#[macro_use]
-mod output;
-
 mod args;
-mod checkpoint;
 mod commands;
 mod complete;
-mod console;
-mod copy;
-mod devices;
 mod failure;
-mod files;
 mod help;
-mod identity;
 mod interactive;
-mod interrupt;
-mod kernels;
-mod ledgers;
-mod library;
-mod machine;
-mod measure;
-mod observe;
-mod outside;
-mod own;
-mod payload;
-mod plan;
-mod project;
+mod output;
 mod qemu;
-mod rtc;
-mod script;
 mod series;
-mod session;
 mod single;
 mod terminal;
-mod threads;
-mod trapless;
-mod workload;
+mod words;
 
 use std::process::ExitCode;
 
-pub use failure::{Failure, sentence};
-pub use interrupt::Interrupted;
-pub use ledgers::read_ledgers;
-pub use plan::Plan;
-pub use session::{Ended, Session};
-pub use trapless::{Console, Trapless};
-pub use workload::RunId;
+use clap::FromArgMatches;
+use trapless_run::{Trapless, interrupt, note};
+
+use crate::args::Cli;
 
 /// Reads the command line, does what it says, and returns the exit status that `trapless --help`
-/// lists.
-pub fn main() -> ExitCode {
-    Trapless::new().main()
+/// lists. `trapless` has the machines that there are beside those of the project and of the user.
+///
+/// ```no_run
+/// use trapless_intc::aclint_plic::{AclintPlic, Config};
+/// use trapless_run::Trapless;
+///
+/// fn main() -> std::process::ExitCode {
+///     let plain = |config: &trapless_machine::MachineConfig| {
+///         AclintPlic::new(Config {
+///             harts: config.harts,
+///             cycles_per_tick: config.hart.cycles_per_tick,
+///             sswi: true,
+///             edge_triggered: 0,
+///         })
+///     };
+///     let trapless = Trapless::new();
+///     trapless_cli::main(trapless.with_machine("mine", "sstc", "sstc with an SSWI", plain))
+/// }
+/// ```
+pub fn main(mut trapless: Trapless) -> ExitCode {
+    complete::answer(&trapless);
+    let mut command = help::command();
+    let matches = command.try_get_matches_from_mut(std::env::args_os());
+    let cli = matches.and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = cli.unwrap_or_else(|error| {
+        if let Some(hint) = qemu::hint(std::env::args().skip(1)) {
+            note!("trapless: {hint}");
+            std::process::exit(failure::USAGE.into());
+        }
+        error.exit()
+    });
+    if let Err(error) = interrupt::ignore_file_size_limit() {
+        return failure::report(&error);
+    }
+    if let Some(project) = &cli.project {
+        trapless = trapless.with_project(project);
+    }
+    commands::run(&cli, &trapless).unwrap_or_else(|error| failure::report(&error))
 }

@@ -5,10 +5,9 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use trapless_machine::Machine;
-
-use crate::console::SharedRecorder;
-use crate::output::printable;
+use trapless_machine::{Machine, VirtualTime};
+use trapless_run::console::SharedRecorder;
+use trapless_run::{note, printable};
 
 /// Progress display.
 pub struct Progress {
@@ -49,7 +48,7 @@ impl Progress {
         self.bar.set_prefix(format!(
             "{}: {:.2} s of virtual time, {rate:.0} M instructions/s",
             printable(&self.title),
-            machine.now() as f64 / 1e9
+            VirtualTime::seconds(machine.now())
         ));
         let last = recorder.lock().transcript.last_line.clone();
         self.bar.set_message(printable(&last));

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use trapless_hart::CostModel;
 
+use crate::virtual_time::VirtualTime;
+
 /// Most cycles a single figure may have; beyond that a typing error is more likely than intent.
 const MAX_CYCLES: u32 = 100_000;
 
@@ -21,6 +23,10 @@ pub struct Figure {
 
 fn unsourced() -> String {
     "user's file".into()
+}
+
+fn too_many(name: &str) -> String {
+    format!("{name} has more than {MAX_CYCLES} cycles")
 }
 
 /// A complete cost model, printed with every result.
@@ -52,7 +58,7 @@ impl CostTable {
         let file: File = toml::from_str(include_str!("cost.toml")).expect("embedded file");
         Self {
             name: file.name.unwrap_or_default(),
-            clock_hz: file.clock_hz.unwrap_or(1_000_000_000),
+            clock_hz: file.clock_hz.unwrap_or(VirtualTime::HZ),
             figures: file.figures,
         }
     }
@@ -63,26 +69,31 @@ impl CostTable {
     /// What the file says that the model does not know.
     pub fn from_text(text: &str) -> Result<Self, String> {
         let file: File = toml::from_str(text).map_err(|e| e.message().to_string())?;
-        let mut table = Self::inorder();
-        table.name = file.name.unwrap_or_else(|| "custom".into());
+        let table = Self::inorder();
         if let Some(clock) = file.clock_hz {
             if clock != table.clock_hz {
                 return Err("clock_hz must be 1000000000: virtual time is in nanoseconds".into());
             }
         }
-        for (key, figure) in file.figures {
+        table.changed(file.name.unwrap_or_else(|| "custom".into()), file.figures)
+    }
+
+    /// This one with other figures, and with a name of its own.
+    fn changed(mut self, name: String, figures: BTreeMap<String, Figure>) -> Result<Self, String> {
+        self.name = name;
+        for (key, figure) in figures {
             if figure.cycles > MAX_CYCLES {
-                return Err(format!("{key} has more than {MAX_CYCLES} cycles"));
+                return Err(too_many(&key));
             }
-            match table.figures.get_mut(&key) {
+            match self.figures.get_mut(&key) {
                 Some(known) => *known = figure,
                 None => {
-                    let known: Vec<_> = table.figures.keys().map(String::as_str).collect();
+                    let known: Vec<_> = self.figures.keys().map(String::as_str).collect();
                     return Err(format!("there is no {key}; use {}", known.join(", ")));
                 }
             }
         }
-        let free = |key: &str| table.figures[key].cycles == 0;
+        let free = |key: &str| self.figures[key].cycles == 0;
         if ["simple", "branch", "jump", "system", "trap"]
             .into_iter()
             .any(free)
@@ -93,7 +104,21 @@ impl CostTable {
                     .into(),
             );
         }
-        Ok(table)
+        Ok(self)
+    }
+
+    /// The default with these prices in cycles, by name, in place of its own.
+    ///
+    /// # Errors
+    /// As [`from_text`](Self::from_text).
+    pub fn with_prices(prices: &BTreeMap<String, u64>) -> Result<Self, String> {
+        let figure = |(name, cycles): (&String, &u64)| {
+            let cycles = u32::try_from(*cycles).map_err(|_| too_many(name))?;
+            let source = unsourced();
+            Ok((name.clone(), Figure { cycles, source }))
+        };
+        let figures = prices.iter().map(figure).collect::<Result<_, String>>()?;
+        Self::inorder().changed("custom".into(), figures)
     }
 
     /// The prices as the hart takes them.

@@ -81,6 +81,7 @@ mod protection;
 mod schedule;
 mod shared;
 mod statistics;
+mod virtual_time;
 mod wires;
 
 pub use boot::{Content, Payload};
@@ -98,3 +99,4 @@ pub use progress::{Limits, Outcome};
 pub use shared::Shared;
 pub use statistics::EngineStatistics;
 pub use trapless_intc::Row as InterruptRow;
+pub use virtual_time::VirtualTime;

@@ -11,6 +11,7 @@ use crate::cost::CostTable;
 use crate::error::Error;
 use crate::isa_string;
 use crate::own::Architecture;
+use crate::virtual_time::VirtualTime;
 
 /// Which interrupt architecture a machine has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -250,7 +251,7 @@ impl MachineConfig {
                 self.machine
             ));
         }
-        if self.hart.cycles_per_tick == 0 || 1_000_000_000 % self.hart.cycles_per_tick != 0 {
+        if self.hart.cycles_per_tick == 0 || VirtualTime::HZ % self.hart.cycles_per_tick != 0 {
             return fail("cycles per tick must divide 1000000000".into());
         }
         Ok(())
@@ -264,7 +265,8 @@ impl MachineConfig {
 }
 
 /// A size in bytes as users write it: `512M`, `2G`, `65536`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(try_from = "SizeGiven", into = "u64")]
 pub struct Size(pub u64);
 
 impl FromStr for Size {
@@ -285,6 +287,31 @@ impl FromStr for Size {
             .and_then(|n| n.checked_mul(1 << shift))
             .map(Self)
             .ok_or_else(|| format!("{text} is not a size; write it like 512M or 2G"))
+    }
+}
+
+/// A size in a file: a number of bytes, or as users write it.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum SizeGiven {
+    Bytes(u64),
+    Text(String),
+}
+
+impl TryFrom<SizeGiven> for Size {
+    type Error = String;
+
+    fn try_from(given: SizeGiven) -> Result<Self, String> {
+        match given {
+            SizeGiven::Bytes(bytes) => Ok(Self(bytes)),
+            SizeGiven::Text(text) => text.parse(),
+        }
+    }
+}
+
+impl From<Size> for u64 {
+    fn from(size: Size) -> Self {
+        size.0
     }
 }
 

@@ -3,15 +3,9 @@
 use std::process::ExitCode;
 
 use own_architecture::Mine;
-use trapless_cli::Trapless;
+use trapless_run::Trapless;
 
 fn main() -> ExitCode {
-    Trapless::new()
-        .with_machine(
-            "mine",
-            "sstc",
-            "sstc that counts device interrupts",
-            Mine::new,
-        )
-        .main()
+    let summary = "sstc that counts device interrupts";
+    trapless_cli::main(Trapless::new().with_machine("mine", "sstc", summary, Mine::new))
 }

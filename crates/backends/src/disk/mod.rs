@@ -12,6 +12,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
 use trapless_devices::virtio::block::{Disk, Overlay, SECTOR};
 
 use self::qcow2::Qcow2Disk;
@@ -19,7 +20,8 @@ use self::raw::WritableRaw;
 use crate::Report;
 
 /// What becomes of a guest's writes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Access {
     /// They stay in memory.
     #[default]
@@ -31,7 +33,8 @@ pub enum Access {
 }
 
 /// Format of an image file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Format {
     /// The disk's bytes.
     Raw,
@@ -40,7 +43,7 @@ pub enum Format {
 }
 
 /// `FILE[,rw|,ro][,format=raw|,format=qcow2]`.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Image {
     /// The file.
     pub path: PathBuf,

@@ -20,6 +20,8 @@ mod udp;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 pub use gateway::Gateway;
 
 /// The gateway, which is also the host itself.
@@ -37,7 +39,7 @@ type Endpoint = (Ipv4Addr, u16);
 type Names = Option<IpAddr>;
 
 /// A port of the host that leads into the guest.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Forward {
     /// Where the host listens.
     pub host: SocketAddrV4,
@@ -46,7 +48,8 @@ pub struct Forward {
 }
 
 /// What a guest's network card is connected to.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Network {
     /// A peer in the machine that answers echo requests, and nothing else.
     #[default]

@@ -25,6 +25,7 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
 use trapless_devices::Clock;
 use trapless_devices::virtio::fs::MAX_TAG;
 
@@ -34,7 +35,7 @@ pub use server::Server;
 const TAG: &str = "share";
 
 /// `FOLDER[,ro][,tag=NAME]`.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Share {
     /// The folder.
     pub path: PathBuf,

@@ -5,87 +5,76 @@ use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, channel};
 
 use anyhow::{Result, anyhow, bail};
-use trapless_machine::{Machine, MachineConfig, Outcome, Payload, Peripherals};
+use trapless_machine::{Machine, MachineConfig, Outcome, Payload, Peripherals, VirtualTime};
+use trapless_run::checkpoint::{Checkpoint, Pending, Run};
+use trapless_run::console::{ConsoleTap, SharedRecorder};
+use trapless_run::devices::Devices;
+use trapless_run::outside::record::Record;
+use trapless_run::outside::{Outside, Source};
+use trapless_run::payload::payload;
+use trapless_run::script::{Script, ScriptTap, SharedScript};
+use trapless_run::spec::{BootSpec, EngineChoice, OnPanic, Spec};
+use trapless_run::{Failed, Trapless, files, interrupt, machine, note, observe};
 
-use crate::args::{BootArgs, OnPanic};
-use crate::checkpoint::{Checkpoint, Pending, Run};
-use crate::console::{ConsoleTap, SharedRecorder};
-use crate::devices::Devices;
-use crate::failure::Failed;
-use crate::interactive::{self, Session};
-use crate::machine::EngineName;
+use crate::args::BootArgs;
+pub use crate::args::Driving;
+use crate::interactive::{self, Interactive};
 use crate::output::Screen;
-use crate::outside::record::Record;
-use crate::outside::{Outside, Source};
-use crate::payload::payload;
-use crate::script::{Script, ScriptTap, SharedScript};
 use crate::terminal::{Key, RawMode, keyboard};
-use crate::trapless::Trapless;
-use crate::{files, interrupt, machine, observe};
-
-/// Cycles in a second of virtual time.
-const SECOND: u64 = 1_000_000_000;
 
 /// Boots, and boots again after a reboot, until the guest powers off or the user leaves.
 pub fn main(args: &BootArgs, trapless: &Trapless) -> Result<ExitCode> {
-    let words = std::env::args_os().skip(1);
-    let words = words.map(|word| word.to_string_lossy().into_owned());
-    start(args, words.collect(), None, trapless)
+    start(&args.spec(), &args.driving(), None, trapless)
 }
 
-/// Goes on with a session that was saved, whose command line was `words`.
-pub fn resume(
-    args: &BootArgs,
-    words: Vec<String>,
-    saved: &Checkpoint,
-    trapless: &Trapless,
-) -> Result<ExitCode> {
-    start(args, words, Some(saved), trapless)
-}
-
-fn start(
-    args: &BootArgs,
-    words: Vec<String>,
+/// The same, or goes on with a session that was `saved`.
+///
+/// # Errors
+/// If an option or a file cannot be used, or the session does not end as it should.
+pub fn start(
+    spec: &BootSpec,
+    driving: &Driving,
     saved: Option<&Checkpoint>,
     trapless: &Trapless,
 ) -> Result<ExitCode> {
     interrupt::catch()?;
-    let replayed = args.replay.as_deref().map(Record::open).transpose()?;
+    let replayed = spec.replay.as_deref().map(Record::open).transpose()?;
     let date = replayed.as_ref().and_then(Record::date);
     let date = date.or(saved.and_then(Checkpoint::date));
-    let config = args.config(&trapless.machines()?, date)?;
-    observe::check_engine(&args.harts_options, &args.observe)?;
-    observe::check(&args.observe, args.trace.as_deref())?;
-    for path in args.ledger.iter().chain(&args.dump_dtb) {
+    let config = spec.config(&trapless.machines()?, date)?;
+    observe::check_engine(&spec.options, &driving.observe)?;
+    observe::check(&driving.observe)?;
+    for path in driving.ledger.iter().chain(&driving.dump_dtb) {
         files::check_output(path)?;
     }
-    check_checkpoints(args)?;
-    let loaded = payload(args, &trapless.project())?;
+    check_checkpoints(spec, driving)?;
+    let loaded = payload(spec, &trapless.project())?;
     let payload = &loaded.payload;
-    if let Some(path) = &args.dump_dtb {
+    if let Some(path) = &driving.dump_dtb {
         let machine = Machine::boot(config, payload, Peripherals::new(Box::new(std::io::sink())))?;
         files::write(path, machine.device_tree())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let script = script(args)?.map(SharedScript::new);
-    let devices = Devices::new(args);
-    if let (EngineName::Both, Some(option)) = (args.harts_options.engine, devices.alone()) {
+    let script = script(driving)?.map(SharedScript::new);
+    let devices = Devices::new(spec);
+    if let (EngineChoice::Both, Some(option)) = (spec.options.engine, devices.alone()) {
         bail!("{option} does not go with --engine both, whose two machines would share it");
     }
-    if args.harts_options.engine == EngineName::Both && args.replay.is_some() {
+    if spec.options.engine == EngineChoice::Both && spec.replay.is_some() {
         bail!("--replay repeats a run of one machine; choose --engine jit or interp");
     }
-    let described = match saved.is_some() || !args.checkpoint.is_empty() {
+    let described = match saved.is_some() || !driving.checkpoint.is_empty() {
         true => devices.describe()?,
         false => Vec::new(),
     };
-    let source = Source::open(args, replayed, &config, payload, || Ok(devices.describe()?))?;
+    let source = Source::open(spec, replayed, &config, payload, || Ok(devices.describe()?))?;
     let mut power_on = PowerOn {
-        args,
+        spec,
+        driving,
         config,
         payload,
         devices,
-        keys: if script.is_some() || args.replay.is_some() {
+        keys: if script.is_some() || spec.replay.is_some() {
             no_keys()
         } else {
             keyboard()
@@ -93,16 +82,16 @@ fn start(
         script,
         source,
         checkpoints: Pending::new(
-            &args.checkpoint,
+            &driving.checkpoint,
             None,
             Run {
-                words,
+                spec: Spec::Boot(Box::new(spec.clone())),
                 images: &described,
                 command_line: payload.append.clone(),
             },
         ),
         saved,
-        left: args.time_limit.map(|s| s.saturating_mul(SECOND)),
+        left: driving.time_limit.map(VirtualTime::cycles),
     };
     let ended = loop {
         match power_on.session() {
@@ -126,11 +115,11 @@ fn start(
     }
 }
 
-fn check_checkpoints(args: &BootArgs) -> Result<()> {
-    if !args.checkpoint.is_empty() && args.harts_options.engine == EngineName::Both {
+fn check_checkpoints(spec: &BootSpec, driving: &Driving) -> Result<()> {
+    if !driving.checkpoint.is_empty() && spec.options.engine == EngineChoice::Both {
         bail!("--checkpoint saves one machine; choose --engine jit or interp");
     }
-    for request in &args.checkpoint {
+    for request in &driving.checkpoint {
         request.check_time()?;
         files::check_output(&request.file)?;
     }
@@ -138,14 +127,14 @@ fn check_checkpoints(args: &BootArgs) -> Result<()> {
 }
 
 /// What `--script` or `--until` says.
-fn script(args: &BootArgs) -> Result<Option<Script>> {
-    if let Some(path) = &args.script {
+fn script(driving: &Driving) -> Result<Option<Script>> {
+    if let Some(path) = &driving.script {
         let script = Script::parse(&files::text(path, "script")?);
         return Ok(Some(script.map_err(|reason| {
             anyhow!("cannot use the script {}: {reason}", path.display())
         })?));
     }
-    let until = args.until.as_deref().map(Script::until).transpose();
+    let until = driving.until.as_deref().map(Script::until).transpose();
     until.map_err(|reason| anyhow!("cannot use --until: {reason}"))
 }
 
@@ -156,7 +145,8 @@ fn no_keys() -> Receiver<Key> {
 
 /// What stays the same from one reboot to the next.
 struct PowerOn<'a> {
-    args: &'a BootArgs,
+    spec: &'a BootSpec,
+    driving: &'a Driving,
     config: MachineConfig,
     payload: &'a Payload,
     devices: Devices,
@@ -173,10 +163,10 @@ struct PowerOn<'a> {
 impl PowerOn<'_> {
     /// One run from reset; `true` if the guest rebooted.
     fn session(&mut self) -> Result<bool> {
-        let args = self.args;
+        let (spec, driving) = (self.spec, self.driving);
         let config = &self.config;
         let recorder = SharedRecorder::of(config, String::new());
-        let mut observation = observe::Observation::new(&args.observe, args.trace.as_deref())?;
+        let mut observation = observe::Observation::new(&driving.observe)?;
         if let Some(script) = &self.script {
             script.lock().restart();
         }
@@ -200,7 +190,7 @@ impl PowerOn<'_> {
         match self.saved.take() {
             Some(saved) => {
                 saved.resume_session(&mut machine, &recorder, self.checkpoints.images())?;
-                let seconds = machine.now() as f64 / 1e9;
+                let seconds = VirtualTime::seconds(machine.now());
                 note!("Going on at {seconds:.6} s of virtual time; Ctrl-A h lists keys");
             }
             None => recorder.lock().name_threads(machine.ram()),
@@ -210,14 +200,14 @@ impl PowerOn<'_> {
         }
         machine.add_sink(Box::new(recorder.clone()));
         let payload = self.payload.clone();
-        machine::accompany(&mut machine, &args.harts_options, config, move |config| {
+        machine::accompany(&mut machine, &spec.options, config, move |config| {
             let mut twins = Outside::default();
             let nowhere = devices.plug(Box::new(std::io::sink()), None, &mut twins)?;
             Machine::boot(config, &payload, nowhere)
         })?;
         let outcome = {
             let _raw = RawMode::enter();
-            let mut session = Session {
+            let mut session = Interactive {
                 keys: &self.keys,
                 script: self.script.as_ref(),
                 screen: &screen,
@@ -225,10 +215,10 @@ impl PowerOn<'_> {
                 outside,
                 checkpoints: &mut self.checkpoints,
                 failed: None,
-                debugged: args.observe.gdb.is_some(),
-                paced: args.replay.is_none() && (args.real_time || std::io::stdin().is_terminal()),
-                ends_on_panic: ends_on_panic(args),
-                slice: args.harts_options.slice(interactive::SLICE),
+                debugged: driving.observe.gdb.is_some(),
+                paced: spec.replay.is_none() && (spec.real_time || std::io::stdin().is_terminal()),
+                ends_on_panic: ends_on_panic(spec),
+                slice: spec.options.slice(interactive::SLICE),
                 limit: self.left,
                 input_ended: None,
                 leave: None,
@@ -243,7 +233,7 @@ impl PowerOn<'_> {
         self.left = self.left.map(|left| left.saturating_sub(now));
         observation.finish(now)?;
         observation.show_profile();
-        if let Some(path) = &args.ledger {
+        if let Some(path) = &driving.ledger {
             let mut info = machine::run_info(config);
             info.workload = "boot".into();
             let mut recorder = recorder.lock();
@@ -260,7 +250,7 @@ impl PowerOn<'_> {
         match outcome {
             Some(Outcome::Rebooted) => {
                 // The clock has gone on.
-                self.config.epoch += now / SECOND;
+                self.config.epoch += now / VirtualTime::HZ;
                 Ok(true)
             }
             Some(Outcome::PoweredOff) | None => Ok(false),
@@ -273,7 +263,7 @@ impl PowerOn<'_> {
             Some(Outcome::Stopped) => Err(interrupt::Interrupted::Written.into()),
             Some(Outcome::Limit) => Err(Failed(format!(
                 "the machine did not power off within {} s of virtual time (last line: {})",
-                args.time_limit.unwrap_or_default(),
+                driving.time_limit.unwrap_or_default(),
                 recorder.lock().transcript.last_line
             ))
             .into()),
@@ -283,8 +273,8 @@ impl PowerOn<'_> {
 }
 
 /// Whether a kernel panic ends the command.
-fn ends_on_panic(args: &BootArgs) -> bool {
-    match args.on_panic {
+fn ends_on_panic(spec: &BootSpec) -> bool {
+    match spec.on_panic {
         Some(action) => action == OnPanic::Exit,
         None => !std::io::stdin().is_terminal(),
     }

@@ -7,22 +7,23 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use clap::Parser;
 use trapless_backends::disk::{Access, Format, Image};
+use trapless_backends::net::Network;
 use trapless_images::{Mirror, SUITE};
-use trapless_machine::Limits;
+use trapless_machine::preset::Size;
+use trapless_machine::{Limits, VirtualTime};
+use trapless_run::{
+    BootSpec, Ended, Failed, MachineOptions, ObserveOptions, Spec, Trapless, files, interrupt,
+    note, project,
+};
 
-use crate::args::{BootArgs, Cli, Command, DebianArgs, DiskSystem};
-use crate::failure::Failed;
-use crate::session::{Ended, Session};
+use crate::args::{DebianArgs, DiskSystem};
 use crate::single::Progress;
-use crate::trapless::Trapless;
-use crate::{files, interrupt, project};
 
 /// Image of the machine that installs.
 const IMAGE: &str = "install";
 /// Virtual time in cycles after which it is given up: the usual is 5 minutes.
-const PATIENCE: u64 = 3_600_000_000_000;
+const PATIENCE: u64 = VirtualTime::cycles(3_600);
 /// Least size of a disk in bytes.
 const LEAST: u64 = 1 << 30;
 
@@ -55,7 +56,7 @@ fn debian(args: &DebianArgs, trapless: &Trapless) -> Result<ExitCode> {
     if let Some(security) = &mirror.security {
         append += &format!(" trapless.security={security}");
     }
-    install(&machine(&disk.path, &initrd.path, append)?, trapless)?;
+    install(machine(&disk.path, &initrd.path, append), trapless)?;
     disk.finish(&args.file)?;
     let file = args.file.display();
     note!(
@@ -66,24 +67,29 @@ fn debian(args: &DebianArgs, trapless: &Trapless) -> Result<ExitCode> {
 }
 
 /// The machine that installs.
-fn machine(disk: &Path, initrd: &Path, append: String) -> Result<BootArgs> {
-    let words = ["trapless", "boot", "--ram", "2G", "--net", "none"];
-    let Command::Boot(mut args) = Cli::try_parse_from(words)?.command else {
-        bail!("boot is no command");
-    };
-    args.disk = vec![Image {
+fn machine(disk: &Path, initrd: &Path, append: String) -> BootSpec {
+    let image = Image {
         path: disk.into(),
         access: Access::Write,
         format: Some(Format::Raw),
-    }];
-    args.initrd = Some(initrd.into());
-    args.append = Some(append);
-    Ok(*args)
+    };
+    BootSpec {
+        disks: vec![image],
+        initrd: Some(initrd.into()),
+        append: Some(append),
+        net: Network::None,
+        options: MachineOptions {
+            ram: Some(Size(2 << 30)),
+            ..MachineOptions::default()
+        },
+        ..BootSpec::default()
+    }
 }
 
 /// Runs it to its end.
-fn install(args: &BootArgs, trapless: &Trapless) -> Result<()> {
-    let mut session = Session::boot(args, Vec::new(), None, trapless, Box::new(sink()))?;
+fn install(spec: BootSpec, trapless: &Trapless) -> Result<()> {
+    let spec = Spec::Boot(Box::new(spec));
+    let mut session = trapless.start(&spec, &ObserveOptions::default(), Box::new(sink()))?;
     let recorder = session.recorder();
     let progress = Progress::new("Installing Debian".into(), false);
     let limits = Limits {

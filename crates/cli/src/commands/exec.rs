@@ -9,12 +9,11 @@ use anyhow::{Result, bail};
 use trapless_isa::{Mode, csr};
 use trapless_ledger::event::{Event, Sink};
 use trapless_machine::{Limits, Machine, Outcome, Peripherals};
+use trapless_run::console::SharedRecorder;
+use trapless_run::{Trapless, files, interrupt, machine, observe};
 
 use crate::args::ExecArgs;
-use crate::console::SharedRecorder;
 use crate::output::Screen;
-use crate::trapless::Trapless;
-use crate::{files, interrupt, machine, observe};
 
 /// Virtual time between two looks at Ctrl-C and at how far the program has come, in cycles: short
 /// enough for the slowest engine, and the same for all, so that a run that is given up ends at the
@@ -27,14 +26,15 @@ const HOPELESS: u64 = 1_000_000;
 /// Runs the program; the exit status is its own.
 pub fn main(args: &ExecArgs, trapless: &Trapless) -> Result<ExitCode> {
     interrupt::catch()?;
-    let config = args.config(&trapless.machines()?)?;
-    observe::check_engine(&args.harts_options, &args.observe)?;
-    observe::check(&args.observe, None)?;
+    let (spec, observe) = (args.spec(), args.observe.options(None));
+    let config = spec.config(&trapless.machines()?)?;
+    observe::check_engine(&spec.options, &observe)?;
+    observe::check(&observe)?;
     for path in args.ledger.iter().chain(&args.signature) {
         files::check_output(path)?;
     }
     let elf = files::read(&args.file, "program")?;
-    let mut observation = observe::Observation::new(&args.observe, None)?;
+    let mut observation = observe::Observation::new(&observe)?;
     let recorder = SharedRecorder::of(&config, String::new());
     let screen = Screen::default();
     let mut machine = observation.exec(
@@ -43,7 +43,7 @@ pub fn main(args: &ExecArgs, trapless: &Trapless) -> Result<ExitCode> {
         Peripherals::new(Box::new(screen.clone())),
         Box::new(screen.clone()),
     )?;
-    machine::accompany(&mut machine, &args.harts_options, &config, move |config| {
+    machine::accompany(&mut machine, &spec.options, &config, move |config| {
         let nowhere = Peripherals::new(Box::new(std::io::sink()));
         Machine::exec(config, &elf, nowhere, Box::new(std::io::sink()))
     })?;

@@ -9,7 +9,7 @@ use trapless_images::{Project, Recipe};
 
 use crate::args::ImagesArgs;
 use crate::output::{print, print_json, table};
-use crate::{interrupt, project};
+use trapless_run::{interrupt, project};
 
 /// Lists the images, or makes those that are named.
 pub fn main(args: &ImagesArgs, project: &Project) -> Result<ExitCode> {

@@ -7,11 +7,9 @@ use std::process::ExitCode;
 use anyhow::Result;
 use serde_json::json;
 use trapless_machine::Machines;
+use trapless_run::{BootSpec, ExecSpec, MachineOptions, Trapless, machine};
 
-use crate::args::{BOOT_HARTS, EXEC_HARTS};
-use crate::machine::{self, HartArgs};
 use crate::output::{print, print_json, table};
-use crate::trapless::Trapless;
 
 /// Lists the machines, or explains the one called `name`.
 pub fn main(name: Option<&str>, as_json: bool, trapless: &Trapless) -> Result<ExitCode> {
@@ -37,7 +35,13 @@ fn list(all: &Machines) -> Result<()> {
 
 /// Shows the machine as `boot` makes it.
 fn explain(name: &str, as_json: bool, all: &Machines) -> Result<()> {
-    let config = machine::config(all, name, BOOT_HARTS, &HartArgs::default(), &[])?;
+    let config = machine::config(
+        all,
+        name,
+        BootSpec::HARTS,
+        &MachineOptions::default(),
+        &BTreeMap::new(),
+    )?;
     if as_json {
         return print_json(&json!(config));
     }
@@ -50,9 +54,10 @@ fn explain(name: &str, as_json: bool, all: &Machines) -> Result<()> {
     // Writing to a string cannot fail.
     let _ = write!(
         text,
-        "\nThese are the defaults of `boot`. `exec` has {EXEC_HARTS} hart, `run` and `compare` as many as \
+        "\nThese are the defaults of `boot`. `exec` has {exec} hart, `run` and `compare` as many as \
          the workload says.\n\nCost model `{}`, in cycles of 1 ns:\n",
-        config.cost.name
+        config.cost.name,
+        exec = ExecSpec::HARTS,
     );
     for cost in &info.cost_model {
         let _ = writeln!(

@@ -1,6 +1,7 @@
 //! The subcommands, each with a `main` of its own.
 
 mod boot;
+mod call;
 mod compare;
 mod completions;
 mod disk;
@@ -20,8 +21,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 use crate::args::{Cli, Command};
-use crate::trapless::Trapless;
-pub use workloads::describe as describe_workload;
+use trapless_run::Trapless;
 
 /// Does what the command line says.
 pub fn run(cli: &Cli, trapless: &Trapless) -> Result<ExitCode> {
@@ -37,6 +37,7 @@ pub fn run(cli: &Cli, trapless: &Trapless) -> Result<ExitCode> {
         Command::Machines { json, name } => machines::main(name.as_deref(), *json, trapless),
         Command::Workloads { json, name } => workloads::main(name.as_deref(), *json, trapless),
         Command::Images(args) => images::main(args, &trapless.project()),
+        Command::Call => call::main(trapless),
         Command::Report(args) => report::main(args),
         Command::Completions { shell } => completions::main(*shell),
         Command::Man { folder } => man::main(folder.as_deref()),

@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use trapless_run::{files, note, read_ledgers};
 
 use crate::args::ReportArgs;
-use crate::ledgers::read_ledgers;
-use crate::{files, output};
+use crate::output;
 
 /// Reads the ledgers and shows the report.
 pub fn main(args: &ReportArgs) -> Result<ExitCode> {

@@ -3,14 +3,16 @@
 
 use std::process::ExitCode;
 
-use super::{boot, run};
-use crate::args::{BootArgs, Cli, Command, ResumeArgs, RunArgs};
-use crate::checkpoint::Checkpoint;
-use crate::machine::{EngineName, HartArgs};
-use crate::trapless::Trapless;
-use crate::{interrupt, observe, output};
 use anyhow::{Result, bail};
-use clap::Parser;
+use trapless_run::checkpoint::Checkpoint;
+use trapless_run::plan::Consoles;
+use trapless_run::spec::EngineChoice;
+use trapless_run::{BootSpec, ObserveOptions, Plan, RunSpec, Spec, Trapless, interrupt, observe};
+
+use super::boot::{self, Driving};
+use super::run::Single;
+use crate::args::ResumeArgs;
+use crate::output;
 
 /// Goes on and shows the report.
 pub fn main(args: &ResumeArgs, trapless: &Trapless) -> Result<ExitCode> {
@@ -21,20 +23,10 @@ pub fn main(args: &ResumeArgs, trapless: &Trapless) -> Result<ExitCode> {
     }
     checkpoint.check_program()?;
     interrupt::catch()?;
-    let words = checkpoint.header.about.command.clone();
-    let program = std::iter::once("trapless");
-    let cli = Cli::try_parse_from(program.chain(words.iter().map(String::as_str)));
-    match cli.map(|cli| cli.command) {
-        Ok(Command::Run(run)) => {
-            let run = run_args(args, run);
-            observe::check_engine(&run.workload.harts_options, &run.observe)?;
-            run::one(&run, Some(&checkpoint), trapless)
-        }
-        Ok(Command::Boot(session)) => {
-            let session = boot_args(args, *session)?;
-            boot::resume(&session, words, &checkpoint, trapless)
-        }
-        _ => bail!(
+    match checkpoint.spec()? {
+        Spec::Run(run) => resume_run(args, run, &checkpoint, trapless),
+        Spec::Boot(session) => resume_boot(args, *session, &checkpoint, trapless),
+        Spec::Exec(_) => bail!(
             "{} is neither of a run nor of a session; make one with --checkpoint of trapless run \
              or boot",
             args.file.display()
@@ -43,49 +35,69 @@ pub fn main(args: &ResumeArgs, trapless: &Trapless) -> Result<ExitCode> {
 }
 
 /// The engine, with what is asked for now.
-fn engine(args: &ResumeArgs, usual: EngineName) -> EngineName {
+fn engine(args: &ResumeArgs, usual: EngineChoice) -> EngineChoice {
     match args.engine.as_deref() {
-        Some("interp") => EngineName::Interp,
-        Some(_) => EngineName::Jit,
+        Some("interp") => EngineChoice::Interp,
+        Some(_) => EngineChoice::Jit,
         None => usual,
     }
 }
 
-/// The options of a session of boot, with what is asked for now. What typed for it, and where it
-/// was recorded, was for its beginning.
-fn boot_args(args: &ResumeArgs, session: BootArgs) -> Result<BootArgs> {
+/// What looks into it from here on.
+fn observe(args: &ResumeArgs) -> ObserveOptions {
+    args.observe.options(args.trace.as_deref())
+}
+
+/// A session of boot, with what is asked for now. What typed for it, and where it was recorded, was
+/// for its beginning.
+fn resume_boot(
+    args: &ResumeArgs,
+    mut spec: BootSpec,
+    checkpoint: &Checkpoint,
+    trapless: &Trapless,
+) -> Result<ExitCode> {
     if args.json {
         bail!("--json prints the ledger of a run; this is a session of boot: give --ledger FILE");
     }
-    let harts_options = HartArgs {
-        engine: engine(args, session.harts_options.engine),
-        ..session.harts_options
-    };
-    Ok(BootArgs {
-        harts_options,
+    spec.record = None;
+    spec.options.engine = engine(args, spec.options.engine);
+    let driving = Driving {
         time_limit: args.time_limit,
         ledger: args.ledger.clone(),
-        trace: args.trace.clone(),
         checkpoint: args.checkpoint.clone(),
-        observe: args.observe.clone(),
-        record: None,
-        script: None,
-        until: None,
-        dump_dtb: None,
-        ..session
-    })
+        observe: observe(args),
+        ..Driving::default()
+    };
+    boot::start(&spec, &driving, Some(checkpoint), trapless)
 }
 
-/// The options of a run, with what is asked for now.
-fn run_args(args: &ResumeArgs, mut run: RunArgs) -> RunArgs {
-    let options = &mut run.workload.harts_options;
-    options.engine = engine(args, options.engine);
-    run.workload.time_limit = args.time_limit.unwrap_or(run.workload.time_limit);
-    run.workload.console = args.console;
-    run.ledger.clone_from(&args.ledger);
-    run.trace.clone_from(&args.trace);
-    run.json = args.json;
-    run.checkpoint.clone_from(&args.checkpoint);
-    run.observe = args.observe.clone();
-    run
+/// A run, with what is asked for now.
+fn resume_run(
+    args: &ResumeArgs,
+    mut run: RunSpec,
+    checkpoint: &Checkpoint,
+    trapless: &Trapless,
+) -> Result<ExitCode> {
+    let workload = &mut run.workload;
+    workload.options.engine = engine(args, workload.options.engine);
+    workload.time_limit = args.time_limit.unwrap_or(workload.time_limit);
+    let workload = workload.clone();
+    let plan = || {
+        let mut plan = Plan::new(&workload, trapless)?;
+        if args.console {
+            plan.show_consoles(Consoles::Shown);
+        }
+        Ok(plan)
+    };
+    let single = Single {
+        run,
+        observe: observe(args),
+        console: args.console,
+        ledger: args.ledger.clone(),
+        json: args.json,
+        checkpoint: &args.checkpoint,
+        resume: Some(checkpoint),
+    };
+    observe::check_engine(&workload.options, &single.observe)?;
+    single.make(plan)
 }

@@ -3,46 +3,54 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Result, bail};
+use trapless_ledger::LedgerFile;
+use trapless_machine::Machine;
+use trapless_run::checkpoint::{Checkpoint, Request};
+use trapless_run::measure::Checkpoints;
+use trapless_run::plan::Consoles;
+use trapless_run::series::{self, Series};
+use trapless_run::{
+    Identity, ObserveOptions, Plan, RunId, RunSpec, Trapless, WorkloadSpec, files, interrupt,
+    measure, note, observe,
+};
 
-use crate::args::RunArgs;
-use crate::checkpoint::Checkpoint;
-use crate::identity::Identity;
-use crate::machine::EngineName;
-use crate::measure::Checkpoints;
-use crate::plan::Plan;
-use crate::series::{self, Series};
+use crate::args::{EngineName, RunArgs};
+use crate::output;
 use crate::single::Progress;
-use crate::trapless::Trapless;
-use crate::workload::RunId;
-use crate::{files, interrupt, measure, observe, output};
 
 /// Runs it and shows the report.
 pub fn main(args: &RunArgs, trapless: &Trapless) -> Result<ExitCode> {
     interrupt::catch()?;
-    args.workload.check_settings(&[&args.machine])?;
-    measure::check(&args.workload, &args.machine, &trapless.machines()?)?;
-    observe::check_engine(&args.workload.harts_options, &args.observe)?;
-    observe::check_single(&args.observe, args.trace.as_deref(), args.seeds)?;
+    let (run, observe) = (args.spec(), args.observe());
+    measure::check(&run.workload, &[&run.machine], &trapless.machines()?)?;
+    observe::check_engine(&run.workload.options, &observe)?;
+    observe::check_single(&observe, args.seeds)?;
     check_checkpoints(args)?;
     if args.identity {
-        return identity(args, trapless);
+        return identity(&run, trapless);
     }
-    if args.seeds == 1 {
-        one(args, None, trapless)
-    } else {
-        several(args, trapless)
+    if args.seeds > 1 {
+        return several(args, trapless);
     }
+    let plan = || args.workload.plan(trapless, Consoles::Shown);
+    let single = Single {
+        run,
+        observe,
+        console: args.workload.console,
+        ledger: args.ledger.clone(),
+        json: args.json,
+        checkpoint: &args.checkpoint,
+        resume: None,
+    };
+    single.make(plan)
 }
 
-fn identity(args: &RunArgs, trapless: &Trapless) -> Result<ExitCode> {
-    let plan = Plan::new(&args.workload, trapless)?;
-    let run = RunId {
-        machine: args.machine.clone(),
-        seed: args.workload.seed(),
-    };
-    let identity = Identity::of(&plan, &run)?;
+fn identity(run: &RunSpec, trapless: &Trapless) -> Result<ExitCode> {
+    let plan = trapless.plan(&run.workload)?;
+    let identity = Identity::of(&plan, &run.id())?;
     output::print_json(&identity)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -56,78 +64,95 @@ fn check_checkpoints(args: &RunArgs) -> Result<()> {
             args.seeds
         );
     }
-    if some && args.workload.harts_options.engine == EngineName::Both {
+    if some && args.workload.machine_options.engine == EngineName::Both {
         bail!("--checkpoint saves one machine; choose --engine jit or interp");
     }
     let mut files = args.checkpoint.iter().map(|request| &request.file);
     files.try_for_each(|file| files::check_output(file))
 }
 
-/// Makes one run, from its beginning or out of a checkpoint, and shows its report.
-pub fn one(args: &RunArgs, resume: Option<&Checkpoint>, trapless: &Trapless) -> Result<ExitCode> {
-    let path = args.ledger.clone().unwrap_or_else(|| {
-        let name = args.workload.result_name(&args.machine, None);
-        PathBuf::from(format!("{}.json", name.display()))
-    });
-    files::check_output(&path)?;
-    observe::check(&args.observe, args.trace.as_deref())?;
-    let plan = Plan::new(&args.workload, trapless)?;
-    let run = RunId {
-        machine: args.machine.clone(),
-        seed: args.workload.seed(),
-    };
-    let title = format!("{} on {}", args.workload.workload, args.machine);
-    let progress = Progress::new(title, args.workload.console);
-    let result = plan.run(
-        &run,
-        args.trace.as_deref(),
-        &args.observe,
-        &Checkpoints {
-            resume,
-            make: &args.checkpoint,
-        },
-        &mut |machine, recorder| progress.tell(machine, recorder),
-    );
-    drop(progress);
-    let (ledger, profile) = result?;
-    files::write(&path, ledger.to_json())?;
-    if args.json {
-        output::print_json_text(&ledger.to_json())?;
-    } else {
-        output::print_report(&[ledger])?;
+/// One run, from its beginning or out of a checkpoint, and where its report goes.
+pub struct Single<'a> {
+    /// The run.
+    pub run: RunSpec,
+    /// What looks into it.
+    pub observe: ObserveOptions,
+    /// Whether its console is shown.
+    pub console: bool,
+    /// File for the ledger.
+    pub ledger: Option<PathBuf>,
+    /// Whether the ledger is printed instead of a report.
+    pub json: bool,
+    /// Checkpoints that it makes.
+    pub checkpoint: &'a [Request],
+    /// Where it goes on.
+    pub resume: Option<&'a Checkpoint>,
+}
+
+impl Single<'_> {
+    /// Makes it, by what `plan` makes ready, and shows its report.
+    ///
+    /// # Errors
+    /// If a file or an image cannot be used, or the workload does not do what it should.
+    pub fn make(&self, plan: impl FnOnce() -> Result<Plan>) -> Result<ExitCode> {
+        let workload = &self.run.workload;
+        let path = self.ledger.clone().unwrap_or_else(|| {
+            let name = workload.result_name(&self.run.machine, None);
+            PathBuf::from(format!("{}.json", name.display()))
+        });
+        files::check_output(&path)?;
+        observe::check(&self.observe)?;
+        let plan = Arc::new(plan()?);
+        let title = format!("{} on {}", workload.workload, self.run.machine);
+        let progress = Progress::new(title, self.console);
+        let checkpoints = Checkpoints {
+            resume: self.resume,
+            make: self.checkpoint,
+        };
+        let mut poll = |machine: &Machine, recorder: &_| progress.tell(machine, recorder);
+        let result = plan.run(&self.run.id(), &self.observe, &checkpoints, &mut poll);
+        drop(progress);
+        let (ledger, profile) = result?;
+        files::write(&path, ledger.to_json())?;
+        if self.json {
+            output::print_json_text(&ledger.to_json())?;
+        } else {
+            output::print_report(&[ledger])?;
+        }
+        if let Some(profile) = profile {
+            note!("{}", profile.trim_end());
+        }
+        note!("Ledger: {}", path.display());
+        Ok(ExitCode::SUCCESS)
     }
-    if let Some(profile) = profile {
-        note!("{}", profile.trim_end());
-    }
-    note!("Ledger: {}", path.display());
-    Ok(ExitCode::SUCCESS)
 }
 
 fn several(args: &RunArgs, trapless: &Trapless) -> Result<ExitCode> {
-    let seeds = series::seeds(&args.workload, args.seeds)?;
-    let folder = folder(args)?;
-    let path = |run: &RunId| path(args, &folder, run);
+    let workload = args.workload.spec();
+    let seeds = series::seeds(&workload, args.seeds)?;
+    let folder = folder(args, &workload)?;
+    let path = |run: &RunId| path(&workload, &folder, run);
     for &seed in &seeds {
         let machine = args.machine.clone();
         files::check_output(&path(&RunId { machine, seed }))?;
     }
-    let mut plan = Plan::new(&args.workload, trapless)?;
-    plan.label_consoles();
+    let plan = Arc::new(args.workload.plan(trapless, Consoles::Labelled)?);
     let machines = [args.machine.clone()];
-    let series = Series::new(&plan, &machines, &seeds, args.jobs);
-    let results = series.run(&|run, ledger| files::write(&path(run), ledger.to_json()));
+    let series = Series::new(plan.clone(), &machines, &seeds, args.jobs);
+    let keep = |run: &RunId, ledger: &LedgerFile| files::write(&path(run), ledger.to_json());
+    let results = crate::series::run(&plan, &series, &keep);
     if interrupt::requested() {
-        return Ok(results.interrupted(&folder));
+        return Ok(crate::series::interrupted(&results, &folder));
     }
     output::show(&results.ledgers, args.json)?;
     note!("Ledgers: {} in {}", results.ledgers.len(), folder.display());
-    results.verdict()
+    crate::series::verdict(&plan, results)
 }
 
 /// Where the ledgers of several runs go.
-fn folder(args: &RunArgs) -> Result<PathBuf> {
+fn folder(args: &RunArgs, workload: &WorkloadSpec) -> Result<PathBuf> {
     let Some(folder) = &args.ledger else {
-        let name = args.workload.result_name(&args.machine, None);
+        let name = workload.result_name(&args.machine, None);
         return Ok(name.parent().unwrap_or(Path::new("")).into());
     };
     let file = folder.extension().is_some_and(|e| e == "json") || folder.is_file();
@@ -142,8 +167,9 @@ fn folder(args: &RunArgs) -> Result<PathBuf> {
 }
 
 /// The ledger of one of several runs: its seed is always in the name.
-fn path(args: &RunArgs, folder: &Path, run: &RunId) -> PathBuf {
-    let name = args.workload.for_run(run).result_name(&run.machine, None);
+fn path(workload: &WorkloadSpec, folder: &Path, run: &RunId) -> PathBuf {
+    let name = workload.for_run(run).workload;
+    let name = name.result_name(&run.machine, None);
     let name = name.file_name().unwrap_or_default().to_string_lossy();
     folder.join(format!("{name}.json"))
 }

@@ -4,13 +4,12 @@ use std::fmt::Write;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use serde_json::json;
 use trapless_experiments::{Experiment, Workloads};
 use trapless_images::overlay;
+use trapless_run::Trapless;
+use trapless_run::own::{self, describe};
 
 use crate::output::{print, print_json, style, table};
-use crate::own;
-use crate::trapless::Trapless;
 
 /// Lists the workloads, or explains the one called `name`.
 pub fn main(name: Option<&str>, as_json: bool, trapless: &Trapless) -> Result<ExitCode> {
@@ -100,26 +99,6 @@ fn entry(name: &str, about: &str, width: usize) -> String {
     }
     text.push('\n');
     text
-}
-
-/// All about a workload, as JSON.
-pub fn describe(e: &Experiment) -> serde_json::Value {
-    let parameters: serde_json::Map<_, _> = e
-        .parameters
-        .iter()
-        .map(|(name, p)| {
-            let value = json!({ "default": p.default, "minimum": p.minimum,
-                "maximum": p.maximum, "choices": p.choices, "explanation": p.explanation });
-            (name.clone(), value)
-        })
-        .collect();
-    let own = e
-        .own
-        .as_ref()
-        .map(|own| json!({ "file": own.file, "base": own.base }));
-    json!({ "name": e.name, "title": e.title, "explanation": e.explanation.trim(),
-        "measures": e.measures.trim(), "guest_harts": e.guest.harts,
-        "guest_memory": e.guest.memory, "parameters": parameters, "own": own })
 }
 
 #[cfg(test)]

@@ -10,9 +10,11 @@ use std::sync::Arc;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::Rng;
 use trapless_backends::disk;
-use trapless_cli::Trapless;
 use trapless_ledger::Ledger;
 use trapless_machine::Limits;
+use trapless_machine::preset::Size;
+use trapless_run::spec::{Firmware, Kernel, MachineOptions};
+use trapless_run::{BootSpec, ObserveOptions, Session, Spec, Trapless};
 
 use super::synthetic::Player;
 use super::{FOREVER, Kind, elf_of, mutate, numbers, scratch};
@@ -140,21 +142,19 @@ fn program(name: &str, begin: &[u32]) -> PathBuf {
     path
 }
 
-fn text(path: &Path) -> &str {
-    path.to_str().expect("UTF-8")
-}
-
 fn checkpoint(program: &Path) -> Vec<u8> {
-    let words = [
-        "boot",
-        "--machine=trapless",
-        "--firmware=none",
-        "--ram=8M",
-        "--harts=2",
-        "--kernel",
-    ];
-    let words = [&words[..], &[text(program)]].concat();
-    let session = Trapless::new().start(&words, Box::new(std::io::sink()));
+    let spec = Spec::Boot(Box::new(BootSpec {
+        machine: "trapless".into(),
+        firmware: Some(Firmware::None),
+        kernel: Some(Kernel::File(program.into())),
+        options: MachineOptions {
+            ram: Some(Size(8 << 20)),
+            ..MachineOptions::default()
+        },
+        ..BootSpec::default()
+    }));
+    let console = Box::new(std::io::sink());
+    let session = Trapless::new().start(&spec, &ObserveOptions::default(), console);
     let mut session = session.expect("it boots");
     run(&mut session).expect("it runs");
     let path = scratch("mutated-sound.checkpoint");
@@ -164,7 +164,7 @@ fn checkpoint(program: &Path) -> Vec<u8> {
     file
 }
 
-fn run(session: &mut trapless_cli::Session) -> Result<(), String> {
+fn run(session: &mut Session) -> Result<(), String> {
     let limits = Limits {
         until: session.machine().now() + 20_000,
         ..Limits::default()

@@ -11,7 +11,7 @@ use super::source::Cursor;
 use crate::error::Error;
 
 /// Version of the format. It changes with anything that a machine saves.
-pub const FORMAT: u32 = 5;
+pub const FORMAT: u32 = 6;
 
 const MAGIC: &[u8; 16] = b"Trapless machine";
 /// Longest header in bytes.
@@ -24,8 +24,8 @@ const PART: u64 = 1 << 30;
 pub struct About {
     /// The program and its version.
     pub program: String,
-    /// Command line of the run, without the program, if it was one.
-    pub command: Vec<String>,
+    /// What is run, as the program understands it: a machine is built from it to go on.
+    pub run: Value,
 }
 
 /// What can be said of a checkpoint without reading all of it.

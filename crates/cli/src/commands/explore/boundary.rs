@@ -2,9 +2,8 @@
 
 use anyhow::{Result, anyhow};
 use trapless_machine::{Change, Moment};
-
-use crate::console::RecorderState;
-use crate::plan::Ready;
+use trapless_run::console::RecorderState;
+use trapless_run::plan::Ready;
 
 /// Where machine and console stood: the last such place is the one to go back to.
 pub struct Boundary {

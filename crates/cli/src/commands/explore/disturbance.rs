@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 use trapless_isa::csr;
-use trapless_machine::Machine;
+use trapless_machine::{Machine, VirtualTime};
 
 /// What `trapless explore` does to a hart at an instruction boundary.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,7 +51,7 @@ pub fn disturb(machine: &mut Machine, hart: usize, what: Disturbance) {
             let cycles = machine.config().hart.cycles_per_tick;
             let at = ticks.unwrap_or(0).saturating_mul(cycles);
             // Without a comparator that is due soon there is nothing to wait for.
-            if at < machine.now().saturating_add(1_000_000_000) {
+            if at < machine.now().saturating_add(VirtualTime::cycles(1)) {
                 machine.hart_mut(hart).advance_to(at);
             }
         }

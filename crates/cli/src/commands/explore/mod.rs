@@ -36,20 +36,17 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
-use crate::args::ExploreArgs;
-use crate::failure::Failed;
-use crate::machine::EngineName;
-use crate::observe::Observation;
-use crate::plan::{Plan, Ready};
-use crate::trapless::Trapless;
-use crate::workload::RunId;
-use crate::{interrupt, output};
+use crate::args::{EngineName, ExploreArgs};
+use crate::output;
 
 use boundary::Boundary;
 use progress::Progress;
 use stretch::{finish, pass_until, reach_workload, skip};
 use summary::Summary;
 use symbols::Symbols;
+use trapless_run::observe::Observation;
+use trapless_run::plan::{Consoles, Ready};
+use trapless_run::{Failed, Plan, RunId, Trapless, interrupt, note};
 use undisturbed::SOON;
 use walk::{Walk, outlasts};
 use work::work;
@@ -58,10 +55,10 @@ use workers::Runs;
 /// `trapless explore`.
 pub fn main(args: &ExploreArgs, trapless: &Trapless) -> Result<ExitCode> {
     interrupt::catch()?;
-    if args.workload.harts_options.engine == EngineName::Both {
+    if args.workload.machine_options.engine == EngineName::Both {
         bail!("explore watches each instruction of one machine; choose --engine jit or interp");
     }
-    let mut plan = Plan::new(&args.workload, trapless)?;
+    let mut plan = args.workload.plan(trapless, Consoles::Shown)?;
     // What the host's kernel complains of makes the run fail, as what the workload does.
     plan.append("trapless.symbols=1 panic_on_warn=1 oops=panic panic=-1");
     let (mut ready, symbols) = begin(&plan, args)?;
@@ -108,10 +105,10 @@ pub fn main(args: &ExploreArgs, trapless: &Trapless) -> Result<ExitCode> {
 
 /// A machine where the exploration begins, and the functions of its KVM.
 fn begin(plan: &Plan, args: &ExploreArgs) -> Result<(Ready, Symbols)> {
-    let mut observation = Observation::new(&Default::default(), None)?;
+    let mut observation = Observation::new(&Default::default())?;
     let run = RunId {
         machine: args.machine.clone(),
-        seed: args.workload.seed(),
+        seed: plan.spec.seed(),
     };
     let place = plan.place(&run, args.early.then_some("KVM is loaded"))?;
     let mut ready = plan.start(&run, &mut observation, place.as_ref())?;

@@ -2,9 +2,8 @@
 
 use anyhow::{Result, bail};
 use trapless_machine::{Limits, Outcome};
-
-use crate::interrupt;
-use crate::plan::{Plan, Ready};
+use trapless_run::plan::Ready;
+use trapless_run::{Plan, interrupt};
 
 use super::symbols::Symbols;
 
@@ -14,11 +13,6 @@ pub const SLICE: u64 = 1_000_000;
 /// The same of a run to its end, whose verdict may be known soon: what runs after it is for
 /// nothing.
 const SHORT_SLICE: u64 = 100_000;
-
-/// Virtual time in cycles at which a workload has failed.
-pub fn limit(plan: &Plan) -> u64 {
-    plan.args.time_limit.saturating_mul(1_000_000_000)
-}
 
 /// Lets the machine run for `cycles` of virtual time.
 fn pass(cycles: u64, ready: &mut Ready) -> Outcome {
@@ -48,7 +42,7 @@ pub fn reach_workload(plan: &Plan, ready: &mut Ready, early: bool) -> Result<Sym
         }
         let outcome = pass(SLICE, ready);
         let recorder = ready.recorder.lock();
-        if outcome != Outcome::Limit || ready.machine.now() > limit(plan) {
+        if outcome != Outcome::Limit || ready.machine.now() > plan.time_limit() {
             plan.judge(outcome, &ready.config, &recorder.transcript)?;
             bail!("the workload ended before its measured part began");
         }
@@ -90,7 +84,7 @@ pub fn finish(plan: &Plan, ready: &mut Ready, to_the_end: bool) -> Result<()> {
                 return plan.judge(Outcome::PoweredOff, &ready.config, &recorder.transcript);
             }
             _ if outcome == Outcome::Limit
-                && ready.machine.now() <= limit(plan)
+                && ready.machine.now() <= plan.time_limit()
                 && !interrupt::requested() => {}
             _ => return plan.judge(outcome, &ready.config, &recorder.transcript),
         }

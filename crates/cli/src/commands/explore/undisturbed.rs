@@ -5,7 +5,7 @@
 
 use anyhow::{Result, ensure};
 
-use crate::plan::Ready;
+use trapless_run::plan::Ready;
 
 use super::boundary::{Boundary, Since};
 use super::stretch::pass_until;

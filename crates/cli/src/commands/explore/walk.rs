@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use trapless_machine::{Limits, Outcome};
+use trapless_run::plan::Ready;
+use trapless_run::{Plan, interrupt, note};
 
 use crate::args::ExploreArgs;
-use crate::interrupt;
-use crate::plan::{Plan, Ready};
 
 use super::disturbance::Disturbance;
-use super::stretch::{SLICE, finish, limit};
+use super::stretch::{SLICE, finish};
 use super::symbols::Symbols;
 use super::walker::Walker;
 use super::workers::ask;
@@ -128,7 +128,7 @@ impl<'a> Walk<'a> {
                     }
                 }
                 Outcome::Limit if walker.finished => return Ok(passed),
-                Outcome::Limit if ready.machine.now() < limit(self.plan) => {}
+                Outcome::Limit if ready.machine.now() < self.plan.time_limit() => {}
                 _ => return Ok(passed),
             }
             if interrupt::requested() {

@@ -2,10 +2,10 @@
 //! told to make.
 
 use anyhow::{Result, bail};
+use trapless_run::plan::Ready;
+use trapless_run::{Plan, sentence};
 
 use crate::args::ExploreArgs;
-use crate::failure::sentence;
-use crate::plan::{Plan, Ready};
 
 use super::boundary::Boundary;
 use super::disturbance::disturb;

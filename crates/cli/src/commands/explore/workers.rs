@@ -17,9 +17,8 @@ use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-
-use crate::failure::sentence;
-use crate::interrupt::{self, Interrupted};
+use trapless_run::interrupt::{self, Interrupted};
+use trapless_run::{note, sentence};
 
 /// Milliseconds between two looks at Ctrl-C.
 const LOOK: u16 = 100;

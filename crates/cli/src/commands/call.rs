@@ -1,0 +1,106 @@
+//! `trapless call`: what other programs ask of this one, without a command line. One request comes
+//! from standard input as JSON, and its answer goes to standard output.
+
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+use serde_json::Value;
+use trapless_machine::preset::Size;
+use trapless_run::measure::Checkpoints;
+use trapless_run::series::{Series, seeds};
+use trapless_run::spec::parse;
+use trapless_run::{
+    ObserveOptions, Plan, RunSpec, Trapless, WorkloadSpec, files, interrupt, measure,
+};
+
+use crate::{output, series};
+
+/// What is asked for. Specifications are checked when they are used, which tells more.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum Request {
+    /// A run, whose ledger goes to a file.
+    Run(Run),
+    /// Runs of a workload on several machines, whose ledgers go to a file together.
+    Compare(Compare),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Run {
+    /// A [`RunSpec`].
+    spec: Value,
+    ledger: PathBuf,
+    /// File for a trace that Perfetto opens.
+    trace: Option<PathBuf>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Compare {
+    /// A [`WorkloadSpec`] with the first seed.
+    spec: Value,
+    machines: Vec<String>,
+    seeds: u32,
+    /// Runs at a time.
+    jobs: Option<usize>,
+    ledgers: PathBuf,
+}
+
+/// Does what is asked for.
+///
+/// # Errors
+/// If the request is none, or what it asks for fails.
+pub fn main(trapless: &Trapless) -> Result<ExitCode> {
+    interrupt::catch()?;
+    let mut text = String::new();
+    let read = std::io::stdin().read_to_string(&mut text);
+    read.context("cannot read the request")?;
+    match serde_json::from_str(&text).context("the request is wrong")? {
+        Request::Run(request) => run(&request, trapless),
+        Request::Compare(request) => compare(&request, trapless),
+    }
+}
+
+/// A workload made ready, whose runs keep checkpoints as they do for people.
+fn plan(spec: &WorkloadSpec, machines: &[&str], trapless: &Trapless) -> Result<Arc<Plan>> {
+    measure::check(spec, machines, &trapless.machines()?)?;
+    let mut plan = Plan::new(spec, trapless)?;
+    let most = std::env::var("TRAPLESS_CHECKPOINTS").ok();
+    let most = most.and_then(|text| text.parse().ok());
+    plan.keep_checkpoints(most.map(|size: Size| size.0));
+    Ok(Arc::new(plan))
+}
+
+fn run(request: &Run, trapless: &Trapless) -> Result<ExitCode> {
+    let spec: RunSpec = parse(&request.spec)?;
+    files::check_output(&request.ledger)?;
+    let plan = plan(&spec.workload, &[&spec.machine], trapless)?;
+    let observe = ObserveOptions {
+        trace: request.trace.clone(),
+        ..ObserveOptions::default()
+    };
+    let checkpoints = Checkpoints::default();
+    let (ledger, _) = plan.run(&spec.id(), &observe, &checkpoints, &mut |_, _| {})?;
+    files::write(&request.ledger, ledger.to_json())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn compare(request: &Compare, trapless: &Trapless) -> Result<ExitCode> {
+    let spec: WorkloadSpec = parse(&request.spec)?;
+    files::check_output(&request.ledgers)?;
+    let machines: Vec<&str> = request.machines.iter().map(String::as_str).collect();
+    let plan = plan(&spec, &machines, trapless)?;
+    let seeds = seeds(&spec, request.seeds.max(1))?;
+    let runs = Series::new(plan.clone(), &request.machines, &seeds, request.jobs);
+    let results = series::run(&plan, &runs, &|_, _| Ok(()));
+    if interrupt::requested() {
+        return Err(interrupt::Interrupted::WithoutResult.into());
+    }
+    files::write(&request.ledgers, output::ledgers(&results.ledgers)?)?;
+    series::verdict(&plan, results)
+}

@@ -1,0 +1,167 @@
+//! From options to a machine's configuration, and from a configuration to what the ledger records
+//! of it.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+use anyhow::Result;
+use trapless_experiments::Value;
+use trapless_isa::Extensions;
+use trapless_ledger::Config;
+use trapless_ledger::document::{Clock, Cost, RunInfo};
+use trapless_machine::preset::{EPOCH, Interrupts};
+use trapless_machine::{Engine, Machine, MachineConfig, Machines};
+
+use crate::spec::DEFAULT_RAM;
+use crate::spec::{EngineChoice, MachineOptions};
+
+/// Machine of commands whose user does not name one.
+pub const USUAL: &str = "sstc";
+/// Runs of a block before it is compiled if engines are compared: nearly all code is to be
+/// compiled.
+const HOT_BOTH: u32 = 1;
+
+/// The machine out of `machines` that the options describe.
+pub fn config(
+    machines: &Machines,
+    machine: &str,
+    harts: usize,
+    options: &MachineOptions,
+    settings: &BTreeMap<String, Value>,
+) -> Result<MachineConfig> {
+    let mut config = machines.config(machine)?;
+    for (name, value) in settings {
+        config.set(name, &value.to_string())?;
+    }
+    config.harts = harts;
+    config.ram = options.ram.map_or(DEFAULT_RAM, |size| size.0);
+    if let Some(isa) = &options.isa {
+        config.set_isa(isa)?;
+    }
+    if let Some(cost) = &options.cost {
+        config.set_cost(cost.table()?);
+    }
+    config.hart.misaligned = !options.trap_misaligned;
+    if let Some(quantum) = options.quantum {
+        config.quantum = quantum;
+    }
+    if let Some(seed) = options.seed {
+        config.seed = seed;
+    }
+    config.engine = match options.engine {
+        EngineChoice::Jit => Engine::Jit {
+            hot: options.hot.unwrap_or(trapless_hart::HOT),
+        },
+        EngineChoice::Interp => Engine::Interp,
+        EngineChoice::Both => Engine::Jit {
+            hot: options.hot.unwrap_or(HOT_BOTH),
+        },
+    };
+    if let Some(size) = options.code_cache {
+        config.code.compiled = usize::try_from(size.0).unwrap_or(usize::MAX);
+    }
+    config.check()?;
+    Ok(config)
+}
+
+/// With `--engine both`, lets a twin of `machine` run beside it in lock-step. `boot` makes the
+/// twin: the same machine with another engine, which nobody listens to.
+///
+/// # Errors
+/// If the twin cannot be made.
+pub fn accompany(
+    machine: &mut Machine,
+    options: &MachineOptions,
+    config: &MachineConfig,
+    boot: impl Fn(MachineConfig) -> Result<Machine, trapless_machine::Error> + Send + 'static,
+) -> Result<()> {
+    if options.engine != EngineChoice::Both {
+        return Ok(());
+    }
+    let config = config.clone();
+    machine.accompany(Box::new(move |engine| {
+        boot(MachineConfig {
+            engine,
+            ..config.clone()
+        })
+    }))?;
+    Ok(())
+}
+
+/// What a ledger must know about the machine.
+pub fn ledger_config(config: &MachineConfig) -> Config {
+    let plain = Config {
+        cycles_per_tick: config.hart.cycles_per_tick,
+        ..Config::new(config.harts)
+    };
+    match config.interrupts {
+        Interrupts::Aia { .. } => plain.with_aia(),
+        _ => plain,
+    }
+}
+
+/// Names of the extensions that are on, and of those that are off.
+fn extensions(extensions: &Extensions) -> (Vec<&'static str>, Vec<&'static str>) {
+    // Extensions that are off in every machine but some are named where they are on only.
+    let usual = Extensions::default();
+    let usual: Vec<_> = usual.switches().filter(|(_, on)| *on).collect();
+    let mut switches: Vec<_> = extensions.switches().collect();
+    switches.retain(|(name, on)| *on || usual.contains(&(name, true)));
+    switches.sort_unstable();
+    let (with, without): (Vec<_>, Vec<_>) = switches.into_iter().partition(|(_, on)| *on);
+    let names = |switches: Vec<(&'static str, bool)>| switches.into_iter().map(|s| s.0).collect();
+    (names(with), names(without))
+}
+
+/// What a ledger says about the machine.
+pub fn run_info(config: &MachineConfig) -> RunInfo {
+    let (with, without) = extensions(&config.hart.extensions);
+    let configuration = [
+        ("harts", config.harts.to_string()),
+        ("RAM", format!("{} MiB", config.ram >> 20)),
+        ("quantum", format!("{} cycles", config.quantum)),
+        ("extensions", with.join(" ")),
+        ("extensions off", without.join(" ")),
+        (
+            "misaligned accesses",
+            if config.hart.misaligned {
+                "supported"
+            } else {
+                "trap"
+            }
+            .into(),
+        ),
+        ("seed", config.seed.to_string()),
+        ("cost model", config.cost.name.clone()),
+    ];
+    let mut configuration: BTreeMap<_, _> = configuration.map(|(k, v)| (k.to_string(), v)).into();
+    if let Interrupts::Aia { guests } = config.interrupts {
+        let files = guests.map_or("none".into(), |guests| guests.to_string());
+        configuration.insert("guest interrupt files".into(), files);
+    }
+    if config.epoch != EPOCH {
+        let date = SystemTime::UNIX_EPOCH + Duration::from_secs(config.epoch);
+        let date = humantime::format_rfc3339_seconds(date).to_string();
+        configuration.insert("date at power-on".into(), date);
+    }
+    RunInfo {
+        machine: config.machine.clone(),
+        clock: Clock {
+            cycles_per_second: config.cost.clock_hz,
+            cycles_per_tick: config.hart.cycles_per_tick,
+        },
+        configuration,
+        cost_model: config
+            .cost
+            .figures
+            .iter()
+            .map(|(name, figure)| Cost {
+                name: name.clone(),
+                cycles: figure.cycles.into(),
+                source: figure.source.clone(),
+            })
+            .collect(),
+        git_revision: env!("TRAPLESS_REVISION").into(),
+        ..RunInfo::default()
+    }
+}

@@ -1,0 +1,187 @@
+//! One run of a workload on one machine, and the ledger that comes out of it.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Result, bail};
+use trapless_ledger::document::{HostInfo, LedgerFile, RunInfo};
+use trapless_machine::{Limits, Machine, Machines, Outcome, VirtualTime};
+
+use crate::checkpoint::{Checkpoint, Pending, Request};
+use crate::console::{SharedRecorder, Transcript};
+use crate::observe::{Observation, ObserveOptions};
+use crate::plan::{Consoles, Plan};
+use crate::session::{SLICE, Session};
+use crate::spec::{RunId, WorkloadSpec};
+use crate::{interrupt, machine};
+
+/// Where a run begins, and which checkpoints it makes.
+#[derive(Default)]
+pub struct Checkpoints<'a> {
+    /// Goes on from there.
+    pub resume: Option<&'a Checkpoint>,
+    /// Makes these.
+    pub make: &'a [Request],
+}
+
+/// Is called between slices of a run.
+pub type Poll<'a> = &'a mut dyn FnMut(&Machine, &SharedRecorder);
+
+impl Plan {
+    /// Runs the workload once: its ledger, and the profile as text if it is wanted.
+    ///
+    /// # Errors
+    /// If the machine cannot be made, a file not be written, or the workload does not do what it
+    /// should.
+    pub fn run(
+        self: &Arc<Self>,
+        run: &RunId,
+        observe: &ObserveOptions,
+        checkpoints: &Checkpoints<'_>,
+        poll: Poll<'_>,
+    ) -> Result<(LedgerFile, Option<String>)> {
+        let mut observation = Observation::new(observe)?;
+        let kept = checkpoints.resume.is_none()
+            && checkpoints.make.is_empty()
+            && observe.is_nothing()
+            && self.consoles() == Consoles::Hidden;
+        let place = if kept { self.place(run, None)? } else { None };
+        let ready = match checkpoints.resume {
+            None => self.start(run, &mut observation, place.as_ref())?,
+            Some(checkpoint) => self.resumed(run, &mut observation, checkpoint)?,
+        };
+        let resumed = ready.resumed;
+        let place = place.as_ref().filter(|_| resumed.is_none());
+        let mut pending = Pending::new(checkpoints.make, place, self.about(run));
+        if resumed.is_some() {
+            // The end of the round in which their time was may be where this run goes on.
+            pending.make(&ready.machine, &ready.recorder)?;
+        }
+        let mut session = Session::of_workload(self.clone(), run, ready, observation);
+        let outcome = watch(&mut session, self, &mut pending, poll);
+        session.finish(*outcome.as_ref().unwrap_or(&Outcome::Stopped))?;
+        outcome?;
+        pending.finish();
+        let mut ledger = session.ledger()?;
+        if let Some(host) = &mut ledger.host {
+            host.resumed_at = resumed;
+        }
+        Ok((ledger, session.profile()))
+    }
+
+    /// What the ledger of a run that has ended well says of it.
+    ///
+    /// # Errors
+    /// If the workload has not reported what it should.
+    pub fn info(&self, run: &RunId, machine: &Machine, transcript: &Transcript) -> Result<RunInfo> {
+        let mut info = machine::run_info(machine.config());
+        self.describe(run, &mut info, transcript)?;
+        info.counters
+            .insert("instructions".into(), machine.instret());
+        info.counters.insert("hfence".into(), machine.hfences());
+        info.counters
+            .extend(tracepoints(transcript.dumped("host.tracepoints")));
+        Ok(info)
+    }
+
+    /// Refuses settings of machines that do not run, and machines that cannot run guests.
+    ///
+    /// # Errors
+    /// A sentence that says what to change.
+    pub fn check(&self, machines: &[&str]) -> Result<()> {
+        check(&self.spec, machines, self.machines())
+    }
+
+    /// Virtual time in cycles at which a run is given up.
+    pub fn time_limit(&self) -> u64 {
+        VirtualTime::cycles(self.spec.time_limit)
+    }
+}
+
+/// Lets a workload run to its end, and makes the checkpoints that are due.
+fn watch(
+    session: &mut Session,
+    plan: &Plan,
+    pending: &mut Pending<'_>,
+    poll: Poll<'_>,
+) -> Result<Outcome> {
+    let limit = plan.time_limit();
+    let slice = plan.spec.options.slice(SLICE);
+    let recorder = session.recorder();
+    let mut interrupted = false;
+    // A slice that ends where a checkpoint is due makes it there, whatever slices there are.
+    let next = Cell::new(pending.next());
+    let limits = &|| Limits {
+        until: next.get(),
+        ..Limits::default()
+    };
+    let outcome = session.drive(limits, slice, &mut |machine| {
+        poll(machine, &recorder);
+        interrupted = interrupt::requested();
+        pending.make(machine, &recorder)?;
+        next.set(pending.next());
+        Ok(!interrupted && machine.now() < limit)
+    })?;
+    if interrupted {
+        return Err(interrupt::Interrupted::WithoutResult.into());
+    }
+    Ok(outcome.unwrap_or(Outcome::Limit))
+}
+
+/// What a ledger says of the computer on which `instructions` took `seconds`.
+pub fn host_info(started: SystemTime, seconds: f64, instructions: u64) -> HostInfo {
+    HostInfo {
+        wall_seconds: seconds,
+        instructions_per_second: (seconds > 0.0).then(|| instructions as f64 / seconds),
+        resumed_at: None,
+        started: Some(timestamp(started)),
+        processor: processor(),
+    }
+}
+
+/// Counters out of the lines `NAME COUNT` that the host prints with `--set tracepoints=1`.
+fn tracepoints(lines: Option<&[String]>) -> impl Iterator<Item = (String, u64)> {
+    lines.into_iter().flatten().filter_map(|line| {
+        let (name, count) = line.split_once(' ')?;
+        Some((format!("tracepoint {name}"), count.parse().ok()?))
+    })
+}
+
+/// Refuses what cannot work on `machines`, before it costs the time of images and runs.
+///
+/// # Errors
+/// A sentence that says what to change.
+pub fn check(spec: &WorkloadSpec, machines: &[&str], known: &Machines) -> Result<()> {
+    spec.check()?;
+    spec.check_settings(machines)?;
+    for machine in machines {
+        let harts = spec.host_harts.unwrap_or(1) as usize;
+        let settings = spec.settings_of(machine);
+        let config = machine::config(known, machine, harts, &spec.options, &settings)?;
+        if !config.hart.extensions.h {
+            bail!(
+                "workloads run in a guest, for which the machine needs the hypervisor extension; \
+                 leave out --isa -h"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// UTC in the form of RFC 3339, to the second.
+fn timestamp(time: SystemTime) -> String {
+    let seconds = time
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs();
+    humantime::format_rfc3339_seconds(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
+        .to_string()
+}
+
+/// Name of the computer's processor, where Linux tells it.
+fn processor() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = text.lines().find(|l| l.starts_with("model name"))?;
+    Some(line.split_once(':')?.1.trim().into())
+}

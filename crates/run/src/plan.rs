@@ -1,0 +1,551 @@
+//! A workload made ready: its images, its machine, and whether it did what it should.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use trapless_experiments::{Experiment, Value};
+use trapless_images::{Images, Kept, Overlay, overlay};
+use trapless_ledger::document::{Measurement, RunInfo, Work};
+use trapless_machine::preset::Size;
+use trapless_machine::{Content, Machine, MachineConfig, Machines, Outcome, Payload, Peripherals};
+
+use crate::checkpoint::{self, Checkpoint, Key, Place, Store, program};
+use crate::console::{ConsoleTap, Lines, SharedRecorder, Transcript};
+use crate::failure::Failed;
+use crate::kernels::Kernels;
+use crate::machine;
+use crate::observe::Observation;
+use crate::spec::{EngineChoice, RunId, RunSpec, Spec, Vmm, WorkloadSpec};
+use crate::trapless::Trapless;
+use crate::{files, interrupt, own, project};
+
+/// What Linux on riscv64 takes of a command line, less the words that a run and `explore` add.
+const MAX_COMMAND_LINE: usize = 1023 - 64;
+/// RAM in MiB that a guest needs besides what a user adds to it.
+const GUEST_ITSELF: u64 = 96;
+/// Parameter of every workload: whether its vCPUs have harts of their own.
+const DEDICATED: &str = "dedicated";
+
+/// What the console says of a failure: the kernel's own reason, or else the last line.
+fn last_words(transcript: &Transcript) -> String {
+    match &transcript.panic {
+        Some(panic) => format!("a kernel panicked: {panic}"),
+        None => format!("last line: {}", transcript.last_line),
+    }
+}
+
+/// Several archives, and one that is in memory if there is any, as one initial RAM file system.
+/// Linux unpacks one after the other; their writer ends them where the next may begin.
+pub fn one_after_the_other(archives: &[PathBuf], added: &[u8]) -> Result<Content> {
+    if let ([only], true) = (archives, added.is_empty()) {
+        return files::content(only, "image");
+    }
+    let mut bytes = Vec::new();
+    for archive in archives {
+        bytes.extend(files::read(archive, "image")?);
+    }
+    bytes.extend_from_slice(added);
+    Ok(Content::Bytes(bytes))
+}
+
+/// The name of an artefact in the cache: its folder's says what is in it.
+fn by_content(path: &Path) -> String {
+    let names = path.components().rev().take(2);
+    let mut names: Vec<_> = names.map(|c| c.as_os_str().to_string_lossy()).collect();
+    names.reverse();
+    names.join("/")
+}
+
+/// Words on the command line of a host with so many harts that keep its kernel on the first of
+/// them.
+fn isolate(harts: u32) -> String {
+    let last = harts - 1;
+    format!(
+        " isolcpus=nohz,domain,managed_irq,1-{last} nohz_full=1-{last} irqaffinity=0 \
+         trapless.dedicated=1"
+    )
+}
+
+fn word(text: &str) -> Value {
+    Value::Word(text.into())
+}
+
+/// Refuses a guest that has no room for what is added to it: its kernel holds the archive and the
+/// files of it at once.
+fn check_room(workload: &Experiment, harts: Option<u32>, overlay: &Overlay) -> Result<()> {
+    let memory = workload.guest_memory(harts.unwrap_or(workload.guest.harts));
+    let megabytes = overlay.in_guest as u64 >> 20;
+    let needed = 2 * megabytes + GUEST_ITSELF;
+    let room = memory.parse::<Size>().map_or(u64::MAX, |size| size.0 >> 20);
+    if megabytes > 0 && needed > room {
+        bail!(
+            "a guest with {memory} of RAM has no room for {megabytes} MiB of files: \
+             set memory = \"{needed}M\" or more below [guest]"
+        );
+    }
+    Ok(())
+}
+
+/// Kernel command line and number of harts of a host that runs `workload` as `spec` says.
+fn host(spec: &WorkloadSpec, workload: &Experiment) -> Result<(String, u32)> {
+    let parameters = spec.workload_parameters();
+    let append = workload.host_command_line(&parameters, spec.guest_harts)?;
+    let vmm = spec.vmm;
+    let mut append = format!("console=ttyS0 quiet cryptomgr.notests {append} trapless.vmm={vmm}");
+    let usual = || workload.host_harts().max(spec.guest_harts.unwrap_or(0));
+    let mut harts = spec.host_harts.unwrap_or_else(usual);
+    if workload.values(&parameters)?.get(DEDICATED) == Some(&word("on")) {
+        let vcpus = spec.guest_harts.unwrap_or(workload.guest.harts);
+        harts = spec.host_harts.unwrap_or(vcpus + 1);
+        if harts <= vcpus {
+            bail!(
+                "dedicated=on needs a hart for each of the {vcpus} vCPUs and one for the host: \
+                 leave out --host-harts, or give {} or more",
+                vcpus + 1
+            );
+        }
+        append.push_str(&isolate(harts));
+    }
+    if append.len() > MAX_COMMAND_LINE {
+        bail!(
+            "the host's kernel takes a command line of {MAX_COMMAND_LINE} bytes, and this workload \
+             needs {}: give it fewer parameters, or mark those that only decide what is started \
+             with outside = true",
+            append.len()
+        );
+    }
+    Ok((append, harts))
+}
+
+macro_rules! fail {
+    ($($text:tt)*) => {
+        return Err(Failed(format!($($text)*)).into())
+    };
+}
+
+/// Everything a workload needs, the same for all machines that are compared.
+pub struct Plan {
+    /// What it runs.
+    pub spec: WorkloadSpec,
+    /// Machines by name.
+    machines: Machines,
+    /// The workload.
+    pub experiment: Experiment,
+    kernel: Content,
+    initrd: Content,
+    firmware: Vec<u8>,
+    append: String,
+    harts: u32,
+    packages: BTreeMap<String, String>,
+    /// The images by content, for checkpoints.
+    pub images: Vec<String>,
+    /// Keeps them in the cache: each run reads them again.
+    _kept: Kept,
+    /// The cache's folder.
+    cache: PathBuf,
+    /// Checkpoints that runs keep.
+    store: Option<Store>,
+    /// Names the workload by content, if it is a user's own.
+    overlay: Option<String>,
+    /// What ledgers say of kernels of the user's own, by name.
+    own_kernels: Vec<(String, String)>,
+    consoles: Consoles,
+}
+
+/// Whether the host's console is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Consoles {
+    /// No.
+    #[default]
+    Hidden,
+    /// On standard error.
+    Shown,
+    /// There, and each line says which run it is of.
+    Labelled,
+}
+
+/// A machine that is about to boot a workload.
+pub struct Ready {
+    /// The machine.
+    pub machine: Machine,
+    /// Its ledger and console.
+    pub recorder: SharedRecorder,
+    /// What the machine is.
+    pub config: MachineConfig,
+    /// Virtual time in cycles of the checkpoint from which it goes on.
+    pub resumed: Option<u64>,
+}
+
+impl Plan {
+    /// Prepares the images.
+    ///
+    /// # Errors
+    /// If an option, a file or an image cannot be used.
+    pub fn new(spec: &WorkloadSpec, trapless: &Trapless) -> Result<Self> {
+        spec.check()?;
+        let (project, machines) = (&trapless.project(), trapless.machines()?);
+        let experiment = own::workload(&spec.workload, project)?;
+        let overlay = overlay(&experiment)?;
+        if let Some(overlay) = &overlay {
+            check_room(&experiment, spec.guest_harts, overlay)?;
+        }
+        let parameters = spec.workload_parameters();
+        let values = experiment.values(&parameters)?;
+        let (append, harts) = host(spec, &experiment)?;
+        let host = match spec.vmm {
+            Vmm::Qemu => "qemu-host",
+            Vmm::Trapless => "host",
+        };
+        let kernels = Kernels::of(&values, &spec.kernels)?;
+        let mut images = project::images(project)?;
+        let own = spec.kernels.load(&images, host)?;
+        let mut packages = BTreeMap::new();
+        let mut contents = Vec::new();
+        let mut take = |images: &mut Images, name: &str| -> Result<PathBuf> {
+            let image = project::artefact(images, name)?;
+            for p in image.packages {
+                packages.insert(format!("{} ({})", p.name, p.arch), p.version);
+            }
+            contents.push(by_content(&image.path));
+            Ok(image.path)
+        };
+        let kernel = match &spec.kernels.host_kernel {
+            Some(path) => path.clone(),
+            None => take(&mut images, kernels.host)?,
+        };
+        let kernel = files::content(&kernel, "kernel")?;
+        let firmware = files::read(&take(&mut images, "opensbi")?, "opensbi")?;
+        let mut archives = vec![take(&mut images, host)?];
+        for name in &experiment.host.images {
+            archives.push(take(&mut images, name)?);
+        }
+        for name in &kernels.archives {
+            archives.push(take(&mut images, name)?);
+        }
+        let mut added = own.archives;
+        added.extend(overlay.iter().flat_map(|overlay| &overlay.archive));
+        let initrd = one_after_the_other(&archives, &added)?;
+        contents.extend(
+            own.about
+                .iter()
+                .map(|(name, about)| format!("{name} {about}")),
+        );
+        if let Some(overlay) = &overlay {
+            contents.push(format!("workload {}", overlay.sha256));
+        }
+        Ok(Self {
+            spec: spec.clone(),
+            machines,
+            experiment,
+            kernel,
+            initrd,
+            firmware,
+            append,
+            harts,
+            packages,
+            images: contents,
+            cache: images.cache().root().into(),
+            _kept: images.keep(),
+            store: None,
+            overlay: overlay.map(|overlay| overlay.sha256),
+            own_kernels: own.about,
+            consoles: Consoles::default(),
+        })
+    }
+
+    /// The machines that it can run on.
+    pub fn machines(&self) -> &Machines {
+        &self.machines
+    }
+
+    /// Keeps a checkpoint of where the measured part of each run begins, and goes on from those
+    /// that are kept; of all together at most `most` bytes, or as many as there is room for.
+    pub fn keep_checkpoints(&mut self, most: Option<u64>) {
+        if self.spec.options.engine != EngineChoice::Both {
+            self.store = Store::open(&self.cache, most);
+        }
+    }
+
+    /// Which consoles are shown.
+    pub fn consoles(&self) -> Consoles {
+        self.consoles
+    }
+
+    /// Shows consoles.
+    pub fn show_consoles(&mut self, consoles: Consoles) {
+        self.consoles = consoles;
+    }
+
+    /// What a checkpoint says of `run`.
+    pub fn about(&self, run: &RunId) -> checkpoint::Run<'_> {
+        let spec = if run.seed == self.spec.seed() {
+            RunSpec {
+                machine: run.machine.clone(),
+                workload: self.spec.clone(),
+            }
+        } else {
+            self.spec.for_run(run)
+        };
+        checkpoint::Run {
+            spec: Spec::Run(spec),
+            images: &self.images,
+            command_line: self.command_line(run.seed),
+        }
+    }
+
+    /// Adds words to the host's kernel command line.
+    pub fn append(&mut self, words: &str) {
+        self.append.push(' ');
+        self.append.push_str(words);
+    }
+
+    /// Kernel command line of the host in a run with this seed.
+    pub fn command_line(&self, seed: u64) -> String {
+        format!("{} trapless.seed={seed}", self.append)
+    }
+
+    /// Builds the machine of `run` and puts the state of `checkpoint` into it.
+    pub fn resumed(
+        &self,
+        run: &RunId,
+        observation: &mut Observation,
+        checkpoint: &Checkpoint,
+    ) -> Result<Ready> {
+        let ready = self.build(run, observation, self.screen(run), true)?;
+        self.take_over(run, ready, checkpoint)
+    }
+
+    /// Puts the state of `checkpoint` into a machine of `run`.
+    pub fn take_over(
+        &self,
+        run: &RunId,
+        mut ready: Ready,
+        checkpoint: &Checkpoint,
+    ) -> Result<Ready> {
+        let saved = checkpoint.restore(&mut ready.machine)?;
+        let path = checkpoint.path().display();
+        if saved.images != self.images {
+            bail!(
+                "{path} was made with other images, or files of the workload ({}), than there are \
+                 now ({}); make it again",
+                saved.images.join(", "),
+                self.images.join(", ")
+            );
+        }
+        let now = self.command_line(run.seed);
+        if saved.command_line != now {
+            bail!(
+                "{path} is of a run whose workload had other parameters: its kernel was started \
+                 with {:?}, not {now:?}; make it again",
+                saved.command_line
+            );
+        }
+        let ram = ready.machine.ram();
+        let restored = ready.recorder.lock().restore(saved.recorder, ram);
+        restored.map_err(|what| checkpoint.damaged(&format!("its ledger {what}")))?;
+        ready.resumed = Some(ready.machine.now());
+        Ok(ready)
+    }
+
+    /// What the machine of `run` is.
+    pub fn config(&self, run: &RunId) -> Result<MachineConfig> {
+        let mut config = machine::config(
+            &self.machines,
+            &run.machine,
+            self.harts as usize,
+            &self.spec.options,
+            &self.spec.settings_of(&run.machine),
+        )?;
+        config.seed = run.seed;
+        Ok(config)
+    }
+
+    /// Where a checkpoint of `run` is kept, if the user wants that: of the instant at which its
+    /// measured part begins, or another one that is called `instant`.
+    pub fn place(&self, run: &RunId, instant: Option<&str>) -> Result<Option<Place<'_>>> {
+        let Some(store) = &self.store else {
+            return Ok(None);
+        };
+        let measured = self.experiment.measured();
+        let key = Key {
+            program: &program(),
+            machine: &self.config(run)?,
+            images: &self.images,
+            command_line: &self.command_line(run.seed),
+            instant: instant.unwrap_or(&measured),
+        };
+        Ok(key.names().map(|names| Place::new(store, names)))
+    }
+
+    /// The machine of `run`: as the checkpoint at `place` has it if there is one, else about to
+    /// boot.
+    pub fn start(
+        &self,
+        run: &RunId,
+        observation: &mut Observation,
+        place: Option<&Place<'_>>,
+    ) -> Result<Ready> {
+        if let Some(place) = place
+            && let Some(checkpoint) = place.find()
+        {
+            match self.resumed(run, observation, &checkpoint) {
+                Ok(ready) => return Ok(ready),
+                Err(error) => place.discard(&error),
+            }
+        }
+        self.build(run, observation, self.screen(run), false)
+    }
+
+    /// Builds the machine of `run`, about to boot, or to take over a checkpoint, with a copy of its
+    /// console for `console`.
+    pub fn build(
+        &self,
+        run: &RunId,
+        observation: &mut Observation,
+        console: Option<Box<dyn Write + Send>>,
+        resumes: bool,
+    ) -> Result<Ready> {
+        let config = self.config(run)?;
+        let recorder = SharedRecorder::of(&config, self.experiment.measured());
+        let tap = ConsoleTap::new(recorder.clone(), console);
+        let part = |content: &Content| match resumes {
+            true => content.outline(),
+            false => content.clone(),
+        };
+        let payload = Payload {
+            firmware: Some(self.firmware.clone()),
+            kernel: Some(part(&self.kernel)),
+            initrd: Some(part(&self.initrd)),
+            append: self.command_line(run.seed),
+            dtb: None,
+        };
+        let peripherals = Peripherals::new(Box::new(tap));
+        let mut machine = observation.boot(config.clone(), &payload, peripherals)?;
+        observation.follow(&recorder);
+        if !resumes {
+            recorder.lock().name_threads(machine.ram());
+        }
+        machine.add_sink(Box::new(recorder.clone()));
+        machine::accompany(&mut machine, &self.spec.options, &config, move |config| {
+            let nowhere = Peripherals::new(Box::new(std::io::sink()));
+            Machine::boot(config, &payload, nowhere)
+        })?;
+        Ok(Ready {
+            machine,
+            recorder,
+            config,
+            resumed: None,
+        })
+    }
+
+    /// Where the host's console is shown, if it is: a line at a time, since runs may be side by
+    /// side.
+    fn screen(&self, run: &RunId) -> Option<Box<dyn Write + Send>> {
+        let label = match self.consoles {
+            Consoles::Hidden => return None,
+            Consoles::Shown => String::new(),
+            Consoles::Labelled => format!("{run}: "),
+        };
+        Some(Box::new(Lines::new(label, std::io::stderr())))
+    }
+
+    /// Whether the workload did what it should.
+    pub fn judge(
+        &self,
+        outcome: Outcome,
+        config: &MachineConfig,
+        transcript: &Transcript,
+    ) -> Result<()> {
+        let title = format!("workload {} on {}", self.experiment.name, config.machine);
+        let last = last_words(transcript);
+        match outcome {
+            Outcome::PoweredOff => {}
+            Outcome::Stopped => return Err(interrupt::Interrupted::WithoutResult.into()),
+            Outcome::Limit if transcript.panic.is_some() => fail!("{title} failed: {last}"),
+            Outcome::Limit => fail!(
+                "{title} did not end within {} s of virtual time ({last}); \
+                 use --time-limit for more, or --console to watch",
+                self.spec.time_limit
+            ),
+            other => {
+                fail!("{title} ended unexpectedly ({other:?}; {last}); use --console to watch")
+            }
+        }
+        let host = transcript
+            .status
+            .get(&format!("host {}", self.experiment.name));
+        if let Some((side, status)) = transcript.status.iter().find(|(_, s)| **s != 0) {
+            let output = transcript
+                .dumps
+                .iter()
+                .find(|(k, _)| k.ends_with(".output"));
+            let said = output.map_or(&transcript.complaint, |(_, lines)| lines);
+            let tail = said.join("\n") + self.spec.kernels.hint(*status);
+            fail!(
+                "{title} failed: {side} ended with status {status} ({last}); its last output:\n{tail}"
+            );
+        }
+        if host.is_none() {
+            fail!("{title} ended without saying so ({last}); use --console to watch");
+        }
+        Ok(())
+    }
+
+    /// What the ledger says of the workload.
+    pub fn describe(&self, run: &RunId, info: &mut RunInfo, transcript: &Transcript) -> Result<()> {
+        info.workload = self.experiment.name.clone();
+        info.packages = self.packages.clone();
+        let guest_harts = self.spec.guest_harts.unwrap_or(self.experiment.guest.harts);
+        let parameters = self.spec.workload_parameters();
+        let set = &mut info.configuration;
+        set.insert("VMM".into(), self.spec.vmm.to_string());
+        set.insert("guest vCPUs".into(), guest_harts.to_string());
+        set.insert(
+            "guest RAM".into(),
+            self.experiment.guest_memory(guest_harts),
+        );
+        set.insert("kernel command line".into(), self.command_line(run.seed));
+        for (name, about) in &self.own_kernels {
+            set.insert(name.clone(), about.clone());
+        }
+        if let (Some(own), Some(content)) = (&self.experiment.own, &self.overlay) {
+            let file = own.file.file_name().unwrap_or_default().to_string_lossy();
+            set.insert("workload file".into(), file.into_owned());
+            set.insert("workload content".into(), format!("sha256 {content}"));
+            set.extend(own.base.clone().map(|base| ("workload base".into(), base)));
+        }
+        for (name, value) in self.experiment.values(&parameters)? {
+            set.insert(format!("parameter {name}"), value.to_string());
+        }
+        for (key, about) in &self.experiment.results {
+            let name = &self.experiment.name;
+            let Some(value) = transcript.results.get(key) else {
+                if about.optional {
+                    continue;
+                }
+                fail!(
+                    "workload {name} did not report {key} ({}); use --console to watch",
+                    last_words(transcript)
+                );
+            };
+            let Ok(number) = value.parse() else {
+                fail!("workload {name} reported {key}={value}, which is not a number");
+            };
+            info.measurements.push(Measurement {
+                name: key.clone(),
+                value: number,
+                unit: about.unit.clone(),
+            });
+        }
+        if let Some(work) = &self.experiment.work {
+            let count = info.measurements.iter().find(|m| m.name == work.result);
+            info.work = count.map(|m| Work {
+                unit: work.unit.clone(),
+                count: m.value as u64,
+            });
+        }
+        Ok(())
+    }
+}

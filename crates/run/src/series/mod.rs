@@ -1,0 +1,160 @@
+//! Several runs of a workload side by side: machines, each with the same seeds.
+//!
+//! A run is one thread of work, so as many go on at a time as there are processors. Each has a
+//! machine of its own and shares nothing with the others: its ledger does not depend on how many
+//! run beside it.
+
+mod memory;
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Result, bail};
+use trapless_ledger::LedgerFile;
+use trapless_machine::Machine;
+
+use crate::console::SharedRecorder;
+use crate::interrupt;
+use crate::measure::Checkpoints;
+use crate::observe::ObserveOptions;
+use crate::plan::Plan;
+use crate::spec::{RunId, WorkloadSpec};
+
+pub use memory::at_a_time;
+
+/// Stack of a worker, as large as that of a program's first thread.
+const STACK: usize = 8 << 20;
+
+/// The seeds of `count` runs: the one that the options name and those that follow it.
+///
+/// # Errors
+/// If there are not so many.
+pub fn seeds(spec: &WorkloadSpec, count: u32) -> Result<Vec<u64>> {
+    let first = spec.seed();
+    let Some(last) = first.checked_add(u64::from(count) - 1) else {
+        bail!(
+            "--seed {first} is not followed by {} more seeds; name a smaller one",
+            count - 1
+        );
+    };
+    Ok((first..=last).collect())
+}
+
+/// Runs to make.
+pub struct Series {
+    plan: Arc<Plan>,
+    runs: Vec<RunId>,
+    jobs: usize,
+}
+
+/// What came out of a [`Series`].
+pub struct Results {
+    /// Ledgers of runs that ended well, by machine and seed.
+    pub ledgers: Vec<LedgerFile>,
+    /// Runs that did not, and why.
+    pub failures: Vec<(RunId, anyhow::Error)>,
+    /// How many were to be made.
+    pub total: usize,
+}
+
+/// What becomes of each ledger as soon as there is one.
+pub type Keep<'a> = &'a (dyn Fn(&RunId, &LedgerFile) -> Result<()> + Sync);
+
+/// Is told how far a series is, by all of its threads.
+pub trait Watcher: Sync {
+    /// A run begins.
+    fn begins(&self, run: &RunId);
+    /// Some run goes on.
+    fn goes_on(&self);
+    /// A run has ended: with an error, or well.
+    fn ends(&self, run: &RunId, error: Option<&anyhow::Error>);
+}
+
+impl Series {
+    /// Each of `machines` with each of `seeds`, at most `jobs` at a time.
+    pub fn new(plan: Arc<Plan>, machines: &[String], seeds: &[u64], jobs: Option<usize>) -> Self {
+        let with = |machine: &String, seed: &u64| RunId {
+            machine: machine.clone(),
+            seed: *seed,
+        };
+        let of = |machine| seeds.iter().map(move |seed| with(machine, seed));
+        let runs: Vec<RunId> = machines.iter().flat_map(of).collect();
+        let jobs = memory::at_a_time(jobs, runs.len(), &plan.spec.options);
+        Self { plan, runs, jobs }
+    }
+
+    /// Makes all runs, the first seed on all machines first. One that fails does not keep the
+    /// others from being made.
+    pub fn run(&self, watcher: &dyn Watcher, keep: Keep<'_>) -> Results {
+        let mut order: Vec<usize> = (0..self.runs.len()).collect();
+        order.sort_by_key(|i| self.runs[*i].seed);
+        let queue = Mutex::new(VecDeque::from(order));
+        let done = Mutex::new(Vec::new());
+        let worker = || {
+            while let Some(index) = next(&queue) {
+                let result = self.one(&self.runs[index], watcher, keep);
+                locked(&done).push((index, result));
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..self.jobs {
+                let builder = std::thread::Builder::new().stack_size(STACK);
+                // If there are no more threads, fewer run at a time.
+                let _ = builder.spawn_scoped(scope, worker);
+            }
+            worker();
+        });
+        let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        done.sort_by_key(|(index, _)| *index);
+        self.results(done)
+    }
+
+    fn one(&self, run: &RunId, watcher: &dyn Watcher, keep: Keep<'_>) -> Result<LedgerFile> {
+        watcher.begins(run);
+        let (observe, checkpoints) = (ObserveOptions::default(), Checkpoints::default());
+        let mut poll = |_: &Machine, _: &SharedRecorder| watcher.goes_on();
+        let result = self.plan.run(run, &observe, &checkpoints, &mut poll);
+        let result = result.and_then(|(ledger, _)| keep(run, &ledger).map(|()| ledger));
+        if !interrupt::requested() {
+            watcher.ends(run, result.as_ref().err());
+        }
+        result
+    }
+
+    fn results(&self, done: Vec<(usize, Result<LedgerFile>)>) -> Results {
+        let (mut ledgers, mut failures) = (Vec::new(), Vec::new());
+        for (index, result) in done {
+            match result {
+                Ok(ledger) => ledgers.push(ledger),
+                Err(error) => failures.push((self.runs[index].clone(), error)),
+            }
+        }
+        Results {
+            ledgers,
+            failures,
+            total: self.runs.len(),
+        }
+    }
+
+    /// How many runs it makes.
+    pub fn total(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// How many of them at a time.
+    pub fn jobs(&self) -> usize {
+        self.jobs
+    }
+}
+
+/// The next run, unless the user wants no more of them.
+fn next(queue: &Mutex<VecDeque<usize>>) -> Option<usize> {
+    if interrupt::requested() {
+        return None;
+    }
+    locked(queue).pop_front()
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,236 @@
+//! A machine of `trapless boot`.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+use trapless_backends::disk::Image;
+use trapless_backends::net::Network;
+use trapless_backends::share::Share;
+use trapless_experiments::Value;
+use trapless_machine::{MachineConfig, Machines};
+
+use super::{MachineOptions, text};
+use crate::copy::Copied;
+use crate::machine;
+use crate::rtc::{self, Rtc};
+
+/// A machine that boots something, with its devices.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BootSpec {
+    /// Machine preset.
+    pub machine: String,
+    /// The kernel; by default Debian's, or none with firmware of the user's.
+    pub kernel: Option<Kernel>,
+    /// Initial RAM disk; by default one that fits the kernel.
+    pub initrd: Option<PathBuf>,
+    /// Disk images.
+    #[serde(deserialize_with = "text::each")]
+    pub disks: Vec<Image>,
+    /// Folders for the guest.
+    #[serde(deserialize_with = "text::each")]
+    pub share: Vec<Share>,
+    /// What the network card is connected to.
+    #[serde(deserialize_with = "text::one")]
+    pub net: Network,
+    /// Date at power-on; by default now with a network, else always the same.
+    #[serde(deserialize_with = "text::option")]
+    pub rtc: Option<Rtc>,
+    /// File for a record of what comes from outside.
+    pub record: Option<PathBuf>,
+    /// Record whose run is repeated.
+    pub replay: Option<PathBuf>,
+    /// Files for the guest's initial RAM file system.
+    #[serde(deserialize_with = "text::each")]
+    pub copy: Vec<Copied>,
+    /// Kernel command line.
+    pub append: Option<String>,
+    /// M-mode firmware; OpenSBI by default.
+    pub firmware: Option<Firmware>,
+    /// Device tree to use instead of the machine's own.
+    pub dtb: Option<PathBuf>,
+    /// Device that the console is connected to.
+    pub console: ConsoleDevice,
+    /// What happens when the kernel panics; `None`: whoever drives the machine decides.
+    pub on_panic: Option<OnPanic>,
+    /// Whether virtual time runs no faster than the clock.
+    pub real_time: bool,
+    /// Number of harts.
+    pub harts: usize,
+    /// What only this machine has, as in `aia.guests`.
+    #[serde(deserialize_with = "text::settings")]
+    pub settings: BTreeMap<String, Value>,
+    /// Options of every machine.
+    #[serde(flatten)]
+    pub options: MachineOptions,
+}
+
+/// A kernel to boot.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub enum Kernel {
+    /// None: firmware is all there is.
+    None,
+    /// Debian's.
+    Debian,
+    /// The one with this project's patches.
+    Patched,
+    /// This file.
+    File(PathBuf),
+}
+
+/// M-mode firmware.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub enum Firmware {
+    /// None: the kernel starts in M-mode.
+    None,
+    /// This file.
+    File(PathBuf),
+}
+
+/// Device that a console is connected to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ConsoleDevice {
+    /// The UART, Linux' ttyS0.
+    #[default]
+    Uart,
+    /// A virtio console, Linux' hvc0.
+    Virtio,
+}
+
+/// What becomes of a machine whose kernel has panicked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnPanic {
+    /// The command ends with status 1.
+    Exit,
+    /// The machine runs on, for a debugger or to be looked at.
+    Keep,
+}
+
+impl From<String> for Kernel {
+    fn from(text: String) -> Self {
+        match text.as_str() {
+            "none" => Self::None,
+            "debian" => Self::Debian,
+            "patched" => Self::Patched,
+            _ => Self::File(text.into()),
+        }
+    }
+}
+
+impl From<Kernel> for String {
+    fn from(kernel: Kernel) -> Self {
+        match kernel {
+            Kernel::None => "none".into(),
+            Kernel::Debian => "debian".into(),
+            Kernel::Patched => "patched".into(),
+            Kernel::File(path) => path.display().to_string(),
+        }
+    }
+}
+
+impl FromStr for Kernel {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(text.to_owned().into())
+    }
+}
+
+impl From<String> for Firmware {
+    fn from(text: String) -> Self {
+        match text.as_str() {
+            "none" => Self::None,
+            _ => Self::File(text.into()),
+        }
+    }
+}
+
+impl From<Firmware> for String {
+    fn from(firmware: Firmware) -> Self {
+        match firmware {
+            Firmware::None => "none".into(),
+            Firmware::File(path) => path.display().to_string(),
+        }
+    }
+}
+
+impl FromStr for Firmware {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(text.to_owned().into())
+    }
+}
+
+impl BootSpec {
+    /// Harts of a machine whose user does not say.
+    pub const HARTS: usize = 2;
+
+    /// The machine out of `machines`. It is that of a run with the date `recorded`, in seconds
+    /// since 1970, if it repeats one.
+    ///
+    /// # Errors
+    /// If there is none of this name, or it cannot be as the options say.
+    pub fn config(&self, machines: &Machines, recorded: Option<u64>) -> Result<MachineConfig> {
+        let (options, settings) = (&self.options, &self.settings);
+        let mut config = machine::config(machines, &self.machine, self.harts, options, settings)?;
+        // Networks have certificates and signatures, which a guest checks against its clock.
+        let networked = matches!(self.net, Network::User(_)).then_some(Rtc::Now);
+        config.epoch = match (self.rtc.or(networked), recorded) {
+            (Some(Rtc::At(epoch)), _) | (_, Some(epoch)) => epoch,
+            (Some(Rtc::Now), None) => rtc::now(),
+            (None, None) => config.epoch,
+        };
+        Ok(config)
+    }
+
+    /// The kernel. As on QEMU, firmware of one's own comes without one: it may be the whole
+    /// program.
+    pub fn kernel(&self) -> &Kernel {
+        match (&self.kernel, &self.firmware) {
+            (Some(kernel), _) => kernel,
+            (None, Some(Firmware::File(_))) => &Kernel::None,
+            (None, _) => &Kernel::Debian,
+        }
+    }
+
+    /// Whether the kernel's command line names a disk with the system.
+    pub fn has_root(&self) -> bool {
+        let words = self.append.iter().flat_map(|text| text.split_whitespace());
+        words.into_iter().any(|word| word.starts_with("root="))
+    }
+}
+
+impl Default for BootSpec {
+    fn default() -> Self {
+        Self {
+            machine: machine::USUAL.into(),
+            kernel: None,
+            initrd: None,
+            disks: Vec::new(),
+            share: Vec::new(),
+            net: Network::default(),
+            rtc: None,
+            record: None,
+            replay: None,
+            copy: Vec::new(),
+            append: None,
+            firmware: None,
+            dtb: None,
+            console: ConsoleDevice::default(),
+            on_panic: None,
+            real_time: false,
+            harts: Self::HARTS,
+            settings: BTreeMap::new(),
+            options: MachineOptions::default(),
+        }
+    }
+}

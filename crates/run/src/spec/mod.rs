@@ -1,0 +1,100 @@
+//! What is run, as data: typed, checked, and in JSON for checkpoints and for other programs.
+//!
+//! A [`RunSpec`] is one run of a workload, a [`BootSpec`] a machine of `trapless boot`, an
+//! [`ExecSpec`] one of `trapless exec`. Options that only show something, or say where results go,
+//! are no part of them.
+
+mod boot;
+mod exec;
+mod kernels;
+mod machine;
+mod text;
+mod workload;
+
+use anyhow::{Context, Result, anyhow};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+pub use boot::{BootSpec, ConsoleDevice, Firmware, Kernel, OnPanic};
+pub use exec::ExecSpec;
+pub use kernels::{OwnKernels, Whose};
+pub(crate) use machine::DEFAULT_RAM;
+pub use machine::{Cost, EngineChoice, MachineOptions};
+pub use workload::{RunId, RunSpec, Vmm, WorkloadSpec};
+
+/// Anything that makes a machine.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Spec {
+    /// A run of a workload.
+    Run(RunSpec),
+    /// A machine of `boot`.
+    Boot(Box<BootSpec>),
+    /// A machine of `exec`.
+    Exec(ExecSpec),
+}
+
+impl Spec {
+    /// As JSON; what is not set is not there.
+    ///
+    /// # Errors
+    /// If the name of a file is not UTF-8.
+    pub fn to_json(&self) -> Result<Value> {
+        let json = serde_json::to_value(self);
+        Ok(without_nulls(json.context("what is run cannot be saved")?))
+    }
+
+    /// Out of JSON.
+    ///
+    /// # Errors
+    /// If it is no specification.
+    pub fn from_json(json: &Value) -> Result<Self> {
+        Self::deserialize(json).context("it does not say what is run")
+    }
+}
+
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let fields = fields.into_iter().filter(|(_, value)| !value.is_null());
+            let fields = fields.map(|(name, value)| (name, without_nulls(value)));
+            Value::Object(fields.collect())
+        }
+        value => value,
+    }
+}
+
+/// A specification out of its fields, as other programs give them.
+///
+/// # Errors
+/// A sentence that names the field that is wrong.
+pub fn parse<S: DeserializeOwned + Serialize + Default>(fields: &Value) -> Result<S> {
+    S::deserialize(fields).map_err(|error| {
+        let alone = |(name, value): (&String, &Value)| wrong::<S>(name, value);
+        let fields = fields.as_object();
+        let found = fields.into_iter().flatten().find_map(alone);
+        found.unwrap_or_else(|| anyhow!("{error}"))
+    })
+}
+
+/// What is wrong with a field, if anything is.
+fn wrong<S: DeserializeOwned + Serialize + Default>(
+    name: &str,
+    value: &Value,
+) -> Option<anyhow::Error> {
+    let error = S::deserialize(json!({ name: value })).err()?;
+    let names = names::<S>();
+    Some(match names.iter().any(|known| known == name) {
+        true => anyhow!("{name} is {value}: {error}"),
+        false => anyhow!("there is no option {name}; there are {}", names.join(", ")),
+    })
+}
+
+/// Names of the fields of a specification, which are the options of other programs.
+pub fn names<S: Serialize + Default>() -> Vec<String> {
+    match serde_json::to_value(S::default()) {
+        Ok(Value::Object(fields)) => fields.into_iter().map(|(name, _)| name).collect(),
+        _ => Vec::new(),
+    }
+}
