@@ -1,11 +1,12 @@
 //! What a package of Trapless brings along for its users (see the module `shipped`): whatever
 //! workloads need that would have to be compiled, and which Debian packages it belongs to.
 
+use crate::built::{kmod, vmm};
+use crate::cache::prepared::files_of;
+use crate::cache::shipped;
+use crate::debian::mirror::Mirror;
 use crate::error::{Result, io};
 use crate::images::Images;
-use crate::mirror::Mirror;
-use crate::prepared::files_of;
-use crate::{kmod, shipped, vmm};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;

@@ -1,21 +1,21 @@
 //! Images made from recipes, named by all that goes into them.
 
-use crate::apt::Apt;
+use crate::built::kmod;
+use crate::built::selftests;
+use crate::built::vmm;
 use crate::cache::Cache;
+use crate::cache::kept::{InUse, Kept, remove_old};
+use crate::cache::prepared::{self, Prepared, load_intact};
+use crate::cache::shipped::Locked;
+use crate::debian::apt::Apt;
+use crate::debian::package::{Package, Request};
+use crate::debian::store::Store;
 use crate::digest::{sha256_file, sha256_parts};
 use crate::error::{Error, Result, io};
-use crate::files::{PackageFiles, merged_usr};
 use crate::initramfs;
-use crate::kept::{InUse, Kept, remove_old};
-use crate::kmod;
-use crate::package::{Package, Request};
-use crate::prepared::{self, Prepared, load_intact};
+use crate::initramfs::files::{PackageFiles, merged_usr};
 use crate::progress::Progress;
 use crate::recipe::{Build, Recipe, Side};
-use crate::selftests;
-use crate::shipped::Locked;
-use crate::store::Store;
-use crate::vmm;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};

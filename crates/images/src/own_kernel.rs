@@ -8,12 +8,12 @@
 //!                          /boot/own/guest.cpio        modules of it, which guests get, too
 //! ```
 
-use crate::cpio;
 use crate::digest::{sha256_file, sha256_parts};
-use crate::elf;
 use crate::error::{Error, Result, io};
 use crate::images::Images;
-use crate::modules::{self, Module, Source};
+use crate::initramfs::cpio;
+use crate::initramfs::elf;
+use crate::initramfs::modules::{self, Module, Source};
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,11 @@
 //! The cache folder: package files named by their SHA-256, trees and images named by what they were
 //! made from.
 
+pub(crate) mod kept;
+pub(crate) mod prepared;
+pub(crate) mod shipped;
+
 use crate::error::{Error, Result, io};
-use crate::shipped;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 

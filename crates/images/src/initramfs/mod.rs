@@ -1,15 +1,20 @@
 //! Initial RAM file systems: what a recipe names, written as one archive.
 
-use crate::cpio;
+pub mod cpio;
+pub(crate) mod elf;
+pub(crate) mod files;
+pub(crate) mod modules;
+pub(crate) mod overlay;
+
+use crate::cache::prepared::{PackageVersion, Prepared, files_of};
+use crate::debian::package::Package;
 use crate::error::{Result, io};
-use crate::files::{PackageFiles, merged_usr};
-use crate::modules;
-use crate::package::Package;
-use crate::prepared::{PackageVersion, Prepared, files_of};
+use crate::initramfs::files::{PackageFiles, merged_usr};
 use crate::recipe::Recipe;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::BufWriter;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// What goes into an archive.
@@ -33,120 +38,145 @@ pub(crate) fn write(
     path: &Path,
     used: &mut BTreeSet<PackageVersion>,
 ) -> Result<()> {
-    let &Parts {
-        files,
-        kernel,
-        inside,
-        own,
-        debs,
-    } = parts;
-    let failed = || io("write", path);
-    let out = fs::File::create(path).map_err(failed())?;
-    let mut archive = cpio::Writer::new(BufWriter::new(out));
-    for folder in [
-        "dev", "proc", "sys", "run", "tmp", "root", "usr/bin", "usr/sbin", "usr/lib",
-    ] {
-        archive.folder(folder).map_err(failed())?;
-    }
-    for folder in ["bin", "sbin", "lib"] {
-        archive
-            .symlink(folder, &format!("usr/{folder}"))
-            .map_err(failed())?;
-    }
-    archive.device("dev/console", 5, 1).map_err(failed())?;
-    let add = |archive: &mut cpio::Writer<_>, name: &str, file: &Path| -> Result<()> {
-        let content = fs::read(file).map_err(io("read", file))?;
-        let mode = fs::metadata(file).map_err(io("read", file))?;
-        let mode = std::os::unix::fs::PermissionsExt::mode(&mode.permissions()) & 0o777;
-        archive
-            .file(name, mode, &content)
-            .map_err(io("write", path))
+    let out = fs::File::create(path).map_err(io("write", path))?;
+    let mut archive = Archive {
+        cpio: cpio::Writer::new(BufWriter::new(out)),
+        path,
+        used,
     };
-    for (name, (package, file)) in files.with_libraries(&recipe.programs)? {
-        add(&mut archive, &name, &file)?;
-        used.insert(package.into());
+    archive.add_root()?;
+    archive.add_programs(recipe, parts.files)?;
+    archive.add_modules(recipe, parts)?;
+    for (name, image) in parts.inside {
+        archive.add_image(name, image)?;
     }
-    for wanted in &recipe.data {
-        let mut below = files.below(wanted);
-        if below.is_empty() {
-            below.push((files.find(wanted)?.0, wanted.clone()));
-        }
-        for (package, name) in below {
-            add(&mut archive, &name, &files.find(&name)?.1)?;
-            used.insert(package.into());
-        }
+    for (package, file) in parts.debs {
+        archive.add_deb(package, file)?;
     }
-    if !recipe.modules.is_empty() {
-        let source = if let Some(kernel) = kernel {
+    for (name, (mode, content)) in parts.own {
+        archive.add(name, *mode, content)?;
+    }
+    for (name, target) in &recipe.links {
+        let link = archive.cpio.symlink(&merged_usr(name), target);
+        link.map_err(io("write", path))?;
+    }
+    let out = archive.cpio.finish().map_err(io("write", path))?;
+    let flushed = out.into_inner().map_err(|e| e.into_error());
+    flushed.map_err(io("write", path))?;
+    Ok(())
+}
+
+/// An archive that is being written.
+struct Archive<'a> {
+    cpio: cpio::Writer<BufWriter<fs::File>>,
+    /// Where it is written.
+    path: &'a Path,
+    /// Packages that have contributed.
+    used: &'a mut BTreeSet<PackageVersion>,
+}
+
+impl Archive<'_> {
+    fn add(&mut self, name: &str, mode: u32, content: &[u8]) -> Result<()> {
+        let written = self.cpio.file(name, mode, content);
+        written.map_err(io("write", self.path))
+    }
+
+    /// A file with its own mode.
+    fn add_file(&mut self, name: &str, file: &Path) -> Result<()> {
+        let content = fs::read(file).map_err(io("read", file))?;
+        let mode = fs::metadata(file).map_err(io("read", file))?.permissions();
+        self.add(name, mode.mode() & 0o777, &content)
+    }
+
+    /// What every root folder has: the folders of a merged `/usr`, and the console that the kernel
+    /// opens for its first program.
+    fn add_root(&mut self) -> Result<()> {
+        let failed = || io("write", self.path);
+        for folder in [
+            "dev", "proc", "sys", "run", "tmp", "root", "usr/bin", "usr/sbin", "usr/lib",
+        ] {
+            self.cpio.folder(folder).map_err(failed())?;
+        }
+        for folder in ["bin", "sbin", "lib"] {
+            let link = self.cpio.symlink(folder, &format!("usr/{folder}"));
+            link.map_err(failed())?;
+        }
+        self.cpio.device("dev/console", 5, 1).map_err(failed())
+    }
+
+    /// Programs with their libraries, and data.
+    fn add_programs(&mut self, recipe: &Recipe, files: &PackageFiles) -> Result<()> {
+        for (name, (package, file)) in files.with_libraries(&recipe.programs)? {
+            self.add_file(&name, &file)?;
+            self.used.insert(package.into());
+        }
+        for wanted in &recipe.data {
+            let mut below = files.below(wanted);
+            if below.is_empty() {
+                below.push((files.find(wanted)?.0, wanted.clone()));
+            }
+            for (package, name) in below {
+                self.add_file(&name, &files.find(&name)?.1)?;
+                self.used.insert(package.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Kernel modules, with those that they need.
+    fn add_modules(&mut self, recipe: &Recipe, parts: &Parts<'_>) -> Result<()> {
+        if recipe.modules.is_empty() {
+            return Ok(());
+        }
+        let source = if let Some(kernel) = parts.kernel {
             modules::Source::of_build(kernel.path.clone())?
         } else {
-            let (package, folder) = files.find_pattern("/usr/lib/modules/*")?;
-            used.insert(package.into());
+            let (package, folder) = parts.files.find_pattern("/usr/lib/modules/*")?;
+            self.used.insert(package.into());
             modules::Source::of_package(folder)
         };
         let modules = modules::collect(&source, &recipe.modules)?;
         let name = |file: &str| format!("/usr/lib/modules/{}/{file}", source.release);
         for module in &modules {
-            archive
-                .file(&name(&module.path), 0o644, &module.content)
-                .map_err(failed())?;
+            self.add(&name(&module.path), 0o644, &module.content)?;
         }
-        archive
-            .file(
-                &name("modules.dep"),
-                0o644,
-                modules::modules_dep(&modules).as_bytes(),
-            )
-            .map_err(failed())?;
+        let dependencies = modules::modules_dep(&modules);
+        self.add(&name("modules.dep"), 0o644, dependencies.as_bytes())
     }
-    for (name, image) in inside {
+
+    /// Another image, or the files of a folder of them.
+    fn add_image(&mut self, name: &str, image: &Prepared) -> Result<()> {
         if image.path.is_dir() {
             for file in files_of(&image.path)? {
                 let below = file.file_name().unwrap_or_default().to_string_lossy();
-                add(&mut archive, &format!("{name}/{below}"), &file)?;
+                self.add_file(&format!("{name}/{below}"), &file)?;
             }
-            continue;
+            return Ok(());
         }
         let content = fs::read(&image.path).map_err(io("read", &image.path))?;
-        let mode = if content.starts_with(b"\x7fELF") {
-            0o755
-        } else {
-            0o644
-        };
-        archive.file(name, mode, &content).map_err(failed())?;
+        let is_program = content.starts_with(b"\x7fELF");
+        self.add(name, if is_program { 0o755 } else { 0o644 }, &content)
     }
-    for (package, file) in debs {
+
+    /// A whole package, as a file.
+    fn add_deb(&mut self, package: &Package, file: &Path) -> Result<()> {
         // As in the archive's pool, where a colon is no part of a name.
         let version = package.version.replace(':', "%3a");
         let name = format!("debs/{}_{version}_{}.deb", package.name, package.arch);
         let content = fs::read(file).map_err(io("read", file))?;
-        archive.file(&name, 0o644, &content).map_err(failed())?;
-        used.insert((*package).into());
+        self.add(&name, 0o644, &content)?;
+        self.used.insert(package.into());
+        Ok(())
     }
-    for (name, (mode, content)) in own {
-        archive.file(name, *mode, content).map_err(failed())?;
-    }
-    for (name, target) in &recipe.links {
-        archive
-            .symlink(&merged_usr(name), target)
-            .map_err(failed())?;
-    }
-    archive
-        .finish()
-        .map_err(failed())?
-        .into_inner()
-        .map_err(|e| e.into_error())
-        .map_err(failed())?;
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cache::Cache;
-    use crate::package::Package;
+    use crate::debian::package::Package;
+    use crate::debian::store::Fetch;
     use crate::progress::Progress;
-    use crate::store::Fetch;
     use std::path::PathBuf;
 
     struct NoNetwork;

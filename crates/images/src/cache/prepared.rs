@@ -1,8 +1,8 @@
 //! Finished images in the cache: what is known of each.
 
+use crate::debian::package::Package;
 use crate::digest::{sha256_file, sha256_parts};
 use crate::error::{Result, io};
-use crate::package::Package;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};

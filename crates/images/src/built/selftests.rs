@@ -1,17 +1,17 @@
 //! Linux's own KVM selftests and those of our series, built for riscv64 from Debian's kernel source
 //! with `linux/patches`.
 
-use crate::apt::Apt;
+use crate::built::inputs::add_input;
+use crate::built::kmod;
+use crate::built::tools::Tools;
 use crate::cache::Cache;
 use crate::command::run;
+use crate::debian::apt::Apt;
+use crate::debian::package::Package;
 use crate::digest::sha256_parts;
 use crate::error::{Error, Result, io};
-use crate::files::PackageFiles;
-use crate::inputs::add_input;
-use crate::kmod;
-use crate::package::Package;
+use crate::initramfs::files::PackageFiles;
 use crate::progress::Progress;
-use crate::tools::Tools;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

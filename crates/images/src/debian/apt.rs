@@ -2,14 +2,14 @@
 //! machine's own state.
 
 use crate::cache::Cache;
+use crate::cache::shipped::{self, Locked};
 use crate::command::{spawn_output, tail};
+use crate::debian::mirror::{ALIAS, Mirror, SUITE};
+use crate::debian::package::{Package, Request};
+use crate::debian::transfer::{PATIENCE, transfer};
 use crate::digest::sha256_parts;
 use crate::error::{Error, Result, io};
-use crate::mirror::{ALIAS, Mirror, SUITE};
-use crate::package::{Package, Request};
 use crate::progress::Progress;
-use crate::shipped::{self, Locked};
-use crate::transfer::{PATIENCE, transfer};
 use std::cell::RefCell;
 use std::fs;
 use std::io::Write;

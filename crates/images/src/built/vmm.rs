@@ -1,16 +1,16 @@
 //! The riscv64 build of `vmm/`, with the machine's own cargo where it can, else with Debian's in
 //! the tool tree. It is kept under a name that says what it was built from.
 
-use crate::apt::Apt;
+use crate::built::inputs::add_input;
+use crate::built::tools::Tools;
 use crate::cache::Cache;
+use crate::cache::prepared::files_of;
+use crate::cache::shipped;
 use crate::command::{run, spawn_output};
+use crate::debian::apt::Apt;
 use crate::digest::sha256_parts;
 use crate::error::{Error, Result, io};
-use crate::inputs::add_input;
-use crate::prepared::files_of;
 use crate::progress::Progress;
-use crate::shipped;
-use crate::tools::Tools;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -17,22 +17,22 @@
 //! processors. All folders have fixed names in the tree, so that the same sources give the same
 //! modules wherever the project and its cache are.
 
-use crate::apt::Apt;
+use crate::built::inputs::add_input;
+use crate::built::tools::Tools;
 use crate::cache::Cache;
+use crate::cache::kept::{InUse, remove_old};
+use crate::cache::prepared::{PackageVersion, files_of};
+use crate::cache::shipped;
 use crate::command::{run, spawn_output, spawn_watched};
+use crate::debian::apt::Apt;
+use crate::debian::package::{Package, Request};
+use crate::debian::tree;
 use crate::digest::sha256_parts;
 use crate::error::{Error, Result, io};
-use crate::files::PackageFiles;
-use crate::inputs::add_input;
-use crate::kept::{InUse, remove_old};
-use crate::modules::Source;
-use crate::package::{Package, Request};
-use crate::prepared::{PackageVersion, files_of};
+use crate::initramfs::files::PackageFiles;
+use crate::initramfs::modules::Source;
 use crate::progress::Progress;
 use crate::recipe::Build;
-use crate::shipped;
-use crate::tools::Tools;
-use crate::tree;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -76,33 +76,11 @@ pub(crate) struct Built {
 /// # Errors
 /// If packages cannot be had, an input is missing, or the script fails or leaves no module.
 pub(crate) fn build(name: &str, build: &Build, inputs: &Inputs<'_>) -> Result<Built> {
-    let Inputs {
-        project,
-        cache,
-        apt,
-        progress,
-        kernel,
-    } = *inputs;
-    let headers = headers_of(apt, kernel)?;
-    let source = if build.source.is_empty() {
-        None
-    } else {
-        Some(source_of(apt, kernel)?)
-    };
-    let mut used: Vec<PackageVersion> = source.iter().map(Into::into).collect();
-    used.extend(headers.iter().map(Into::into));
-
-    let mut parts = vec![FORMAT.to_owned(), name.to_owned(), build.source.join(" ")];
-    for input in build.inputs.iter().chain([&build.script]) {
-        add_input(&project.join(input), input, &mut parts)?;
-    }
-    let compilers = Tools::resolve(apt)?;
-    for package in headers.iter().chain(&source).chain(&compilers) {
-        parts.push(package.sha256.clone());
-    }
-    let key = sha256_parts(parts.iter().map(String::as_bytes));
-    let folder = format!("{name}-{}", &key[..16]);
-    if let Some(shipped) = shipped::find(project, KIND, &folder) {
+    let cache = inputs.cache;
+    let needed = Needed::of(build, inputs)?;
+    let used = needed.used();
+    let folder = format!("{name}-{}", &needed.key(name, build, inputs)?[..16]);
+    if let Some(shipped) = shipped::find(inputs.project, KIND, &folder) {
         return built(name, shipped.join(MODULES), used, None);
     }
     let folder = cache.folder(KIND)?.join(folder);
@@ -112,105 +90,13 @@ pub(crate) fn build(name: &str, build: &Build, inputs: &Inputs<'_>) -> Result<Bu
         return built(name, done, used, InUse::of(&folder));
     }
 
-    let tools = Tools::prepare(cache, apt, progress)?;
-    let files = tree::unpack(cache, apt, &headers, "the kernel headers", progress)?;
-    let release = release_of(&files)?;
     let _ = fs::remove_dir_all(&folder);
     let out = folder.join("out");
     for path in [&out, &folder.join("work")] {
         fs::create_dir_all(path).map_err(io("create", path))?;
     }
-    let mut arguments = vec![
-        format!("/usr/src/linux-headers-{release}"),
-        format!("{BUILD}/out"),
-    ];
-    let mut parts = None;
-    if let Some(source) = &source {
-        parts = Some(unpack_source(cache, apt, source, &build.source, progress)?);
-        arguments.insert(0, SOURCE.to_owned());
-    }
-    let title = match build.steps {
-        Some(_) => format!("Building {name} from the source of {release}"),
-        None => format!("Building the kernel modules {name} for {release}"),
-    };
-    let usr = files.join("usr");
-    let mut places = vec![
-        (project.to_owned(), PathBuf::from(PROJECT)),
-        (folder.clone(), PathBuf::from(BUILD)),
-        (usr.join("src"), PathBuf::from("/usr/src")),
-    ];
-    places.extend(parts.map(|parts| (parts, PathBuf::from(SOURCE))));
-    let work = format!("{BUILD}/work");
-    let mut build_dir = format!("{work}/build");
-    if build.steps.is_some() {
-        places.push((cache.folder("kept")?, PathBuf::from(KEPT)));
-        build_dir = format!("{KEPT}/{name}");
-    }
-    for entry in fs::read_dir(usr.join("lib"))
-        .map_err(io("list", &usr))?
-        .flatten()
-    {
-        let place = Path::new("/usr/lib").join(entry.file_name());
-        if entry
-            .file_name()
-            .to_string_lossy()
-            .starts_with("linux-kbuild-")
-        {
-            places.push((entry.path(), place));
-        }
-    }
-    let places: Vec<_> = places
-        .iter()
-        .map(|(f, p)| (f.as_path(), p.as_path()))
-        .collect();
-    let mut command = tools.command_with(
-        &format!("{PROJECT}/{}", build.script),
-        &places,
-        Path::new(&work),
-    )?;
-    command
-        .args(&arguments)
-        .env("KCFLAGS", "-g0")
-        .env("KAFLAGS", "-g0")
-        .env("BUILD_DIR", build_dir)
-        .env("TMPDIR", &work)
-        .env("MAKEFLAGS", format!("-j{}", jobs()));
-    let output = match build.steps {
-        Some(steps) => {
-            let mut task = progress.steps(&title, steps);
-            spawn_watched(&mut command, "util-linux", &mut |_| task.step())?
-        }
-        None => {
-            let _task = progress.task(&title, 0);
-            spawn_output(&mut command, "util-linux")?
-        }
-    };
-    let log = keep_log(cache, name, &output)?;
-    let failed = |status: String, output: String| Error::Command {
-        what: format!("building {name} ({}, log: {})", build.script, log.display()),
-        status,
-        output,
-    };
-    if !output.status.success() {
-        return Err(failed(output.status.to_string(), last_lines(&output)));
-    }
-    let modules: Vec<PathBuf> = files_of(&out)?
-        .into_iter()
-        .filter(|f| f.extension().is_none_or(|e| e == "ko"))
-        .collect();
-    if modules.is_empty() {
-        return Err(failed(
-            "no error".into(),
-            "it left neither *.ko nor programs in its last argument".into(),
-        ));
-    }
-    let unfinished = folder.join("unfinished");
-    fs::create_dir_all(&unfinished).map_err(io("create", &unfinished))?;
-    for module in modules {
-        let target = unfinished.join(module.file_name().unwrap_or_default());
-        fs::rename(&module, &target).map_err(io("write", &target))?;
-    }
-    fs::rename(&unfinished, &done).map_err(io("write", &done))?;
+    run_script(name, build, inputs, &needed, &folder)?;
+    keep_results(&out, &folder, &done)?;
     // Only the modules are needed again.
     for rest in ["out", "work"] {
         let _ = fs::remove_dir_all(folder.join(rest));
@@ -218,6 +104,152 @@ pub(crate) fn build(name: &str, build: &Build, inputs: &Inputs<'_>) -> Result<Bu
     let in_use = InUse::of(&folder);
     remove_old(&folder, name);
     built(name, done, used, in_use)
+}
+
+/// The packages that modules are built from and with.
+struct Needed {
+    /// Headers of the kernel, and kbuild's programs.
+    headers: Vec<Package>,
+    /// The kernel's source, if the script wants parts of it.
+    source: Option<Package>,
+}
+
+impl Needed {
+    fn of(build: &Build, inputs: &Inputs<'_>) -> Result<Self> {
+        let headers = headers_of(inputs.apt, inputs.kernel)?;
+        let wanted = !build.source.is_empty();
+        let source = wanted.then(|| source_of(inputs.apt, inputs.kernel));
+        let source = source.transpose()?;
+        Ok(Self { headers, source })
+    }
+
+    /// Packages that something of is in the modules.
+    fn used(&self) -> Vec<PackageVersion> {
+        self.source
+            .iter()
+            .chain(&self.headers)
+            .map(Into::into)
+            .collect()
+    }
+
+    /// Names everything that decides what the modules are.
+    fn key(&self, name: &str, build: &Build, inputs: &Inputs<'_>) -> Result<String> {
+        let mut parts = vec![FORMAT.to_owned(), name.to_owned(), build.source.join(" ")];
+        for input in build.inputs.iter().chain([&build.script]) {
+            add_input(&inputs.project.join(input), input, &mut parts)?;
+        }
+        let compilers = Tools::resolve(inputs.apt)?;
+        for package in self.headers.iter().chain(&self.source).chain(&compilers) {
+            parts.push(package.sha256.clone());
+        }
+        Ok(sha256_parts(parts.iter().map(String::as_bytes)))
+    }
+}
+
+/// Lets the script of recipe `name` build in `folder`, below which it leaves what it has built in
+/// `out`.
+fn run_script(
+    name: &str,
+    build: &Build,
+    inputs: &Inputs<'_>,
+    needed: &Needed,
+    folder: &Path,
+) -> Result<()> {
+    let &Inputs {
+        project,
+        cache,
+        apt,
+        progress,
+        ..
+    } = inputs;
+    let tools = Tools::prepare(cache, apt, progress)?;
+    let files = tree::unpack(cache, apt, &needed.headers, "the kernel headers", progress)?;
+    let release = release_of(&files)?;
+    let mut arguments = vec![
+        format!("/usr/src/linux-headers-{release}"),
+        format!("{BUILD}/out"),
+    ];
+    let mut places = vec![
+        (project.to_owned(), PathBuf::from(PROJECT)),
+        (folder.to_owned(), PathBuf::from(BUILD)),
+    ];
+    places.extend(headers_in(&files.join("usr"))?);
+    if let Some(source) = &needed.source {
+        let parts = unpack_source(cache, apt, source, &build.source, progress)?;
+        places.push((parts, PathBuf::from(SOURCE)));
+        arguments.insert(0, SOURCE.to_owned());
+    }
+    let work = format!("{BUILD}/work");
+    let mut build_dir = format!("{work}/build");
+    if build.steps.is_some() {
+        places.push((cache.folder("kept")?, PathBuf::from(KEPT)));
+        build_dir = format!("{KEPT}/{name}");
+    }
+    let script = format!("{PROJECT}/{}", build.script);
+    let places = places.iter().map(|(f, p)| (f.as_path(), p.as_path()));
+    let mut command = tools.command_with(&script, &places.collect::<Vec<_>>(), Path::new(&work))?;
+    command
+        .args(&arguments)
+        .env("KCFLAGS", "-g0")
+        .env("KAFLAGS", "-g0")
+        .env("BUILD_DIR", build_dir)
+        .env("TMPDIR", &work)
+        .env("MAKEFLAGS", format!("-j{}", jobs()));
+    let output = if let Some(steps) = build.steps {
+        let title = format!("Building {name} from the source of {release}");
+        let mut task = progress.steps(&title, steps);
+        spawn_watched(&mut command, "util-linux", &mut |_| task.step())?
+    } else {
+        let title = format!("Building the kernel modules {name} for {release}");
+        let _task = progress.task(&title, 0);
+        spawn_output(&mut command, "util-linux")?
+    };
+    let log = keep_log(cache, name, &output)?;
+    let left_something = !results(&folder.join("out"))?.is_empty();
+    let (status, output) = if !output.status.success() {
+        (output.status.to_string(), last_lines(&output))
+    } else if left_something {
+        return Ok(());
+    } else {
+        let nothing = "it left neither *.ko nor programs in its last argument";
+        ("no error".into(), nothing.into())
+    };
+    Err(Error::Command {
+        what: format!("building {name} ({}, log: {})", build.script, log.display()),
+        status,
+        output,
+    })
+}
+
+/// Where the kernel's headers and kbuild's programs in `usr` belong in the tool tree.
+fn headers_in(usr: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
+    let mut places = vec![(usr.join("src"), PathBuf::from("/usr/src"))];
+    let lib = fs::read_dir(usr.join("lib")).map_err(io("list", usr))?;
+    for entry in lib.flatten() {
+        let name = entry.file_name();
+        if name.to_string_lossy().starts_with("linux-kbuild-") {
+            places.push((entry.path(), Path::new("/usr/lib").join(name)));
+        }
+    }
+    Ok(places)
+}
+
+/// Modules and programs that a script has left in `out`.
+fn results(out: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = files_of(out)?;
+    files.retain(|f| f.extension().is_none_or(|e| e == "ko"));
+    Ok(files)
+}
+
+/// Moves them from `out` to `done`, which is there with all of them or not at all.
+fn keep_results(out: &Path, folder: &Path, done: &Path) -> Result<()> {
+    let unfinished = folder.join("unfinished");
+    fs::create_dir_all(&unfinished).map_err(io("create", &unfinished))?;
+    for result in results(out)? {
+        let target = unfinished.join(result.file_name().unwrap_or_default());
+        fs::rename(&result, &target).map_err(io("write", &target))?;
+    }
+    fs::rename(&unfinished, done).map_err(io("write", done))
 }
 
 /// What was built. A kernel counts as a package of its own, with its own version.

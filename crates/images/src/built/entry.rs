@@ -15,13 +15,13 @@
 //! another that shared its memory until `execve`, as `posix_spawn` does. `malloc` is therefore told
 //! to take much at its first `brk` and to give nothing back.
 
-use crate::apt::Apt;
 use crate::cache::Cache;
 use crate::command::{spawn_output, tail};
+use crate::debian::apt::Apt;
+use crate::debian::package::Request;
+use crate::debian::tree;
 use crate::error::{Error, Result, io};
-use crate::package::Request;
 use crate::progress::Progress;
-use crate::tree;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

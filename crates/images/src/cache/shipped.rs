@@ -10,10 +10,10 @@
 //! Names by content make it safe: with other sources, patches, compilers or another kernel nothing
 //! here is found, and it is built as in a source tree.
 
+use crate::debian::mirror::Mirror;
+use crate::debian::package::{Package, Request};
 use crate::digest::sha256_parts;
 use crate::error::{Error, Result, io};
-use crate::mirror::Mirror;
-use crate::package::{Package, Request};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,8 +1,8 @@
 //! Files of the project that decide what is built from them.
 
+use crate::cache::prepared::files_of;
 use crate::digest::sha256_file;
 use crate::error::{Result, io};
-use crate::prepared::files_of;
 use std::fs;
 use std::path::Path;
 

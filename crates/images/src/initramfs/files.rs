@@ -2,12 +2,12 @@
 //! known to come from one.
 
 use crate::cache::Cache;
-use crate::dpkg;
-use crate::elf;
+use crate::debian::dpkg;
+use crate::debian::package::Package;
+use crate::debian::store::{Fetch, Store};
 use crate::error::{Error, Result, io};
-use crate::package::Package;
+use crate::initramfs::elf;
 use crate::progress::Progress;
-use crate::store::{Fetch, Store};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};

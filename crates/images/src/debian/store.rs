@@ -1,13 +1,13 @@
 //! Package files in the cache, named by their SHA-256: fetched once, checked on every use, repaired
 //! when damaged.
 
-use crate::apt::Apt;
 use crate::cache::Cache;
+use crate::debian::apt::Apt;
+use crate::debian::package::Package;
+use crate::debian::transfer::{PATIENCE, transfer};
 use crate::digest::sha256_file;
 use crate::error::{Error, Result, io};
-use crate::package::Package;
 use crate::progress::{Progress, Task};
-use crate::transfer::{PATIENCE, transfer};
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -4,8 +4,8 @@
 //! so the dependencies are taken from the modules themselves (`depends=` and `softdep=` in section
 //! `.modinfo`).
 
-use crate::elf;
 use crate::error::{Error, Result, io};
+use crate::initramfs::elf;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Read as _;

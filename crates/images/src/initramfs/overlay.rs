@@ -9,11 +9,11 @@
 //!                          [guest.files]
 //! ```
 
-use crate::cpio;
+use crate::cache::prepared::files_of;
 use crate::digest::sha256_parts;
 use crate::error::{Error, Result, io};
-use crate::files::merged_usr;
-use crate::prepared::files_of;
+use crate::initramfs::cpio;
+use crate::initramfs::files::merged_usr;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,8 +1,8 @@
 //! Package files laid out as folders, without running anything of the packages.
 
 use crate::command::run;
+use crate::debian::package::Package;
 use crate::error::Result;
-use crate::package::Package;
 use crate::progress::Progress;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,13 +1,13 @@
 //! Packages unpacked into a folder, without running anything of them.
 
-use crate::apt::Apt;
 use crate::cache::Cache;
+use crate::debian::apt::Apt;
+use crate::debian::dpkg;
+use crate::debian::package::Package;
+use crate::debian::store::{Fetch, Store};
 use crate::digest::sha256_parts;
-use crate::dpkg;
 use crate::error::{Error, Result, io};
-use crate::package::Package;
 use crate::progress::Progress;
-use crate::store::{Fetch, Store};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};

@@ -1,14 +1,14 @@
 //! A Debian tree with the tools this machine may lack: riscv64 cross compilers, rustc for riscv64,
 //! QEMU 10.
 
-use crate::apt::Apt;
+use crate::built::entry::Entry;
 use crate::cache::Cache;
 use crate::command::missing;
-use crate::entry::Entry;
+use crate::debian::apt::Apt;
+use crate::debian::package::{Package, Request};
+use crate::debian::tree;
 use crate::error::{Result, io};
-use crate::package::{Package, Request};
 use crate::progress::Progress;
-use crate::tree;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
