@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Stdio};
-use std::sync::mpsc::RecvTimeoutError;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -21,6 +21,7 @@ const SETTLE: Duration = Duration::from_secs(3);
 const CONSOLE: usize = 1 << 20;
 
 /// What was seen.
+#[derive(Default)]
 pub struct Session {
     /// When `begin` lines ended and `end` lines began: a marker takes a while on a slow console,
     /// and that belongs to neither side of it.
@@ -86,62 +87,12 @@ pub fn run(
     };
     let output = read(child.0.stdout.take(), watch);
     let errors = read(child.0.stderr.take(), watch);
-    let mut session = Session {
-        begins: BTreeMap::new(),
-        ends: BTreeMap::new(),
-        exit: None,
-        resident: None,
-        peak: None,
-        notes: BTreeMap::new(),
-        problem: None,
-        console: Vec::new(),
-    };
-    let idle = rows.iter().find(|r| r.unit == Unit::Resident).map(|r| r.to);
-    let mut lines = Lines::default();
-    let mut settled: Option<Instant> = None;
-    let mut sampled = start;
-    loop {
-        if interrupt::requested() {
-            bail!("interrupted");
-        }
-        let open = match output.recv_timeout(PATIENCE) {
-            Ok((at, bytes)) => {
-                let room = CONSOLE
-                    .saturating_sub(session.console.len())
-                    .min(bytes.len());
-                session.console.extend_from_slice(&bytes[..room]);
-                lines.feed(at, &bytes, &mut |line| session.line(line));
-                true
-            }
-            Err(RecvTimeoutError::Timeout) => true,
-            Err(RecvTimeoutError::Disconnected) => false,
-        };
-        if sampled.elapsed() >= PATIENCE {
-            sampled = Instant::now();
-            if let Some((resident, peak)) = watch.memory() {
-                session.peak = Some(peak);
-                if settled.is_some_and(|at| at.elapsed() >= SETTLE) {
-                    session.resident = Some(resident);
-                    break;
-                }
-            }
-        }
-        if idle.is_some_and(|mark| settled.is_none() && session.time(mark).is_some()) {
-            settled = Some(Instant::now());
-        }
-        if !open {
-            // The end of its output is the end of the process, or nearly so; its times go when it
-            // has been waited for.
-            session.exit = Some(watch.now());
-            let status = child.0.wait().context("cannot wait for the emulator")?;
-            if !status.success() {
-                session.problem = Some(format!("{} ended with {status}", emulator.name));
-            }
-            break;
-        }
-        if start.elapsed().as_secs() >= scenario.limit {
-            session.problem = Some(format!("not done after {} s", scenario.limit));
-            break;
+    let mut session = Session::default();
+    let ended = session.listen(&output, watch, scenario, rows)?;
+    if ended {
+        let status = child.0.wait().context("cannot wait for the emulator")?;
+        if !status.success() {
+            session.problem = Some(format!("{} ended with {status}", emulator.name));
         }
     }
     drop(child);
@@ -150,17 +101,7 @@ pub fn run(
         bail!("interrupted");
     }
     let words: Vec<u8> = errors.iter().flat_map(|(_, bytes)| bytes).collect();
-    let words = String::from_utf8_lossy(&words).into_owned();
-    for line in words.lines() {
-        let Some((key, value)) = line.strip_prefix("@bench ").and_then(|l| l.split_once('='))
-        else {
-            continue;
-        };
-        if let Ok(value) = value.parse() {
-            session.notes.insert(key.to_owned(), value);
-        }
-    }
-    session.console.extend_from_slice(words.as_bytes());
+    session.note(&String::from_utf8_lossy(&words));
     if session.problem.is_none() {
         session.problem = rows.iter().find_map(|row| session.missing(row));
     }
@@ -168,6 +109,74 @@ pub fn run(
 }
 
 impl Session {
+    /// Follows the console until it ends (`true`), the memory of an idle machine has been taken, or
+    /// the scenario's time is over.
+    fn listen(
+        &mut self,
+        output: &Receiver<(Moment, Vec<u8>)>,
+        watch: Watch,
+        scenario: &Scenario,
+        rows: &[&Row],
+    ) -> Result<bool> {
+        let idle = rows.iter().find(|r| r.unit == Unit::Resident).map(|r| r.to);
+        let mut lines = Lines::default();
+        let mut settled: Option<Instant> = None;
+        let mut sampled = watch.start;
+        loop {
+            if interrupt::requested() {
+                bail!("interrupted");
+            }
+            let open = match output.recv_timeout(PATIENCE) {
+                Ok((at, bytes)) => {
+                    let room = CONSOLE.saturating_sub(self.console.len());
+                    self.console
+                        .extend_from_slice(&bytes[..room.min(bytes.len())]);
+                    lines.feed(at, &bytes, &mut |line| self.line(line));
+                    true
+                }
+                Err(RecvTimeoutError::Timeout) => true,
+                Err(RecvTimeoutError::Disconnected) => false,
+            };
+            if sampled.elapsed() >= PATIENCE {
+                sampled = Instant::now();
+                if let Some((resident, peak)) = watch.memory() {
+                    self.peak = Some(peak);
+                    if settled.is_some_and(|at| at.elapsed() >= SETTLE) {
+                        self.resident = Some(resident);
+                        return Ok(false);
+                    }
+                }
+            }
+            if idle.is_some_and(|mark| settled.is_none() && self.time(mark).is_some()) {
+                settled = Some(Instant::now());
+            }
+            if !open {
+                // The end of its output is the end of the process, or nearly so; its times go when
+                // it has been waited for.
+                self.exit = Some(watch.now());
+                return Ok(true);
+            }
+            if watch.start.elapsed().as_secs() >= scenario.limit {
+                self.problem = Some(format!("not done after {} s", scenario.limit));
+                return Ok(false);
+            }
+        }
+    }
+
+    /// What was printed to standard error, and the notes in it.
+    fn note(&mut self, words: &str) {
+        for line in words.lines() {
+            let note = line.strip_prefix("@bench ").and_then(|l| l.split_once('='));
+            let Some((key, value)) = note else {
+                continue;
+            };
+            if let Ok(value) = value.parse() {
+                self.notes.insert(key.to_owned(), value);
+            }
+        }
+        self.console.extend_from_slice(words.as_bytes());
+    }
+
     fn line(&mut self, line: &Line<'_>) {
         let Some(at) = line.text.find("@trapless ") else {
             return;

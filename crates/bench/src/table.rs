@@ -24,75 +24,9 @@ pub struct Tables<'a> {
 impl Tables<'_> {
     /// One after the other.
     pub fn text(&self) -> String {
-        let head = [
-            "measured",
-            "QEMU",
-            "Trapless",
-            "ratio",
-            "speed",
-            "CPU ratio",
-            "M/s",
-            "goal",
-            "",
-        ];
-        let mut rows = vec![head.map(str::to_owned).to_vec()];
-        let mut ledger = vec![
-            ["", "without", "with", "ratio", "CPU ratio", "goal", ""]
-                .map(str::to_owned)
-                .to_vec(),
-        ];
-        let head = ["our engine", "M/s", "ns/exit", "blocks compiled"];
-        let heads = head
-            .into_iter()
-            .chain(PER_THOUSAND.map(|(_, head, _)| head));
-        let mut engine = vec![heads.map(str::to_owned).collect::<Vec<_>>()];
-        for entry in self.entries {
-            let number = |n: Option<f64>| n.map_or_else(String::new, digits);
-            let goal = entry.goal.clone().unwrap_or_default();
-            let met = match entry.met {
-                Some(true) => "met".into(),
-                Some(false) => "missed".into(),
-                None => String::new(),
-            };
-            if let Some((_, kind)) = entry.name.split_once(' ') {
-                ledger.push(vec![
-                    entry.name.clone(),
-                    entry.cell("none"),
-                    entry.cell(kind),
-                    number(entry.ratio),
-                    number(entry.processor_ratio),
-                    goal,
-                    met,
-                ]);
-                continue;
-            }
-            if !entry.engine.is_empty() {
-                let figure = |key| number(entry.engine.get(key).copied());
-                let mut cells = vec![
-                    entry.name.clone(),
-                    number(entry.million_per_second),
-                    figure(NS_PER_EXIT),
-                    figure("blocks_compiled"),
-                ];
-                cells.extend(PER_THOUSAND.map(|(_, _, key)| figure(key)));
-                engine.push(cells);
-            }
-            rows.push(vec![
-                entry.name.clone(),
-                entry.cell("qemu"),
-                entry.cell("trapless"),
-                number(entry.ratio),
-                number(entry.speed),
-                number(entry.processor_ratio),
-                number(entry.million_per_second),
-                goal,
-                met,
-            ]);
-        }
         let mut text = String::new();
-        if rows.len() > 1 {
-            text += &format_table(&rows);
-        }
+        let rows = self.entries.iter().filter(|e| e.costs_of().is_none());
+        add_table(&mut text, &HEAD, rows.map(Entry::beside_qemu));
         if let Some(mean) = self.mean {
             let met = if mean >= PROGRAMS_GOAL {
                 "met"
@@ -106,29 +40,117 @@ impl Tables<'_> {
                 self.processor_mean.map_or_else(|| "unknown".into(), digits)
             );
         }
-        if ledger.len() > 1 {
-            let _ = write!(text, "\n{}", format_table(&ledger));
-        }
-        if engine.len() > 1 {
-            let _ = write!(text, "\n{}", format_table(&engine));
-        }
-        let head = ["most memory, MiB", "QEMU", "Trapless", "ratio"];
-        let mut rows = vec![head.map(str::to_owned).to_vec()];
-        for (scenario, of) in self.peaks {
+        add_table(
+            &mut text,
+            &COSTS_HEAD,
+            self.entries.iter().filter_map(Entry::costs),
+        );
+        let head = ["our engine", "M/s", "ns/exit", "blocks compiled"];
+        let head: Vec<_> = head
+            .into_iter()
+            .chain(PER_THOUSAND.map(|(_, head, _)| head))
+            .collect();
+        let rows = self
+            .entries
+            .iter()
+            .filter(|e| e.costs_of().is_none() && !e.engine.is_empty());
+        add_table(&mut text, &head, rows.map(Entry::in_our_engine));
+        let rows = self.peaks.iter().filter_map(|(scenario, of)| {
             let of = |name| of.get(name).copied().flatten();
-            if let (Some(qemu), Some(trapless)) = (of("qemu"), of("trapless")) {
-                let (q, t) = (format!("{qemu:.0}"), format!("{trapless:.0}"));
-                rows.push(vec![(*scenario).into(), q, t, digits(trapless / qemu)]);
-            }
-        }
-        if rows.len() > 1 {
-            let _ = write!(text, "\n{}", format_table(&rows));
-        }
+            let (qemu, trapless) = (of("qemu")?, of("trapless")?);
+            let (q, t) = (format!("{qemu:.0}"), format!("{trapless:.0}"));
+            Some(vec![(*scenario).into(), q, t, digits(trapless / qemu)])
+        });
+        add_table(
+            &mut text,
+            &["most memory, MiB", "QEMU", "Trapless", "ratio"],
+            rows,
+        );
         text
     }
 }
 
+const HEAD: [&str; 9] = [
+    "measured",
+    "QEMU",
+    "Trapless",
+    "ratio",
+    "speed",
+    "CPU ratio",
+    "M/s",
+    "goal",
+    "",
+];
+const COSTS_HEAD: [&str; 7] = ["", "without", "with", "ratio", "CPU ratio", "goal", ""];
+
+/// Adds a table after an empty line, unless it has no rows.
+fn add_table(text: &mut String, head: &[&str], rows: impl Iterator<Item = Vec<String>>) {
+    let head = head.iter().map(|&cell| cell.to_owned()).collect();
+    let rows: Vec<_> = std::iter::once(head).chain(rows).collect();
+    if rows.len() > 1 {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        *text += &format_table(&rows);
+    }
+}
+
+fn number(n: Option<f64>) -> String {
+    n.map_or_else(String::new, digits)
+}
+
 impl Entry {
+    /// What the entry is the cost of, beside the same scenario without it.
+    fn costs_of(&self) -> Option<&str> {
+        self.name.split_once(' ').map(|(_, kind)| kind)
+    }
+
+    fn verdict(&self) -> [String; 2] {
+        let met = match self.met {
+            Some(true) => "met",
+            Some(false) => "missed",
+            None => "",
+        };
+        [self.goal.clone().unwrap_or_default(), met.into()]
+    }
+
+    fn beside_qemu(&self) -> Vec<String> {
+        let mut cells = vec![self.name.clone(), self.cell("qemu"), self.cell("trapless")];
+        cells.extend(
+            [
+                self.ratio,
+                self.speed,
+                self.processor_ratio,
+                self.million_per_second,
+            ]
+            .map(number),
+        );
+        cells.extend(self.verdict());
+        cells
+    }
+
+    fn costs(&self) -> Option<Vec<String>> {
+        let mut cells = vec![
+            self.name.clone(),
+            self.cell("none"),
+            self.cell(self.costs_of()?),
+        ];
+        cells.extend([self.ratio, self.processor_ratio].map(number));
+        cells.extend(self.verdict());
+        Some(cells)
+    }
+
+    fn in_our_engine(&self) -> Vec<String> {
+        let figure = |key| number(self.engine.get(key).copied());
+        let mut cells = vec![
+            self.name.clone(),
+            number(self.million_per_second),
+            figure(NS_PER_EXIT),
+            figure("blocks_compiled"),
+        ];
+        cells.extend(PER_THOUSAND.map(|(_, _, key)| figure(key)));
+        cells
+    }
     /// What one emulator reached.
     fn cell(&self, emulator: &str) -> String {
         let Some(figures) = self.figures.get(emulator) else {
