@@ -9,6 +9,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use regex::bytes::Regex;
+use trapless_isa::page::{PAGE_SIZE, page_offset};
 use trapless_machine::{InterruptRow, Limits, Outcome};
 use trapless_run::{Ended, Interrupted, Session};
 
@@ -18,7 +19,6 @@ use crate::ledger::Ledger;
 use crate::registers;
 
 /// Bytes of a page, within which addresses stay together when they are translated.
-const PAGE: u64 = 4096;
 /// Most bytes of one read.
 const MOST: u64 = 1 << 32;
 /// Most bytes kept of what a console has printed.
@@ -141,7 +141,7 @@ impl Machine {
         let (mut pieces, mut done) = (Vec::new(), 0);
         while done < len {
             let va = addr.wrapping_add(done);
-            let part = (PAGE - va % PAGE).min(len - done);
+            let part = (PAGE_SIZE - page_offset(va)).min(len - done);
             let Some(pa) = hart.debug_translate(va) else {
                 return Err(Error::new_err(format!(
                     "hart {} has nothing at virtual address {va:#x}",

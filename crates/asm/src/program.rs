@@ -1,6 +1,9 @@
 //! Code with labels.
 
-use crate::{ECALL, MRET, Reg, WFI, addi, b, csrr, csrs, csrw, i, jal, ld, r, s, sd, sw, u};
+use crate::{
+    ECALL, FENCE_I, MRET, NOP, Reg, SRET, WFI, addi, auipc, b, csr_op, csrc, csrr, csrs, csrw,
+    hfence_gvma, hfence_vvma, i, jal, ld, lui, r, s, sd, sfence_vma, sw,
+};
 
 /// A position in the code that may be referred to before it is known.
 #[derive(Clone, Copy, Debug)]
@@ -9,6 +12,7 @@ pub struct Label(usize);
 enum Fixup {
     Branch { at: usize, word: u32, to: Label },
     Jump { at: usize, rd: Reg, to: Label },
+    Address { at: usize, rd: Reg, to: Label },
 }
 
 /// Code under construction at a fixed address.
@@ -97,6 +101,23 @@ impl Asm {
         self.word(0)
     }
 
+    /// Loads the address of a label relative to the program counter, in two instructions.
+    pub fn la(&mut self, rd: Reg, to: Label) -> &mut Self {
+        self.fixups.push(Fixup::Address {
+            at: self.bytes.len(),
+            rd,
+            to,
+        });
+        self.word(0).word(0)
+    }
+
+    /// Appends `nop` until the address is a multiple of `to`, a multiple of 4.
+    pub fn align(&mut self, to: u64) {
+        while self.pc() % to != 0 {
+            self.w(NOP);
+        }
+    }
+
     /// Loads a constant, in as few instructions as is easy.
     pub fn li(&mut self, rd: Reg, value: u64) -> &mut Self {
         let v = value as i64;
@@ -104,7 +125,7 @@ impl Asm {
             self.w(addi(rd, 0, v as i32));
         } else if v == i64::from(v as i32) {
             let hi = ((v + 0x800) >> 12) as u32 & 0xf_ffff;
-            self.w(u(0x37, rd, hi));
+            self.w(lui(rd, hi));
             let lo = (v << 52 >> 52) as i32;
             self.w(i(0x1b, 0, rd, rd, lo)); // addiw
         } else {
@@ -127,13 +148,23 @@ impl Asm {
     pub fn finish(&self) -> Vec<u8> {
         let mut bytes = self.bytes.clone();
         for fixup in &self.fixups {
-            let (Fixup::Branch { at, to, .. } | Fixup::Jump { at, to, .. }) = *fixup;
+            let (Fixup::Branch { at, to, .. }
+            | Fixup::Jump { at, to, .. }
+            | Fixup::Address { at, to, .. }) = *fixup;
             let off = self.address(to).wrapping_sub(self.base + at as u64) as i64 as i32;
-            let word = match fixup {
-                Fixup::Branch { word, .. } => word | b(0, 0, 0, off) & !0x7f,
-                Fixup::Jump { rd, .. } => jal(*rd, off),
+            let mut put = |at: usize, word: u32| {
+                bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
             };
-            bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
+            match *fixup {
+                Fixup::Branch { word, .. } => put(at, word | b(0, 0, 0, off) & !0x7f),
+                Fixup::Jump { rd, .. } => put(at, jal(rd, off)),
+                Fixup::Address { rd, .. } => {
+                    // `addi` adds a signed number.
+                    let upper = (off + 0x800) >> 12;
+                    put(at, auipc(rd, upper as u32));
+                    put(at + 4, addi(rd, rd, off - (upper << 12)));
+                }
+            }
         }
         bytes
     }
@@ -164,6 +195,20 @@ instructions! {
     andi(rd: Reg, rs1: Reg, imm: i32) = i(0x13, 7, rd, rs1, imm);
     /// `add rd, rs1, rs2`.
     add(rd: Reg, rs1: Reg, rs2: Reg) = r(0x33, 0, 0, rd, rs1, rs2);
+    /// `sltiu rd, rs1, imm`.
+    sltiu(rd: Reg, rs1: Reg, imm: i32) = i(0x13, 3, rd, rs1, imm);
+    /// `sll rd, rs1, rs2`.
+    sll(rd: Reg, rs1: Reg, rs2: Reg) = r(0x33, 1, 0, rd, rs1, rs2);
+    /// `or rd, rs1, rs2`.
+    or(rd: Reg, rs1: Reg, rs2: Reg) = r(0x33, 6, 0, rd, rs1, rs2);
+    /// `nop`.
+    nop() = NOP;
+    /// `lhu rd, imm(rs1)`.
+    lhu(rd: Reg, rs1: Reg, imm: i32) = i(0x03, 5, rd, rs1, imm);
+    /// `fld rd, imm(rs1)`.
+    fld(rd: Reg, rs1: Reg, imm: i32) = i(0x07, 3, rd, rs1, imm);
+    /// `fsd rs2, imm(rs1)`.
+    fsd(rs2: Reg, rs1: Reg, imm: i32) = s(0x27, 3, rs1, rs2, imm);
     /// `lbu rd, imm(rs1)`.
     lbu(rd: Reg, rs1: Reg, imm: i32) = i(0x03, 4, rd, rs1, imm);
     /// `lw rd, imm(rs1)`.
@@ -182,6 +227,10 @@ instructions! {
     csrw(csr: u16, rs1: Reg) = csrw(csr, rs1);
     /// `csrs csr, rs1`.
     csrs(csr: u16, rs1: Reg) = csrs(csr, rs1);
+    /// `csrc csr, rs1`.
+    csrc(csr: u16, rs1: Reg) = csrc(csr, rs1);
+    /// `csrrw rd, csr, rs1`.
+    csrrw(rd: Reg, csr: u16, rs1: Reg) = csr_op(1, rd, csr, rs1);
     /// `csrr rd, csr`.
     csrr(rd: Reg, csr: u16) = csrr(rd, csr);
     /// `ecall`.
@@ -190,6 +239,16 @@ instructions! {
     wfi() = WFI;
     /// `mret`.
     mret() = MRET;
+    /// `sret`.
+    sret() = SRET;
+    /// `fence.i`.
+    fence_i() = FENCE_I;
+    /// `sfence.vma rs1, rs2`.
+    sfence_vma(rs1: Reg, rs2: Reg) = sfence_vma(rs1, rs2);
+    /// `hfence.vvma rs1, rs2`.
+    hfence_vvma(rs1: Reg, rs2: Reg) = hfence_vvma(rs1, rs2);
+    /// `hfence.gvma rs1, rs2`.
+    hfence_gvma(rs1: Reg, rs2: Reg) = hfence_gvma(rs1, rs2);
 }
 
 impl Asm {
@@ -201,5 +260,20 @@ impl Asm {
     /// `bne rs1, rs2, to`.
     pub fn bne(&mut self, rs1: Reg, rs2: Reg, to: Label) -> &mut Self {
         self.branch(1, rs1, rs2, to)
+    }
+
+    /// `blt rs1, rs2, to`.
+    pub fn blt(&mut self, rs1: Reg, rs2: Reg, to: Label) -> &mut Self {
+        self.branch(4, rs1, rs2, to)
+    }
+
+    /// `bge rs1, rs2, to`.
+    pub fn bge(&mut self, rs1: Reg, rs2: Reg, to: Label) -> &mut Self {
+        self.branch(5, rs1, rs2, to)
+    }
+
+    /// `bgeu rs1, rs2, to`.
+    pub fn bgeu(&mut self, rs1: Reg, rs2: Reg, to: Label) -> &mut Self {
+        self.branch(7, rs1, rs2, to)
     }
 }

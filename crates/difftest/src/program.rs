@@ -219,8 +219,8 @@ impl Program {
             pokes: Vec::new(),
             instructions: Vec::new(),
         };
-        s.set(0x3b0, (1 << 54) - 1);
-        s.set(0x3a0, 0x1f); // NAPOT, RWX: everything
+        s.set(csr::PMPADDR0, (1 << 54) - 1);
+        s.set(csr::PMPCFG0, 0x1f); // NAPOT, RWX: everything
         for c in [csr::MCOUNTEREN, csr::HCOUNTEREN, csr::SCOUNTEREN] {
             s.set(c, 7);
         }

@@ -29,6 +29,7 @@ use gdbstub::target::{Target, TargetError, TargetResult};
 use gdbstub_arch::riscv::reg::RiscvCoreRegs;
 use gdbstub_arch::riscv::reg::id::RiscvRegId;
 use trapless_hart::Hart;
+use trapless_isa::page::{PAGE_SIZE, page_offset};
 use trapless_machine::{History, Machine};
 
 use crate::breaks::{Breaks, Step, Watch};
@@ -67,7 +68,6 @@ pub struct Debugger<'m> {
 
 /// Nothing there.
 const EFAULT: u8 = 14;
-const PAGE: u64 = 4096;
 
 impl<'m> Debugger<'m> {
     /// Takes over `machine`, of whose past `known` may be known; what comes takes so much `memory`.
@@ -165,7 +165,7 @@ impl<'m> Debugger<'m> {
         let mut done = 0;
         while done < len {
             let va = start.wrapping_add(done as u64);
-            let room = (PAGE - va % PAGE) as usize;
+            let room = (PAGE_SIZE - page_offset(va)) as usize;
             let pa = if self.physical {
                 Some(va)
             } else {

@@ -2,6 +2,7 @@
 
 use trapless_isa::cause::exception;
 use trapless_isa::csr::status;
+use trapless_isa::page::PAGE_SIZE;
 use trapless_isa::{Inst, Mode};
 use trapless_jit::Context;
 use trapless_ledger::event::Guest;
@@ -53,7 +54,7 @@ impl Hart {
             mode: Mode::M,
             data_mode: Mode::M,
             csr: Csrs::new(),
-            tlb: Tlb::new((ram.size() / 4096) as usize),
+            tlb: Tlb::new((ram.size() / PAGE_SIZE) as usize),
             code: CodeView::new(),
             ram,
             config,

@@ -121,8 +121,12 @@ csrs! {
 
 /// First of the 16 `pmpcfg` CSRs (even ones exist on RV64).
 pub const PMPCFG0: u16 = 0x3A0;
+/// Last of the `pmpcfg` CSRs.
+pub const PMPCFG15: u16 = 0x3AF;
 /// First of the `pmpaddr` CSRs.
 pub const PMPADDR0: u16 = 0x3B0;
+/// Last of the `pmpaddr` CSRs.
+pub const PMPADDR63: u16 = 0x3EF;
 /// First of the 29 `mhpmevent` CSRs (3..=31).
 pub const MHPMEVENT3: u16 = 0x323;
 /// First of the 29 `mhpmcounter` CSRs (3..=31).
@@ -136,8 +140,8 @@ pub fn name(csr: u16) -> String {
         return (*n).to_string();
     }
     match csr {
-        0x3A0..=0x3AF => format!("pmpcfg{}", csr - PMPCFG0),
-        0x3B0..=0x3EF => format!("pmpaddr{}", csr - PMPADDR0),
+        PMPCFG0..=PMPCFG15 => format!("pmpcfg{}", csr - PMPCFG0),
+        PMPADDR0..=PMPADDR63 => format!("pmpaddr{}", csr - PMPADDR0),
         0x323..=0x33F => format!("mhpmevent{}", csr - MHPMEVENT3 + 3),
         0xB03..=0xB1F => format!("mhpmcounter{}", csr - MHPMCOUNTER3 + 3),
         0xC03..=0xC1F => format!("hpmcounter{}", csr - HPMCOUNTER3 + 3),

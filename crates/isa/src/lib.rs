@@ -13,6 +13,7 @@
 //! | `compressed` | expansion of 16-bit instructions |
 //! | `op_table`, `op_class` | the table of operations, and what it sorts them by |
 //! | [`extension`] | the table of extensions: switches, names, who else has them |
+//! | [`page`] | size and numbers of pages |
 //! | [`port`] | what crosses the boundary of a hart: interrupt lines, foreign CSRs |
 //! | [`semantics`] | what integer operations compute |
 //! | [`sbi`] | SBI extension and function ids, used to name what an `ecall` asked for |
@@ -29,6 +30,7 @@ pub mod inst;
 pub mod mode;
 mod op_class;
 mod op_table;
+pub mod page;
 pub mod port;
 pub mod sbi;
 pub mod semantics;

@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use trapless_hart::Snapshot;
 use trapless_isa::decode::decode;
 use trapless_isa::disasm::disasm;
+use trapless_isa::page::page_offset;
 use trapless_ledger::event::{Event, Sink};
 use vm_memory::{Bytes, GuestAddress};
 
@@ -169,7 +170,7 @@ fn block(machine: &mut Machine, index: usize) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "  {pc:#x}: {}", disasm(inst, pc));
         pc = pc.wrapping_add(inst.len.into());
-        if inst.op.ends_block() || pc & 0xFFF == 0 {
+        if inst.op.ends_block() || page_offset(pc) == 0 {
             break;
         }
     }

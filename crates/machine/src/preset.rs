@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use trapless_hart::{CodeLimits, HartConfig};
 use trapless_isa::Extensions;
+use trapless_isa::page::PAGE_SIZE;
 
 use crate::cost::CostTable;
 use crate::error::Error;
@@ -235,7 +236,7 @@ impl MachineConfig {
                 self.harts
             ));
         }
-        if !(MIN_RAM..=MAX_RAM).contains(&self.ram) || self.ram % 4096 != 0 {
+        if !(MIN_RAM..=MAX_RAM).contains(&self.ram) || self.ram % PAGE_SIZE != 0 {
             return fail(format!(
                 "RAM must be a multiple of 4 KiB between 1M and 64G, not {} bytes",
                 self.ram

@@ -9,13 +9,14 @@
 //!
 //! "Low" RAM ends at 4 GiB at the latest, where every kernel configuration can reach it early.
 
+use trapless_isa::page::PAGE_SIZE;
+
 use crate::guest::image::ImageHeader;
 use crate::map;
 
 /// The largest device tree Linux maps early.
 pub const FDT_MAX: u64 = 2 << 20;
 const MIB2: u64 = 2 << 20;
-const PAGE: u64 = 4096;
 
 /// Where everything lies in guest RAM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,11 +46,13 @@ pub fn layout(memory: u64, kernel: ImageHeader, initrd_len: Option<u64>) -> Resu
     let initrd_len = initrd_len.filter(|&len| len > 0);
     let initrd_room = initrd_len
         .unwrap_or(0)
-        .checked_next_multiple_of(PAGE)
+        .checked_next_multiple_of(PAGE_SIZE)
         .ok_or("the initrd is too big")?;
-    let end = (kernel_end.next_multiple_of(PAGE).checked_add(initrd_room))
-        .and_then(|end| end.checked_add(FDT_MAX + MIB2))
-        .ok_or("the initrd is too big")?;
+    let end = (kernel_end
+        .next_multiple_of(PAGE_SIZE)
+        .checked_add(initrd_room))
+    .and_then(|end| end.checked_add(FDT_MAX + MIB2))
+    .ok_or("the initrd is too big")?;
     if end > 1 << 32 {
         return Err("kernel and initrd do not fit below 4 GiB".into());
     }
@@ -75,7 +78,7 @@ mod tests {
             let at = layout(memory, kernel, Some(5_000_001)).unwrap();
             let (start, end) = at.initrd.unwrap();
             assert!(at.entry + kernel.image_size <= start);
-            assert_eq!(start % PAGE, 0);
+            assert_eq!(start % PAGE_SIZE, 0);
             assert_eq!(end - start, 5_000_001);
             assert!(end <= at.fdt && at.fdt % MIB2 == 0);
             assert!(at.fdt + FDT_MAX <= (map::RAM_BASE + memory).min(1 << 32));

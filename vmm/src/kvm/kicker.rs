@@ -1,5 +1,7 @@
 //! Gets a vCPU out of `KVM_RUN`.
 
+use trapless_isa::page::PAGE_SIZE;
+
 use crate::error::{Error, Result};
 use crate::kvm::handle::duplicate;
 use kvm_ioctls::VcpuFd;
@@ -13,7 +15,7 @@ pub struct Kicker {
     page: *mut libc::c_void,
 }
 
-const PAGE: usize = 4096;
+const PAGE: usize = PAGE_SIZE as usize;
 
 // SAFETY: the mapping is shared memory with the kernel and is accessed only atomically.
 unsafe impl Send for Kicker {}

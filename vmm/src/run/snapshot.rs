@@ -9,6 +9,8 @@
 //! Numbers are little-endian. Everything is checked before it is used, but a file that someone else
 //! wrote may make the guest do anything, as its kernel might.
 
+use trapless_isa::page::PAGE_SIZE;
+
 use crate::error::{Error, Result};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -20,7 +22,7 @@ use vmm_sys_util::tempfile::TempFile;
 const MAGIC: &[u8; 8] = b"TRPLSAVE";
 /// Changes whenever the meaning of anything in the file changes.
 pub const VERSION: u32 = 2;
-const PAGE: usize = 4096;
+const PAGE: usize = PAGE_SIZE as usize;
 const MAX_SECTIONS: u32 = 4096;
 const MAX_NAME: u32 = 256;
 const MAX_SECTION: u64 = 16 << 20;

@@ -1,5 +1,7 @@
 //! The handlers of a guest's vCPUs: KVM's device, and what the stub calls.
 
+use trapless_isa::page::{PAGE_MASK, PAGE_SIZE};
+
 use crate::error::{Error, Result};
 use crate::kvm::device::KvmDevice;
 use crate::kvm::numbers::DEVICE_UER;
@@ -18,7 +20,6 @@ const USCRATCH: u64 = 1;
 const UEXIT: u64 = 2;
 const IN_HANDLER: u64 = 3;
 
-const PAGE: u64 = 4096;
 /// Bytes of a handler's stack.
 const STACK: usize = 64 << 10;
 
@@ -74,7 +75,7 @@ impl Redirection {
         let window = |(base, len, device)| Window { base, len, device };
         let windows: Vec<Window> = devices.into_iter().map(window).collect();
         for window in &windows {
-            kvm.set(GROUP_REGION, window.base & !(PAGE - 1), PAGE)
+            kvm.set(GROUP_REGION, window.base & PAGE_MASK, PAGE_SIZE)
                 .map_err(|e| Error::failed("KVM does not redirect accesses to a device", e))?;
         }
         Ok(Self {

@@ -152,164 +152,199 @@ fn data_offset(level: u32, page: u64) -> u64 {
 ///
 /// `next_stage` are physical pages that other tables live in; some get an extra input address.
 pub fn build(rng: &Rng, p: &mut Program, kind: Kind, next_stage: &[u64]) -> Space {
-    let root = if kind.g_stage {
-        // G-stage roots are 16 KiB large and aligned.
-        while p.tables.len() % 0x4000 != 0 {
-            alloc(p, 1);
-        }
-        alloc(p, 4)
-    } else {
-        alloc(p, 1)
-    };
-    let mut space = Space {
-        mode: kind.mode(),
-        root,
-        spots: Vec::new(),
-        table_pages: Vec::new(),
-        side_tables: Vec::new(),
-    };
-    // Down to the table of gigabyte pages.
-    let mut giga = root;
-    for level in (3..kind.levels).rev() {
-        let next = alloc(p, 1);
-        put(p, giga, 0, pointer(next));
-        // Entries beside the path, for large pages and far addresses.
-        let top = level == kind.levels - 1;
-        let n = if kind.g_stage && top { 2048 } else { 512 };
-        for _ in 0..2 {
-            let index = rng.pick(&[1, 2, 255, 256, 511, n - 1]) % n;
-            let page = data_page(rng);
-            let entry = put(p, giga, index, random_leaf(rng, kind, level, page));
-            let mut addr = index << (12 + 9 * level) | data_offset(level, page);
-            if !kind.g_stage && top {
-                addr = sign_extend(addr, kind.levels);
-            }
-            space.spots.push(Spot {
-                addr,
-                entry,
-                level,
-                lone: true,
-            });
-        }
-        giga = next;
-    }
-    let top = kind.levels == 3;
-    let user = if kind.g_stage { U } else { 0 };
-    put(p, giga, 2, leaf(layout::RAM, R | W | X | A | D | user));
-    put(p, giga, 1, leaf(layout::RAM, R | W | X | A | D | U));
-    // Random gigapages.
-    for index in [3, 4] {
-        let page = data_page(rng);
-        let entry = put(p, giga, index, random_leaf(rng, kind, 2, page));
-        space.spots.push(Spot {
-            addr: index << 30 | data_offset(2, page),
-            entry,
-            level: 2,
-            lone: true,
-        });
-    }
-    // A subtree with megapages and small pages.
-    let index = if !kind.g_stage && top {
-        rng.pick(&[5, 255, 256, 511])
-    } else {
-        5
-    };
-    let mega = alloc(p, 1);
-    space.side_tables.push(mega);
-    let mut ptr = pointer(mega);
-    if rng.chance(1, 16) {
-        ptr |= rng.pick(&[A, D, U, N, 1 << 61, 1 << 54]); // reserved in a pointer
-    }
-    let entry = put(p, giga, index, ptr);
-    let base = index << 30;
-    let base = if kind.g_stage || !top {
-        base
-    } else {
-        sign_extend(base, 3)
-    };
-    let pointer_entry = entry;
-    for i in 0..3 {
-        let page = data_page(rng);
-        let entry = put(p, mega, i, random_leaf(rng, kind, 1, page));
-        if i == 0 {
-            // Reached through the pointer, which may be broken.
-            let addr = base | data_offset(1, page);
-            space.spots.push(Spot {
-                addr,
-                entry: pointer_entry,
-                level: 2,
-                lone: false,
-            });
-        }
-        space.spots.push(Spot {
-            addr: base | i << 21 | data_offset(1, page),
-            entry,
-            level: 1,
-            lone: true,
-        });
-    }
+    let mut tables = Tables::new(rng, p, kind);
+    let giga = tables.upper();
+    tables.identity(giga);
+    tables.gigapages(giga);
+    let (mega, base) = tables.subtree(giga);
     for i in 3..5 {
-        let small = alloc(p, 1);
-        space.side_tables.push(small);
-        put(p, mega, i, pointer(small));
-        for n in 0..8 {
-            let page = data_page(rng);
-            let index = n * 17 % 512;
-            let entry = put(p, small, index, random_leaf(rng, kind, 0, page));
-            space.spots.push(Spot {
-                addr: base | i << 21 | index << 12,
-                entry,
-                level: 0,
-                lone: true,
-            });
+        let small = alloc(tables.p, 1);
+        tables.space.side_tables.push(small);
+        put(tables.p, mega, i, pointer(small));
+        let base = base | i << 21;
+        tables.small_pages(small, base);
+        tables.region(small, base);
+        tables.other_stage(small, base, next_stage);
+    }
+    tables.space
+}
+
+/// Tables under construction.
+struct Tables<'a> {
+    rng: &'a Rng,
+    p: &'a mut Program,
+    kind: Kind,
+    space: Space,
+}
+
+impl<'a> Tables<'a> {
+    fn new(rng: &'a Rng, p: &'a mut Program, kind: Kind) -> Self {
+        let root = if kind.g_stage {
+            // G-stage roots are 16 KiB large and aligned.
+            while p.tables.len() % 0x4000 != 0 {
+                alloc(p, 1);
+            }
+            alloc(p, 4)
+        } else {
+            alloc(p, 1)
+        };
+        let space = Space {
+            mode: kind.mode(),
+            root,
+            spots: Vec::new(),
+            table_pages: Vec::new(),
+            side_tables: Vec::new(),
+        };
+        Self {
+            rng,
+            p,
+            kind,
+            space,
         }
-        // A naturally aligned 64 KiB region: all sixteen entries alike.
-        let mut v = leaf(layout::DATA, flags(rng, kind)) | N;
-        v |= match rng.below(6) {
-            0 if kind.exact => rng.below(16) << 10, // mostly a reserved size
+    }
+
+    /// Writes a random leaf that shows `page`, and notes where it can be seen. `addr` is the address
+    /// that the entry begins at.
+    fn spot(&mut self, table: u64, index: u64, level: u32, addr: u64) -> u64 {
+        let page = data_page(self.rng);
+        let leaf = random_leaf(self.rng, self.kind, level, page);
+        let entry = put(self.p, table, index, leaf);
+        let addr = addr | data_offset(level, page);
+        self.space.spots.push(Spot {
+            addr,
+            entry,
+            level,
+            lone: true,
+        });
+        addr
+    }
+
+    /// Tables down to that of gigabyte pages, which is returned.
+    fn upper(&mut self) -> u64 {
+        let kind = self.kind;
+        let mut giga = self.space.root;
+        for level in (3..kind.levels).rev() {
+            let next = alloc(self.p, 1);
+            put(self.p, giga, 0, pointer(next));
+            // Entries beside the path, for large pages and far addresses.
+            let top = level == kind.levels - 1;
+            let n = if kind.g_stage && top { 2048 } else { 512 };
+            for _ in 0..2 {
+                let index = self.rng.pick(&[1, 2, 255, 256, 511, n - 1]) % n;
+                let mut addr = index << (12 + 9 * level);
+                if !kind.g_stage && top {
+                    addr = sign_extend(addr, kind.levels);
+                }
+                self.spot(giga, index, level, addr);
+            }
+            giga = next;
+        }
+        giga
+    }
+
+    /// RAM at its address, and its alias for U-mode.
+    fn identity(&mut self, giga: u64) {
+        let user = if self.kind.g_stage { U } else { 0 };
+        let own = leaf(layout::RAM, R | W | X | A | D | user);
+        put(self.p, giga, 2, own);
+        put(self.p, giga, 1, leaf(layout::RAM, R | W | X | A | D | U));
+    }
+
+    /// Random gigabyte pages.
+    fn gigapages(&mut self, giga: u64) {
+        for index in [3, 4] {
+            self.spot(giga, index, 2, index << 30);
+        }
+    }
+
+    /// A table of 2 MiB pages with some, and the address it begins at.
+    fn subtree(&mut self, giga: u64) -> (u64, u64) {
+        let top = self.kind.levels == 3;
+        let index = if !self.kind.g_stage && top {
+            self.rng.pick(&[5, 255, 256, 511])
+        } else {
+            5
+        };
+        let mega = alloc(self.p, 1);
+        self.space.side_tables.push(mega);
+        let mut ptr = pointer(mega);
+        if self.rng.chance(1, 16) {
+            ptr |= self.rng.pick(&[A, D, U, N, 1 << 61, 1 << 54]); // reserved in a pointer
+        }
+        let entry = put(self.p, giga, index, ptr);
+        let base = index << 30;
+        let base = if self.kind.g_stage || !top {
+            base
+        } else {
+            sign_extend(base, 3)
+        };
+        for i in 0..3 {
+            let addr = self.spot(mega, i, 1, base | i << 21);
+            if i == 0 {
+                // Reached through the pointer, which may be broken.
+                let pointer = Spot {
+                    addr,
+                    entry,
+                    level: 2,
+                    lone: false,
+                };
+                let last = self.space.spots.len() - 1;
+                self.space.spots.insert(last, pointer);
+            }
+        }
+        (mega, base)
+    }
+
+    /// Random small pages.
+    fn small_pages(&mut self, small: u64, base: u64) {
+        for n in 0..8 {
+            let index = n * 17 % 512;
+            self.spot(small, index, 0, base | index << 12);
+        }
+    }
+
+    /// A naturally aligned 64 KiB region: all sixteen entries alike.
+    fn region(&mut self, small: u64, base: u64) {
+        let mut v = leaf(layout::DATA, flags(self.rng, self.kind)) | N;
+        v |= match self.rng.below(6) {
+            0 if self.kind.exact => self.rng.below(16) << 10, // mostly a reserved size
             _ => 8 << 10,
         };
         for n in 0..16 {
-            let entry = put(p, small, 160 + n, v);
+            let entry = put(self.p, small, 160 + n, v);
             if n % 5 == 0 {
-                let addr = base | i << 21 | (160 + n) << 12;
-                space.spots.push(Spot {
-                    addr,
+                self.space.spots.push(Spot {
+                    addr: base | (160 + n) << 12,
                     entry,
                     level: 0,
                     lone: false,
                 });
             }
         }
-        // Tables of the other stage under another address.
-        for (n, page) in next_stage.iter().enumerate().take(64) {
-            let mut bits = flags(rng, kind) | R | W;
-            if rng.chance(1, 5) {
+    }
+
+    /// Tables of the other stage under another address.
+    fn other_stage(&mut self, small: u64, base: u64, pages: &[u64]) {
+        for (n, page) in pages.iter().enumerate().take(64) {
+            let mut bits = flags(self.rng, self.kind) | R | W;
+            if self.rng.chance(1, 5) {
                 // QEMU lets MXR make an execute-only page readable even for walks.
-                bits &= !rng.pick(if kind.exact {
+                bits &= !self.rng.pick(if self.kind.exact {
                     &[R | W, W, U, V]
                 } else {
                     &[W, W, U, V]
                 });
             }
+            let mut entry = leaf(*page, bits);
+            if bits & V == 0 && self.rng.chance(1, 12) {
+                entry ^= V;
+            }
             let index = 256 + n as u64;
-            put(
-                p,
-                small,
-                index,
-                leaf(*page, bits)
-                    ^ if bits & V == 0 && rng.chance(1, 12) {
-                        V
-                    } else {
-                        0
-                    },
-            );
-            let addr = base | i << 21 | index << 12;
+            put(self.p, small, index, entry);
             // Not a spot: stores there would change tables without a fence.
-            space.table_pages.push((addr, *page));
+            self.space.table_pages.push((base | index << 12, *page));
         }
     }
-    space
 }
 
 /// The page of the data area that a leaf shows.

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use trapless_isa::Extensions;
+
 use super::{Failure, Model, process, signature_file};
 use crate::program::{Board, Feature, Program};
 
@@ -34,6 +36,20 @@ impl Trapless {
             engine,
         }
     }
+}
+
+/// Switches on what a program needs of the extensions that are off by default.
+fn isa(program: &Program) -> Option<String> {
+    let usual = Extensions::default();
+    let mut needed = String::new();
+    for feature in &program.needs {
+        if let Feature::Has(ext) = feature
+            && !usual.has(*ext)
+        {
+            needed += &format!(",+{}", ext.name());
+        }
+    }
+    needed.strip_prefix(',').map(|list| format!("--isa={list}"))
 }
 
 impl Model for Trapless {
@@ -73,6 +89,7 @@ impl Model for Trapless {
                 .arg(&signature)
                 .args(engine)
                 .args(machine)
+                .args(isa(program))
                 .args([
                     "--signature-granularity",
                     "16",

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use trapless_isa::Extensions;
 use trapless_isa::inst::Inst;
+use trapless_isa::page::{PAGE_SIZE, page_offset};
 use trapless_jit::{Code, CodeListener, Jit, Site};
 
 use super::block::{Block, Blocks};
@@ -22,6 +23,9 @@ use crate::memory::address::PageIndex;
 use crate::memory::ram::Ram;
 use crate::observe::Triggers;
 use crate::observe::activity::{Activity, Meter};
+
+/// Offset of a page's last parcel: a longer instruction there continues in the next page.
+const LAST_PARCEL: u64 = PAGE_SIZE - 2;
 
 /// Most instructions in one block.
 pub const MAX_BLOCK: usize = 64;
@@ -68,7 +72,7 @@ pub struct CodeCache {
 impl CodeCache {
     /// An empty cache for a machine with this RAM, whose harts all have these extensions.
     pub fn new(ram: &Ram, extensions: Extensions, cost: CostModel) -> Self {
-        let pages = (ram.size() / 4096) as usize;
+        let pages = (ram.size() / PAGE_SIZE) as usize;
         Self {
             blocks: Blocks::new(pages, CodeLimits::default().instructions),
             decoder: Decoder::new(extensions),
@@ -304,7 +308,7 @@ impl CodeCache {
         if self.blocks.outdated(page, self.content) {
             self.compare_page(ram, page);
         }
-        if let Some(index) = self.blocks.at(page, pa as u32 & 0xFFF) {
+        if let Some(index) = self.blocks.at(page, page_offset(pa) as u32) {
             return Some(index);
         }
         let before = self.meter.enter(Activity::Decode);
@@ -325,7 +329,7 @@ impl CodeCache {
 
     #[cold]
     fn build(&mut self, ram: &Ram, pa: u64, page: PageIndex) -> Option<u32> {
-        if pa & 0xFFF == 0xFFE && ram.load(pa, 2)? & 3 == 3 {
+        if page_offset(pa) == LAST_PARCEL && ram.load(pa, 2)? & 3 == 3 {
             // A crossing must not drop anything: not every engine looks it up each time.
             return None;
         }
@@ -341,7 +345,7 @@ impl CodeCache {
             let low = ram.load(at, 2)? as u32;
             let raw = if low & 3 != 3 {
                 low
-            } else if at & 0xFFF == 0xFFE {
+            } else if page_offset(at) == LAST_PARCEL {
                 break len;
             } else {
                 ram.load(at, 4)? as u32
@@ -350,13 +354,13 @@ impl CodeCache {
             at += u64::from(inst.len);
             cost += self.cost.of(inst.op);
             self.blocks.push_inst(inst);
-            if inst.op.ends_block() || len + 1 == MAX_BLOCK || at & 0xFFF == 0 {
+            if inst.op.ends_block() || len + 1 == MAX_BLOCK || page_offset(at) == 0 {
                 break len + 1;
             }
         };
         self.counts.blocks_decoded += 1;
         self.counts.instructions_decoded += len as u64;
-        let offset = pa as u32 & 0xFFF;
+        let offset = page_offset(pa) as u32;
         let index = self.blocks.push(first, cost, page, offset, self.content);
         ram.code_pages()
             .add(page, offset as usize, (at - pa) as usize);

@@ -1,6 +1,7 @@
 //! Caches blocks by virtual program counter, so that most lookups of the interpreter need no
 //! physical address.
 
+use trapless_isa::page::PAGE_MASK;
 use trapless_jit::FetchEntry;
 
 use super::block::Block;
@@ -48,7 +49,7 @@ impl JumpCache {
     pub fn get(&self, pc: u64, entry: &FetchEntry, epoch: u32) -> Option<Block> {
         let jump = &self.0[Self::slot(pc)];
         let known = jump.pc == pc
-            && entry.exec == pc & !0xFFF
+            && entry.exec == pc & PAGE_MASK
             && jump.addend == entry.addend
             && jump.epoch == epoch;
         known.then_some(jump.block)

@@ -96,11 +96,13 @@ impl Hart {
             csr::MIP => self.mip_value(),
             csr::MVENDORID | csr::MARCHID | csr::MIMPID | csr::MCONFIGPTR => 0,
             csr::MHARTID => self.id as u64,
-            0x3A0..=0x3AF if addr % 2 == 0 => match usize::from(addr - csr::PMPCFG0) / 2 {
-                pair @ 0..=1 => c.pmp.cfg(pair),
-                _ => 0,
-            },
-            0x3B0..=0x3EF => match usize::from(addr - csr::PMPADDR0) {
+            csr::PMPCFG0..=csr::PMPCFG15 if addr % 2 == 0 => {
+                match usize::from(addr - csr::PMPCFG0) / 2 {
+                    pair @ 0..=1 => c.pmp.cfg(pair),
+                    _ => 0,
+                }
+            }
+            csr::PMPADDR0..=csr::PMPADDR63 => match usize::from(addr - csr::PMPADDR0) {
                 i @ 0..=15 => c.pmp.addr(i),
                 _ => 0,
             },

@@ -139,14 +139,14 @@ impl Hart {
             csr::MCAUSE => self.csr.mcause = value,
             csr::MTVAL => self.csr.mtval = value,
             csr::MIP => self.write_mip(value),
-            0x3A0..=0x3AF => {
+            csr::PMPCFG0..=csr::PMPCFG15 => {
                 let pair = usize::from(addr - csr::PMPCFG0) / 2;
                 if pair < 2 {
                     self.csr.pmp.set_cfg(pair, value);
                     self.protection_changed(plat);
                 }
             }
-            0x3B0..=0x3EF => {
+            csr::PMPADDR0..=csr::PMPADDR63 => {
                 let i = usize::from(addr - csr::PMPADDR0);
                 if i < 16 {
                     self.csr.pmp.set_addr(i, value);

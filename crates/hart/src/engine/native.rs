@@ -15,6 +15,7 @@
 
 use std::ptr::null;
 
+use trapless_isa::page::{PAGE_MASK, page_offset};
 use trapless_jit::{Code, Exit, Jit, Site};
 
 use super::callbacks::{HELPERS, Session};
@@ -93,7 +94,7 @@ impl Hart {
                     continue;
                 }
             };
-            let target = code.compiled_block(index, self.state.pc as u32 & 0xFFF);
+            let target = code.compiled_block(index, page_offset(self.state.pc) as u32);
             self.renew_tables(code);
             let Some(target) = target else {
                 site = None;
@@ -119,7 +120,7 @@ impl Hart {
         let Some(raw) = self.single::<false>(code, plat, &mut NoObserver).0 else {
             return;
         };
-        let (0xFFE, 3, Some(page)) = (pc & 0xFFF, raw & 3, page) else {
+        let (0xFFE, 3, Some(page)) = (page_offset(pc), raw & 3, page) else {
             return;
         };
         if self.spare_fetched(code) | code.spares(page, 0xFFE, 1) {
@@ -136,7 +137,7 @@ impl Hart {
     fn fetched_page(&self) -> Option<PageIndex> {
         let entry = self.tlb.fetch(self.state.pc);
         let host = HostAddr::of(self.state.pc, entry.addend);
-        (entry.exec == self.state.pc & !0xFFF).then(|| self.ram.page_of(host))
+        (entry.exec == self.state.pc & PAGE_MASK).then(|| self.ram.page_of(host))
     }
 
     /// Code for the program counter, if the tables have it. The fetch TLB's entry points to its
@@ -145,7 +146,9 @@ impl Hart {
     fn known(&mut self, code: &CodeCache) -> Option<Code> {
         let compiled = code.compiled()?;
         let page = self.fetched_page()?;
-        let offset = compiled.tables.get(page, self.state.pc as u32 & 0xFFF)?;
+        let offset = compiled
+            .tables
+            .get(page, page_offset(self.state.pc) as u32)?;
         self.tlb
             .set_table(self.state.pc, compiled.tables.address(page));
         compiled.jit.code(offset)
@@ -177,7 +180,9 @@ impl Hart {
             Exit::Crossing => {
                 // Memory may hold another instruction now, which a block can hold.
                 if let (Some(page), Some(compiled)) = (self.fetched_page(), code.compiled()) {
-                    compiled.tables.clear(page, self.state.pc as u32 & 0xFFF);
+                    compiled
+                        .tables
+                        .clear(page, page_offset(self.state.pc) as u32);
                 }
                 None
             }

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use trapless_isa::inst::Inst;
+use trapless_isa::page::PAGE_MASK;
 
 use crate::memory::address::PageIndex;
 use crate::observe::{MemoryAccess, Triggers};
-
-const PAGE: u64 = !0xFFF;
 
 /// Triggers of a hart, and what they have led to.
 #[derive(Default)]
@@ -44,8 +43,8 @@ impl TriggerState {
     /// The virtual page that holds `va` has come to the fetch TLB.
     pub fn fetched(&mut self, va: u64, page: PageIndex) {
         let set = self.set.as_ref();
-        if set.is_some_and(|set| !set.execute_in(va & PAGE).is_empty()) {
-            self.fetched.push((va & PAGE, page));
+        if set.is_some_and(|set| !set.execute_in(va & PAGE_MASK).is_empty()) {
+            self.fetched.push((va & PAGE_MASK, page));
         }
     }
 

@@ -14,6 +14,7 @@
 use std::sync::Arc;
 
 use trapless_isa::inst::Inst;
+use trapless_isa::page::page_offset;
 
 use crate::code::{CodeCache, MAX_BLOCK};
 use crate::config::CostModel;
@@ -109,7 +110,7 @@ impl Hart {
         let set = triggers.map(|set| set.execute()).unwrap_or_default();
         for &at in set {
             for page in self.tlb.fetched(at, |host| self.ram.page_of(host)) {
-                code.spare(page, at as u16 & 0xFFF);
+                code.spare(page, page_offset(at) as u16);
             }
         }
     }
@@ -125,7 +126,7 @@ impl Hart {
             let set = self.triggers.set.as_ref();
             let addresses = set.map(|set| set.execute_in(va)).unwrap_or_default();
             for at in addresses {
-                code.spare(page, *at as u16 & 0xFFF);
+                code.spare(page, page_offset(*at) as u16);
             }
         }
         true

@@ -1,6 +1,7 @@
 //! Slow paths of loads, stores and atomics.
 
 use trapless_isa::cause::exception;
+use trapless_isa::page::{PAGE_MASK, PAGE_SIZE, page_offset};
 use trapless_isa::port::DoorbellAccess;
 use trapless_isa::{Mode, Priv};
 
@@ -64,7 +65,7 @@ impl Hart {
             }
         };
         if access == Access::Write {
-            let (page, offset) = (self.ram.page_of(host), va as usize & 0xFFF);
+            let (page, offset) = (self.ram.page_of(host), page_offset(va) as usize);
             if self.ram.will_store(page, offset, len as usize) {
                 self.turn.compare_code();
                 self.attention();
@@ -88,7 +89,7 @@ impl Hart {
         if misaligned && !self.config.misaligned {
             return self.fault(exception::LOAD_MISALIGNED, va, eff.mode.v());
         }
-        if (va & 0xFFF) + len > 0x1000 {
+        if page_offset(va) + len > PAGE_SIZE {
             let mut value = 0;
             for i in 0..len {
                 let byte = match self.physical(va.wrapping_add(i), 1, Access::Read, eff)? {
@@ -142,7 +143,7 @@ impl Hart {
         if misaligned && !self.config.misaligned {
             return self.fault(exception::STORE_MISALIGNED, va, eff.mode.v());
         }
-        if (va & 0xFFF) + len > 0x1000 {
+        if page_offset(va) + len > PAGE_SIZE {
             return self.store_across_pages(va, size, value, eff);
         }
         let place = match self.physical(va, len, Access::Write, eff) {
@@ -194,7 +195,7 @@ impl Hart {
             mode: self.mode,
             now: self.state.cycles,
             page,
-            offset: (va & 0xFFF) as u16,
+            offset: page_offset(va) as u16,
             size,
             stored,
         };
@@ -248,7 +249,7 @@ impl Hart {
         let entry = self.tlb.data(va);
         let tag = if write { entry.write } else { entry.read };
         // A misaligned address keeps low bits, so no tag matches.
-        if tag == va & (!0xFFF | (u64::from(size) - 1)) {
+        if tag == va & (PAGE_MASK | (u64::from(size) - 1)) {
             return Ok(HostAddr::of(va, entry.addend));
         }
         self.trigger(va, size.into(), load, write)?;

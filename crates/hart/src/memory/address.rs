@@ -2,6 +2,8 @@
 
 use std::ptr;
 
+use trapless_isa::page::PAGE_MASK;
+
 /// An address in this process, in the mapping of RAM.
 ///
 /// It is a number and not a pointer, because TLB entries hold the difference between host and
@@ -26,7 +28,7 @@ impl HostAddr {
     /// Addend of a TLB entry that maps the page of `va` to the page of this address.
     #[inline]
     pub const fn addend(self, va: u64) -> u64 {
-        (self.page().0 as u64).wrapping_sub(va & !0xFFF)
+        (self.page().0 as u64).wrapping_sub(va & PAGE_MASK)
     }
 
     /// The number.
@@ -38,7 +40,7 @@ impl HostAddr {
     /// First byte of the page that it is in.
     #[inline]
     pub const fn page(self) -> Self {
-        Self(self.0 & !0xFFF)
+        Self(self.0 & PAGE_MASK as usize)
     }
 
     /// The address `bytes` further.

@@ -1,6 +1,7 @@
 //! All doorbell pages (Xvei) of the guest whose page tables a hart has, for debuggers.
 
 use trapless_isa::csr::envcfg;
+use trapless_isa::page::PPN;
 
 use super::address::Access;
 use super::walk::{
@@ -45,7 +46,7 @@ impl Hart {
         if !self.config.extensions.xvei || levels == 0 {
             return found;
         }
-        let root = (atp & ((1 << 44) - 1) & !3) << 12;
+        let root = (atp & PPN & !3) << 12;
         // Tables to search: address, level, first guest physical address.
         let mut tables = vec![(root, levels - 1, 0)];
         let mut searched = 0;
@@ -66,7 +67,7 @@ impl Hart {
                 let Some(pte) = self.doorbell_pte(table + index * 8) else {
                     continue;
                 };
-                let at = (pte >> 10 & ((1 << 44) - 1)) << 12;
+                let at = (pte >> 10 & PPN) << 12;
                 if pte & (PTE_R | PTE_X) != 0 {
                     if level == 0 && pte & PTE_TYPE == PTE_TYPE_DOORBELL && pte & PTE_N == 0 {
                         found.pages.push(DoorbellPage { gpa, page: at });

@@ -14,7 +14,7 @@ pub(crate) fn reserve<T>(capacity: usize) -> Vec<T> {
 
 #[cfg(target_os = "linux")]
 fn advise<T>(vector: &Vec<T>) {
-    const PAGE: usize = 4096;
+    const PAGE: usize = trapless_isa::page::PAGE_SIZE as usize;
     let start = vector.as_ptr() as usize;
     let bytes = vector.capacity() * size_of::<T>();
     let (start, end) = (start.next_multiple_of(PAGE), (start + bytes) & !(PAGE - 1));

@@ -1,6 +1,7 @@
 //! Virtual memory of a kernel, found from outside the machine.
 
 use trapless_isa::csr::envcfg;
+use trapless_isa::page::{PAGE_SIZE, page_offset};
 use trapless_isa::{Extensions, Mode};
 use vm_memory::{GuestAddress, GuestMemoryBackend};
 
@@ -12,7 +13,6 @@ use crate::csr::registers::Csrs;
 /// `pmpcfg0` with one entry for all of memory: NAPOT, readable, writable, executable.
 const ALL: u64 = 0x1f;
 /// Bytes of a page: what is next to each other in it is so in RAM.
-const PAGE: u64 = 4096;
 
 impl Ram {
     /// Where the `len` bytes that HS-mode sees at `va` with this `satp` are in RAM; `None` if they
@@ -50,12 +50,12 @@ impl Ram {
             Some(walker.translate(&request).ok()?.addr)
         };
         let first = translate(va)?;
-        let mut done = PAGE - va % PAGE;
+        let mut done = PAGE_SIZE - page_offset(va);
         while done < len {
             if translate(va.checked_add(done)?)? != first + done {
                 return None;
             }
-            done += PAGE;
+            done += PAGE_SIZE;
         }
         let memory = self.guest_memory();
         memory

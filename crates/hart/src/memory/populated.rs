@@ -2,17 +2,18 @@
 
 use std::ops::Range;
 
+use trapless_isa::page::PAGE_SIZE;
+
 use super::ram::Ram;
 
 /// Bytes of a page.
-const PAGE: u64 = 4096;
 
 impl Ram {
     /// Ranges of page numbers, from the start of RAM, that hold everything that is not zero; all of
     /// RAM where the host does not tell.
     #[must_use]
     pub fn populated(&self) -> Vec<Range<usize>> {
-        let pages = (self.size() / PAGE) as usize;
+        let pages = (self.size() / PAGE_SIZE) as usize;
         told(self.host_base().get(), pages).unwrap_or_else(|| std::iter::once(0..pages).collect())
     }
 }
@@ -30,7 +31,7 @@ fn told(host: usize, pages: usize) -> Option<Vec<Range<usize>>> {
     let mut words = vec![0; AT_ONCE * 8];
     for first in (0..pages).step_by(AT_ONCE) {
         let words = &mut words[..AT_ONCE.min(pages - first) * 8];
-        let at = (host as u64 / PAGE + first as u64) * 8;
+        let at = (host as u64 / PAGE_SIZE + first as u64) * 8;
         map.read_exact_at(words, at).ok()?;
         for (index, word) in words.as_chunks::<8>().0.iter().enumerate() {
             if u64::from_ne_bytes(*word) & IN_MEMORY == 0 {
@@ -59,7 +60,7 @@ mod tests {
     fn what_was_written_is_populated() {
         let ram = Ram::new(0x8000_0000, 64 << 20).unwrap();
         for page in [3, 9000] {
-            ram.store(0x8000_0000 + page * PAGE, 8, 1);
+            ram.store(0x8000_0000 + page * PAGE_SIZE, 8, 1);
             let holds = |range: &Range<usize>| range.contains(&(page as usize));
             assert!(ram.populated().iter().any(holds));
         }

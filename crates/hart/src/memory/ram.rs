@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use trapless_isa::page::{PAGE_SIZE, page_offset};
+
 use super::address::{HostAddr, PageIndex};
 use super::code_pages::CodePages;
 use super::prefault::Prefault;
@@ -44,7 +46,7 @@ impl Ram {
             bytes: size,
             reason,
         };
-        if size == 0 || size % 4096 != 0 || base % 4096 != 0 {
+        if size == 0 || page_offset(size) != 0 || page_offset(base) != 0 {
             return Err(fail("size must be a positive multiple of 4096".into()));
         }
         let bytes = usize::try_from(size).map_err(|e| fail(e.to_string()))?;
@@ -68,7 +70,7 @@ impl Ram {
             base,
             size,
             host,
-            pages: Arc::new(CodePages::new(bytes / 4096)),
+            pages: Arc::new(CodePages::new(bytes / PAGE_SIZE as usize)),
             undo: Arc::default(),
         })
     }
@@ -120,19 +122,19 @@ impl Ram {
     /// Page of a host address inside the mapping.
     #[inline]
     pub(crate) fn page_of(&self, host: HostAddr) -> PageIndex {
-        PageIndex::new(host.offset_from(self.host) / 4096)
+        PageIndex::new(host.offset_from(self.host) / PAGE_SIZE as usize)
     }
 
     /// Page of a physical address inside RAM.
     #[inline]
     pub(crate) fn page_at(&self, addr: u64) -> PageIndex {
-        PageIndex::new(((addr - self.base) / 4096) as usize)
+        PageIndex::new(((addr - self.base) / PAGE_SIZE) as usize)
     }
 
     /// Physical address of a page.
     #[inline]
     pub(crate) fn address_of(&self, page: PageIndex) -> u64 {
-        self.base + page.index() as u64 * 4096
+        self.base + page.index() as u64 * PAGE_SIZE
     }
 
     /// Whether a host address lies in the mapping.
@@ -264,7 +266,7 @@ impl Ram {
             return None;
         }
         let host = self.host(addr);
-        self.will_store(self.page_of(host), addr as usize & 0xFFF, size.into());
+        self.will_store(self.page_of(host), page_offset(addr) as usize, size.into());
         // SAFETY: the range was checked to lie inside the mapping, which lives as long as `self`.
         unsafe { store(host, size, value) };
         Some(())

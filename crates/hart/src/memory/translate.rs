@@ -1,6 +1,7 @@
 //! Address translation: selection of TLB contexts, and TLB misses.
 
 use trapless_isa::csr::status;
+use trapless_isa::page::{PAGE_MASK, PAGE_SIZE};
 use trapless_isa::{Mode, Priv, cause::exception};
 
 use super::address::Access;
@@ -160,7 +161,7 @@ impl Hart {
         if !pmp_rwx[access as usize] || fetches {
             return self.refuse(&request, &Refused::Access);
         }
-        if !eff.hlvx && verdict != Verdict::Mixed && self.ram.contains(pa & !0xFFF, 4096) {
+        if !eff.hlvx && verdict != Verdict::Mixed && self.ram.contains(pa & PAGE_MASK, PAGE_SIZE) {
             let permitted = std::array::from_fn(|i| leaf.rwx[i] && pmp_rwx[i]);
             self.fill(&request, &leaf, permitted, eff.array);
         }
@@ -185,7 +186,7 @@ impl Hart {
     /// `pa`.
     fn protection(&self, pa: u64, len: u64, machine: bool) -> (Verdict, [bool; 3]) {
         let pmp = &self.csr.pmp;
-        let verdict = pmp.check(pa & !0xFFF, 4096, machine);
+        let verdict = pmp.check(pa & PAGE_MASK, PAGE_SIZE, machine);
         let kinds = [Access::Read, Access::Write, Access::Exec];
         let rwx = match verdict {
             Verdict::Uniform(rwx) => rwx,

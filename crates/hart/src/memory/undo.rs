@@ -5,10 +5,12 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use trapless_isa::page::PAGE_SIZE;
+
 use super::address::PageIndex;
 
 /// Bytes of a page.
-pub(super) const PAGE: usize = 4096;
+pub(super) const PAGE: usize = PAGE_SIZE as usize;
 
 /// What a page holds.
 pub(super) type Page = [u8; PAGE];

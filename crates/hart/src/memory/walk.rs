@@ -3,6 +3,7 @@
 
 use trapless_isa::csr::{envcfg, status};
 use trapless_isa::haiov::{leaf, limits};
+use trapless_isa::page::{PAGE_SIZE, PPN};
 use trapless_isa::{Extensions, Mode, Priv};
 
 use super::address::Access;
@@ -165,7 +166,7 @@ impl<'a> Walker<'a> {
             return bare(request.va).ok_or(Refused::Access);
         }
         let stage = Stage {
-            root: (atp & ((1 << 44) - 1)) << 12,
+            root: (atp & PPN) << 12,
             levels: levels(atp),
             wide: 0,
             privilege: request.mode.privilege(),
@@ -190,7 +191,7 @@ impl<'a> Walker<'a> {
             return Ok(identity(request.va));
         }
         let stage = Stage {
-            root: (atp & ((1 << 44) - 1)) << 12,
+            root: (atp & PPN) << 12,
             levels: levels(atp),
             wide: 0,
             privilege: request.mode.privilege(),
@@ -249,7 +250,7 @@ impl<'a> Walker<'a> {
             return bare(gpa).ok_or(WalkError::AccessFault);
         }
         let stage = Stage {
-            root: (atp & ((1 << 44) - 1) & !3) << 12,
+            root: (atp & PPN & !3) << 12,
             levels,
             wide: 2,
             privilege: Priv::U,
@@ -302,7 +303,7 @@ impl<'a> Walker<'a> {
             if pte & PTE_N != 0 && !self.svnapot {
                 return Err(WalkError::Page);
             }
-            let ppn = pte >> 10 & ((1 << 44) - 1);
+            let ppn = pte >> 10 & PPN;
             if pte & (PTE_R | PTE_X) == 0 {
                 if pte & NOT_IN_POINTERS != 0 {
                     return Err(WalkError::Page);
@@ -329,7 +330,7 @@ impl<'a> Walker<'a> {
         found: &Found,
     ) -> Result<Leaf, WalkError> {
         let Found { level, pte, .. } = *found;
-        let ppn = pte >> 10 & ((1 << 44) - 1);
+        let ppn = pte >> 10 & PPN;
         let user_ok = match stage.privilege {
             Priv::U => pte & PTE_U != 0,
             // SUM never lets S-mode execute from user pages.
@@ -430,7 +431,7 @@ fn typed(stage: &Stage, level: u32, pte: u64, access: Access) -> WalkError {
     match pte & PTE_TYPE {
         PTE_TYPE_MMIO => WalkError::Mmio,
         PTE_TYPE_DOORBELL if level == 0 && pte & PTE_N == 0 => {
-            WalkError::Doorbell((pte >> 10 & ((1 << 44) - 1)) << 12)
+            WalkError::Doorbell((pte >> 10 & PPN) << 12)
         }
         _ => WalkError::Page,
     }
@@ -440,7 +441,7 @@ fn typed(stage: &Stage, level: u32, pte: u64, access: Access) -> WalkError {
 fn identity(addr: u64) -> Leaf {
     Leaf {
         addr,
-        span: 4096,
+        span: PAGE_SIZE,
         rwx: [true; 3],
     }
 }

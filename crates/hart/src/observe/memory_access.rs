@@ -1,6 +1,7 @@
 //! Memory access that an instruction is about to make, for observers.
 
 use trapless_isa::inst::{CostClass, Format, Inst, Op};
+use trapless_isa::page::PAGE_MASK;
 
 use crate::config::CACHE_BLOCK;
 use crate::hart::Hart;
@@ -88,7 +89,7 @@ impl Hart {
         // The page that was translated last, and where it is.
         let mut last: Option<(u64, Option<u64>)> = None;
         bytes.any(|(at, new)| {
-            let page = at & !0xFFF;
+            let page = at & PAGE_MASK;
             if last.is_none_or(|(last, _)| last != page) {
                 last = Some((page, self.debug_translate(page)));
             }

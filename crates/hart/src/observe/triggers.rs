@@ -1,8 +1,8 @@
 //! What a debugger wants to hear of: instructions at some addresses, and accesses to others.
 
-use super::MemoryAccess;
+use trapless_isa::page::{PAGE_MASK, page_offset};
 
-const PAGE: u64 = !0xFFF;
+use super::MemoryAccess;
 
 /// Loads or stores of some bytes by virtual address, in any mode and address space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,14 +26,14 @@ impl DataTrigger {
     /// Offsets of the first and the last byte that it is about in the page at virtual address
     /// `page`.
     fn window(&self, page: u64) -> Option<(u64, u64)> {
-        let (begin, from) = (self.addr & PAGE, self.addr & !PAGE);
+        let (begin, from) = (self.addr & PAGE_MASK, page_offset(self.addr));
         // Of the last byte, from the beginning of the first page; in effect all if that overflows.
         let Some(last) = from.checked_add(self.len - 1) else {
-            return Some((0, !PAGE));
+            return Some((0, !PAGE_MASK));
         };
         let left = last.checked_sub(page.wrapping_sub(begin))?;
         let first = if page == begin { from } else { 0 };
-        Some((first, left.min(!PAGE)))
+        Some((first, left.min(!PAGE_MASK)))
     }
 }
 
@@ -78,7 +78,7 @@ impl Triggers {
 
     /// What can match in the page at virtual address `page`.
     pub(crate) fn data_in(&self, page: u64) -> DataIn {
-        let (mut found, mut first, mut last) = (DataIn::default(), !PAGE, 0);
+        let (mut found, mut first, mut last) = (DataIn::default(), !PAGE_MASK, 0);
         for trigger in &self.data {
             if let Some(window) = trigger.window(page) {
                 (first, last) = (first.min(window.0), last.max(window.1));
@@ -99,7 +99,7 @@ impl Triggers {
     pub(crate) fn execute_in(&self, page: u64) -> &[u64] {
         let first = self.execute.partition_point(|&at| at < page);
         let rest = &self.execute[first..];
-        &rest[..rest.partition_point(|&at| at & PAGE == page)]
+        &rest[..rest.partition_point(|&at| at & PAGE_MASK == page)]
     }
 
     /// Whether one of them is among the `len` bytes from `pc` on, which no block leaves.

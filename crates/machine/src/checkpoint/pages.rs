@@ -1,10 +1,11 @@
 //! RAM in a checkpoint: pages that are not all zero.
 
 use trapless_hart::Ram;
+use trapless_isa::page::PAGE_SIZE;
 use vm_memory::{Bytes, GuestAddress};
 
 /// Bytes of a page.
-pub(super) const PAGE: usize = 4096;
+pub(super) const PAGE: usize = PAGE_SIZE as usize;
 /// Pages looked at in one piece: a huge page of most hosts.
 const PIECE: usize = 512;
 

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use trapless_hart::Ram;
+use trapless_isa::page::PAGE_SIZE;
 use vm_memory::{Bytes, GuestAddress};
 
 /// Bytes of a page.
-const PAGE: usize = 4096;
+const PAGE: usize = PAGE_SIZE as usize;
 /// Pages looked at in one piece.
 const PIECE: usize = 512;
 

@@ -7,11 +7,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use trapless_devices::GuestRam;
+use trapless_isa::page::PAGE_SIZE;
 use vm_memory::{Bytes, GuestAddress, GuestMemory, Permissions};
 
 const ENTRY: u64 = 64;
 const HANDLED: u64 = 8;
-const PAGE_SIZE: u64 = 4096;
 /// Largest value of BURST.
 pub(super) const MAX_BURST: u32 = 8;
 

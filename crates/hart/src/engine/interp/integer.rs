@@ -1,6 +1,7 @@
 //! The fast path: integer instructions, branches, jumps, loads and stores.
 
 use trapless_isa::inst::{Inst, Op};
+use trapless_isa::page::PAGE_MASK;
 use trapless_isa::semantics;
 
 use super::Flow;
@@ -23,7 +24,7 @@ impl Hart {
     fn load_fast(&mut self, va: u64, size: u8, plat: &mut dyn Platform) -> Result<u64, Fault> {
         let entry = self.tlb.data(va);
         // A misaligned address keeps low bits, so no tag matches.
-        if entry.read == va & (!0xFFF | (u64::from(size) - 1)) {
+        if entry.read == va & (PAGE_MASK | (u64::from(size) - 1)) {
             let host = HostAddr::of(va, entry.addend);
             // SAFETY: the TLB maps this page to RAM, and an aligned access does not leave the page.
             return Ok(unsafe { ram::load(host, size) });
@@ -41,7 +42,7 @@ impl Hart {
         plat: &mut dyn Platform,
     ) -> Result<(), Fault> {
         let entry = self.tlb.data(va);
-        if entry.write == va & (!0xFFF | (u64::from(size) - 1)) {
+        if entry.write == va & (PAGE_MASK | (u64::from(size) - 1)) {
             let host = HostAddr::of(va, entry.addend);
             // SAFETY: the TLB maps this page to RAM, and an aligned access does not leave the page.
             unsafe { ram::store(host, size, value) };

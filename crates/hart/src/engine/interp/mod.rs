@@ -15,6 +15,7 @@ mod system;
 
 use trapless_isa::cause::exception;
 use trapless_isa::inst::{Inst, Op};
+use trapless_isa::page::{PAGE_MASK, PAGE_SIZE, page_offset};
 
 use crate::code::CodeCache;
 use crate::config::CostModel;
@@ -95,7 +96,7 @@ impl Hart {
     /// Index of the block at `pc`; `None` if its first instruction crosses a page or is not in RAM.
     pub(crate) fn lookup(&mut self, code: &mut CodeCache) -> Result<Option<u32>, Fault> {
         let entry = self.tlb.fetch(self.state.pc);
-        let pa = if entry.exec == self.state.pc & !0xFFF {
+        let pa = if entry.exec == self.state.pc & PAGE_MASK {
             self.ram.physical(HostAddr::of(self.state.pc, entry.addend))
         } else {
             let eff = self.effective_fetch();
@@ -103,7 +104,8 @@ impl Hart {
             self.spare_fetched(code);
             pa
         };
-        if !self.ram.contains(pa, 4096 - (pa & 0xFFF)) || !self.fetch_cached(self.state.pc) {
+        if !self.ram.contains(pa, PAGE_SIZE - page_offset(pa)) || !self.fetch_cached(self.state.pc)
+        {
             return Ok(None);
         }
         let found = code.find(&self.ram, pa);
@@ -113,7 +115,7 @@ impl Hart {
 
     /// Whether the page of `va` is in the fetch TLB, that is, executable as a whole.
     fn fetch_cached(&self, va: u64) -> bool {
-        self.tlb.fetch(va).exec == va & !0xFFF
+        self.tlb.fetch(va).exec == va & PAGE_MASK
     }
 
     fn effective_fetch(&self) -> Effective {
@@ -153,7 +155,7 @@ impl Hart {
 
     fn fetch_parcel(&mut self, va: u64, plat: &mut dyn Platform) -> Result<u32, Fault> {
         let entry = self.tlb.fetch(va);
-        if entry.exec == va & !0xFFF {
+        if entry.exec == va & PAGE_MASK {
             let host = HostAddr::of(va, entry.addend);
             // SAFETY: the TLB maps this page to RAM, and a parcel does not leave the page.
             return Ok(unsafe { ram::load(host, 2) } as u32);

@@ -4,6 +4,7 @@
 use trapless_isa::cause::exception;
 use trapless_isa::csr::{envcfg, hstatus, status};
 use trapless_isa::inst::{Format, Inst, Op};
+use trapless_isa::page::PAGE_MASK;
 use trapless_isa::port::CsrFault;
 use trapless_isa::{Mode, Priv};
 
@@ -182,7 +183,7 @@ impl Hart {
         let block = address & !(CACHE_BLOCK - 1);
         if inst.op == Op::CboZero {
             let entry = self.tlb.data(block);
-            if entry.write == block & !0xFFF {
+            if entry.write == block & PAGE_MASK {
                 let host = HostAddr::of(block, entry.addend);
                 // SAFETY: the TLB maps this page to RAM for stores, and a block does not leave the
                 // page.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use trapless_isa::Mode;
+use trapless_isa::page::PAGE_SIZE;
 use trapless_jit::TLB_ENTRIES as ENTRIES;
 
 /// Contexts kept before the least recently used one is recycled.
@@ -307,7 +308,7 @@ impl Contexts {
     pub fn filled(&mut self, array: TlbArray, va: u64, span: u64) {
         let context = &mut self.list[array.context()];
         context.filled.add(va);
-        if span > 4096 {
+        if span > PAGE_SIZE {
             context.add_superpage(va, span);
         }
     }

@@ -6,7 +6,9 @@
 
 use std::sync::Arc;
 
-use super::{Entry, HostAddr, INVALID, MARK, PAGE, Tlb};
+use trapless_isa::page::PAGE_MASK;
+
+use super::{Entry, HostAddr, INVALID, MARK, Tlb};
 use crate::memory::address::PageIndex;
 use crate::observe::Triggers;
 
@@ -31,7 +33,7 @@ impl Marks {
         } else {
             entry.read
         };
-        let found = triggers.data_in(tag & PAGE);
+        let found = triggers.data_in(tag & PAGE_MASK);
         entry.window = found.window;
         // An AMO probes for a store, and is a load too.
         if found.load {
@@ -69,7 +71,7 @@ impl Tlb {
         let slots = self.contexts.arrays().map(|array| array.slot(va));
         let ways = slots.flat_map(|slot| [slot, slot + super::ENTRIES]);
         let entries = ways.map(|way| &self.fetches[way]);
-        let found = entries.filter(|entry| entry.exec == va & PAGE);
+        let found = entries.filter(|entry| entry.exec == va & PAGE_MASK);
         found
             .map(|entry| page_of(HostAddr::of(va, entry.addend)))
             .collect()

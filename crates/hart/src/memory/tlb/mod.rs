@@ -20,6 +20,7 @@ mod writers;
 use std::ptr;
 
 // Fetches have an array of their own: their misses cost no virtual time, while those of data do.
+use trapless_isa::page::PAGE_MASK;
 use trapless_jit::{DataEntry as Entry, FetchEntry, MARK, TLB_ENTRIES as ENTRIES};
 
 use super::address::{Access, HostAddr, PageIndex};
@@ -32,7 +33,7 @@ use writers::Writers;
 
 /// No virtual page has this tag: its low bits are set.
 const INVALID: u64 = u64::MAX;
-const PAGE: u64 = !0xFFF;
+
 /// In a store tag: stores are permitted but take the slow path, which notes that code was written.
 const NOTED: u64 = 1 << 11;
 /// What a data tag may have besides the page.
@@ -116,7 +117,7 @@ impl Tlb {
     fn fetch_in(&self, array: TlbArray, va: u64) -> &FetchEntry {
         let slot = array.slot(va);
         let first = &self.fetches[slot];
-        if first.exec == va & PAGE {
+        if first.exec == va & PAGE_MASK {
             first
         } else {
             &self.fetches[slot + ENTRIES]
@@ -127,7 +128,7 @@ impl Tlb {
     /// if neither is.
     fn way(&self, array: TlbArray, va: u64, tag: impl Fn(&Entry) -> u64) -> usize {
         let slot = array.slot(va);
-        let first = tag(&self.entries[slot]) & !FLAGS == va & PAGE;
+        let first = tag(&self.entries[slot]) & !FLAGS == va & PAGE_MASK;
         if first { slot } else { slot + ENTRIES }
     }
 
@@ -210,7 +211,7 @@ impl Tlb {
     #[inline]
     pub fn set_table(&mut self, va: u64, table: usize) {
         let slot = self.contexts.fetch.slot(va);
-        let first = self.fetches[slot].exec == va & PAGE;
+        let first = self.fetches[slot].exec == va & PAGE_MASK;
         self.fetches[if first { slot } else { slot + ENTRIES }].table = table as u64;
     }
 
@@ -257,13 +258,13 @@ impl Tlb {
             (entry.exec, entry.addend)
         } else {
             let (slot, way) = (array.slot(va), self.way(array, va, tag));
-            if way != slot && tag(&self.entries[way]) == va & PAGE {
+            if way != slot && tag(&self.entries[way]) == va & PAGE_MASK {
                 self.entries.swap(slot, way);
             }
             let entry = &self.entries[slot];
             (tag(entry), entry.addend)
         };
-        (found == va & PAGE).then(|| HostAddr::of(va, addend))
+        (found == va & PAGE_MASK).then(|| HostAddr::of(va, addend))
     }
 
     /// Lets stores to the page of `va`, which maps `page`, hit again.
@@ -294,7 +295,7 @@ impl Tlb {
 
     /// Installs a translation of the page of `va` for fetches (`Exec`) or for loads and stores.
     pub fn insert(&mut self, array: TlbArray, va: u64, access: Access, mapping: &Mapping) {
-        let page = va & PAGE;
+        let page = va & PAGE_MASK;
         let tag = |ok: bool| if ok { page } else { INVALID };
         let addend = mapping.host.addend(va);
         let slot = array.slot(va);
@@ -313,7 +314,7 @@ impl Tlb {
             };
         } else {
             let old = self.entries[slot];
-            let of_page = |tag: u64| tag & PAGE == page;
+            let of_page = |tag: u64| tag & PAGE_MASK == page;
             let valid = old.read & old.write != INVALID;
             if valid && !of_page(old.read) && !of_page(old.write) {
                 self.entries[slot + ENTRIES] = old;

@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use trapless_isa::page::page_offset;
+
 use super::contexts::{BOTH_WAYS, Contexts, slot};
-use super::{
-    EMPTY, EMPTY_FETCH, ENTRIES, Entry, FLAGS, FetchEntry, INVALID, Marks, NOTED, PAGE, Tlb,
-};
+use super::{EMPTY, EMPTY_FETCH, ENTRIES, Entry, FLAGS, FetchEntry, INVALID, Marks, NOTED, Tlb};
 use crate::memory::address::{HostAddr, PageIndex};
 use crate::memory::ram::Ram;
 
@@ -33,7 +33,7 @@ fn plain(tag: u64) -> u64 {
 fn page(ram: &Ram, index: u32, tag: u64, addend: u64) -> Option<HostAddr> {
     let offset = tag.wrapping_add(addend);
     let placed = index as usize % ENTRIES == slot(tag);
-    let aligned = tag & !PAGE == 0 && offset & !PAGE == 0;
+    let aligned = page_offset(tag) == 0 && page_offset(offset) == 0;
     (placed && aligned).then(|| ram.host_at(offset)).flatten()
 }
 
