@@ -32,7 +32,7 @@ test-setup:
 	@scripts/install packages packages-test packages-package
 
 build: setup
-	$(CARGO) build --release --locked
+	$(CARGO) build --release --locked -p trapless-cli
 
 demo: build
 	$(TRAPLESS) compare --machines sbi,sstc,aia,trapless --workload mixed
@@ -41,11 +41,11 @@ lint: test-setup
 	scripts/lint $(GATES)
 
 test: test-setup build
-	$(CARGO) test --release --locked --workspace --no-fail-fast
+	$(CARGO) build --release --locked
+	$(CARGO) test --release --locked --no-fail-fast
 	cd vmm && $(CARGO) test --locked
-	cd examples/own-architecture && CARGO_TARGET_DIR=$(CURDIR)/target $(CARGO) test --release --locked
 	scripts/wheel test
-	$(CARGO) run --release --locked -q -p trapless-spec -- litmus scripts/herd7
+	target/release/trapless-spec litmus scripts/herd7
 	tree=$$($(TOOLS) tree) && target/release/trapless-difftest run --seeds 0..400 \
 	    --subject trapless:$(TRAPLESS) --against qemu:$$tree/usr/bin/qemu-system-riscv64
 	spike=$$(scripts/tools spike) && target/release/trapless-difftest run --seeds 0..400 \
@@ -62,7 +62,7 @@ test: test-setup build
 # itself, and an hour of random programs on both engines.
 test-long: test
 	@scripts/install packages-long
-	$(CARGO) test --release --locked --workspace -- --ignored
+	$(CARGO) test --release --locked -- --ignored
 	TRAPLESS_MUTATIONS=10000 $(CARGO) test --release --locked -p trapless-cli --test mutated
 	TRAPLESS_MUTATIONS=10000 $$(scripts/tools sweep)/python -m pytest -q -p no:cacheprovider \
 	    python/tests/test_sweep_results.py -k mutated
@@ -88,6 +88,7 @@ fuzz: test-setup
 	scripts/fuzz $${SECONDS:-60}
 
 bench: build
+	$(CARGO) build --release --locked -p trapless-bench
 	$(CARGO) run --release --locked -q -p trapless-hart --example speed
 	$(CARGO) run --release --locked -q -p trapless-hart --example speed jit
 	$(CARGO) run --release --locked -q -p trapless-machine --example restore
