@@ -7,17 +7,18 @@ ENGINES = --subject trapless:$(TRAPLESS) --against interp:$(TRAPLESS),both:$(TRA
 # Programs of Debian's next release that do not run on this one, unpacked in the cache.
 TOOLS = $(CARGO) run --release --locked -q -p trapless-images --example tools --
 
-.PHONY: help demo test test-long bench setup test-setup package-setup build lint fuzz spec book \
+.PHONY: help demo check test test-long bench setup test-setup package-setup build lint fuzz spec book \
     python install package
 
 help:
 	@echo 'make demo   build, fetch Debian packages, make images, compare interrupts on sbi, sstc, aia and trapless'
 	@echo 'make test   unit tests, differential ISA tests, system tests on real kernels'
+	@echo 'make check  what a change is tried with first: a few of the static checks, unit tests, ten system tests'
 	@echo 'make lint   the static checks alone; GATES="prose clippy" for some (scripts/lint --list)'
 	@echo 'make test-long  the same and what takes hours: a million interrupts of each class, thousands of programs'
 	@echo 'make bench  speed and memory beside QEMU (BENCH="--runs 5 --only boot"), and of the bare engines'
 	@echo 'make install  the program, manual pages, completions and data under PREFIX=$(PREFIX)'
-	@echo 'make package  a Debian package and an OCI image of it for users without Rust: out/package'
+	@echo 'make package  what users without Rust get, as a release has it: out/package'
 	@echo 'make python  the Python package as a wheel in out/wheels (docs/python.md)'
 	@echo 'make spec   the specifications as HTML: out/spec/xtrapless.html, haiov.html'
 	@echo 'make book   all pages and the specification as one book: out/book/index.html'
@@ -32,20 +33,28 @@ test-setup:
 	@scripts/install packages packages-test packages-package
 
 build: setup
-	$(CARGO) build --release --locked
+	$(CARGO) build --release --locked -p trapless-cli
 
-demo: build
+demo: setup
+	@scripts/demo
 	$(TRAPLESS) compare --machines sbi,sstc,aia,trapless --workload mixed
+
+# System tests that start no run of all workloads.
+check: test-setup build
+	scripts/lint format prose spelling clippy
+	$(CARGO) test --release --locked --lib --bins
+	$(CARGO) test --release --locked -p trapless-cli --test system -- own:: uer:: dedicated:: aia:: gdb::functions
 
 lint: test-setup
 	scripts/lint $(GATES)
 
+# Tests that wait for runs which others make leave a processor free: twice as many at a time.
 test: test-setup build
-	$(CARGO) test --release --locked --workspace --no-fail-fast
+	$(CARGO) build --release --locked
+	RUST_TEST_THREADS=$$((2 * $$(nproc))) $(CARGO) test --release --locked --no-fail-fast
 	cd vmm && $(CARGO) test --locked
-	cd examples/own-architecture && CARGO_TARGET_DIR=$(CURDIR)/target $(CARGO) test --release --locked
 	scripts/wheel test
-	$(CARGO) run --release --locked -q -p trapless-spec -- litmus scripts/herd7
+	target/release/trapless-spec litmus scripts/herd7
 	tree=$$($(TOOLS) tree) && target/release/trapless-difftest run --seeds 0..400 \
 	    --subject trapless:$(TRAPLESS) --against qemu:$$tree/usr/bin/qemu-system-riscv64
 	spike=$$(scripts/tools spike) && target/release/trapless-difftest run --seeds 0..400 \
@@ -62,7 +71,7 @@ test: test-setup build
 # itself, and an hour of random programs on both engines.
 test-long: test
 	@scripts/install packages-long
-	$(CARGO) test --release --locked --workspace -- --ignored
+	$(CARGO) test --release --locked -- --ignored
 	TRAPLESS_MUTATIONS=10000 $(CARGO) test --release --locked -p trapless-cli --test mutated
 	TRAPLESS_MUTATIONS=10000 $$(scripts/tools sweep)/python -m pytest -q -p no:cacheprovider \
 	    python/tests/test_sweep_results.py -k mutated
@@ -76,6 +85,7 @@ test-long: test
 	tests/lost-interrupt
 	scripts/package
 	tests/package
+	tests/package reproducible
 	tests/disk-system
 	tree=$$($(TOOLS) tree) && target/release/trapless-difftest run --seeds 400..5000 \
 	    --subject trapless:$(TRAPLESS) --against qemu:$$tree/usr/bin/qemu-system-riscv64
@@ -88,6 +98,7 @@ fuzz: test-setup
 	scripts/fuzz $${SECONDS:-60}
 
 bench: build
+	$(CARGO) build --release --locked -p trapless-bench
 	$(CARGO) run --release --locked -q -p trapless-hart --example speed
 	$(CARGO) run --release --locked -q -p trapless-hart --example speed jit
 	$(CARGO) run --release --locked -q -p trapless-machine --example restore
@@ -127,7 +138,7 @@ install:
 # For users who have neither this source tree nor Rust nor root (docs/install.md).
 package-setup:
 	@scripts/space 6
-	@scripts/install packages packages-package
+	@scripts/install packages packages-package packages-python
 
-package: package-setup build
+package: package-setup
 	scripts/package

@@ -6,7 +6,7 @@ use crate::built::vmm;
 use crate::cache::Cache;
 use crate::cache::kept::{InUse, Kept, remove_old};
 use crate::cache::prepared::{self, Prepared, load_intact};
-use crate::cache::shipped::Locked;
+use crate::cache::shipped::{self, Locked};
 use crate::debian::apt::Apt;
 use crate::debian::package::{Package, Request};
 use crate::debian::store::Store;
@@ -142,7 +142,7 @@ impl Images {
         let made = self.make(name);
         match &made {
             // The archive drops old versions: newer lists name what it has now.
-            Err(Error::Download { .. }) => {
+            Err(Error::Download { .. }) if !shipped::is_pinned() => {
                 let locked = self.apt()?.is_locked();
                 match self.refresh() {
                     Ok(()) if locked => self.progress.tell(REPLACED),
