@@ -39,7 +39,7 @@ fn run(cli: &Cli) -> trapless_vmm::error::Result<u8> {
 
 #[cfg(not(target_arch = "riscv64"))]
 fn run(cli: &Cli) -> trapless_vmm::error::Result<u8> {
-    cli.config().check()?;
+    cli.config.check()?;
     Err(trapless_vmm::error::Error::user(
         "this build is not for riscv64; KVM guests need a riscv64 host",
     ))

@@ -25,7 +25,7 @@ use vmm_sys_util::signal::{SIGRTMIN, register_signal_handler};
 /// # Errors
 /// [`Error::User`] for what the user can correct, [`Error::Failed`] for what the system refused.
 pub fn run(cli: &Cli) -> Result<Outcome> {
-    let config = cli.config();
+    let config = cli.config.clone();
     config.check()?;
     affinity::check(&config.pin)?;
     ram::check_host(config.memory)?;
@@ -68,8 +68,8 @@ impl<'a> Session<'a> {
             signals,
             control: control.map(Arc::new),
             backends: Backends {
-                tap: cli.tap.as_deref().map(SharedTap::open).transpose()?,
-                vhost_net: cli.vhost,
+                tap: cli.config.tap.as_deref().map(SharedTap::open).transpose()?,
+                vhost_net: cli.config.vhost_net,
                 ..Backends::default()
             },
             config,

@@ -7,6 +7,7 @@ pub mod input;
 pub mod ioeventfd;
 pub mod locked;
 pub mod quiet_lock;
+pub mod registry;
 pub mod sbi_console;
 pub mod serial;
 pub mod state;

@@ -3,12 +3,13 @@
 use crate::devices::test_device::wires::Sources;
 use crate::devices::virtio::slots::Disk;
 use crate::error::{Error, Result};
+use crate::guest::parse::{parse_disk, parse_memory, parse_seconds, parse_tap};
 use crate::guest::ram::HUGE_PAGE;
 use crate::irqchip::options::Options;
 use crate::kvm::isa::KVM_EXTENSIONS;
 use crate::map;
 use crate::run::stagger::Stagger;
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -34,58 +35,127 @@ impl Console {
     }
 }
 
-/// What a guest consists of, as far as the user decides it.
-#[derive(Clone, Debug)]
+/// What a guest consists of, as far as the user decides it: options of the command.
+#[derive(Args, Clone, Debug)]
 pub struct Config {
-    /// Number of vCPUs.
-    pub cpus: u16,
-    /// Bytes of RAM.
-    pub memory: u64,
-    /// RAM in the host's huge pages.
-    pub hugepages: bool,
-    /// Initial RAM disk.
+    /// Initial RAM disk
+    #[arg(long, value_name = "FILE")]
     pub initrd: Option<PathBuf>,
-    /// Command line for the kernel, without the console.
+
+    /// Kernel command line; `console=` for the chosen console is added unless it names one
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        allow_hyphen_values = true
+    )]
     pub append: String,
-    /// Device tree to use instead of the generated one.
-    pub dtb: Option<PathBuf>,
-    /// Where to write the device tree.
-    pub dump_dtb: Option<PathBuf>,
-    /// Disks, of which the first is `vda`.
+
+    /// Number of virtual CPUs, one thread each
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=512))]
+    pub cpus: u16,
+
+    /// Guest RAM with suffix K, M, G or T; MiB without a suffix
+    #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = parse_memory)]
+    pub memory: u64,
+
+    /// Take guest RAM from the host's huge pages of 2 MiB (/proc/sys/vm/nr_hugepages), which saves
+    /// exits for page faults
+    #[arg(long)]
+    pub hugepages: bool,
+
+    /// Raw disk image as virtio block device, `,ro` for read-only; may be repeated
+    #[arg(long = "disk", value_name = "FILE[,ro]", value_parser = parse_disk)]
     pub disks: Vec<Disk>,
-    /// Sockets of processes that serve further disks.
+
+    /// Unix socket of a back end that serves a disk by the vhost-user protocol (trapless-backend,
+    /// qemu-storage-daemon); behind those of --disk
+    #[arg(long, value_name = "SOCKET")]
     pub vhost_user_blk: Vec<PathBuf>,
-    /// Sockets of processes that serve further network cards.
-    pub vhost_user_net: Vec<PathBuf>,
-    /// How long to wait for one of them that has ended to come again.
-    pub reconnect: Duration,
-    /// Whether there is a network card.
-    pub tap: bool,
-    /// The host's kernel serves it.
+
+    /// Tap interface of the host for a virtio network device (created if it does not exist)
+    #[arg(long, value_name = "NAME", value_parser = parse_tap)]
+    pub tap: Option<String>,
+
+    /// Let the host's kernel move frames between --tap and the guest (/dev/vhost-net)
+    #[arg(long = "vhost", requires = "tap")]
     pub vhost_net: bool,
-    /// The console.
+
+    /// Unix socket of a back end that serves a network card by the vhost-user protocol
+    /// (trapless-backend); may be repeated
+    #[arg(long, value_name = "SOCKET")]
+    pub vhost_user_net: Vec<PathBuf>,
+
+    /// Wait so long for a back end that has ended to come again; the guest then notices nothing, if
+    /// it serves requests in order, as trapless-backend does [default: the device fails at once]
+    #[arg(
+        long = "vhost-user-reconnect",
+        value_name = "SECONDS",
+        default_value = "0",
+        value_parser = parse_seconds,
+        hide_default_value = true
+    )]
+    pub reconnect: Duration,
+
+    /// Which console is connected to standard input and output
+    #[arg(long, value_enum, default_value_t = Console::Uart)]
     pub console: Console,
-    /// The test device.
-    pub test_device: Option<Sources>,
-    /// The interrupt controller.
-    pub irqchip: Options,
-    /// ISA extensions to hide, in lower case.
-    pub hidden: Vec<String>,
-    /// The serial port answers in user mode.
-    pub uer: bool,
-    /// KVM takes queue notifications.
-    pub ioeventfd: bool,
-    /// The guest's controller takes queue notifications and answers registers of virtio devices.
-    pub doorbells: bool,
-    /// Handlers of user contexts may interrupt the guest.
-    pub user_contexts: bool,
-    /// What WFI of the guest does.
-    pub wfi: Wfi,
-    /// Host CPUs of the vCPU threads, in turn; empty: any.
+
+    /// Host CPUs to bind the vCPU threads to, in turn (vCPU 0 to the first, ...)
+    #[arg(long, value_name = "CPU,...", value_delimiter = ',')]
     pub pin: Vec<u16>,
-    /// Delays before it starts.
+
+    /// Start the guest up to 4 ms later and each vCPU up to 1 ms, as SEED says; GUEST tells guests
+    /// of one host apart [default: start at once]
+    #[arg(long, value_name = "SEED[,GUEST]")]
     pub stagger: Option<Stagger>,
-    /// Where SIGUSR2 saves the guest.
+
+    /// The interrupt controller.
+    #[command(flatten)]
+    pub irqchip: Options,
+
+    /// What WFI of the guest does; `native` needs this project's KVM
+    #[arg(long, value_enum, default_value_t = Wfi::Trap)]
+    pub wfi: Wfi,
+
+    /// Add a device with N interrupt sources (1..32) that tests delivery; its guest driver is
+    /// `trapless_seq`
+    #[arg(long, value_name = "N[,ugenvsei|irqfd|ioctl|mixed]", value_parser = clap::value_parser!(Sources))]
+    pub test_device: Option<Sources>,
+
+    /// ISA extensions to hide from the guest, for instance `sstc`
+    #[arg(long = "disable-ext", value_name = "EXT,...", value_delimiter = ',')]
+    pub hidden: Vec<String>,
+
+    /// Device tree to use as it is instead of the generated one; command line and initrd are then
+    /// the ones it names
+    #[arg(long, value_name = "FILE")]
+    pub dtb: Option<PathBuf>,
+
+    /// Write the device tree that the guest gets, then go on
+    #[arg(long, value_name = "FILE")]
+    pub dump_dtb: Option<PathBuf>,
+
+    /// Answer accesses to the serial port in user mode, without exits (harts with Xuer)
+    #[arg(long)]
+    pub uer: bool,
+
+    /// Let KVM take virtio queue notifications (KVM_IOEVENTFD) instead of one MMIO exit each
+    #[arg(long)]
+    pub ioeventfd: bool,
+
+    /// Let the interrupt controller take virtio queue notifications, and answer registers of virtio
+    /// devices, without exits (harts with Xvei)
+    #[arg(long)]
+    pub doorbells: bool,
+
+    /// Let handlers of user contexts, of any process of the host, interrupt the guest (harts with
+    /// Xhcs)
+    #[arg(long)]
+    pub user_contexts: bool,
+
+    /// Where SIGUSR2 saves the guest, which ends then
+    #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
 }
 
@@ -135,7 +205,7 @@ impl Config {
         let devices = self.disks.len()
             + self.vhost_user_blk.len()
             + self.vhost_user_net.len()
-            + usize::from(self.tap)
+            + usize::from(self.tap.is_some())
             + usize::from(self.console == Console::Virtio)
             + 1; // the random number generator
         if devices > map::VIRTIO_SLOTS {

@@ -215,7 +215,7 @@ fn test_device(fdt: &mut FdtWriter, machine: &Description<'_>) -> Result<(), Err
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::irqchip::wire::Way;
+    use crate::irqchip::options::Injection;
     use crate::irqchip::{aia, plic, trapless};
 
     fn machine(controller: &dyn InterruptController) -> Description<'_> {
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn xtrapless_replaces_the_plic_and_adds_a_cell() {
-        let controller = trapless::tests::controller(Way::Ugenvsei);
+        let controller = trapless::tests::controller(Injection::Ugenvsei);
         let machine = Description {
             test_device: vec![Kind::Edge, Kind::Level, Kind::Resample],
             ..machine(&controller)

@@ -134,16 +134,17 @@ impl Machine {
             true => None,
             false => Some(Arc::new(Redirection::new(&vm, redirected)?)),
         };
-        notify_elsewhere(&vm, &peripherals.slots)?;
+        notify_elsewhere(&vm, &peripherals.registry.slots)?;
         if config.ioeventfd || config.doorbells {
-            let notifications = notify_by_eventfd(&vm, &peripherals.slots)?;
-            peripherals.watches.extend(notifications);
+            let notifications = notify_by_eventfd(&vm, &peripherals.registry.slots)?;
+            peripherals.registry.watches.extend(notifications);
         }
         let shape = Shape {
             cpus: config.cpus,
             memory: config.memory,
             irqchip: controller.features().name,
             devices: peripherals
+                .registry
                 .states
                 .iter()
                 .map(|(name, _)| name.clone())
@@ -180,7 +181,7 @@ impl Machine {
             command_line: config.command_line(self.controller.features().late_driver),
             initrd: boot.layout.initrd,
             uart: config.console == Console::Uart,
-            virtio: devices.slots.len(),
+            virtio: devices.registry.slots.len(),
             virtio_kind: virtio_kind(&*self.controller, config.doorbells),
             controller: &*self.controller,
             test_device: devices
@@ -198,7 +199,7 @@ impl Machine {
             vcpus: &self.vcpus,
             memory: &self.memory,
             controller: &*self.controller,
-            states: &self.peripherals.states,
+            states: &self.peripherals.registry.states,
             shape: &self.shape,
         }
     }
@@ -214,7 +215,7 @@ impl Machine {
         if let Some(control) = host.control {
             events.control(control.fd())?;
         }
-        stats.slots = devices.bus.names();
+        stats.slots = devices.registry.bus.names();
         stats.irqchip = self.controller.features().name;
         let mut running = Running {
             vcpus: Vec::new(),
@@ -222,7 +223,7 @@ impl Machine {
             gate: Arc::default(),
             memory: self.memory,
             controller: Arc::clone(&self.controller),
-            states: devices.states,
+            states: devices.registry.states,
             test_device: devices.test_device,
             shape: self.shape,
             stop: Arc::clone(&self.stop),
@@ -234,7 +235,7 @@ impl Machine {
         };
         let vcpus = Vcpus {
             vm: &self.vm,
-            bus: Arc::new(devices.bus),
+            bus: Arc::new(devices.registry.bus),
             sbi: devices.sbi,
             redirection: self.redirection.clone(),
             pin: &config.pin,
@@ -246,7 +247,11 @@ impl Machine {
         let threads = vcpus.start(self.vcpus, &mut running)?;
         let permit = self.controller.permit();
         if self.restored {
-            devices.slots.iter().for_each(|slot| slot.notify_all());
+            devices
+                .registry
+                .slots
+                .iter()
+                .for_each(|slot| slot.notify_all());
         }
         if let Some(device) = &running.test_device {
             device.resume();
@@ -303,10 +308,10 @@ fn set_up(
 /// An event loop for devices.
 fn event_loop(wake: &Arc<EventFd>, devices: &mut Peripherals) -> Result<EventLoop> {
     let mut events = EventLoop::new(wake)?;
-    for device in devices.served.drain(..) {
+    for device in devices.registry.served.drain(..) {
         events.serve(device);
     }
-    for (fd, action) in devices.watches.drain(..) {
+    for (fd, action) in devices.registry.watches.drain(..) {
         events.add(fd, action)?;
     }
     Ok(events)

@@ -8,5 +8,6 @@ pub mod image;
 pub mod layout;
 #[cfg(target_arch = "riscv64")]
 pub mod machine;
+mod parse;
 pub mod peripherals;
 pub mod ram;

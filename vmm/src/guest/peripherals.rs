@@ -1,19 +1,18 @@
 //! The devices of a guest, put together.
 
-use crate::bus::Bus;
 use crate::devices::input::InputSink;
-use crate::devices::locked::{HostClock, Locked, Served};
+use crate::devices::locked::{HostClock, Locked};
+use crate::devices::registry::{Registered, Registry};
 use crate::devices::sbi_console::SbiConsole;
 use crate::devices::serial::{Redirected, SerialPort};
-use crate::devices::state::States;
 use crate::devices::test_device::device::TestDevice;
 use crate::devices::test_device::wires::{self, Sources};
 use crate::devices::transmit::{PortEnd, Transmit};
-use crate::devices::virtio::slot::{ShadowSource, Slot};
-use crate::devices::virtio::slots::{Backends, Host, Slots, Wanted};
+use crate::devices::virtio::slot::ShadowSource;
+use crate::devices::virtio::slots::{self, Backends, Host, Wanted};
 use crate::error::{Error, Result};
 use crate::guest::config::{Config, Console};
-use crate::irqchip::controller::{InterruptController, Watch};
+use crate::irqchip::controller::InterruptController;
 use crate::map;
 use crate::terminal::Output;
 use crate::uer::device::RedirectedDevice;
@@ -25,24 +24,16 @@ use vmm_sys_util::eventfd::EventFd;
 
 /// All devices of a guest.
 pub struct Peripherals {
-    /// The devices by address.
-    pub bus: Bus,
-    /// What is to be saved.
-    pub states: States,
+    /// The devices, as others see them.
+    pub registry: Registry,
     /// The console of SBI calls, which is always there.
     pub sbi: Arc<SbiConsole>,
     /// Where typed bytes go.
     pub input: Arc<dyn InputSink>,
-    /// virtio devices, by slot.
-    pub slots: Vec<Arc<dyn Slot>>,
     /// The device that tests delivery.
     pub test_device: Option<Arc<TestDevice>>,
     /// Devices that answer in user mode: first address, length in bytes.
     pub redirected: Vec<(u64, u64, Arc<dyn RedirectedDevice>)>,
-    /// What the event loop has to poll when it is due.
-    pub served: Vec<Arc<dyn Served>>,
-    /// What the event loop has to watch.
-    pub watches: Vec<Watch>,
 }
 
 impl Peripherals {
@@ -62,16 +53,13 @@ impl Peripherals {
     ) -> Result<Self> {
         let sbi = Arc::new(SbiConsole::default());
         let mut all = Self {
-            bus: Bus::default(),
-            states: vec![("sbi-console".into(), sbi.clone())],
+            registry: Registry::default(),
             input: sbi.clone(),
-            sbi,
-            slots: Vec::new(),
+            sbi: sbi.clone(),
             test_device: None,
             redirected: Vec::new(),
-            served: Vec::new(),
-            watches: Vec::new(),
         };
+        all.registry.add(Registered::new("sbi-console").saved(sbi));
         let host = Host {
             ram,
             controller,
@@ -79,8 +67,9 @@ impl Peripherals {
             clock: HostClock::start(),
         };
         for window in controller.windows() {
-            all.bus
-                .add(window.name, window.base, window.len, window.device);
+            let device = Registered::new(window.name);
+            let device = device.at(window.base, window.len, window.device);
+            all.registry.add(device);
         }
         if config.console == Console::Uart {
             all.add_uart(host, config.uer)?;
@@ -99,7 +88,7 @@ impl Peripherals {
         if let Some(sources) = config.test_device {
             all.add_test_device(sources, host)?;
         }
-        all.watches.extend(controller.watches());
+        all.registry.watches.extend(controller.watches());
         Ok(all)
     }
 
@@ -110,9 +99,10 @@ impl Peripherals {
             let uart = Uart::new(Box::new(Output), line(host, map::UART_IRQ)?);
             Arc::new(SerialPort::new(uart, None))
         };
-        self.bus
-            .add("uart", map::UART_BASE, map::UART_LEN, port.clone());
-        self.states.push(("uart".into(), port.clone()));
+        let uart = Registered::new("uart")
+            .at(map::UART_BASE, map::UART_LEN, port.clone())
+            .saved(port.clone());
+        self.registry.add(uart);
         self.input = port;
         Ok(())
     }
@@ -128,7 +118,8 @@ impl Peripherals {
             Box::new(PortEnd(Arc::clone(&transmit))),
             Box::new(DeviceEnd(Arc::clone(&line))),
         );
-        self.served.push(transmit.clone());
+        self.registry
+            .add(Registered::new("uart transmitter").served(transmit.clone()));
         let redirected = Redirected {
             transmit,
             line,
@@ -146,20 +137,16 @@ impl Peripherals {
             .map_or(0, |since| since.as_nanos() as u64);
         let rtc = GoldfishRtc::new(Box::new(host.clock), epoch, line(host, map::RTC_IRQ)?);
         let rtc = Arc::new(Locked::new(rtc, host.wake, host.clock));
-        self.bus
-            .add("rtc", map::RTC_BASE, map::RTC_LEN, rtc.clone());
-        self.states.push(("rtc".into(), rtc.clone()));
-        self.served.push(rtc);
+        let rtc = Registered::new("rtc")
+            .at(map::RTC_BASE, map::RTC_LEN, rtc.clone())
+            .saved(rtc.clone())
+            .served(rtc);
+        self.registry.add(rtc);
         Ok(())
     }
 
     fn add_virtio(&mut self, wanted: Wanted<'_>, host: Host<'_>) -> Result<()> {
-        let filled = Slots::fill(wanted, host, &mut self.bus)?;
-        self.slots = filled.slots;
-        self.served.extend(filled.served);
-        self.watches.extend(filled.watches);
-        self.states.extend(filled.states);
-        if let Some(console) = filled.input {
+        if let Some(console) = slots::fill(wanted, host, &mut self.registry)? {
             self.input = console;
         }
         Ok(())
@@ -169,9 +156,10 @@ impl Peripherals {
         let wires = wires::connect(sources, &**host.controller)?;
         let device = TestDevice::start(host.ram, wires, host.controller)
             .map_err(|e| Error::failed("cannot start the test device's thread", e))?;
-        self.bus
-            .add("test-device", map::TEST_BASE, map::TEST_LEN, device.clone());
-        self.states.push(("test-device".into(), device.clone()));
+        let registered = Registered::new("test-device")
+            .at(map::TEST_BASE, map::TEST_LEN, device.clone())
+            .saved(device.clone());
+        self.registry.add(registered);
         self.test_device = Some(device);
         Ok(())
     }

@@ -3,7 +3,8 @@
 use crate::bus::BusDevice;
 use crate::error::Result;
 use crate::irqchip::injections::Injections;
-use crate::irqchip::wire::{Kind, Way, Wire};
+use crate::irqchip::options::Injection;
+use crate::irqchip::wire::{Kind, Wire};
 use std::any::Any;
 use std::io;
 use std::os::fd::RawFd;
@@ -78,7 +79,7 @@ pub trait InterruptController: Send + Sync {
     ///
     /// # Errors
     /// [`Error::Failed`](crate::error::Error::Failed) if KVM refuses the source.
-    fn connect(&self, source: u32, kind: Kind, way: Option<Way>) -> Result<Box<dyn Wire>>;
+    fn connect(&self, source: u32, kind: Kind, way: Option<Injection>) -> Result<Box<dyn Wire>>;
 
     /// Lets KVM interrupt by the edge-triggered `source` whenever `event` is written, whoever does
     /// that; `false` if the controller is not KVM's.

@@ -2,10 +2,9 @@
 
 use crate::error::{Error, Result};
 use crate::irqchip::controller::InterruptController;
-use crate::irqchip::options::{Choice, Inject, Options};
+use crate::irqchip::options::{Choice, Injection, Options};
 use crate::irqchip::plic::kvm::KvmLine;
 use crate::irqchip::plic::shared::SharedPlic;
-use crate::irqchip::wire::Way;
 use crate::irqchip::{aia, plic, trapless};
 use crate::map;
 use kvm_ioctls::{VcpuFd, VmFd};
@@ -39,11 +38,7 @@ fn trapless(
     vcpus: &[VcpuFd],
 ) -> Result<Arc<dyn InterruptController>> {
     let chip = trapless::kvm::create(vm, vcpus.len() as u16)?;
-    let way = match options.inject {
-        Inject::Auto | Inject::Ugenvsei => Way::Ugenvsei,
-        Inject::Irqfd => Way::Irqfd,
-        Inject::Ioctl => Way::Ioctl,
-    };
+    let way = options.inject.unwrap_or(Injection::Ugenvsei);
     Ok(Arc::new(trapless::controller::Controller::new(chip, way)))
 }
 
@@ -53,9 +48,9 @@ fn aia(
     vcpus: &[VcpuFd],
 ) -> Result<Arc<dyn InterruptController>> {
     let split = match options.inject {
-        Inject::Auto | Inject::Ioctl => false,
-        Inject::Irqfd => true,
-        Inject::Ugenvsei => {
+        None | Some(Injection::Ioctl) => false,
+        Some(Injection::Irqfd) => true,
+        Some(Injection::Ugenvsei) => {
             return Err(Error::user(
                 "this guest has AIA, whose devices interrupt by --inject ioctl or irqfd",
             ));

@@ -1,7 +1,8 @@
 //! Options of the interrupt controller.
 
 use crate::irqchip::aia::uapi::Mode;
-use clap::ValueEnum;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum};
 
 /// `--irqchip`.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,27 +18,48 @@ pub enum Choice {
     Auto,
 }
 
-/// `--inject`.
+/// How the VMM interrupts its guest.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Inject {
-    /// `ugenvsei` with Xtrapless, `ioctl` with AIA
-    Auto,
+pub enum Injection {
     /// Xtrapless: by the instruction, without a system call
     Ugenvsei,
-    /// By writing an eventfd that KVM turns into an interrupt; with AIA into a message to a vCPU's
-    /// interrupt file, the APLIC is then the VMM's
+    /// By writing an eventfd that KVM turns into an interrupt, level lines with resampling; with
+    /// AIA into a message to a vCPU's interrupt file, the APLIC is then the VMM's
     Irqfd,
     /// By KVM_IRQ_LINE: wires of Xtrapless' table or of the APLIC
     Ioctl,
 }
 
+impl Injection {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Ugenvsei, Self::Irqfd, Self::Ioctl];
+}
+
+/// One that the user names, or `None` for what suits the interrupt controller.
+pub type Chosen = Option<Injection>;
+
+/// Values of `--inject`: those of [`Injection`], and `auto`.
+fn chosen() -> impl TypedValueParser<Value = Chosen> {
+    let auto = PossibleValue::new("auto").help("`ugenvsei` with Xtrapless, `ioctl` with AIA");
+    let named = Injection::ALL
+        .iter()
+        .filter_map(ValueEnum::to_possible_value);
+    let all = std::iter::once(auto).chain(named);
+    PossibleValuesParser::new(all).map(|name| Injection::from_str(&name, false).ok())
+}
+
 /// What the user wants of the interrupt controller.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Args, Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// Which one.
+    /// Interrupt controller of the guest; `--stats` says which one it got
+    #[arg(long = "irqchip", value_enum, default_value_t = Choice::Auto)]
     pub choice: Choice,
-    /// How devices interrupt a guest with Xtrapless or AIA.
-    pub inject: Inject,
-    /// Where KVM keeps the interrupt files of a guest with AIA.
+
+    /// How devices interrupt a guest with Xtrapless or AIA
+    #[arg(long, default_value = "auto", value_parser = chosen())]
+    pub inject: Chosen,
+
+    /// Where KVM keeps the interrupt files of a guest with AIA
+    #[arg(long, value_enum, default_value_t = Mode::Auto)]
     pub aia_mode: Mode,
 }

@@ -24,17 +24,6 @@ impl Kind {
     }
 }
 
-/// How the VMM injects.
-#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Way {
-    /// By the instruction, without a system call
-    Ugenvsei,
-    /// By writing an eventfd that KVM turns into an interrupt, level lines with resampling
-    Irqfd,
-    /// By KVM_IRQ_LINE
-    Ioctl,
-}
-
 /// The wire of a device to its source. One device drives it, under the device's lock.
 pub trait Wire: IrqLine {
     /// Kind of the source.

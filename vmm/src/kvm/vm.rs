@@ -36,6 +36,15 @@ pub fn open(cpus: u16) -> Result<Kvm> {
     Ok(kvm)
 }
 
+/// `KVM_ENABLE_CAP` with one argument.
+fn enable(vm: &VmFd, cap: u32, argument: u64) -> std::result::Result<(), kvm_ioctls::Error> {
+    vm.enable_cap(&kvm_enable_cap {
+        cap,
+        args: [argument, 0, 0, 0],
+        ..Default::default()
+    })
+}
+
 /// `KVM_CAP_RISCV_UCTX_INTERRUPT`.
 const UCTX_INTERRUPT: u64 = 1;
 
@@ -44,12 +53,7 @@ const UCTX_INTERRUPT: u64 = 1;
 /// # Errors
 /// [`Error::User`] if KVM or the harts have no user contexts.
 pub fn allow_user_contexts(vm: &VmFd) -> Result<()> {
-    let cap = kvm_enable_cap {
-        cap: CAP_UCTX,
-        args: [UCTX_INTERRUPT, 0, 0, 0],
-        ..Default::default()
-    };
-    vm.enable_cap(&cap).map_err(|e| {
+    enable(vm, CAP_UCTX, UCTX_INTERRUPT).map_err(|e| {
         Error::user(format!(
             "KVM has no user contexts ({e}): they need harts with Xhcs and this project's KVM; \
              leave out --user-contexts"
@@ -65,12 +69,7 @@ const DISABLE_WFI: u64 = 1;
 /// # Errors
 /// [`Error::User`] if KVM cannot.
 pub fn let_wfi_wait(vm: &VmFd) -> Result<()> {
-    let cap = kvm_enable_cap {
-        cap: CAP_DISABLE_EXITS,
-        args: [DISABLE_WFI, 0, 0, 0],
-        ..Default::default()
-    };
-    vm.enable_cap(&cap).map_err(|e| {
+    enable(vm, CAP_DISABLE_EXITS, DISABLE_WFI).map_err(|e| {
         Error::user(format!(
             "KVM lets WFI of all guests exit ({e}): --wfi native needs this project's KVM"
         ))

@@ -2,27 +2,44 @@
 
 use crate::error::Result;
 use crate::irqchip::controller::InterruptController;
-use crate::irqchip::wire::{Way, Wire};
+use crate::irqchip::options::Injection;
+use crate::irqchip::wire::Wire;
 use crate::map;
+use clap::ValueEnum;
+use std::str::FromStr;
 
-/// What the user wants of the test device.
+/// What the user wants of the test device: `N` or `N,HOW`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sources {
     /// Number of sources, 1..=[`map::TEST_SOURCES`].
     pub number: u8,
-    /// How they interrupt.
-    pub inject: Inject,
+    /// How they interrupt, in turn, so that each kind of source takes each way that it can; as the
+    /// other devices (`--inject`) if there is none.
+    pub inject: &'static [Injection],
 }
 
-/// The ways that interrupts of the test device take.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Inject {
-    /// As the other devices (`--inject`).
-    AsOthers,
-    /// One for all.
-    All(Way),
-    /// All, so that each kind of source takes each way it can.
-    Mixed,
+impl FromStr for Sources {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let (number, inject): (_, &'static [Injection]) = match text.split_once(',') {
+            None => (text, &[]),
+            Some((number, "mixed")) => (number, &Injection::ALL),
+            Some((number, name)) => {
+                let named = |one: &&Injection| {
+                    let value = one.to_possible_value();
+                    value.is_some_and(|value| value.get_name() == name)
+                };
+                let found = Injection::ALL.iter().find(named);
+                let found = found.ok_or_else(|| format!("`{name}` is no way to interrupt"))?;
+                (number, std::slice::from_ref(found))
+            }
+        };
+        let number = number.parse().ok();
+        let number = number.filter(|n| (1..=map::TEST_SOURCES).contains(n));
+        let number = number.ok_or("the test device has 1 to 32 sources")?;
+        Ok(Self { number, inject })
+    }
 }
 
 /// Connects the sources: of all kinds that the controller has, in turn.
@@ -36,13 +53,8 @@ pub fn connect(
     let kinds = controller.features().test_kinds;
     let wire = |index: u8| {
         let turn = usize::from(index);
-        let way = match (sources.inject, turn / kinds.len() % 3) {
-            (Inject::AsOthers, _) => None,
-            (Inject::All(way), _) => Some(way),
-            (Inject::Mixed, 0) => Some(Way::Ugenvsei),
-            (Inject::Mixed, 1) => Some(Way::Irqfd),
-            (Inject::Mixed, _) => Some(Way::Ioctl),
-        };
+        let ways = sources.inject.iter().cycle();
+        let way = ways.skip(turn / kinds.len()).next().copied();
         let number = map::TEST_IRQ + u32::from(index);
         controller.connect(number, kinds[turn % kinds.len()], way)
     };

@@ -1,12 +1,11 @@
 //! Which virtio devices a guest has, and their slots.
 
-use crate::bus::Bus;
 use crate::devices::input::InputSink;
 use crate::devices::locked::{HostClock, Locked, Served};
-use crate::devices::state::States;
+use crate::devices::registry::{Registered, Registry};
 use crate::devices::virtio::console::ConsoleInput;
 use crate::devices::virtio::mistakes::{FirstMistake, Mistakes};
-use crate::devices::virtio::slot::{ShadowSource, Slot};
+use crate::devices::virtio::slot::ShadowSource;
 use crate::devices::virtio::tap::{SharedTap, mac_address};
 use crate::devices::virtio::vhost::back_end::BackEnd;
 use crate::devices::virtio::vhost::net::VhostNet;
@@ -81,68 +80,86 @@ pub struct Host<'a> {
     pub clock: HostClock,
 }
 
-/// The occupied slots, from slot 0.
-pub struct Slots<'a> {
+/// Fills the slots from slot 0: disks, network, console, entropy. Returns where typed bytes go, if
+/// there is a console.
+///
+/// # Errors
+/// [`Error::User`] for disks that cannot be used, [`Error::Failed`] for what the system refused.
+pub fn fill(
+    wanted: Wanted<'_>,
+    host: Host<'_>,
+    registry: &mut Registry,
+) -> Result<Option<Arc<dyn InputSink>>> {
+    let mut slots = Slots {
+        host,
+        mistakes: Arc::clone(&wanted.backends.mistakes),
+        shadows: wanted.shadows,
+        registry,
+    };
+    for (number, disk) in wanted.disks.iter().enumerate() {
+        slots.add_disk(number, disk)?;
+    }
+    let back_end = |name: &str, number, kind, socket: &PathBuf| BackEnd {
+        name: format!("vhost-user-{name}{number}"),
+        kind,
+        socket: socket.clone(),
+        patience: wanted.reconnect,
+    };
+    for (number, socket) in wanted.vhost_user_blk.iter().enumerate() {
+        slots.add_vhost_user(back_end("blk", number, Kind::Block, socket))?;
+    }
+    if let Some(tap) = &wanted.backends.tap {
+        slots.add_net(tap.clone(), wanted.backends.vhost_net)?;
+    }
+    for (number, socket) in wanted.vhost_user_net.iter().enumerate() {
+        let kind = Kind::Net(mac_address(&socket.to_string_lossy()));
+        slots.add_vhost_user(back_end("net", number, kind, socket))?;
+    }
+    let console = match wanted.console {
+        true => Some(slots.add_console()?),
+        false => None,
+    };
+    let entropy = HostEntropy::open().map_err(|e| Error::failed("cannot open /dev/urandom", e))?;
+    slots.add("virtio-rng", Rng::new(Box::new(entropy)))?;
+    Ok(console)
+}
+
+/// What fills the slots.
+struct Slots<'a> {
     host: Host<'a>,
     mistakes: Arc<Mistakes>,
     shadows: Option<&'a dyn ShadowSource>,
-    bus: &'a mut Bus,
-    /// The devices.
-    pub slots: Vec<Arc<dyn Slot>>,
-    /// The same devices, for the event loop.
-    pub served: Vec<Arc<dyn Served>>,
-    /// Back-ends for the event loop to watch.
-    pub watches: Vec<Watch>,
-    /// Where typed bytes go, if there is a console.
-    pub input: Option<Arc<dyn InputSink>>,
-    /// What is to be saved, by name.
-    pub states: States,
+    registry: &'a mut Registry,
 }
 
-impl<'a> Slots<'a> {
-    /// Fills the slots: disks, network, console, entropy.
-    ///
-    /// # Errors
-    /// [`Error::User`] for disks that cannot be used, [`Error::Failed`] for what the system
-    /// refused.
-    pub fn fill(wanted: Wanted<'a>, host: Host<'a>, bus: &'a mut Bus) -> Result<Self> {
-        let mut slots = Self {
-            host,
-            mistakes: Arc::clone(&wanted.backends.mistakes),
-            shadows: wanted.shadows,
-            bus,
-            slots: Vec::new(),
-            served: Vec::new(),
-            watches: Vec::new(),
-            input: None,
-            states: States::new(),
-        };
-        for (number, disk) in wanted.disks.iter().enumerate() {
-            slots.add_disk(number, disk)?;
-        }
-        let back_end = |name: &str, number, kind, socket: &PathBuf| BackEnd {
-            name: format!("vhost-user-{name}{number}"),
-            kind,
-            socket: socket.clone(),
-            patience: wanted.reconnect,
-        };
-        for (number, socket) in wanted.vhost_user_blk.iter().enumerate() {
-            slots.add_vhost_user(back_end("blk", number, Kind::Block, socket))?;
-        }
-        if let Some(tap) = &wanted.backends.tap {
-            slots.add_net(tap.clone(), wanted.backends.vhost_net)?;
-        }
-        for (number, socket) in wanted.vhost_user_net.iter().enumerate() {
-            let kind = Kind::Net(mac_address(&socket.to_string_lossy()));
-            slots.add_vhost_user(back_end("net", number, kind, socket))?;
-        }
-        if wanted.console {
-            slots.add_console()?;
-        }
-        let entropy =
-            HostEntropy::open().map_err(|e| Error::failed("cannot open /dev/urandom", e))?;
-        slots.add("virtio-rng", Rng::new(Box::new(entropy)))?;
-        Ok(slots)
+/// A device for the next slot, connected to its interrupt.
+struct Placed<D> {
+    base: u64,
+    irq: u32,
+    device: VirtioMmio<D>,
+    /// What lets the guest's controller answer its registers, if it does. The driver's
+    /// acknowledgement in a shadow does not lower a line, so that only edges go with one.
+    shadowed: bool,
+}
+
+impl Slots<'_> {
+    fn place<D: VirtioDevice>(&self, device: D) -> Result<Placed<D>> {
+        let (base, irq) = map::virtio_slot(self.registry.slots.len());
+        let controller = self.host.controller;
+        let kind = virtio_kind(&**controller, self.shadows.is_some());
+        let line = controller.connect(irq, kind, None)?.into_line();
+        let mistake = FirstMistake::new(&self.mistakes);
+        let ram = Arc::clone(self.host.ram);
+        Ok(Placed {
+            base,
+            irq,
+            device: VirtioMmio::new(device, ram, line, Box::new(mistake)),
+            shadowed: kind == wire::Kind::Edge,
+        })
+    }
+
+    fn lock<D: VirtioDevice>(&self, device: VirtioMmio<D>) -> Arc<Locked<VirtioMmio<D>>> {
+        Arc::new(Locked::new(device, self.host.wake, self.host.clock))
     }
 
     fn add<D: VirtioDevice + 'static>(
@@ -150,22 +167,30 @@ impl<'a> Slots<'a> {
         name: &str,
         device: D,
     ) -> Result<Arc<Locked<VirtioMmio<D>>>> {
-        let (base, irq) = map::virtio_slot(self.slots.len());
-        let controller = self.host.controller;
-        let kind = virtio_kind(&**controller, self.shadows.is_some());
-        let line = controller.connect(irq, kind, None)?.into_line();
-        let ram = Arc::clone(self.host.ram);
-        let mistake = FirstMistake::new(&self.mistakes);
-        let mut device = VirtioMmio::new(device, ram, line, Box::new(mistake));
-        // The driver's acknowledgement in a shadow does not lower a line.
-        if let Some(shadows) = self.shadows.filter(|_| kind == wire::Kind::Edge) {
-            device.share(shadows.shadow(base, false)?);
+        self.add_watched(name, device, |_| None)
+    }
+
+    /// Adds a device for which the event loop watches what `watch` says.
+    fn add_watched<D: VirtioDevice + 'static>(
+        &mut self,
+        name: &str,
+        device: D,
+        watch: impl FnOnce(&Arc<Locked<VirtioMmio<D>>>) -> Option<Watch>,
+    ) -> Result<Arc<Locked<VirtioMmio<D>>>> {
+        let mut placed = self.place(device)?;
+        if let Some(shadows) = self.shadows.filter(|_| placed.shadowed) {
+            placed.device.share(shadows.shadow(placed.base, false)?);
         }
-        let device = Arc::new(Locked::new(device, self.host.wake, self.host.clock));
-        self.bus.add(name, base, map::VIRTIO_LEN, device.clone());
-        self.served.push(device.clone());
-        self.slots.push(device.clone());
-        self.states.push((name.into(), device.clone()));
+        let device = self.lock(placed.device);
+        let mut registered = Registered::new(name)
+            .at(placed.base, map::VIRTIO_LEN, device.clone())
+            .in_slot(device.clone())
+            .saved(device.clone())
+            .served(device.clone());
+        if let Some(watch) = watch(&device) {
+            registered = registered.watched(watch);
+        }
+        self.registry.add(registered);
         Ok(device)
     }
 
@@ -186,43 +211,41 @@ impl<'a> Slots<'a> {
     }
 
     /// Adds a device whose queues somebody else serves, who interrupts the guest without this
-    /// process where its controller is KVM's.
+    /// process where its controller is KVM's. Its state is not all here, so that it is not saved.
     fn add_elsewhere<D: ServedElsewhere>(
         &mut self,
         name: &str,
         device: D,
     ) -> Result<Arc<Locked<VirtioMmio<D>>>> {
         let events = device.events().clone();
-        let (base, irq) = map::virtio_slot(self.slots.len());
-        let controller = self.host.controller;
-        let kind = virtio_kind(&**controller, self.shadows.is_some());
-        let line = controller.connect(irq, kind, None)?.into_line();
-        let mistake = FirstMistake::new(&self.mistakes);
-        let ram = Arc::clone(self.host.ram);
-        let mut device = VirtioMmio::new(device, ram, line, Box::new(mistake));
+        let mut placed = self.place(device)?;
         let mut direct = false;
-        if let Some(shadows) = self.shadows.filter(|_| kind == wire::Kind::Edge) {
-            direct = controller
-                .interrupt_by(irq, &events.call)
+        if let Some(shadows) = self.shadows.filter(|_| placed.shadowed) {
+            direct = self
+                .host
+                .controller
+                .interrupt_by(placed.irq, &events.call)
                 .map_err(|e| Error::failed("KVM refuses an irqfd", e))?;
-            device.share(shadows.shadow(base, direct)?);
+            placed.device.share(shadows.shadow(placed.base, direct)?);
             if direct {
-                device.interrupted_elsewhere();
+                placed.device.interrupted_elsewhere();
             }
         }
-        let device = Arc::new(Locked::new(device, self.host.wake, self.host.clock));
-        self.bus.add(name, base, map::VIRTIO_LEN, device.clone());
-        self.served.push(device.clone());
-        self.slots
-            .push(Arc::new(Elsewhere::new(device.clone(), events.clone())));
+        let device = self.lock(placed.device);
+        let slot = Arc::new(Elsewhere::new(device.clone(), events.clone()));
+        let mut registered = Registered::new(name)
+            .at(placed.base, map::VIRTIO_LEN, device.clone())
+            .in_slot(slot)
+            .served(device.clone());
         if !direct {
             let (fd, device) = (events.call.as_raw_fd(), device.clone());
             let interrupt = move || {
                 let _ = events.call.read();
                 device.with(VirtioMmio::used_elsewhere);
             };
-            self.watches.push((fd, Box::new(interrupt)));
+            registered = registered.watched((fd, Box::new(interrupt)));
         }
+        self.registry.add(registered);
         Ok(device)
     }
 
@@ -232,21 +255,24 @@ impl<'a> Slots<'a> {
             return self.add_elsewhere("vhost-net", device).map(|_| ());
         }
         let (fd, mac) = (tap.as_raw_fd(), tap.mac());
-        let net = self.add("virtio-net", Net::new(Box::new(tap), mac))?;
-        self.watches.push((fd, Box::new(move || net.poll())));
-        Ok(())
+        let net = Net::new(Box::new(tap), mac);
+        self.add_watched("virtio-net", net, |net| {
+            let net = net.clone();
+            Some((fd, Box::new(move || net.poll())))
+        })
+        .map(|_| ())
     }
 
-    fn add_console(&mut self) -> Result<()> {
+    fn add_console(&mut self) -> Result<Arc<dyn InputSink>> {
         let mut model = Console::new(Box::new(Output));
         if let Some((columns, rows)) = terminal::window_size() {
             model.set_size(columns, rows);
         }
         let device = self.add("virtio-console", model)?;
         let typed = Arc::new(ConsoleInput::new(device));
-        self.states.push(("typed".into(), typed.clone()));
-        self.input = Some(typed);
-        Ok(())
+        self.registry
+            .add(Registered::new("typed").saved(typed.clone()));
+        Ok(typed)
     }
 }
 
@@ -263,7 +289,7 @@ pub fn virtio_kind(controller: &dyn InterruptController, shadowed: bool) -> wire
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bus::value;
+    use crate::bus::{Bus, value};
     use crate::irqchip::plic;
     use std::io::Write;
     use vm_memory::{GuestAddress, GuestMemoryMmap};
@@ -277,7 +303,7 @@ mod tests {
             wake: &Arc::new(EventFd::new(libc::EFD_NONBLOCK).unwrap()),
             clock: HostClock::start(),
         };
-        let mut bus = Bus::default();
+        let mut registry = Registry::default();
         let wanted = Wanted {
             disks,
             vhost_user_blk: &[],
@@ -287,9 +313,8 @@ mod tests {
             console,
             shadows: None,
         };
-        let slots = Slots::fill(wanted, host, &mut bus)?;
-        let (number, input) = (slots.slots.len(), slots.input.is_some());
-        Ok((bus, number, input))
+        let input = super::fill(wanted, host, &mut registry)?;
+        Ok((registry.bus, registry.slots.len(), input.is_some()))
     }
 
     fn disk(path: &std::path::Path) -> Disk {

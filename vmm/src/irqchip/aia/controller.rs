@@ -9,7 +9,8 @@ use crate::irqchip::controller::{
     Features, InterruptController, PHANDLE, Window, external_interrupts,
 };
 use crate::irqchip::injections::Injections;
-use crate::irqchip::wire::{Kind, Way, Wire};
+use crate::irqchip::options::Injection;
+use crate::irqchip::wire::{Kind, Wire};
 use crate::map;
 use std::io;
 use std::sync::Arc;
@@ -45,7 +46,7 @@ impl InterruptController for Controller {
         }
     }
 
-    fn connect(&self, source: u32, kind: Kind, _: Option<Way>) -> Result<Box<dyn Wire>> {
+    fn connect(&self, source: u32, kind: Kind, _: Option<Injection>) -> Result<Box<dyn Wire>> {
         Ok(Box::new(Line::new(&self.0, source, kind)))
     }
 

@@ -1,10 +1,11 @@
 //! The controller of one guest: its sources, and the ways an interrupt takes into the guest.
 
 use crate::irqchip::injections::{Counters, count};
+use crate::irqchip::options::Injection;
 use crate::irqchip::trapless::port::Port;
 use crate::irqchip::trapless::source::{Op, SOURCES, entry};
 use crate::irqchip::trapless::uapi;
-use crate::irqchip::wire::{Kind, Way};
+use crate::irqchip::wire::Kind;
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::RawFd;
@@ -15,7 +16,7 @@ use vmm_sys_util::eventfd::EventFd;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Configured {
     pub(super) kind: Kind,
-    pub(super) way: Way,
+    pub(super) way: Injection,
 }
 
 pub(super) struct Source {
@@ -69,7 +70,7 @@ impl Chip {
     /// # Panics
     /// If the number is not in 1..=[`SOURCES`] or taken: the numbers are fixed, so this is a bug of
     /// the VMM.
-    pub fn add(&self, number: u16, kind: Kind, way: Way) -> io::Result<()> {
+    pub fn add(&self, number: u16, kind: Kind, way: Injection) -> io::Result<()> {
         assert!((1..=SOURCES).contains(&number), "source {number}");
         let configured = Configured { kind, way };
         let fresh = self.sources[usize::from(number)].configured.set(configured);
@@ -77,7 +78,7 @@ impl Chip {
         self.port
             .set(uapi::GRP_SOURCE, number.into(), entry(kind, 0))?;
         // Resample notifications need an irqfd even if it is never written.
-        if way == Way::Irqfd || kind == Kind::Resample {
+        if way == Injection::Irqfd || kind == Kind::Resample {
             self.port.add_irqfd(number, kind == Kind::Resample)?;
         }
         Ok(())
@@ -110,20 +111,20 @@ impl Chip {
     }
 
     /// One operation by the way of the source, or by `KVM_IRQ_LINE` if the thread lacks a grant.
-    pub(super) fn inject(&self, number: u16, way: Way, op: Op) {
+    pub(super) fn inject(&self, number: u16, way: Injection, op: Op) {
         let done = match (way, op) {
             // An irqfd only raises; completion lowers the line.
-            (Way::Irqfd, Op::Deassert) => Ok(()),
-            (Way::Irqfd, _) => {
+            (Injection::Irqfd, Op::Deassert) => Ok(()),
+            (Injection::Irqfd, _) => {
                 count(&self.counters.irqfd);
                 self.port.write_irqfd(number)
             }
-            (Way::Ugenvsei, _) if self.port.granted() => {
+            (Injection::Ugenvsei, _) if self.port.granted() => {
                 count(&self.counters.ugenvsei);
                 self.port.ugenvsei(op.operand(number));
                 Ok(())
             }
-            (Way::Ugenvsei | Way::Ioctl, _) => {
+            (Injection::Ugenvsei | Injection::Ioctl, _) => {
                 count(&self.counters.ioctl);
                 self.port.irq_line(number, op != Op::Deassert)
             }

@@ -5,11 +5,12 @@ use crate::irqchip::controller::{
     Features, InterruptController, PHANDLE, Permit, Watch, external_interrupts,
 };
 use crate::irqchip::injections::Injections;
+use crate::irqchip::options::Injection;
 use crate::irqchip::trapless::chip::Chip;
 use crate::irqchip::trapless::line::Line;
 use crate::irqchip::trapless::source::SOURCES;
 use crate::irqchip::trapless::uapi;
-use crate::irqchip::wire::{Kind, Way, Wire};
+use crate::irqchip::wire::{Kind, Wire};
 use crate::kvm::sbi;
 use std::io;
 use std::sync::Arc;
@@ -21,12 +22,12 @@ use vmm_sys_util::eventfd::EventFd;
 /// Xtrapless, with the way that interrupts of devices take unless something else is asked for.
 pub struct Controller {
     chip: Arc<Chip>,
-    way: Way,
+    way: Injection,
 }
 
 impl Controller {
     /// `chip`, whose devices interrupt by `way`.
-    pub fn new(chip: Arc<Chip>, way: Way) -> Self {
+    pub fn new(chip: Arc<Chip>, way: Injection) -> Self {
         Self { chip, way }
     }
 }
@@ -34,9 +35,9 @@ impl Controller {
 impl InterruptController for Controller {
     fn features(&self) -> Features {
         let device_kind = match self.way {
-            Way::Ugenvsei | Way::Ioctl => Kind::Level,
+            Injection::Ugenvsei | Injection::Ioctl => Kind::Level,
             // An irqfd cannot lower the line: completion has to.
-            Way::Irqfd => Kind::Resample,
+            Injection::Irqfd => Kind::Resample,
         };
         Features {
             name: "trapless",
@@ -51,10 +52,10 @@ impl InterruptController for Controller {
         }
     }
 
-    fn connect(&self, source: u32, kind: Kind, way: Option<Way>) -> Result<Box<dyn Wire>> {
+    fn connect(&self, source: u32, kind: Kind, way: Option<Injection>) -> Result<Box<dyn Wire>> {
         let way = match (kind, way.unwrap_or(self.way)) {
             // Nothing would lower the line.
-            (Kind::Level, Way::Irqfd) => Way::Ioctl,
+            (Kind::Level, Injection::Irqfd) => Injection::Ioctl,
             (_, way) => way,
         };
         let line = Line::connect(&self.chip, source as u16, kind, way)

@@ -1,8 +1,9 @@
 //! Wires of devices to sources of Xtrapless.
 
+use crate::irqchip::options::Injection;
 use crate::irqchip::trapless::chip::Chip;
 use crate::irqchip::trapless::source::Op;
-use crate::irqchip::wire::{Kind, Way, Wire};
+use crate::irqchip::wire::{Kind, Wire};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,7 +23,7 @@ impl Line {
     ///
     /// # Panics
     /// As [`Chip::add`].
-    pub fn connect(chip: &Arc<Chip>, number: u16, kind: Kind, way: Way) -> io::Result<Self> {
+    pub fn connect(chip: &Arc<Chip>, number: u16, kind: Kind, way: Injection) -> io::Result<Self> {
         chip.add(number, kind, way)?;
         Ok(Self {
             chip: Arc::clone(chip),
@@ -38,7 +39,7 @@ impl Wire for Line {
 
     fn silent(&self) -> bool {
         let source = self.chip.source(self.number);
-        source.is_some_and(|(_, configured)| configured.way == Way::Ugenvsei)
+        source.is_some_and(|(_, configured)| configured.way == Injection::Ugenvsei)
     }
 
     fn pulse(&self) {
@@ -61,7 +62,8 @@ impl Wire for Line {
 
     fn force_low(&self) {
         self.lowered();
-        self.chip.inject(self.number, Way::Ugenvsei, Op::Deassert);
+        self.chip
+            .inject(self.number, Injection::Ugenvsei, Op::Deassert);
     }
 
     fn into_line(self: Box<Self>) -> Box<dyn IrqLine> {

@@ -1,9 +1,10 @@
 //! Save and restore of a [`Chip`]. The vCPUs do not run, and nobody injects.
 
+use crate::irqchip::options::Injection;
 use crate::irqchip::trapless::chip::Chip;
 use crate::irqchip::trapless::source::{self, Op};
 use crate::irqchip::trapless::uapi;
-use crate::irqchip::wire::{Kind, Way};
+use crate::irqchip::wire::Kind;
 use std::io;
 use std::sync::atomic::Ordering;
 use trapless_devices::{StateError, StateReader, StateWriter};
@@ -101,7 +102,7 @@ impl Chip {
                 .is_some_and(|(source, _)| source.level.load(Ordering::SeqCst));
             match (level, high) {
                 (true, false) => self.ask_device(number),
-                (false, true) => self.inject(number, Way::Ioctl, Op::Deassert),
+                (false, true) => self.inject(number, Injection::Ioctl, Op::Deassert),
                 _ => {}
             }
         }

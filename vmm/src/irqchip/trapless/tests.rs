@@ -1,6 +1,7 @@
 //! Xtrapless against a model of KVM and the controller.
 
 use crate::irqchip::controller::InterruptController;
+use crate::irqchip::options::Injection;
 use crate::irqchip::trapless::chip::Chip;
 use crate::irqchip::trapless::controller::Controller;
 use crate::irqchip::trapless::line::Line;
@@ -8,7 +9,7 @@ use crate::irqchip::trapless::port::Port;
 use crate::irqchip::trapless::source::entry;
 use crate::irqchip::trapless::state::file_word;
 use crate::irqchip::trapless::uapi;
-use crate::irqchip::wire::{Kind, Way, Wire};
+use crate::irqchip::wire::{Kind, Wire};
 use crate::kvm::sbi;
 use std::collections::BTreeMap;
 use std::io;
@@ -106,7 +107,7 @@ fn chip() -> (Mock, Arc<Chip>) {
 #[test]
 fn only_changes_are_injected_by_instruction_under_a_grant_else_by_ioctl() {
     let (mock, chip) = chip();
-    let line = Line::connect(&chip, 10, Kind::Level, Way::Ugenvsei).unwrap();
+    let line = Line::connect(&chip, 10, Kind::Level, Injection::Ugenvsei).unwrap();
     assert_eq!(mock.get(uapi::GRP_SOURCE, 10).unwrap(), 1 << 32 | 1 << 16);
     line.set(false);
     line.set(true);
@@ -131,7 +132,7 @@ fn only_changes_are_injected_by_instruction_under_a_grant_else_by_ioctl() {
 #[test]
 fn an_edge_triggered_line_injects_each_event() {
     let (mock, chip) = chip();
-    let line = Line::connect(&chip, 10, Kind::Edge, Way::Ugenvsei).unwrap();
+    let line = Line::connect(&chip, 10, Kind::Edge, Injection::Ugenvsei).unwrap();
     let grant = chip.grant();
     line.set(true);
     line.set(true);
@@ -144,7 +145,7 @@ fn an_edge_triggered_line_injects_each_event() {
 #[test]
 fn a_resampled_line_is_raised_again_while_its_device_wants_it() {
     let (mock, chip) = chip();
-    let line = Line::connect(&chip, 1, Kind::Resample, Way::Irqfd).unwrap();
+    let line = Line::connect(&chip, 1, Kind::Resample, Injection::Irqfd).unwrap();
     line.set(true);
     chip.resampled(1);
     assert_eq!(mock.take_log(), ["add 1 true", "irqfd 1"], "not completed");
@@ -159,7 +160,7 @@ fn a_resampled_line_is_raised_again_while_its_device_wants_it() {
 #[test]
 fn a_guest_routes_only_what_exists() {
     let (mock, chip) = chip();
-    let _line = Line::connect(&chip, 32, Kind::Edge, Way::Ugenvsei).unwrap();
+    let _line = Line::connect(&chip, 32, Kind::Edge, Injection::Ugenvsei).unwrap();
     for (source, vhart) in [(33, 0), (0, 0), (32, 2), (1 << 32 | 32, 0), (32, u64::MAX)] {
         assert!(!chip.route(source, vhart), "{source} to {vhart}");
     }
@@ -171,7 +172,7 @@ fn a_guest_routes_only_what_exists() {
 fn a_restored_chip_has_routes_files_and_lines_and_catches_up_with_devices() {
     let (mock, saved) = chip();
     let lines: Vec<_> = [1, 2, 3]
-        .map(|n| Line::connect(&saved, n, Kind::Level, Way::Ugenvsei).unwrap())
+        .map(|n| Line::connect(&saved, n, Kind::Level, Injection::Ugenvsei).unwrap())
         .into();
     assert!(saved.route(2, 1));
     lines[0].set(true);
@@ -186,7 +187,7 @@ fn a_restored_chip_has_routes_files_and_lines_and_catches_up_with_devices() {
     // In another process, with another way of injecting.
     let (mock, fresh) = chip();
     let lines: Vec<_> = [1, 2, 3]
-        .map(|n| Line::connect(&fresh, n, Kind::Resample, Way::Irqfd).unwrap())
+        .map(|n| Line::connect(&fresh, n, Kind::Resample, Injection::Irqfd).unwrap())
         .into();
     mock.take_log();
     fresh.hush();
@@ -223,13 +224,13 @@ fn a_restored_chip_has_routes_files_and_lines_and_catches_up_with_devices() {
 }
 
 /// A controller without KVM, for tests of what uses one.
-pub(crate) fn controller(way: Way) -> Controller {
+pub(crate) fn controller(way: Injection) -> Controller {
     Controller::new(chip().1, way)
 }
 
 #[test]
 fn routing_is_found_by_probing_and_checks_its_arguments() {
-    let controller = controller(Way::Ugenvsei);
+    let controller = controller(Injection::Ugenvsei);
     controller.connect(32, Kind::Edge, None).unwrap();
     let call = |extension, function, args: [u64; 2]| {
         controller.sbi_call(extension, function, &[args[0], args[1], 0, 0, 0, 0])
@@ -245,7 +246,7 @@ fn routing_is_found_by_probing_and_checks_its_arguments() {
 #[test]
 fn a_level_source_never_depends_on_an_irqfd_alone_to_go_low() {
     let (mock, chip) = chip();
-    let controller = Controller::new(chip, Way::Irqfd);
+    let controller = Controller::new(chip, Injection::Irqfd);
     assert_eq!(controller.features().device_kind, Kind::Resample);
     let line = controller.connect(5, Kind::Level, None).unwrap();
     line.set(true);
