@@ -11,7 +11,7 @@ use arrow_array::{
 use arrow_schema::ArrowError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
-use serde_json::Value;
+use trapless_ledger::document::Exit;
 use trapless_ledger::{LedgerFile, Section};
 
 use crate::error::Error;
@@ -86,105 +86,21 @@ fn numbers<N: Into<Option<f64>>>(values: impl IntoIterator<Item = N>) -> ArrayRe
     Arc::new(Float64Array::from(values))
 }
 
-/// Counters below a value: their names, joined by dots, with units and values. `schema` describes
-/// the value, as far as it is known.
-fn counters(
-    name: &str,
-    value: &Value,
-    schema: Option<&Value>,
-    unit: Option<&str>,
-    root: &Value,
-    found: &mut dyn FnMut(String, Option<&str>, f64),
-) {
-    let schema = schema.and_then(|schema| resolved(schema, root));
-    let unit = schema.and_then(|s| s["unit"].as_str()).or(unit);
-    let below = |key: &str| match name {
-        "" => key.to_string(),
-        name => format!("{name}.{key}"),
-    };
-    match value {
-        Value::Number(n) => found(name.into(), unit, n.as_f64().unwrap_or(f64::NAN)),
-        Value::Object(map) => {
-            for (key, value) in map {
-                let schema = schema.and_then(|s| {
-                    let patterns = s["patternProperties"].as_object();
-                    let property = s["properties"].get(key);
-                    let property = property.or_else(|| patterns?.values().next());
-                    property.or_else(|| s.get("additionalProperties"))
-                });
-                // Maps of cycles have no unit of their own.
-                let unit = unit.or((key == "cycles").then_some("cycles"));
-                counters(&below(key), value, schema, unit, root, found);
-            }
-        }
-        Value::Array(list) => {
-            let schema = schema.and_then(|s| s.get("items"));
-            for value in list {
-                if let Value::Object(map) = value {
-                    let (key, value) = keyed(map);
-                    counters(&below(&key), &value, schema, unit, root, found);
-                }
-            }
-        }
-        _ => {}
-    }
-}
-
-/// What a `$ref` of the schema names.
-fn resolved<'s>(schema: &'s Value, root: &'s Value) -> Option<&'s Value> {
-    match schema["$ref"].as_str() {
-        Some(path) => root.pointer(path.strip_prefix('#')?),
-        None => Some(schema),
-    }
-}
-
-/// An element of a list: what tells it from the others, as a name, and the rest.
-fn keyed(map: &serde_json::Map<String, Value>) -> (String, Value) {
-    const KEYS: [&str; 8] = [
-        "hart",
-        "from",
-        "to",
-        "interrupt",
-        "code",
-        "cause",
-        "mode",
-        "number",
-    ];
-    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), Into::into);
-    // The name of a cause says what its number says.
-    let told = |key: &str| key != "interrupt" && key != "code";
-    let keys = KEYS.iter().filter(|key| told(key));
-    let key: Vec<String> = keys.filter_map(|key| map.get(*key)).map(text).collect();
-    let rest = map
-        .iter()
-        .filter(|(key, _)| !KEYS.contains(&key.as_str()) && *key != "pid");
-    let rest = rest.filter(|(key, _)| *key != "process");
-    (
-        key.join("."),
-        rest.map(|(k, v)| (k.clone(), v.clone())).collect(),
-    )
-}
-
 type Columns = Vec<(String, ArrayRef)>;
 
 /// A row for each counter of each ledger.
-fn counter_rows(files: &[(String, &LedgerFile)], phase: Option<&str>) -> PyResult<Columns> {
-    let schema: Value = serde_json::from_str(&trapless_ledger::document::schema_json())
-        .map_err(|e| Error::new_err(format!("the schema of ledgers cannot be read: {e}")))?;
-    let of_section = schema["properties"].get("total");
+fn counter_rows(files: &[(String, &LedgerFile)], phase: Option<&str>) -> Columns {
     let mut heads = Heads::default();
     let (mut phases, mut names, mut units, mut values) = (vec![], vec![], vec![], vec![]);
     for (source, file) in files {
         for (phase, section) in sections(file, phase) {
-            let section = serde_json::to_value(section).unwrap_or_default();
-            let mut found = |name: String, unit: Option<&str>, value: f64| {
+            for figure in section.flatten() {
                 heads.push(source, file);
                 phases.push(phase.to_string());
-                names.push(name);
-                units.push(unit.map(String::from));
-                values.push(value);
-            };
-            counters("", &section, of_section, None, &schema, &mut found);
+                names.push(figure.name);
+                units.push(figure.unit);
+                values.push(figure.value);
+            }
         }
     }
     let mut columns = heads.columns();
@@ -194,46 +110,34 @@ fn counter_rows(files: &[(String, &LedgerFile)], phase: Option<&str>) -> PyResul
         ("unit".into(), strings(units)),
         ("value".into(), numbers(values)),
     ]);
-    Ok(columns)
+    columns
 }
 
-/// A row for each reason of exits of each ledger.
+/// A row for each reason of exits of each ledger: its counters, and the cycles of all modes.
 fn exit_rows(files: &[(String, &LedgerFile)], phase: Option<&str>) -> Columns {
     let mut heads = Heads::default();
     let (mut phases, mut reasons) = (vec![], vec![]);
-    let mut figures: [Vec<f64>; 5] = Default::default();
+    let mut counts: Vec<Vec<f64>> = vec![Vec::new(); Exit::COUNTERS.len()];
+    let mut cycles = Vec::new();
     for (source, file) in files {
         for (phase, section) in sections(file, phase) {
             for (reason, exit) in &section.exits {
                 heads.push(source, file);
                 phases.push(phase.to_string());
                 reasons.push(reason.as_str().to_string());
-                let cycles: u64 = exit.cycles.values().sum();
-                let row = [
-                    exit.exits,
-                    exit.firmware_traps,
-                    exit.host_traps,
-                    exit.syscalls,
-                    cycles,
-                ];
-                for (column, n) in figures.iter_mut().zip(row) {
-                    column.push(n as f64);
+                for (column, counter) in counts.iter_mut().zip(Exit::COUNTERS) {
+                    column.push((counter.get)(exit) as f64);
                 }
+                cycles.push(exit.cycles.values().sum::<u64>() as f64);
             }
         }
     }
     let mut columns = heads.columns();
     columns.push(("phase".into(), strings(phases)));
     columns.push(("reason".into(), strings(reasons)));
-    let names = [
-        "exits",
-        "firmware_traps",
-        "host_traps",
-        "syscalls",
-        "cycles",
-    ];
-    let figures = names.into_iter().zip(figures);
-    columns.extend(figures.map(|(name, values)| (name.into(), numbers(values))));
+    let counts = Exit::COUNTERS.iter().zip(counts);
+    columns.extend(counts.map(|(counter, values)| (counter.name.into(), numbers(values))));
+    columns.push(("cycles".into(), numbers(cycles)));
     columns
 }
 
@@ -278,7 +182,7 @@ fn run_rows(files: &[(String, &LedgerFile)]) -> Columns {
             let found = f.run.measurements.iter().find(|m| m.name == name);
             found.map(|m| m.value)
         };
-        number(&format!("measured {name}"), &value);
+        number(&format!("measurement.{name}"), &value);
     }
     let settings: BTreeSet<&String> = runs().flat_map(|run| run.configuration.keys()).collect();
     for name in settings.into_iter().filter(|name| *name != "seed") {
@@ -308,7 +212,7 @@ impl Table {
         let files = ledgers.iter().map(|ledger| ledger.file());
         let files: Vec<_> = sources.into_iter().zip(files).collect();
         let columns = match kind {
-            "counters" => counter_rows(&files, phase)?,
+            "counters" => counter_rows(&files, phase),
             "exits" => exit_rows(&files, phase),
             "runs" => run_rows(&files),
             other => {

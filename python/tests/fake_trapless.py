@@ -120,8 +120,37 @@ def ledger(found, settings):
     }
 
 
+def numbers(prefix, table):
+    """Numbers in tables within tables, by names joined by dots."""
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from numbers(f"{prefix}{name}.", value)
+        elif isinstance(value, (int, float)):
+            yield prefix + name, value
+
+
+def counters(file):
+    """What `trapless report --counters` says of such a ledger."""
+    run = json.loads(Path(file).read_bytes())
+    section = run["total"]
+    found = dict(numbers("", section))
+    found |= {"cycles.VS": section["harts"][0]["cycles"]["VS"], "work": run["run"]["work"]["count"]}
+    found |= {f"measurement.{m['name']}": m["value"] for m in run["run"]["measurements"]}
+    exits, taken = found["guest_exits"], found["interrupts.timer.taken"]
+    found |= {"per_interrupt.exits": exits / taken, "per_work.exits": exits / found["work"],
+              "per_interrupt.timer.exits": exits / taken,
+              "per_interrupt.firmware_traps": found["firmware.charged_to_exits"] / taken,
+              "per_work.cycles": found["cycles"] / found["work"]}
+    return [{"phase": "workload", "counters": found}]
+
+
 def main():
     command, *words = sys.argv[1:]
+    if command == "report":
+        option, file = words
+        assert option == "--counters", words
+        print(json.dumps([counters(file)]))
+        return
     assert command == "run", sys.argv
     found, settings = options(words)
     if found["machine"] == "none":

@@ -54,7 +54,7 @@ def test_a_folder_becomes_a_table_of_each_kind(folder):
     assert list(exits["exits"]) == [300, 301, 302, 10, 11, 12]
     assert set(exits["reason"]) == {"ipi_send"} and set(exits["cycles"]) == {5}
     runs = ledgers.to_pandas("runs")
-    assert list(runs["measured time"]) == [1.5, 2.5, 3.5] * 2
+    assert list(runs["measurement.time"]) == [1.5, 2.5, 3.5] * 2
     assert list(runs["guest_exits"]) == [300, 301, 302, 10, 11, 12]
     assert runs["RAM"].unique().tolist() == ["64 MiB"] and runs["seconds"].unique() == [0.001]
 

@@ -20,51 +20,31 @@ from pathlib import Path
 import pytest
 from sweep_helpers import BASE, PACKAGES, bench  # noqa: F401
 from trapless.sweep import SweepError, counters, output, store
-from trapless.sweep.statistics import Sample, coverage, outside
+from trapless.sweep.statistics import Sample, interval
 
 SEEDS = BASE + "seed = { from = 0, count = 3 }\n"
 
 
 def test_intervals_are_those_of_the_report():
     """Promise: the page's intervals are those of `trapless report` (crates/report/statistics)."""
-    assert [outside(runs) for runs in (1, 2, 5, 8, 9, 100)] == [0, 0, 0, 0, 1, 40]
-    assert coverage(5, 0) == 0.9375 and coverage(2, 0) == 0.5 and coverage(1, 0) == 0.0
-    assert coverage(9, 1) == 1 - 20 / 512
+    assert [interval(runs)[0] for runs in (1, 2, 5, 8, 9, 100)] == [0, 0, 0, 0, 1, 40]
+    assert [interval(runs)[1] for runs in (5, 2, 1)] == [0.9375, 0.5, 0.0]
     nine = Sample([9, 1, 8, 2, 7, 3, 6, 4, 5])
     assert (nine.median, nine.interval) == (5, (2, 8))
     assert Sample([7]).interval is None
     base, near, far = Sample([100, 110, 120]), Sample([120, 130, 200]), Sample([54, 55, 56])
     assert (near.differs(base), far.differs(base)) == (False, True)
     assert Sample([1]).differs(base) is None
-
-
-def test_counters_are_those_of_the_measured_part():
-    section = {"guest_exits": 6, "interrupts": {"timer": {"taken": 3, "exits": 5}},
-               "latency": {"guest_timer": {"count": 0, "p50": 0, "buckets": []}},
-               "harts": [{"cycles": {"VS": 1}}, {"cycles": {"VS": 2, "HS": 4}}]}
-    whole = {"guest_exits": 9}
-    ledger = {"total": whole, "phases": [{"name": "workload", "totals": section}], "run": {}}
-    phase, found, more = counters.of(ledger)
-    assert phase == "workload" and found["guest_exits"] == 6 and not more
-    assert (found["cycles.VS"], found["cycles.HS"]) == (3, 4)
-    assert found["per_interrupt.exits"] == 2
-    assert "latency.guest_timer.p50" not in found and found["latency.guest_timer.count"] == 0
-    assert counters.of({"total": whole})[0] == "total"
+    with pytest.raises(SweepError, match="of up to 2000"):
+        interval(2001)
 
 
 def test_phases_of_a_workload_are_told_apart():
     """Promise: what a workload does one after the other is counted apart, by the names it gives."""
-    names = ["start", "workload", "ipi", "between", "timer", "between", "after"]
-    parts = [{"name": name, "totals": {"guest_exits": exits, "interrupts": {"timer": {"taken": 2}}}}
-             for exits, name in enumerate(names)]
-    results = [{"name": "us", "value": 1.5}]
-    ledger = {"total": {}, "phases": parts, "run": {"measurements": results}}
-    found = counters.of(ledger)
-    assert found.counters["guest_exits"] == 1 and found.counters["measurement.us"] == 1.5
-    assert {name: part["guest_exits"] for name, part in found.more.items()} == {
-        "ipi": 2, "between": 3, "timer": 4, "between 2": 5}
-    assert found.more["timer"]["per_interrupt.exits"] == 2
-    assert "measurement.us" not in found.more["timer"]
+    parts = [{"phase": "workload", "counters": {"guest_exits": 1, "harts.0.cycles.VS": 9}},
+             {"phase": "timer", "counters": {"guest_exits": 4}}]
+    found = counters.of_kept({"counters": parts})
+    assert found.counters == {"guest_exits": 1}
     rows = list(output.rows_of(found))
     assert ("timer", "guest_exits", 4.0, None) in rows
     assert [row for row in rows if row[0] == "workload"] == rows[:len(found.counters)]
@@ -116,8 +96,9 @@ def sealed(data):
 def strange(key):
     """What another user may leave in the place of a result, with a right checksum."""
     texts = [b"[]", b"1", b'{"key": "', b"[" * 100_000, b'{"key": "%s"}' % key,
-             b'{"key": "%s", "ledger": []}' % key, b'{"key": "%s", "ledger": {"total": 1}}' % key,
-             b'{"key": "%s", "ledger": {"phases": [{}]}}' % key, b"\xff", b"9" * 10_000,
+             b'{"key": "%s", "counters": []}' % key, b'{"key": "%s", "counters": [1]}' % key,
+             b'{"key": "%s", "counters": [{"phase": 1, "counters": {}}]}' % key, b"\xff",
+             b"9" * 10_000,
              b"[]," * (64 << 18), b"[%s[]]" % (b"[]," * (store.MOST // 3 - 2))]
     return [b"", b"no gzip", gzip.compress(b"{}")[:-3], *map(gzip.compress, texts)]
 
@@ -167,12 +148,9 @@ def test_mutated_results_are_refused_or_used(tmp_path):
 
     `TRAPLESS_MUTATIONS` is how many.
     """
-    section = {"guest_exits": 6, "interrupts": {"timer": {"taken": 3, "exits": 5}},
-               "latency": {"guest_timer": {"count": 2, "p50": 7, "buckets": [[1, 2]]}},
-               "harts": [{"cycles": {"VS": 1}}]}
-    run = {"measurements": [{"name": "time", "value": 1.5}], "work": {"count": 3, "unit": "x"}}
-    phases = [{"name": "workload", "totals": section}, {"name": "more", "totals": section}]
-    text = json.dumps({"key": "ab1", "ledger": {"total": section, "phases": phases, "run": run}})
+    found = {"guest_exits": 6, "latency.guest_timer.p50": 7.5, "harts.0.cycles.VS": 1}
+    parts = [{"phase": phase, "counters": found} for phase in ("workload", "more")]
+    text = json.dumps({"key": "ab1", "ledger": {"total": {}}, "counters": parts})
     place = store.Store(tmp_path / "store")
     path = place.path("ab1")
     path.parent.mkdir(parents=True)

@@ -17,7 +17,7 @@
 //! | `classes` | the same for interrupts by class |
 //! | `text` | the report for a terminal |
 //! | `html` | the report as a page |
-//! | `summary` | the report as JSON |
+//! | `summary`, `flat` | the report as JSON; all figures of a run by name |
 //! | `log` | traps as lines of text |
 //! | `perfetto` | traces for the Perfetto viewer |
 //! | [`sequence`], `actors`, `episodes`, `diagram` | sequence diagram of one interrupt |
@@ -35,6 +35,7 @@ mod events;
 mod exits;
 mod figures;
 mod findings;
+mod flat;
 mod html;
 mod latency;
 mod log;
@@ -54,9 +55,11 @@ mod threads;
 mod titles;
 mod verdict;
 
+pub use flat::{Part, parts};
 pub use html::page;
 pub use log::TrapLog;
 pub use perfetto::PerfettoTrace;
+pub use statistics::intervals_json;
 pub use summary::summary;
 pub use table::Style;
 pub use text::report;

@@ -46,6 +46,20 @@ fn coverage(runs: usize, outside: usize) -> f64 {
     (1.0 - 2.0 * missed).max(0.0)
 }
 
+/// Most runs in [`intervals_json`].
+const MOST_RUNS: usize = 2000;
+
+/// [`Interval::of`] of 1, 2, ... runs as JSON: lists of how many values are outside and of the
+/// coverage, a line each, for programs that are not written in Rust.
+pub fn intervals_json() -> String {
+    let line = |runs| {
+        let Interval { outside, coverage } = Interval::of(runs);
+        format!("[{outside},{coverage:.6}]")
+    };
+    let lines: Vec<String> = (1..=MOST_RUNS).map(line).collect();
+    format!("[\n{}\n]\n", lines.join(",\n"))
+}
+
 /// Values of one figure, one for each run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sample {
@@ -125,6 +139,17 @@ mod tests {
         assert_eq!(Interval::of(100).outside, 40);
         assert!(Interval::of(100).coverage > 0.9375);
         assert_eq!(coverage(100, 50), 0.0);
+    }
+
+    /// Promise: sweeps have the intervals of reports.
+    #[test]
+    fn sweeps_have_these_intervals() {
+        assert!(
+            intervals_json() == include_str!("../../../python/trapless/sweep/intervals.json"),
+            "the intervals of sweeps are out of date; write them with\n\
+             cargo run -p trapless-report --example intervals > \
+             python/trapless/sweep/intervals.json"
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@ import jinja2
 from . import costs, figures, plots, summary, tornado
 from .plan import BASE
 from .program import told
-from .statistics import coverage, outside
+from .statistics import interval
 from .store import told as disk
 from .store import write_file
 
@@ -72,7 +72,7 @@ def method(found):
     if most == 1:
         return "One run of each: figures may differ by chance. Run several seeds."
     seeds = f"{least}" if least == most else f"{least} to {most}"
-    covered = coverage(least, outside(least)) * 100
+    covered = interval(least)[1] * 100
     return (f"Figures are medians over {seeds} seeds, with the interval that contains the median "
             f"of all possible runs with {covered:.1f} % (order statistics).")
 

@@ -52,6 +52,21 @@ def identity(program, words, place):
     return precise(found, program)
 
 
+def counters(program, ledger):
+    """The parts of a run with all their counters, by the program that wrote its ledger.
+
+    Raises `RuntimeError` with what the program said.
+    """
+    command = [program, "report", "--counters", str(ledger)]
+    result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    try:
+        (parts,) = json.loads(result.stdout)
+    except ValueError:
+        said = result.stderr.strip().removeprefix("trapless: ")
+        raise RuntimeError(f"it cannot say its counters: {said}") from None
+    return parts
+
+
 def precise(found, program):
     """Adds the program's own bytes where its revision does not name its source."""
     revision = found.get("revision", "unknown")

@@ -1,51 +1,57 @@
 """Median and interval of a figure over seeds: the rules of `trapless report` (docs/ledger.md)."""
 
-import math
+from __future__ import annotations
 
-# Least probability with which an interval has to contain the median: smallest and largest of five.
-COVERAGE = 0.9375
+import functools
+import importlib.resources
+import json
+import statistics
+from collections.abc import Iterable
+
+from .errors import SweepError
 
 
-def coverage(runs, outside):
-    """Probability that the median lies within all but `outside` values at each end."""
-    missed = sum(math.comb(runs, i) for i in range(outside + 1)) / 2**runs
-    return max(1.0 - 2.0 * missed, 0.0)
+@functools.cache
+def _intervals() -> list[tuple[int, float]]:
+    """Intervals of 1, 2, ... runs, computed by `crates/report/src/statistics.rs`."""
+    files = importlib.resources.files(__package__)
+    return json.loads(files.joinpath("intervals.json").read_text("utf-8"))
 
 
-def outside(runs):
-    """Values that the narrowest interval with enough coverage leaves out at each end."""
-    left = 0
-    for candidate in range(1, (runs + 1) // 2):
-        if coverage(runs, candidate) < COVERAGE:
-            break
-        left = candidate
-    return left
+def interval(runs: int) -> tuple[int, float]:
+    """How many values an interval of so many runs leaves out at each end, and the probability that
+    it contains the median.
+    """
+    known = _intervals()
+    if runs > len(known):
+        raise SweepError(f"{runs} seeds of one point: there are intervals of up to {len(known)}")
+    left, coverage = known[runs - 1]
+    return left, coverage
 
 
 class Sample:
     """Values of one figure, one for each run."""
 
-    def __init__(self, values):
+    def __init__(self, values: Iterable[float]) -> None:
         self.values = sorted(values)
 
     @property
-    def runs(self):
+    def runs(self) -> int:
         return len(self.values)
 
     @property
-    def median(self):
-        low, high = self.values[(self.runs - 1) // 2], self.values[self.runs // 2]
-        return (low + high) / 2
+    def median(self) -> float:
+        return statistics.median(self.values)
 
     @property
-    def interval(self):
+    def interval(self) -> tuple[float, float] | None:
         """Its ends; `None` for a single run, which says nothing about others."""
         if self.runs < 2:
             return None
-        left = outside(self.runs)
+        left, _ = interval(self.runs)
         return self.values[left], self.values[self.runs - 1 - left]
 
-    def differs(self, base):
+    def differs(self, base: Sample) -> bool | None:
         """Whether intervals show a difference; `None` if one of both is a single run."""
         mine, other = self.interval, base.interval
         if mine is None or other is None:

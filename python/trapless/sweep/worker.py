@@ -133,9 +133,14 @@ def execute(runs, run, job, folder):
         content = json.loads(ledger.read_bytes())
     except (OSError, ValueError) as error:
         return ("failed", f"it wrote no ledger: {error}".replace(str(folder), "."))
+    try:
+        counters = programs.counters(job["program"], ledger)
+    except RuntimeError as error:
+        return ("failed", str(error).replace(str(folder), "."))
     # When and how fast a run was made says nothing about it.
     content.pop("host", None)
-    return ("done", pack({"key": run["key"], "about": run["about"], "ledger": content}))
+    result = {"key": run["key"], "about": run["about"], "ledger": content, "counters": counters}
+    return ("done", pack(result))
 
 
 def reason(status, said):

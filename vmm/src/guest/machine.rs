@@ -144,6 +144,7 @@ impl Machine {
             memory: config.memory,
             irqchip: controller.features().name,
             devices: peripherals
+                .registry
                 .states
                 .iter()
                 .map(|(name, _)| name.clone())

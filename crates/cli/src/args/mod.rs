@@ -425,8 +425,12 @@ pub struct ReportArgs {
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Print the figures of the report as JSON instead.
-    #[arg(long, conflicts_with = "phases")]
+    #[arg(long, conflicts_with_all = ["phases", "counters"])]
     pub json: bool,
+    /// Print every counter of each ledger by its name, in the measured part and the phases after
+    /// it, as JSON instead.
+    #[arg(long, conflicts_with = "phases")]
+    pub counters: bool,
     /// Print tables as Markdown instead: exits for each class of interrupts (workload density), or
     /// the cost of a move (pairs of migrate with moving=1 and moving=0).
     #[arg(long)]

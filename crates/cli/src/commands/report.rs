@@ -20,6 +20,9 @@ pub fn main(args: &ReportArgs) -> Result<ExitCode> {
     }
     if args.json {
         output::print_json_text(&trapless_report::summary(&ledgers))?;
+    } else if args.counters {
+        let parts: Vec<_> = ledgers.iter().map(trapless_report::parts).collect();
+        output::print_json_text(&serde_json::to_string(&parts)?)?;
     } else if args.phases {
         let text = trapless_report::phases::markdown(&ledgers)
             .or_else(|| trapless_report::moves::markdown(&ledgers))

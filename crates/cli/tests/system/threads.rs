@@ -24,7 +24,10 @@ fn sums(section: &Section) -> [u64; 2] {
 }
 
 fn host_cycles(thread: &Thread) -> u64 {
-    let used = thread.cycles.iter().filter(|(slot, _)| **slot != Slot::Idle);
+    let used = thread
+        .cycles
+        .iter()
+        .filter(|(slot, _)| **slot != Slot::Idle);
     used.map(|(_, n)| n).sum()
 }
 
@@ -41,7 +44,10 @@ fn threads_account_for_all_cycles() {
             let switches: u64 = section.threads.iter().map(|t| t.switches).sum();
             assert_eq!(switches, section.context_switches, "{name}");
             for thread in &section.threads {
-                let runs_guest = thread.cycles.keys().any(|slot| matches!(slot, Slot::VU | Slot::VS));
+                let runs_guest = thread
+                    .cycles
+                    .keys()
+                    .any(|slot| matches!(slot, Slot::VU | Slot::VS));
                 let known = thread.name.is_some() && (thread.number < 2 || thread.pid.is_some());
                 assert!(known, "{name}: {thread:?}");
                 assert!(

@@ -103,7 +103,7 @@ counters! {
         firmware_traps: u64 as Traps shown Elsewhere,
         /// Those for timers: machine timer interrupts, and SBI calls that set the timer.
         #[serde(default)]
-        timer_traps: u64 as Traps = "firmware traps for timers charged to guest exits",
+        timer_traps: u64 as Traps = "firmware traps for timers, of those",
         /// HS-mode traps taken from HS and U.
         host_traps: u64 as Traps = "host traps charged to guest exits",
         /// Those that are system calls.

@@ -44,6 +44,9 @@ fn plain(comparison: &Comparison, caption: &str, rows: Vec<Row>, sortable: bool)
     .html()
 }
 
+/// A figure as text.
+type Text<'a> = &'a dyn Fn(f64) -> String;
+
 /// A figure of a kind of exits in each run.
 type ExitFigure = fn(&Run, &Exit) -> f64;
 
@@ -57,7 +60,7 @@ pub fn exits(comparison: &Comparison, rows: &[ExitRow]) -> Markup {
         .map_or(1, |c| c.clock().cycles_per_second);
     let number = |v: f64| number::decimal(v, Space::NoBreak);
     let time = |v: f64| number::duration((v * second as f64) as u64, second, Space::NoBreak);
-    let figures: [(&str, &str, ExitFigure, &dyn Fn(f64) -> String); 4] = [
+    let figures: [(&str, &str, ExitFigure, Text); 4] = [
         (
             "Rates",
             &rate,

@@ -53,8 +53,8 @@ pub fn connect(
     let kinds = controller.features().test_kinds;
     let wire = |index: u8| {
         let turn = usize::from(index);
-        let ways = sources.inject.iter().cycle();
-        let way = ways.skip(turn / kinds.len()).next().copied();
+        let mut ways = sources.inject.iter().cycle();
+        let way = ways.nth(turn / kinds.len()).copied();
         let number = map::TEST_IRQ + u32::from(index);
         controller.connect(number, kinds[turn % kinds.len()], way)
     };
