@@ -128,7 +128,8 @@ fn traced(trace: Option<PathBuf>) -> ObserveOptions {
 #[pyfunction]
 pub fn option_names(of: &str) -> PyResult<Vec<String>> {
     match of {
-        "run" => Ok(spec::names::<WorkloadSpec>()),
+        // Of the machine that runs it, as of others.
+        "run" => Ok([spec::names::<WorkloadSpec>(), vec!["harts".into()]].concat()),
         "boot" => Ok(spec::names::<BootSpec>()),
         "exec" => Ok(spec::names::<ExecSpec>()),
         _ => Err(Error::new_err(format!("nothing is made by {of}"))),

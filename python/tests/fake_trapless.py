@@ -18,30 +18,23 @@ from pathlib import Path
 PRICES = {"simple": 1, "trap": 5, "xret": 5, "csr": 3, "device": 40}
 
 
-def options(words):
-    found, settings = {}, {}
-    words = iter(words)
-    for word in words:
-        name, equals, value = word.removeprefix("--").partition("=")
-        if name == "identity":
-            found[name] = True
-            continue
-        value = value if equals else next(words)
-        if name == "set":
-            key, _, value = value.partition("=")
-            settings[key] = value
-        else:
-            found[name] = value
-    return found, settings
+NAMES = ["machine", "workload", "settings", "guest_harts", "host_harts", "vmm", "time_limit", "ram",
+         "isa", "cost", "prices", "trap_misaligned", "quantum", "seed", "engine", "hot",
+         "code_cache"]
 
 
-def prices(file):
+def prices(spec):
     result, current = dict(PRICES), None
-    for line in open(file) if file else ():
+    for line in open(spec["cost"]) if "cost" in spec else ():
         if line.startswith("["):
             current = line.strip("[]\n")
         elif line.startswith("cycles"):
             result[current] = int(line.split("=")[1].split("#")[0])
+    for name, price in spec.get("prices", {}).items():
+        factor = isinstance(price, str)
+        result[name] = int(result[name] * float(price[1:]) + 0.5) if factor else price
+    if result["trap"] == 0:
+        sys.exit("trapless: simple and trap cost at least 1 cycle")
     return result
 
 
@@ -57,7 +50,7 @@ def digest(path):
 def own(found):
     """What the user's own files say of a workload. All that are named are to be there."""
     workloads = {}
-    for file in (Path(os.environ["XDG_CONFIG_HOME"], "trapless/trapless.toml"),
+    for file in (Path(os.environ.get("XDG_CONFIG_HOME", "/"), "trapless/trapless.toml"),
                  Path("trapless.toml")):
         if file.exists():
             described = tomllib.loads(file.read_text())
@@ -75,14 +68,70 @@ def own(found):
     return json.dumps(named[name], sort_keys=True) if name in named else ""
 
 
-def identity(found, settings):
-    content = own(found)
+def wrong(fields):
+    """What is wrong with values, as far as tests need it."""
+    numbers = [*fields.get("prices", {}).values(), fields.get("guest_harts"), fields.get("seed")]
+    bad = [n for n in numbers if isinstance(n, int) and n < 0]
+    return f"{bad[0]} is no number" if bad else None
+
+
+def command(spec):
+    words = ["trapless", "run", f"--machine={spec['machine']}", f"--workload={spec['workload']}"]
+    words += [f"--set {name}={value}" for name, value in spec["settings"].items()]
+    words += [f"--price {name}={price}" for name, price in spec["prices"].items()]
+    others = ("seed", "cost", "quantum", "ram")
+    return " ".join(words + [f"--{name} {spec[name]}" for name in others if name in spec])
+
+
+def identify(specs):
+    identities = []
+    runs = []
+    for spec in specs:
+        run = {"command": command(spec)}
+        try:
+            if spec["machine"] == "none":
+                raise SystemExit("trapless: there is no machine none")
+            found = {"identity": len(identities), "prices": prices(spec), "memory": 1 << 20}
+            identities.append(identity(spec))
+            runs.append({**run, **found})
+        except (SystemExit, OSError, KeyError, ValueError) as error:
+            runs.append({**run, "error": str(error).removeprefix("trapless: ")})
+    return {"identities": identities, "runs": runs}
+
+
+def sources(folder, workloads):
+    """The files with machines and workloads, and those that they name."""
+    config = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
+    found = [Path(config, "trapless/trapless.toml"), Path.cwd() / "trapless.toml"]
+    files = [Path(folder, name) if "/" in name or name.endswith(".toml") else None
+             for name in workloads]
+    answer = []
+    for file in [*(f for f in found if f.exists()), *(f for f in files if f)]:
+        try:
+            text = file.read_text()
+            tables = tomllib.loads(text)
+        except (OSError, ValueError):
+            answer.append({"path": str(file), "text": None, "files": []})
+            continue
+        of = [tables, *tables.get("workloads", {}).values()]
+        named = [path for w in of for side in ("guest", "host")
+                 for path in w.get(side, {}).get("files", {}).values()]
+        named += [m["cost"] for m in tables.get("machines", {}).values()]
+        for name in named:
+            if os.path.isabs(name):
+                text = text.replace(name, os.path.relpath(name, file.parent))
+        answer.append({"path": str(file), "text": text,
+                       "files": [os.path.join(file.parent, name) for name in named]})
+    return {"config": config, "sources": answer, "workloads": [f and str(f) for f in files]}
+
+
+def identity(spec):
+    content = own(spec)
     return {
         "program": "trapless 9", "revision": os.environ.get("FAKE_REVISION", "abc"),
         "images": ["kernel-1/kernel", *([content] if content else [])],
-        "command_line": json.dumps(settings, sort_keys=True),
-        "machine": {"name": found["machine"], "configuration": {"harts": "1", "seed": "0"},
-                    "prices": prices(found.get("cost"))},
+        "command_line": json.dumps(spec["settings"], sort_keys=True),
+        "machine": {"name": spec["machine"], "configuration": {"harts": "1"}},
     }
 
 
@@ -97,9 +146,9 @@ def files(found):
     return int(hashlib.sha256(own(found).encode()).hexdigest()[:8], 16)
 
 
-def ledger(found, settings):
-    seed, model = int(found.get("seed", 0)), prices(found.get("cost"))
-    text = json.dumps([found["machine"], found["workload"], settings], sort_keys=True)
+def ledger(found):
+    seed, model = found.get("seed", 0), prices(found)
+    text = json.dumps([found["machine"], found["workload"], found["settings"]], sort_keys=True)
     noise = int(hashlib.sha256(f"{text} {seed}".encode()).hexdigest()[:4], 16) % 5
     exits = {"sbi": 200, "sstc": 120, "trapless": 40}.get(found["machine"], 100) + noise
     section = {
@@ -144,32 +193,40 @@ def counters(file):
     return [{"phase": "workload", "counters": found}]
 
 
-def main():
-    command, *words = sys.argv[1:]
-    if command == "report":
-        option, file = words
-        assert option == "--counters", words
-        print(json.dumps([counters(file)]))
-        return
-    assert command == "run", sys.argv
-    found, settings = options(words)
-    if found["machine"] == "none":
-        sys.exit("trapless: there is no machine none")
-    if found.get("identity"):
-        print(json.dumps(identity(found, settings)))
-        return
+def run(spec, ledger_file):
+    settings = spec["settings"]
     if log := os.environ.get("FAKE_LOG"):
         with open(log, "a") as file:
-            file.write(" ".join(words) + "\n")
+            file.write(json.dumps(spec) + "\n")
     burn(int(settings.get("burn", 0)))
-    if settings.get("crash") == "1":
+    if settings.get("crash") == 1:
         os.kill(os.getpid(), signal.SIGSEGV)
-    if settings.get("fail") == "1":
+    if settings.get("fail") == 1:
         print("Making image x of /x\nRunning x on y\ntrapless: the workload failed",
               file=sys.stderr)
         sys.exit(1)
-    with open(found["ledger"], "w") as file:
-        json.dump(ledger(found, settings), file)
+    with open(ledger_file, "w") as file:
+        json.dump(ledger(spec), file)
+
+
+def main():
+    if sys.argv[1] == "report":
+        option, file = sys.argv[2:]
+        assert option == "--counters", sys.argv
+        print(json.dumps([counters(file)]))
+        return
+    assert sys.argv[1:] == ["call"], sys.argv
+    [(asked, request)] = json.load(sys.stdin).items()
+    if asked == "run":
+        run(request["spec"], request["ledger"])
+        return
+    answer = {
+        "options": lambda values: {"names": NAMES, "prices": list(PRICES),
+                                   "wrong": [wrong(fields) for fields in values]},
+        "identify": identify,
+        "sources": sources,
+    }[asked](**request)
+    print(json.dumps(answer))
 
 
 main()

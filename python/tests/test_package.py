@@ -37,7 +37,7 @@ for way, needed in ("to_pandas", "pandas pyarrow"), ("to_polars", "polars"):
     else:
         raise AssertionError(way)
 try:
-    trapless.sweep({})
+    trapless.sweep.run({})
 except Exception as error:
     told = "-m pip install distributed jinja2 matplotlib psutil pyarrow rich"
     assert str(error).endswith(told) and "psutil" in str(error), error

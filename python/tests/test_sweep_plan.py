@@ -2,11 +2,11 @@
 
 import pytest
 from sweep_helpers import BASE, PACKAGES, bench  # noqa: F401
-from trapless.sweep import SweepError, document, plan, program
+from trapless.sweep import SweepError, plan, program
 
 
 def planned(bench, text):  # noqa: F811
-    return plan.plan(document.read(bench.file(text)), str(bench.program))
+    return plan.plan(bench.file(text), str(bench.program))
 
 
 def values(found, name):
@@ -37,8 +37,8 @@ set.rounds = 2
     assert pairs == {(1, 2), (2, 4)}
     assert ("sbi", 2) not in set(zip(values(found, "machine"), values(found, "set.rounds"),
                                      strict=True))
-    words = list(found.runs.values())[0].words
-    assert words[:3] == ["--workload=timer", "--machine=sbi", "--set"]
+    spec = list(found.runs.values())[0].spec
+    assert spec["host_harts"] == 2 and spec["settings"] == {"rounds": 1}
 
 
 def test_prices_vary_alone_and_equal_runs_are_made_once(bench):
@@ -53,8 +53,8 @@ price.csr = ["x0.5"]
     # A trap costs 5 cycles already.
     assert len(found.points) == 8 and len(found.runs) == 6
     assert found.points[3].prices["csr"] == 2
-    assert "[csr]\ncycles = 2\n" in found.runs[found.points[3].key].cost
-    assert found.runs[found.points[0].key].cost is None
+    assert found.runs[found.points[3].key].spec["prices"] == {"csr": "x0.5"}
+    assert found.runs[found.points[0].key].spec["prices"] == {}
     found = planned(bench, BASE + "[one-at-a-time]\nprice.all = ['x2']")
     assert len(found.points) == 2 * (1 + 5)
     assert found.points[1].variation == "price.simple=x2"
@@ -65,7 +65,7 @@ def test_a_run_is_named_by_all_that_determines_it(bench, monkeypatch):  # noqa: 
     def key(text="", name="sweep.toml"):
         text = BASE.replace("[axes]", text + "\n[axes]")
         file = bench.file(text, name)
-        return plan.plan(document.read(file), str(bench.program)).points[0].key
+        return plan.plan(file, str(bench.program)).points[0].key
 
     usual = key()
     assert key(name="other.toml") == usual
@@ -100,14 +100,14 @@ def test_a_run_is_named_by_all_that_determines_it(bench, monkeypatch):  # noqa: 
      "line 6: lists of zip.a are to be equally long"),
     (BASE + "[[exclude]]\nmachine = 'sbi'\n[[exclude]]\nset.x = 1\n",
      "line 9: set.x is not varied"),
-    (BASE + "price.trap = [-1]", "line 6: price.trap is -1, not cycles"),
+    (BASE + "price.trap = [-1]", "line 6: price.trap is -1: "),
     (BASE + "price.all = [2]", "line 6: price.all belongs to [one-at-a-time]"),
     (BASE + "[one-at-a-time]\nmachine = ['x']", "line 7: machine is an axis already"),
     ("[run]\nworkload = 'x'\n", "names no machine"),
     ("[run\n", "is no TOML"),
-    (BASE + "price.tarp = [3]", "there is no price tarp; did you mean trap?"),
+    (BASE + "price.tarp = [3]", "line 6: there is no price tarp; did you mean trap?"),
     (BASE + "price.trap = [0]", "at least 1 cycle"),
-    (BASE + "cost = ['none.toml']", "cannot read the cost model"),
+    (BASE + "cost = ['none.toml']", "none.toml"),
     ("[run]\nworkload = 'x'\nmachine = 'none'\n", "there is no machine none"),
     (BASE + "[report]\nbaseline = 'aia'", "line 7: no run has the machine aia"),
     (BASE + "[[exclude]]\nmachine = ['sbi', 'trapless']", "every combination is excluded"),
@@ -122,8 +122,6 @@ def test_every_option_of_run_is_known_or_left_out_for_a_reason():
     import re
     import subprocess
 
-    from trapless.sweep.options import OPTIONS
-
     real = PACKAGES.parent / "target/release/trapless"
     if not real.exists():
         pytest.skip("trapless is not built")
@@ -131,8 +129,13 @@ def test_every_option_of_run_is_known_or_left_out_for_a_reason():
     there = set(re.findall(r"^ +(?:-\w, )?--([a-z-]+)", said, re.M))
     # Where results go, what is only shown, what the sweep does itself, and kernels of the user's
     # own, whose files do not travel to the workers of a cluster.
-    other = {"set", "console", "project", "seeds", "jobs", "ledger", "trace", "json", "checkpoint",
-             "help", "log", "gdb", "gdb-history", "at", "diagram", "dump-code", "profile", "identity",
-             "no-checkpoint", "checkpoint-cache", "host-kernel", "host-modules", "guest-kernel",
-             "guest-modules"}
-    assert there - other == set(OPTIONS)
+    other = {"set", "price", "console", "project", "seeds", "jobs", "ledger", "trace", "json",
+             "checkpoint", "help", "log", "gdb", "gdb-history", "at", "diagram", "dump-code",
+             "profile", "identity", "no-checkpoint", "checkpoint-cache", "host-kernel",
+             "host-modules", "guest-kernel", "guest-modules"}
+    assert there - other == set(program.options(str(real)).names)
+    wrong = program.wrong_values(str(real), [
+        ("ram", "1G"), ("ram", "lots"), ("vmm", "xen"), ("guest-harts", -1), ("set.x", "native"),
+        ("set.x", -1), ("price.trap", "x0.5"), ("price.trap", -1), ("price.trap", 1 << 40)])
+    assert [told is not None for told in wrong] == [
+        False, True, True, True, False, True, False, True, True]

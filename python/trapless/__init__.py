@@ -12,6 +12,7 @@ environment variable TRAPLESS_PROJECT, or the source tree that the package was b
 
 import importlib
 import importlib.metadata
+from typing import Any
 
 try:
     from ._native import Error, Event, WorkloadError
@@ -48,7 +49,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     # Sweeps have many requirements, which others need not have.
     if name == "sweep":
         return importlib.import_module(".sweep", __name__)

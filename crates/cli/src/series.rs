@@ -1,5 +1,5 @@
-//! How far a series of runs is, and what became of it: a line that changes on a terminal, a line for
-//! each run elsewhere.
+//! How far a series of runs is, and what became of it: a line that changes on a terminal, a line
+//! for each run elsewhere.
 
 use std::fmt::Write as _;
 use std::io::IsTerminal;
@@ -58,7 +58,9 @@ fn failures(plan: &Plan, results: &Results) -> String {
     let mut text = format!("{} of {} runs failed:", failures.len(), results.total);
     for (run, error) in failures {
         let (error, repeat) = (sentence(error), words::command(&plan.spec.for_run(run)));
-        text.push_str(&format!("\n  {run}: {error}\n    alone: {repeat}"));
+        text.push_str(&format!(
+            "\n  {run}: {error}\n    alone: {repeat} --console"
+        ));
     }
     text
 }

@@ -5,11 +5,10 @@ use std::fmt;
 use trapless_run::RunSpec;
 use trapless_run::spec::{EngineChoice, MachineOptions, Vmm, WorkloadSpec};
 
-/// `trapless run` with what makes a run what it is, and its console shown.
+/// `trapless run` with what makes a run what it is.
 pub fn command(run: &RunSpec) -> String {
     let words = ["trapless", "run", "--machine", &run.machine].map(String::from);
     let words = words.into_iter().chain(of_workload(&run.workload));
-    let words = words.chain(["--console".into()]);
     let quoted: Vec<String> = words.map(|word| quoted(&word)).collect();
     quoted.join(" ")
 }
@@ -59,6 +58,7 @@ impl Words {
             ram,
             isa,
             cost,
+            prices,
             trap_misaligned,
             quantum,
             seed,
@@ -70,6 +70,9 @@ impl Words {
         self.add("isa", isa.as_ref());
         let cost = cost.as_ref().and_then(|cost| cost.file());
         self.add("cost", cost.map(|file| file.display()));
+        for (name, price) in prices {
+            self.add("price", Some(format!("{name}={price}")));
+        }
         self.add("quantum", *quantum);
         self.add("seed", *seed);
         let engine = match engine {
@@ -119,6 +122,7 @@ mod tests {
             "",
             "--set rounds=5 --set wfi=native --guest-harts 4 --host-harts 2 --vmm qemu --time-limit 9",
             "--ram 3G --isa -svadu,+zicond --cost a/slow.toml --trap-misaligned --quantum 500",
+            "--price trap=50 --price csr=x0.5",
             "--host-kernel a/Image --host-modules b --guest-kernel c.gz --guest-modules d",
             "--engine interp --hot 7 --code-cache 1M --seed 18446744073709551615",
             "--engine both",

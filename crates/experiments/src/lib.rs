@@ -14,6 +14,6 @@ mod workloads;
 
 pub use error::{Error, Result};
 pub use experiment::{Experiment, Guest, Host, Outcome, Work, toml_files};
-pub use own::Own;
+pub use own::{Own, visit_files};
 pub use parameter::{NoValue, Parameter, Value};
 pub use workloads::Workloads;

@@ -69,6 +69,21 @@ struct HostText {
     files: BTreeMap<String, PathBuf>,
 }
 
+/// Shows `visit` each name of a file in the table of a workload.
+pub fn visit_files(workload: &mut toml::Table, visit: &mut dyn FnMut(&mut String)) {
+    for side in ["guest", "host"] {
+        let files = workload
+            .get_mut(side)
+            .and_then(|side| side.get_mut("files"));
+        let files = files.and_then(toml::Value::as_table_mut);
+        for (_, file) in files.into_iter().flatten() {
+            if let toml::Value::String(name) = file {
+                visit(name);
+            }
+        }
+    }
+}
+
 /// Where a table stands, for messages.
 pub(crate) struct Source<'a> {
     /// The file, and its text.

@@ -1,6 +1,8 @@
 //! The cost model as data: what each kind of work costs, and where the figure comes from.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use trapless_hart::CostModel;
@@ -9,6 +11,74 @@ use crate::virtual_time::VirtualTime;
 
 /// Most cycles a single figure may have; beyond that a typing error is more likely than intent.
 const MAX_CYCLES: u32 = 100_000;
+
+/// Kinds of work that cost something in every model, or time could stand still.
+const NEVER_FREE: [&str; 5] = ["simple", "branch", "jump", "system", "trap"];
+
+/// A price in place of a model's own.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(try_from = "serde_json::Value", into = "PriceText")]
+pub enum Price {
+    /// In cycles.
+    Cycles(u32),
+    /// So many times that of the model.
+    Factor(f64),
+}
+
+/// A price as users write it: cycles, or a factor as in `x0.5`.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum PriceText {
+    Cycles(u64),
+    Text(String),
+}
+
+impl FromStr for Price {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong =
+            || format!("{text} is neither cycles (0 to {MAX_CYCLES}) nor a factor as in x0.5");
+        if let Some(factor) = text.strip_prefix('x') {
+            let plain = factor
+                .bytes()
+                .all(|byte| byte.is_ascii_digit() || byte == b'.');
+            let factor = factor.parse().ok().filter(|_| plain);
+            return factor.map(Self::Factor).ok_or_else(wrong);
+        }
+        let cycles = text.parse().ok().filter(|cycles| *cycles <= MAX_CYCLES);
+        cycles.map(Self::Cycles).ok_or_else(wrong)
+    }
+}
+
+impl fmt::Display for Price {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cycles(cycles) => cycles.fmt(f),
+            Self::Factor(factor) => write!(f, "x{factor}"),
+        }
+    }
+}
+
+impl TryFrom<serde_json::Value> for Price {
+    type Error = String;
+
+    fn try_from(given: serde_json::Value) -> Result<Self, String> {
+        match given {
+            serde_json::Value::String(text) => text.parse(),
+            other => other.to_string().parse(),
+        }
+    }
+}
+
+impl From<Price> for PriceText {
+    fn from(price: Price) -> Self {
+        match price {
+            Price::Cycles(cycles) => Self::Cycles(cycles.into()),
+            Price::Factor(_) => Self::Text(price.to_string()),
+        }
+    }
+}
 
 /// A price with its justification.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -87,17 +157,11 @@ impl CostTable {
             }
             match self.figures.get_mut(&key) {
                 Some(known) => *known = figure,
-                None => {
-                    let known: Vec<_> = self.figures.keys().map(String::as_str).collect();
-                    return Err(format!("there is no {key}; use {}", known.join(", ")));
-                }
+                None => return Err(self.unknown(&key)),
             }
         }
         let free = |key: &str| self.figures[key].cycles == 0;
-        if ["simple", "branch", "jump", "system", "trap"]
-            .into_iter()
-            .any(free)
-        {
+        if NEVER_FREE.into_iter().any(free) {
             return Err(
                 "simple, branch, jump, system and trap cost at least 1 cycle, or time could \
                         stand still"
@@ -121,6 +185,32 @@ impl CostTable {
         Self::inorder().changed("custom".into(), figures)
     }
 
+    /// This one with other prices, by name.
+    ///
+    /// # Errors
+    /// As [`from_text`](Self::from_text).
+    pub fn repriced(&self, prices: &BTreeMap<String, Price>) -> Result<Self, String> {
+        let mut figures = BTreeMap::new();
+        for (name, price) in prices {
+            let usual = self.figures.get(name).ok_or_else(|| self.unknown(name))?;
+            let cycles = match price {
+                Price::Cycles(cycles) => *cycles,
+                Price::Factor(factor) => {
+                    let least = u32::from(NEVER_FREE.contains(&name.as_str()));
+                    ((f64::from(usual.cycles) * factor + 0.5) as u32).max(least)
+                }
+            };
+            let source = format!("the user's, in place of {}", self.name);
+            figures.insert(name.clone(), Figure { cycles, source });
+        }
+        self.clone().changed("custom".into(), figures)
+    }
+
+    fn unknown(&self, name: &str) -> String {
+        let known: Vec<_> = self.figures.keys().map(String::as_str).collect();
+        format!("there is no {name}; use {}", known.join(", "))
+    }
+
     /// The prices as the hart takes them.
     ///
     /// # Panics
@@ -139,6 +229,25 @@ impl CostTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Promise: prices change by cycles or factors, and time never stands still.
+    #[test]
+    fn single_prices_change() {
+        let table = CostTable::inorder();
+        let with = |price: &str| {
+            let prices = [("trap".to_string(), price.parse().unwrap())];
+            table.repriced(&prices.into())
+        };
+        let cycles = |price: &str| with(price).unwrap().figures["trap"].cycles;
+        let usual = table.figures["trap"].cycles;
+        assert_eq!((cycles("7"), cycles("x2"), cycles("x0")), (7, 2 * usual, 1));
+        assert!(with("0").unwrap_err().contains("at least 1 cycle"));
+        for wrong in ["", "-1", "x", "x-1", "xinf", "100001", "much"] {
+            assert!(wrong.parse::<Price>().is_err(), "{wrong}");
+        }
+        let json = serde_json::to_string(&["7", "x0.5"].map(|p| p.parse::<Price>().unwrap()));
+        assert_eq!(json.unwrap(), r#"[7,"x0.5"]"#);
+    }
 
     #[test]
     fn default_model_prices_every_kind_of_work_and_names_sources() {

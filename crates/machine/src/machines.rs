@@ -50,6 +50,13 @@ struct Own {
     extensions: BTreeMap<String, bool>,
 }
 
+/// Shows `visit` each name of a file in the table of a machine.
+pub fn visit_files(machine: &mut toml::Table, visit: &mut dyn FnMut(&mut String)) {
+    if let Some(toml::Value::String(name)) = machine.get_mut("cost") {
+        visit(name);
+    }
+}
+
 /// A machine by name.
 #[derive(Clone, Debug)]
 struct Known {

@@ -22,7 +22,7 @@
 //! | `checkpoint` | checkpoints that a run makes, keeps or goes on from |
 //! | `console`, `script`, `threads` | marker lines of the guest; what is typed by itself; names |
 //! | `project`, `own` | images of the project folder; machines and workloads out of users' files |
-//! | `files`, `ledgers` | files the user names, ledgers in files |
+//! | `files`, `sources`, `ledgers` | files the user names, and those that they name; ledgers in files |
 //! | `failure`, `interrupt`, `note` | kinds of errors, Ctrl-C, what the user is told |
 
 #[macro_use]
@@ -50,6 +50,7 @@ pub mod rtc;
 pub mod script;
 pub mod series;
 mod session;
+pub mod sources;
 pub mod spec;
 mod threads;
 mod trapless;

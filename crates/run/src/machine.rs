@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use trapless_experiments::Value;
 use trapless_isa::Extensions;
 use trapless_ledger::Config;
@@ -40,6 +40,10 @@ pub fn config(
     }
     if let Some(cost) = &options.cost {
         config.set_cost(cost.table()?);
+    }
+    if !options.prices.is_empty() {
+        let changed = config.cost.repriced(&options.prices);
+        config.set_cost(changed.map_err(|reason| anyhow!("cannot use these prices: {reason}"))?);
     }
     config.hart.misaligned = !options.trap_misaligned;
     if let Some(quantum) = options.quantum {

@@ -13,12 +13,16 @@ use crate::files;
 /// File with machines and workloads of one's own.
 const NAME: &str = "trapless.toml";
 
-/// The files that there are, with their texts: the user's, then that of the current folder.
-fn descriptions() -> Result<Vec<(PathBuf, String)>> {
+/// The folder with the user's configurations.
+pub fn config_folder() -> Option<PathBuf> {
     let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".config"));
     let config = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
-    let users = config.filter(|folder| folder.is_absolute()).or_else(home);
-    let users = users.map(|folder| folder.join("trapless").join(NAME));
+    config.filter(|folder| folder.is_absolute()).or_else(home)
+}
+
+/// The files that there are, with their texts: the user's, then that of the current folder.
+pub(crate) fn descriptions() -> Result<Vec<(PathBuf, String)>> {
+    let users = config_folder().map(|folder| folder.join("trapless").join(NAME));
     let mut seen = Vec::new();
     let mut found = Vec::new();
     for file in users.into_iter().chain([PathBuf::from(NAME)]) {
@@ -73,7 +77,7 @@ pub fn workload(named: &str, project: &Project) -> Result<Experiment> {
 }
 
 /// The file that the user means with the name of a workload: it has a folder, or ends in `.toml`.
-fn file(named: &str) -> Option<&Path> {
+pub fn file(named: &str) -> Option<&Path> {
     let is_file = named.contains('/') || named.ends_with(".toml");
     is_file.then(|| Path::new(named))
 }

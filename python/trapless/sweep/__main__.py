@@ -1,18 +1,22 @@
 """`python -m trapless.sweep`: what `trapless sweep` starts."""
 
+from __future__ import annotations
+
 import os
 import signal
 import sys
+from collections.abc import Sequence
+from types import FrameType
 
 
-def interrupted(number, frame):
+def interrupted(number: int, frame: FrameType | None) -> None:
     """Ctrl-C and SIGTERM end a sweep in an orderly way; a second one at once."""
     for again in (signal.SIGINT, signal.SIGTERM):
         signal.signal(again, lambda *_: os._exit(130))
     raise KeyboardInterrupt
 
 
-def command(arguments):
+def command(arguments: Sequence[str]) -> int:
     """The command, where there is what it needs."""
     from . import needs
     from .errors import SweepError
@@ -27,7 +31,8 @@ def command(arguments):
     return whole(arguments)
 
 
-def main():
+def main() -> None:
+    """Becomes the command."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, interrupted)
     try:

@@ -1,35 +1,29 @@
-"""`trapless.sweep(...)`: everything that the command does, for programs."""
+"""`trapless.sweep.run(...)`: everything that the command does, for programs."""
+
+from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from . import costs, counters, document, output, page, progress, store
+from . import counters, output, page, progress, store
 from . import plan as plans
 from . import program as programs
+from .counters import Found
+from .document import Source
 from .errors import Interrupted, SweepError
 from .options import suggestion
+from .plan import Plan, Run
+from .settings import Settings
+from .store import Store
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
 
 OUT = "out"
-
-
-@dataclasses.dataclass
-class Settings:
-    """How a sweep is made; nothing here changes its results."""
-
-    program: str | None = None
-    worker_program: str | None = None
-    store: object = None
-    out: object = None
-    jobs: int | None = None
-    scheduler: str | None = None
-    jobqueue: str | None = None
-    client: object = None
-    show_progress: bool = False
-
-    def remote(self):
-        """Whether workers may be on other computers."""
-        return bool(self.scheduler or self.jobqueue or self.client)
 
 
 @dataclasses.dataclass
@@ -41,19 +35,30 @@ class Result:
     from before. `folder`: where the files are, if they were written.
     """
 
-    table: object
-    failures: list
+    table: pyarrow.Table
+    failures: list[dict[str, str]]
     made: int
     kept: int
     folder: Path | None
 
-    def to_pandas(self):
+    def to_pandas(self) -> pandas.DataFrame:
         """The table as a pandas `DataFrame`."""
         return self.table.to_pandas()
 
 
-def sweep(source, *, out=None, store=None, jobs=None, scheduler=None, jobqueue=None, client=None,
-          program=None, worker_program=None, show_progress=False):
+def run(
+    source: Source,
+    *,
+    out: str | os.PathLike[str] | None = None,
+    store: str | os.PathLike[str] | None = None,
+    jobs: int | None = None,
+    scheduler: str | None = None,
+    jobqueue: str | None = None,
+    client: Any = None,
+    program: str | None = None,
+    worker_program: str | None = None,
+    show_progress: bool = False,
+) -> Result:
     """Makes the runs of a sweep that are not kept yet, and returns a `Result`.
 
     `source`: path of a TOML file, or a mapping with the same tables.
@@ -73,19 +78,20 @@ def sweep(source, *, out=None, store=None, jobs=None, scheduler=None, jobqueue=N
     return execute(plan, settings)
 
 
-def prepare(source, settings):
+def prepare(source: Source, settings: Settings) -> Plan:
     """The plan of a sweep; nothing runs."""
     if sum(map(bool, (settings.scheduler, settings.jobqueue, settings.client))) > 1:
         raise SweepError("--scheduler and --jobqueue exclude each other; leave out one")
     jobs = settings.jobs
     if jobs is not None and (not isinstance(jobs, int) or isinstance(jobs, bool) or jobs < 1):
         raise SweepError(f"jobs is {jobs!r}; give a whole number, 1 or more")
-    return plans.plan(document.read(source), programs.find(settings.program))
+    return plans.plan(source, programs.find(settings.program))
 
 
-def kept(plan, place, show):
+def kept(plan: Plan, place: Store, show: bool) -> dict[str, Found]:
     """Counters of the runs whose results are kept, by key; damaged ones are made again."""
-    results, damaged = {}, 0
+    results: dict[str, Found] = {}
+    damaged = 0
     for key in plan.runs:
         try:
             content = place.get(key)
@@ -98,7 +104,7 @@ def kept(plan, place, show):
     return results
 
 
-def execute(plan, settings):
+def execute(plan: Plan, settings: Settings) -> Result:
     """Makes what is missing, and writes all of it."""
     show = settings.show_progress
     place = store.Store(settings.store or store.default_folder())
@@ -114,7 +120,8 @@ def execute(plan, settings):
     if show:
         progress.note(f"{len(plan.points)} points, {len(plan.runs)} different runs: "
                       f"{len(results)} kept, {len(missing)} to make")
-    failures, before = {}, len(results)
+    failures: dict[str, str] = {}
+    before = len(results)
     if missing:
         made, ended = make(plan, missing, settings, place, len(plan.runs))
         # In the order of the file, not in that of their ends.
@@ -126,12 +133,11 @@ def execute(plan, settings):
     if folder is not None:
         output.write(table, folder)
         page.write(plan, results, failures, folder)
-        costs.write((plan.runs[key].cost for key in failures), folder)
-    told = page.failed(plan, failures, folder or ".")
+    told = page.failed(plan, failures)
     return Result(table, told, len(missing) - len(failures), before, folder)
 
 
-def unknown(plan, results):
+def unknown(plan: Plan, results: Mapping[str, Found]) -> None:
     """Says which counters the page was to show that no run has."""
     there = {name for found in results.values() for name in found.counters}
     for name in plan.document.report["counters"]:
@@ -139,7 +145,9 @@ def unknown(plan, results):
             progress.note(f"No run has the counter {name}; {suggestion(name, list(there), 3)}")
 
 
-def make(plan, missing, settings, place, whole):
+def make(
+    plan: Plan, missing: list[Run], settings: Settings, place: Store, whole: int
+) -> tuple[dict[str, Found], dict[str, str]]:
     """Has the missing runs made. Whatever ends it, the user is told how to go on."""
     from . import engine  # Dask takes half a second, and is not needed where all is kept.
 
@@ -157,6 +165,6 @@ def make(plan, missing, settings, place, whole):
         display.close()
 
 
-def default_out(source):
+def default_out(source: str) -> Path:
     """`out/NAME` for a file `NAME.toml`."""
     return Path(OUT) / Path(os.path.basename(source)).stem

@@ -1,22 +1,29 @@
 """`trapless sweep`: the command line."""
 
+from __future__ import annotations
+
 import argparse
 import importlib.resources
 import sys
-from pathlib import Path
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from .errors import SweepError
 from .progress import note
+from .settings import Settings
+
+if TYPE_CHECKING:
+    from .plan import Plan
 
 
 class Parser(argparse.ArgumentParser):
     """Shows the help that `trapless sweep --help` has without Python, too."""
 
-    def format_help(self):
+    def format_help(self) -> str:
         return importlib.resources.files(__package__).joinpath("help.txt").read_text("utf-8")
 
 
-def parser():
+def parser() -> Parser:
     """The options; help.txt explains them."""
     p = Parser(prog="trapless sweep", allow_abbrev=False)
     p.add_argument("file", metavar="FILE")
@@ -32,7 +39,7 @@ def parser():
     return p
 
 
-def main(arguments):
+def main(arguments: Sequence[str]) -> int:
     """Does what the command line says; returns the exit status."""
     args = parser().parse_args(arguments)
     try:
@@ -45,13 +52,13 @@ def main(arguments):
         return 141
 
 
-def sweep(args):
+def sweep(args: argparse.Namespace) -> int:
     """Makes the sweep, or lists its runs."""
     from . import api  # pyarrow and Matplotlib take a second; --help need not wait for them.
 
-    settings = api.Settings(args.program, args.worker_program, args.store,
-                            args.out or api.default_out(args.file), args.jobs, args.scheduler,
-                            args.jobqueue, None, not args.quiet)
+    settings = Settings(args.program, args.worker_program, args.store,
+                        args.out or api.default_out(args.file), args.jobs, args.scheduler,
+                        args.jobqueue, None, not args.quiet)
     plan = api.prepare(args.file, settings)
     if args.dry_run:
         return dry_run(plan, settings)
@@ -66,17 +73,14 @@ def sweep(args):
     return 1 if result.failures else 0
 
 
-def dry_run(plan, settings):
-    """Lists the runs as commands that can be run as they are, and counts them. Their cost models
-    are written where the sweep would write its results.
-    """
-    from . import costs, page, store
+def dry_run(plan: Plan, settings: Settings) -> int:
+    """Lists the runs as commands that can be run as they are, and counts them."""
+    from . import store
     from .options import PRICE
 
     place = store.Store(settings.store or store.default_folder())
-    costs.write((run.cost for run in plan.runs.values()), Path(settings.out))
     there = 0
-    prices = {}
+    prices: dict[str, list[str]] = {}
     for point in plan.points:
         changed = [f"{k}={v}" for k, v in point.options.items() if k.startswith(PRICE)]
         prices.setdefault(point.key, changed)
@@ -84,8 +88,7 @@ def dry_run(plan, settings):
         exists = place.path(key).exists()
         there += exists
         remarks = ", ".join([*prices[key], *(["kept"] if exists else [])])
-        command = page.command(run, plan.program, settings.out)
-        print(command + (f"   # {remarks}" if remarks else ""))
+        print(run.command + (f"   # {remarks}" if remarks else ""))
     sys.stdout.flush()
     note(f"{len(plan.points)} points, {len(plan.runs)} different runs: {there} kept, "
          f"{len(plan.runs) - there} to make")

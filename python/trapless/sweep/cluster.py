@@ -1,5 +1,7 @@
 """Where runs are made: Dask workers on this computer, of a scheduler, or of a batch system."""
 
+from __future__ import annotations
+
 import contextlib
 import importlib
 import logging
@@ -7,7 +9,9 @@ import os
 import signal
 import sys
 import tempfile
+from collections.abc import Iterator, Mapping
 from multiprocessing import resource_tracker
+from typing import Any
 
 import dask
 import psutil
@@ -15,11 +19,10 @@ from dask.system import CPU_COUNT
 from distributed import Client, LocalCluster
 from distributed.system import MEMORY_LIMIT
 
+from .document import Document
 from .errors import SweepError
+from .settings import Settings
 
-# RAM of a machine whose user does not say, and what a run needs beside it: as `trapless compare`.
-DEFAULT_RAM = 2 << 30
-BESIDE_RAM = 256 << 20
 # Classes of dask-jobqueue by the name of the batch system.
 SYSTEMS = {
     "slurm": "SLURMCluster",
@@ -30,7 +33,6 @@ SYSTEMS = {
     "moab": "MoabCluster",
     "htcondor": "HTCondorCluster",
 }
-UNITS = {"K": 10, "M": 20, "G": 30, "T": 40}
 SETTINGS = {
     # Costs time on workers and tells nothing about runs.
     "distributed.worker.profile.enabled": False,
@@ -38,26 +40,16 @@ SETTINGS = {
 }
 
 
-def ram(options):
-    """Bytes that a run may take."""
-    value = options.get("ram", DEFAULT_RAM)
-    if isinstance(value, str):
-        unit = UNITS.get(value[-1:].upper())
-        number = value[:-1] if unit else value
-        value = int(number) << (unit or 0) if number.isdigit() else DEFAULT_RAM
-    return value + BESIDE_RAM
-
-
-def at_a_time(asked, runs, each):
+def at_a_time(asked: int | None, runs: int, each: int) -> int:
     """Workers on this computer: one for each processor, as far as there is memory."""
     if asked is not None:
         return max(1, min(asked, runs))
     memory = min(MEMORY_LIMIT, psutil.virtual_memory().available)
-    return max(1, min(CPU_COUNT, memory // each, runs))
+    return max(1, min(int(CPU_COUNT), int(memory) // each, runs))
 
 
 @contextlib.contextmanager
-def shielded():
+def shielded() -> Iterator[None]:
     """Threads and processes that are started here do not see Ctrl-C, which a terminal sends to all
     of them: this process ends them. Until then it waits.
     """
@@ -71,7 +63,7 @@ def shielded():
 
 
 @contextlib.contextmanager
-def local(workers):
+def local(workers: int) -> Iterator[Client]:
     """Workers on this computer, each with a folder of its own."""
     with tempfile.TemporaryDirectory(prefix="trapless-sweep-", ignore_cleanup_errors=True) as at:
         with shielded():
@@ -84,7 +76,7 @@ def local(workers):
 
 
 @contextlib.contextmanager
-def remote(address):
+def remote(address: str) -> Iterator[Client]:
     """The workers of a scheduler that somebody has started."""
     try:
         client = Client(address)
@@ -97,7 +89,7 @@ def remote(address):
 
 
 @contextlib.contextmanager
-def jobqueue(system, options, jobs):
+def jobqueue(system: str, options: Mapping[str, Any], jobs: int) -> Iterator[Client]:
     """Workers that a batch system starts as jobs."""
     name = SYSTEMS.get(system)
     if name is None:
@@ -120,7 +112,7 @@ def jobqueue(system, options, jobs):
 
 
 @contextlib.contextmanager
-def connect(settings, workers, document):
+def connect(settings: Settings, workers: int, document: Document) -> Iterator[Client]:
     """A client of the workers that were asked for."""
     # Dask gives levels to some of its loggers by themselves.
     for name in list(logging.root.manager.loggerDict) + ["distributed", "distributed.client"]:

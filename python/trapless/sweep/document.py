@@ -1,19 +1,29 @@
 """The file of a sweep: read, checked, and its places remembered for error messages."""
 
+from __future__ import annotations
+
 import dataclasses
 import os
 import tomllib
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NoReturn
 
 from . import locate
+from . import program as programs
 from .errors import SweepError
-from .options import PRICE, check_name, check_value, suggestion
+from .options import PRICE, Options, Value, suggestion
 
 TABLES = ["title", "run", "axes", "zip", "one-at-a-time", "exclude", "jobqueue", "report"]
 RANGE = {"from", "count", "step"}
 MOST_VALUES = 100_000
 # What the page shows first, if the file does not say.
-REPORT = {"counters": [], "baseline": None}
+REPORT: dict[str, Any] = {"counters": [], "baseline": None}
+
+Source = str | os.PathLike[str] | dict[str, Any]
+"""A sweep's file, or a mapping with the same tables."""
+Keys = Sequence[str | int]
+Lists = dict[str, list[Value]]
 
 
 @dataclasses.dataclass
@@ -21,48 +31,57 @@ class Document:
     """A checked sweep. Values of axes are lists, options have dotted names (`set.wakeups`)."""
 
     title: str = "Sweep"
-    run: dict = dataclasses.field(default_factory=dict)
-    axes: dict = dataclasses.field(default_factory=dict)
-    zip: dict = dataclasses.field(default_factory=dict)
-    one_at_a_time: dict = dataclasses.field(default_factory=dict)
-    exclude: list = dataclasses.field(default_factory=list)
-    jobqueue: dict = dataclasses.field(default_factory=dict)
-    report: dict = dataclasses.field(default_factory=lambda: dict(REPORT))
+    run: dict[str, Value] = dataclasses.field(default_factory=dict)
+    axes: Lists = dataclasses.field(default_factory=dict)
+    zip: dict[str, Lists] = dataclasses.field(default_factory=dict)
+    one_at_a_time: Lists = dataclasses.field(default_factory=dict)
+    exclude: list[Lists] = dataclasses.field(default_factory=list)
+    jobqueue: dict[str, Any] = dataclasses.field(default_factory=dict)
+    report: dict[str, Any] = dataclasses.field(default_factory=lambda: dict(REPORT))
     folder: Path = Path()
     text: str = ""
+    # Names of all prices.
+    prices: Sequence[str] = ()
 
 
 class Reader:
     """Checks tables, and tells where they are wrong."""
 
-    def __init__(self, name, text):
-        self.name = name
+    def __init__(self, name: str, text: str, known: Options) -> None:
+        self.name, self.known_options = name, known
+        # Values that are set, and where.
+        self.set_values: list[tuple[str, Value, str]] = []
         self.lines = locate.lines(text)
 
-    def where(self, *path):
+    def where(self, *path: str | int) -> str:
         """`FILE, line N` of a key, or `FILE` alone."""
         for depth in range(len(path), 0, -1):
             if line := self.lines.get(tuple(path[:depth])):
                 return f"{self.name}, line {line}"
         return self.name
 
-    def error(self, path, sentence):
+    def error(self, path: Keys, sentence: str) -> NoReturn:
         """Ends with a sentence about the key `path`."""
         raise SweepError(f"{self.where(*path)}: {sentence}")
 
-    def known(self, path, table, names):
+    def known(self, path: Keys, table: Mapping[str, Any], names: Collection[str]) -> None:
         """Refuses keys of `table` that are not `names`."""
         for key in table:
             if key not in names:
                 self.error([*path, key], f"unknown key {key}; {suggestion(key, names)}")
 
-    def table(self, path, value):
+    def set(self, name: str, value: Value, where: str) -> None:
+        """Remembers a value of an option, which the program checks with all others."""
+        self.known_options.check_name(name, where)
+        self.set_values.append((name, value, where))
+
+    def table(self, path: Keys, value: Any) -> dict[str, Any]:
         """Refuses what is no table."""
         if not isinstance(value, dict):
             self.error(path, f"{'.'.join(map(str, path))} is {value!r}, not a table")
         return value
 
-    def options(self, path, table):
+    def options(self, path: Keys, table: Any) -> Iterator[tuple[str, Any, list[str | int]]]:
         """Options of a table by dotted name, with the path of each."""
         for key, value in self.table(path, table).items():
             if key + "." in ("set.", PRICE) and isinstance(value, dict):
@@ -71,30 +90,29 @@ class Reader:
             else:
                 yield key, value, [*path, key]
 
-    def single(self, path, table):
+    def single(self, path: Keys, table: Any) -> dict[str, Value]:
         """A table of options with one value each."""
-        result = {}
+        result: dict[str, Any] = {}
         for name, value, at in self.options(path, table):
-            check_name(name, self.where(*at))
-            check_value(name, value, self.where(*at))
+            self.set(name, value, self.where(*at))
             result[name] = value
         return result
 
-    def several(self, path, table, twice=False):
+    def several(self, path: Keys, table: Any, twice: bool = False) -> Lists:
         """A table of options with a list of values each. `twice`: values may come again."""
-        result = {}
+        result: dict[str, Any] = {}
         for name, value, at in self.options(path, table):
             where = self.where(*at)
-            check_name(name, where)
+            self.known_options.check_name(name, where)
             values = self.values(at, name, value)
             for value in values:
-                check_value(name, value, where)
+                self.set(name, value, where)
             if not twice and len({repr(value) for value in values}) < len(values):
                 self.error(at, f"{name} has a value twice")
             result[name] = values
         return result
 
-    def values(self, path, name, value):
+    def values(self, path: Keys, name: str, value: Any) -> list[Value]:
         """A list, or what `{ from = 0, count = 5 }` stands for."""
         if isinstance(value, dict):
             self.known(path, value, RANGE)
@@ -112,7 +130,7 @@ class Reader:
         return value
 
 
-def flat(table, prefix=""):
+def flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Dotted names of a table within a table, as `set.aia.guests`; a range stays one value."""
     for key, value in table.items():
         if isinstance(value, dict) and not set(value) <= RANGE:
@@ -121,10 +139,11 @@ def flat(table, prefix=""):
             yield prefix + key, value
 
 
-def read(source):
-    """The sweep of a file, or of a mapping with the same tables."""
+def read(source: Source, program: str) -> Document:
+    """The sweep of a file, or of a mapping with the same tables. `program` knows the options."""
+    options = programs.options(program)
     if isinstance(source, dict):
-        return check(source, Reader("the sweep", ""), Path.cwd(), "")
+        return check(source, Reader("the sweep", "", options), Path.cwd(), "", program)
     if not isinstance(source, (str, os.PathLike)):
         raise SweepError(f"a sweep is a file or a mapping with its tables, not {source!r}")
     path = Path(source)
@@ -137,10 +156,12 @@ def read(source):
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SweepError(f"{path} is no TOML: {error}") from None
-    return check(tables, Reader(str(path), text), path.resolve().parent, text)
+    return check(tables, Reader(str(path), text, options), path.resolve().parent, text, program)
 
 
-def check(tables, reader, folder, text):
+def check(
+    tables: dict[str, Any], reader: Reader, folder: Path, text: str, program: str
+) -> Document:
     """A `Document` of the tables."""
     reader.known([], tables, TABLES)
     title = tables.get("title", Document.title)
@@ -167,8 +188,10 @@ def check(tables, reader, folder, text):
         report=report(reader, tables.get("report", {})),
         folder=folder,
         text=text,
+        prices=reader.known_options.prices,
     )
     once(reader, document)
+    check_values(reader.set_values, program)
     baseline = document.report["baseline"]
     if baseline is not None and baseline not in machines(document):
         reader.error(["report", "baseline"], f"no run has the machine {baseline}, so nothing can "
@@ -176,26 +199,34 @@ def check(tables, reader, folder, text):
     return document
 
 
-def machines(document):
+def check_values(values: Sequence[tuple[str, Value, str]], program: str) -> None:
+    """Refuses the first value that an option cannot have."""
+    found = programs.wrong_values(program, [(name, value) for name, value, _ in values])
+    for (name, value, where), wrong in zip(values, found, strict=True):
+        if wrong:
+            raise SweepError(f"{where}: {name} is {value!r}: {wrong}")
+
+
+def machines(document: Document) -> list[Value | None]:
     """Machines of all runs."""
-    found = [document.run.get("machine"), *document.axes.get("machine", [])]
+    found: list[Value | None] = [document.run.get("machine"), *document.axes.get("machine", [])]
     return found + [m for columns in document.zip.values() for m in columns.get("machine", [])]
 
 
-def exclusion(reader, index, table):
+def exclusion(reader: Reader, index: int, table: Any) -> Lists:
     """Values that do not occur together: one or a list for each option."""
-    path = ["exclude", index]
-    lists = {}
+    path: Keys = ["exclude", index]
+    lists: Lists = {}
     for name, value, at in reader.options(path, table):
-        lists[name] = value if isinstance(value, (list, dict)) else [value]
-        check_name(name, reader.where(*at))
-        lists[name] = reader.values(at, name, lists[name])
+        reader.known_options.check_name(name, reader.where(*at))
+        several = value if isinstance(value, (list, dict)) else [value]
+        lists[name] = reader.values(at, name, several)
     if not lists:
         reader.error(path, "an empty exclusion would exclude everything")
     return lists
 
 
-def report(reader, table):
+def report(reader: Reader, table: Any) -> dict[str, Any]:
     """What the page shows first."""
     reader.table(["report"], table)
     reader.known(["report"], table, REPORT)
@@ -205,12 +236,12 @@ def report(reader, table):
     return {**REPORT, **table}
 
 
-def once(reader, document):
+def once(reader: Reader, document: Document) -> None:
     """Refuses an option that is set in two places, and a sweep without runs."""
     places = [(["run", name], name) for name in document.run]
     places += [(["axes", name], name) for name in document.axes]
     places += [(["zip", axis, name], name) for axis, c in document.zip.items() for name in c]
-    seen = {}
+    seen: dict[str, str] = {}
     for path, name in places:
         at = [part for key in path for part in (key.split(".") if key == name else [key])]
         if name in seen:

@@ -3,36 +3,45 @@
 Which worker makes what, and what becomes of the work of a worker that dies, is Dask's business.
 """
 
+from __future__ import annotations
+
 import contextlib
 import uuid
+from collections.abc import Sequence
+from typing import Any
 
 from distributed import as_completed
 from distributed.client import FutureCancelledError
 from distributed.scheduler import KilledWorker
 
 from . import counters, worker
-from .cluster import at_a_time, connect, ram
+from .cluster import at_a_time, connect
+from .counters import Found
 from .errors import SweepError
+from .plan import Plan, Run
 from .program import environment
-from .progress import note
-from .store import Damaged, unpack
+from .progress import Quiet, note
+from .settings import Settings
+from .store import Damaged, Store, unpack
 
 SECONDS_TO_STOP = 5
 
 
-def make(plan, runs, settings, store, progress):
+def make(
+    plan: Plan, runs: Sequence[Run], settings: Settings, store: Store, progress: Quiet
+) -> tuple[dict[str, Found], dict[str, str]]:
     """Makes `runs`; returns the counters of those that succeeded, and why those that failed did, by
     key."""
-    needed = {run.key for run in runs}
-    each = max(ram(p.options) for p in plan.points if p.key in needed)
+    each = max(run.memory for run in runs)
     workers = at_a_time(settings.jobs, len(runs), each)
-    results, failures = {}, {}
+    results: dict[str, Found] = {}
+    failures: dict[str, str] = {}
     progress.begin(len(runs), None if settings.remote() else workers)
     with connect(settings, workers, plan.document) as client:
         # A sweep has its own: several may use one scheduler.
         name = f"trapless-sweep-{uuid.uuid4().hex}"
         own = worker.Runs(name, plan.own, {} if settings.remote() else environment())
-        job = {
+        job: worker.Job = {
             "runs": name,
             "program": settings.worker_program or plan.program,
             "check": settings.remote(),
@@ -49,11 +58,12 @@ def make(plan, runs, settings, store, progress):
 class Keeper:
     """Takes results as they come: into a store, and for the data."""
 
-    def __init__(self, store, results):
+    def __init__(self, store: Store, results: dict[str, Found]) -> None:
         self.store, self.results = store, results
         self.refused = False
 
-    def take(self, key, data):
+    def take(self, key: str, data: bytes) -> None:
+        """Keeps the result of a run."""
         # Not out of the store again: others can write there.
         self.results[key] = counters.of_kept(unpack(data, 0))
         if not self.store.put(key, data) and not self.refused:
@@ -63,12 +73,15 @@ class Keeper:
                  "them again")
 
 
-def collect(client, runs, job, keeper, progress, failures):
+def collect(
+    client: Any, runs: Sequence[Run], job: worker.Job, keeper: Keeper, progress: Quiet,
+    failures: dict[str, str],
+) -> None:
     """Sends runs to workers, and keeps results in whatever order they come."""
     prefix = f"trapless-{uuid.uuid4().hex[:8]}-"
-    futures = {}
+    futures: dict[str, Run] = {}
     for run in runs:
-        future = client.submit(worker.perform, vars(run), job, key=prefix + run.key, pure=False)
+        future = client.submit(worker.perform, run, job, key=prefix + run.key, pure=False)
         futures[future.key] = run
         progress.sent(future)
     del future
@@ -80,7 +93,7 @@ def collect(client, runs, job, keeper, progress, failures):
         progress.done(future, run, error)
 
 
-def finish(future, run, keeper):
+def finish(future: Any, run: Run, keeper: Keeper) -> str | None:
     """Keeps the result of a run; why it failed, if it did."""
     try:
         outcome, data = future.result()

@@ -1,10 +1,11 @@
 """What can go wrong, as sentences for the user."""
 
+from __future__ import annotations
 
 class SweepError(Exception):
     """A sentence that says what is wrong and what to do. `status`: exit status of the command."""
 
-    def __init__(self, sentence, status=2):
+    def __init__(self, sentence: str, status: int = 2) -> None:
         super().__init__(sentence)
         self.status = status
 
@@ -12,5 +13,5 @@ class SweepError(Exception):
 class Interrupted(SweepError):
     """The user stopped the sweep; what was done is kept."""
 
-    def __init__(self, sentence):
+    def __init__(self, sentence: str) -> None:
         super().__init__(sentence, 130)

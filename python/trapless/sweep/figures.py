@@ -1,11 +1,15 @@
 """Figures of points that differ in nothing but the seed."""
 
+from __future__ import annotations
+
 import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
 
 from . import counters as names
-from .options import PRICE
+from .counters import Found
+from .options import PRICE, Value
 from .output import option_names, value_of
-from .plan import BASE
+from .plan import BASE, Plan
 from .statistics import Sample
 
 
@@ -13,28 +17,27 @@ from .statistics import Sample
 class Group:
     """Points with the same values but the seed. `values`: counters by seed."""
 
-    options: dict
+    options: dict[str, Value]
     variation: str
-    prices: dict
+    prices: dict[str, int]
     label: str = ""
-    values: dict = dataclasses.field(default_factory=dict)
+    values: dict[Value, dict[str, float]] = dataclasses.field(default_factory=dict)
 
-    def sample(self, counter):
+    def sample(self, counter: str) -> Sample | None:
         """The figure over seeds; `None` where some run has none."""
         found = [self.value(seed, counter) for seed in self.values]
-        if not found or None in found:
-            return None
-        return Sample(found)
+        known = [value for value in found if value is not None]
+        return Sample(known) if known and len(known) == len(found) else None
 
-    def value(self, seed, counter):
+    def value(self, seed: Value, counter: str) -> float | None:
         """A counter of one run; absent ones are 0 or unknown."""
         absent = None if names.optional(counter) else 0.0
         return self.values[seed].get(counter, absent)
 
 
-def groups(plan, results):
+def groups(plan: Plan, results: Mapping[str, Found]) -> list[Group]:
     """All groups that have a result, in the order of the file."""
-    found = {}
+    found: dict[object, Group] = {}
     for point in plan.points:
         if point.key not in results:
             continue
@@ -53,7 +56,7 @@ def groups(plan, results):
     return result
 
 
-def different(plan):
+def different(plan: Plan) -> list[str]:
     """Options but the seed that points differ in, without what varies one at a time."""
     skipped = set(plan.document.one_at_a_time) | {"seed"}
     return [name for name in option_names(plan) if name not in skipped
@@ -61,7 +64,7 @@ def different(plan):
             and len({repr(value_of(p, name)) for p in plan.points}) > 1]
 
 
-def word(name, value):
+def word(name: str, value: Value | None) -> str:
     """A value in a label: names of machines and workloads speak for themselves."""
     if value is None:
         return ""
@@ -70,7 +73,7 @@ def word(name, value):
     return f"{name.removeprefix('set.')}={value}"
 
 
-def all_counters(found):
+def all_counters(found: Iterable[Group]) -> list[str]:
     """Names of all counters, sorted."""
     return sorted({name for group in found for run in group.values.values() for name in run})
 
@@ -95,7 +98,7 @@ TITLES = {
 }
 
 
-def shown_first(plan, found):
+def shown_first(plan: Plan, found: Sequence[Group]) -> list[str]:
     """Counters of the page's plots: those that the file names, else the usual ones."""
     there = set(all_counters(found))
     wanted = plan.document.report["counters"] or FIRST
@@ -103,12 +106,12 @@ def shown_first(plan, found):
     return [c for c in wanted if c in there and any(g.sample(c) for g in found)]
 
 
-def title(counter):
+def title(counter: str) -> str:
     """A counter for people."""
     return TITLES.get(counter, counter)
 
 
-def number(value):
+def number(value: float) -> str:
     """A figure with as many digits as it needs."""
     size = abs(value)
     if size >= 10_000:

@@ -1,13 +1,18 @@
 """Results as data: Parquet and CSV, one row for each run and counter."""
 
+from __future__ import annotations
+
 import io
 import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import pyarrow as pa
 from pyarrow import csv, parquet
 
-from .options import PRICE
-from .plan import BASE
+from .counters import Found
+from .options import PRICE, Value
+from .plan import BASE, Plan, Point
 from .store import told, write_file
 
 # Behind the columns of options.
@@ -15,22 +20,22 @@ FIXED = [("run", pa.string()), ("phase", pa.string()), ("counter", pa.string()),
          ("value", pa.float64()), ("error", pa.string())]
 
 
-def option_names(plan):
+def option_names(plan: Plan) -> list[str]:
     """Options that some run sets, in the order of the file."""
     return list(dict.fromkeys(name for point in plan.points for name in point.options))
 
 
-def value_of(point, name):
+def value_of(point: Point, name: str) -> Value | None:
     """The value of an option in a point; prices in cycles, whether they were changed or not."""
     if name.startswith(PRICE):
         return point.prices[name.removeprefix(PRICE)]
     return point.options.get(name)
 
 
-def column(values):
+def column(values: Sequence[Value | None]) -> pa.Array:
     """A column with the narrowest type that has all values."""
     kinds = {type(value) for value in values if value is not None}
-    if kinds <= {int} and all(v is None or v < 1 << 63 for v in values):
+    if kinds <= {int} and all(v is None or int(v) < 1 << 63 for v in values):
         return pa.array(values, pa.int64())
     if kinds <= {bool}:
         return pa.array(values, pa.bool_())
@@ -38,7 +43,10 @@ def column(values):
     return pa.array(texts, pa.string())
 
 
-def rows_of(found):
+Row = tuple[str | None, str | None, float | None, str | None]
+
+
+def rows_of(found: Found) -> Iterator[Row]:
     """Phase, counter, value and no error of everything that a run has counted."""
     for phase, counters in [(found.phase, found.counters), *found.more.items()]:
         for name, value in sorted(counters.items()):
@@ -46,16 +54,19 @@ def rows_of(found):
                 yield phase, name, float(value), None
 
 
-def table(plan, results, failures):
+def table(
+    plan: Plan, results: Mapping[str, Found], failures: Mapping[str, str]
+) -> pa.Table:
     """All points with all their counters, in an order that does not depend on that of the runs.
 
     A run that failed has one row, with its reason and without a counter.
     """
     names = option_names(plan)
     varied = any(point.variation != BASE for point in plan.points)
-    indices, fixed = [], [[] for _ in FIXED]
+    indices: list[int] = []
+    fixed: list[list[object]] = [[] for _ in FIXED]
     for index, point in enumerate(plan.points):
-        rows = rows_of(results[point.key]) if point.key in results else [
+        rows: list[Row] = list(rows_of(results[point.key])) if point.key in results else [
             (None, None, None, failures.get(point.key, "not made"))]
         for row in rows:
             indices.append(index)
@@ -71,7 +82,7 @@ def table(plan, results, failures):
     return pa.table(columns)
 
 
-def write(table, folder):
+def write(table: pa.Table, folder: Path) -> None:
     """Writes `sweep.parquet` and `sweep.csv`; no name, time or number of this computer in them."""
     data = io.BytesIO()
     parquet.write_table(table, data, compression="zstd", store_schema=True)

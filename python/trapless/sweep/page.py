@@ -1,14 +1,19 @@
 """The page of a sweep: one file that needs neither network nor scripts."""
 
+from __future__ import annotations
+
 import importlib.resources
-import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import jinja2
 
-from . import costs, figures, plots, summary, tornado
-from .plan import BASE
-from .program import told
-from .statistics import interval
+from . import figures, plots, summary, tornado
+from .counters import Found
+from .figures import Group
+from .plan import BASE, Plan
+from .statistics import Sample, interval
 from .store import told as disk
 from .store import write_file
 
@@ -19,13 +24,15 @@ MOST_COLUMNS = 16
 BARS = 12
 
 
-def write(plan, results, failures, folder):
+def write(
+    plan: Plan, results: Mapping[str, Found], failures: Mapping[str, str], folder: Path
+) -> None:
     """Writes `sweep.html`."""
     with disk(folder):
         write_file(folder / "sweep.html", render(plan, results, failures).encode())
 
 
-def render(plan, results, failures):
+def render(plan: Plan, results: Mapping[str, Found], failures: Mapping[str, str]) -> str:
     """The page as text; the same for the same results."""
     files = importlib.resources.files(__package__)
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
@@ -33,10 +40,12 @@ def render(plan, results, failures):
     environment.filters["percent"] = summary.percent
     template = environment.from_string(files.joinpath("page.html.j2").read_text("utf-8"))
     style = files.joinpath("page.css").read_text("utf-8")
-    return template.render(style=style, **content(plan, results, failures))
+    return str(template.render(style=style, **content(plan, results, failures)))
 
 
-def content(plan, results, failures):
+def content(
+    plan: Plan, results: Mapping[str, Found], failures: Mapping[str, str]
+) -> dict[str, Any]:
     """Everything that the template shows."""
     found = figures.groups(plan, results)
     first = figures.shown_first(plan, found)
@@ -63,7 +72,7 @@ def content(plan, results, failures):
     }
 
 
-def method(found):
+def method(found: Sequence[Group]) -> str:
     """How many seeds a figure has, and what its interval covers."""
     counts = {len(group.values) for group in found}
     if not counts:
@@ -77,29 +86,19 @@ def method(found):
             f"of all possible runs with {covered:.1f} % (order statistics).")
 
 
-def failed(plan, failures, folder="."):
-    """Runs that failed, each with the command that repeats it and the folder of its cost model."""
-    return [{"reason": reason, "command": command(plan.runs[key], plan.program, folder)}
+def failed(plan: Plan, failures: Mapping[str, str]) -> list[dict[str, str]]:
+    """Runs that failed, each with the command that repeats it."""
+    return [{"reason": reason, "command": plan.runs[key].command}
             for key, reason in failures.items()]
 
 
-def command(run, program, folder="."):
-    """The command that repeats a run. The cost model that the sweep made for it is below `folder`,
-    by its content: runs with the same prices have the same.
-    """
-    words = list(run.words)
-    if run.cost is not None:
-        words += ["--cost", os.path.join(folder, costs.name(run.cost))]
-    return told(words, program)
-
-
-def cell(sample, base=None):
+def cell(sample: Sample | None, base: Sample | None = None) -> dict[str, Any] | None:
     """A figure of the table, with what is shown of its difference from the baseline."""
     if sample is None:
         return None
-    interval = sample.interval
-    if interval is not None and interval[0] == interval[1]:
-        interval = None
+    ends = sample.interval
+    if ends is not None and ends[0] == ends[1]:
+        ends = None
     change = None
     if base is not None:
         differs = sample.differs(base)
@@ -107,21 +106,21 @@ def cell(sample, base=None):
             change = summary.percent((sample.median - base.median) * 100 / base.median)
         elif differs is False:
             change = "≈"
-    return {"median": sample.median, "interval": interval, "change": change}
+    return {"median": sample.median, "interval": ends, "change": change}
 
 
-def baseline_of(plan, base):
+def baseline_of(plan: Plan, base: Sequence[Group]) -> str:
     """The machine that others are compared with."""
     machines = list(dict.fromkeys(g.options["machine"] for g in base))
-    return plan.document.report["baseline"] or (machines[0] if machines else "")
+    return str(plan.document.report["baseline"] or (machines[0] if machines else ""))
 
 
-def comparer(base, baseline):
+def comparer(base: Sequence[Group], baseline: str) -> summary.Compared:
     """Finds for a group the one of the baseline machine with the same other options."""
-    def rest(group):
+    def rest(group: Group) -> list[tuple[str, Any]]:
         return [(k, v) for k, v in group.options.items() if k != "machine"]
 
-    def compared(group):
+    def compared(group: Group) -> Group | None:
         if group.options["machine"] == baseline:
             return None
         same = (g for g in base if g.options["machine"] == baseline and rest(g) == rest(group))
@@ -130,36 +129,40 @@ def comparer(base, baseline):
     return compared
 
 
-def table(plan, base, first):
+def table(plan: Plan, base: Sequence[Group], first: Sequence[str]) -> dict[str, Any]:
     """Figures by group; changes are those from the baseline machine under the same options."""
     baseline = baseline_of(plan, base)
     compared = comparer(base, baseline)
     rows = []
     for group in base:
         other = compared(group)
-        cells = [cell(group.sample(c), other and other.sample(c)) for c in first]
+        cells = [cell(group.sample(c), other.sample(c) if other else None) for c in first]
         rows.append((group.label, cells))
     several = len({g.options["machine"] for g in base}) > 1
     return {"head": [figures.title(c) for c in first], "rows": rows,
             "baseline": baseline if several else None}
 
 
-def in_words(plan, base, first, cases):
+def in_words(
+    plan: Plan, base: Sequence[Group], first: Sequence[str], cases: Sequence[tornado.Case]
+) -> list[str]:
     """What came out, in sentences."""
     baseline = baseline_of(plan, base)
     machines = summary.of_machines(base, first, baseline, comparer(base, baseline))
     return [*machines, *summary.of_prices(cases, first)]
 
 
-def case_content(case, first, index):
+def case_content(case: tornado.Case, first: Sequence[str], index: int) -> dict[str, Any]:
     """What the page says of prices in one base."""
-    drawn, unchanged = [], []
+    drawn: list[tuple[str, str]] = []
+    unchanged: list[str] = []
     for i, counter in enumerate(first):
         bars = [bar for bar in tornado.bars(case, counter) if bar.size][:BARS]
         if not bars:
             unchanged.append(figures.title(counter))
         elif len(drawn) < MOST_TORNADOS:
             drawn.append((figures.title(counter), plots.tornado(bars, f"t{index}-{i}")))
+    kinds: dict[str, list[tornado.Dependence]]
     kinds = {kind: [] for kind in (tornado.SHOWN, tornado.WITHIN, tornado.SAME)}
     for dependence in tornado.dependences(case):
         kinds[dependence.kind].append(dependence)
@@ -173,7 +176,7 @@ def case_content(case, first, index):
             "unchanged": unchanged, **kinds}
 
 
-def everything(base):
+def everything(base: Sequence[Group]) -> dict[str, Any]:
     """All counters of all groups."""
     names = figures.all_counters(base)
     rows = [(name, [cell(group.sample(name)) for group in base]) for name in names]

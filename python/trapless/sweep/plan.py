@@ -1,67 +1,75 @@
 """From a sweep to its points, and from points to runs."""
 
+from __future__ import annotations
+
 import dataclasses
 import hashlib
 import itertools
 import json
 import os
 import tempfile
-import tomllib
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+from . import document as documents
 from . import program as programs
+from .document import Document, Source
 from .errors import SweepError
-from .options import DEFAULT, FACTOR, PRICE, suggestion
-from .own import Own, gather, plain
+from .options import DEFAULT, PRICE, Value, specification
+from .own import Own, gather
+from .program import About, Place
 from .store import told
 
 # Changes with the meaning of keys: results of another format are not found.
-FORMAT = 1
-# Prices of 0 with which time could stand still; `trapless` refuses them.
-NEVER_FREE = {"simple", "branch", "jump", "system", "trap"}
+FORMAT = 2
 MOST_POINTS = 1_000_000
 BASE = "base"
+ALL = PRICE + "all"
 
 
 @dataclasses.dataclass
 class Point:
     """A combination of values. `variation`: what differs in it from the base, if that is varied."""
 
-    options: dict
+    options: dict[str, Value]
     variation: str = BASE
     key: str = ""
-    prices: dict = dataclasses.field(default_factory=dict)
+    prices: dict[str, int] = dataclasses.field(default_factory=dict)
+    # One of those that `price.all` stands for.
+    one_of_all: bool = False
 
 
 @dataclasses.dataclass
 class Run:
-    """A run to be made. Can be sent to another computer: it names no file of this one."""
+    """A run to be made. Can be sent to another computer: the files that it names travel there."""
 
     key: str
-    words: list
-    cost: str | None
-    identity: dict
-    about: dict
+    spec: dict[str, Any]
+    identity: dict[str, Any]
+    about: dict[str, Any]
+    command: str
+    memory: int
 
 
 @dataclasses.dataclass
 class Plan:
     """All points, and the runs that they need: equal points share one."""
 
-    document: object
-    points: list
-    runs: dict
+    document: Document
+    points: list[Point]
+    runs: dict[str, Run]
     own: Own
     program: str
 
 
-def points(document):
+def points(document: Document) -> list[Point]:
     """All combinations but the excluded ones, in the order of the file."""
+    axes: list[list[dict[str, Value]]]
     axes = [[{name: v} for v in values] for name, values in document.axes.items()]
     for columns in document.zip.values():
         rows = zip(*columns.values(), strict=True)
         axes.append([dict(zip(columns, row, strict=True)) for row in rows])
-    variations = [(BASE, {})]
+    variations: list[tuple[str, dict[str, Value]]] = [(BASE, {})]
     for name, values in document.one_at_a_time.items():
         variations += [(f"{name}={show(v)}", {name: v}) for v in values]
     count = len(variations)
@@ -73,8 +81,8 @@ def points(document):
     for row in itertools.product(*axes):
         for variation, change in variations:
             options = dict(document.run)
-            for values in (*row, change):
-                options.update(values)
+            for part in (*row, change):
+                options.update(part)
             if not any(excluded(options, table) for table in document.exclude):
                 result.append(Point(options, variation))
     if not result:
@@ -82,122 +90,94 @@ def points(document):
     return result
 
 
-def show(value):
+def show(value: Value) -> str:
     """A value as it stands in names."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def excluded(options, table):
+def excluded(options: Mapping[str, Value], table: Mapping[str, Sequence[Value]]) -> bool:
+    """Whether a combination is one of those that a table leaves out."""
     return all(options.get(name) in values for name, values in table.items())
 
 
-def plan(document, program):
+def plan(source: Source, program: str) -> Plan:
     """Asks the program what the points are, and which runs they need."""
-    found = points(document)
-    costs = cost_files(document, found)
-    groups = list(dict.fromkeys(group(point.options) for point in found))
-
-    def ask(name):
-        options = dict(name)
-        cost = options.pop("cost", DEFAULT)
-        chosen = [] if cost == DEFAULT else ["--cost", str(document.folder / cost)]
-        return programs.identity(program, own.words(options) + chosen, place)
-
-    own = gather(document.folder, dict.fromkeys(point.options["workload"] for point in found))
+    document = documents.read(source, program)
+    found = [each for point in points(document) for each in expanded(point, document.prices)]
+    workloads = dict.fromkeys(str(point.options["workload"]) for point in found)
+    own = gather(program, document.folder, workloads, costs(found))
+    specs = [spec_of(point.options, document, own) for point in found]
     with tempfile.TemporaryDirectory(prefix="trapless-sweep-") as root:
         with told(root):
             place = own.write(root, programs.environment())
-        # An answer takes a tenth of a second; the first may make images.
-        first = ask(groups[0])
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            identities = dict(zip(groups, [first, *pool.map(ask, groups[1:])], strict=True))
+        answers = identified(program, specs, place)
     result = Plan(document, [], {}, own, program)
-    for point in found:
-        expanded(result, point, identities[group(point.options)], costs)
+    for point, spec in zip(found, specs, strict=True):
+        add(result, point, spec, answers)
     return result
 
 
-def group(options):
-    """Options that make a difference to what the program says of a run, but for the prices."""
-    different = (item for item in options.items() if not item[0].startswith(PRICE))
-    return tuple(item for item in different if item[0] != "seed")
+def expanded(point: Point, prices: Iterable[str]) -> Iterable[Point]:
+    """A point, or for `price.all` one for each price."""
+    if ALL not in point.options:
+        return [point]
+    value = point.options[ALL]
+    rest = {name: v for name, v in point.options.items() if name != ALL}
+    return [Point({**rest, PRICE + price: value}, f"{PRICE}{price}={show(value)}", one_of_all=True)
+            for price in prices]
 
 
-def cost_files(document, found):
-    """Texts of the cost models that are named."""
-    texts = {}
-    for name in {point.options.get("cost", DEFAULT) for point in found} - {DEFAULT}:
-        path = document.folder / name
-        try:
-            texts[name] = path.read_text(encoding="utf-8")
-            tomllib.loads(texts[name])
-        except OSError as error:
-            raise SweepError(f"cannot read the cost model {path}: {error.strerror}") from None
-        except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise SweepError(f"the cost model {path} is no TOML: {error}") from None
-    return texts
+def costs(found: Iterable[Point]) -> set[str]:
+    """The cost models that are named."""
+    return {str(point.options.get("cost", DEFAULT)) for point in found} - {DEFAULT}
 
 
-def expanded(result, point, identity, costs):
-    """Adds a point, or for `price.all` one for each price, with its run."""
-    base = identity["machine"]["prices"]
-    everything = point.options.get(PRICE + "all")
-    for one in base if everything is not None else [None]:
-        options = {k: v for k, v in point.options.items() if k != PRICE + "all"}
-        variation = point.variation
-        if one is not None:
-            options[PRICE + one] = everything
-            variation = f"{PRICE}{one}={show(everything)}"
-        prices = priced(base, options)
-        if one is not None and prices == base:
-            continue  # A price so small that the factor does not change it.
-        new = Point(options, variation, "", prices)
-        add_run(result, new, base, identity, costs)
-        result.points.append(new)
+def spec_of(options: Mapping[str, Value], document: Document, own: Own) -> dict[str, Any]:
+    """The run that a point needs, with the names that files have for runs."""
+    spec = specification(options)
+    spec["workload"] = own.workloads.get(spec["workload"], spec["workload"])
+    if "cost" in spec:
+        spec["cost"] = own.seen(os.path.join(document.folder, spec["cost"]))
+    return spec
 
 
-def priced(base, options):
-    """All prices of a run."""
-    prices = dict(base)
-    for name, value in options.items():
-        if not name.startswith(PRICE):
-            continue
-        name = name.removeprefix(PRICE)
-        if name not in base:
-            raise SweepError(f"there is no price {name}; {suggestion(name, list(base))}")
-        factor = isinstance(value, str) and FACTOR.match(value)
-        prices[name] = int(base[name] * float(factor.group(1)) + 0.5) if factor else value
-        if name in NEVER_FREE:
-            if not factor and value == 0:
-                raise SweepError(f"price.{name} is at least 1 cycle, or time could stand still")
-            prices[name] = max(prices[name], 1)
-    return prices
+def plainly(spec: Mapping[str, Any]) -> str:
+    """A run as text, which tells it from others."""
+    return json.dumps(spec, sort_keys=True)
 
 
-def add_run(result, point, base, identity, costs):
-    """Names the run of a point by everything that determines its result."""
-    options, prices = point.options, point.prices
-    others = {k: v for k, v in options.items() if not k.startswith(PRICE) and k != "cost"}
-    machine = {k: v for k, v in identity["machine"].items() if k != "prices"}
+def unpriced(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The same run with the prices of its cost model."""
+    return {**spec, "prices": {}}
+
+
+def identified(
+    program: str, specs: Sequence[Mapping[str, Any]], place: Place
+) -> dict[str, About]:
+    """What the program says of runs, and of the same without other prices, by their text."""
+    different = {plainly(s): s for spec in specs for s in (spec, unpriced(spec))}
+    answers = programs.identify(program, list(different.values()), place)
+    return dict(zip(different, answers, strict=True))
+
+
+def add(result: Plan, point: Point, spec: dict[str, Any], answers: Mapping[str, About]) -> None:
+    """Adds a point with its run, which is named by everything that determines its result."""
+    answer, base = answers[plainly(spec)], answers[plainly(unpriced(spec))]
+    point.prices = answer.prices
+    if point.one_of_all and answer.prices == base.prices:
+        return  # A price so small that the factor does not change it.
+    others = {name: value for name, value in point.options.items()
+              if not name.startswith(PRICE) and name != "cost"}
+    workload = result.own.plain(str(point.options["workload"]))
     about = {
         "format": FORMAT,
-        "program": {**identity, "machine": machine},
-        "options": {"seed": 0, **others, "workload": plain(options["workload"])},
-        "prices": prices,
+        "program": answer.identity,
+        "options": {"seed": 0, **others, "workload": workload},
+        "prices": answer.prices,
     }
     canonical = json.dumps(about, sort_keys=True, separators=(",", ":"))
     point.key = hashlib.sha256(canonical.encode()).hexdigest()
-    if point.key in result.runs:
-        return
-    cost = costs.get(options.get("cost"))
-    if prices != base:
-        cost = cost_text(prices)
-    result.runs[point.key] = Run(point.key, result.own.words(others), cost, identity, about)
-
-
-def cost_text(prices):
-    """A cost model as `trapless --cost` reads it."""
-    lines = ["# Made by `trapless sweep`.", 'name = "sweep"']
-    for name, cycles in sorted(prices.items()):
-        lines += ["", f"[{name}]", f"cycles = {cycles}", 'source = "the sweep"']
-    return "\n".join(lines) + "\n"
+    if point.key not in result.runs:
+        result.runs[point.key] = Run(
+            point.key, spec, answer.identity, about, answer.command, answer.memory)
+    result.points.append(point)

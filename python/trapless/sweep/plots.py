@@ -1,7 +1,11 @@
 """Plots as SVG for the page: drawn by Matplotlib, coloured by the page's own style sheet."""
 
+from __future__ import annotations
+
 import io
 import re
+from collections.abc import Sequence
+from typing import Any
 
 import matplotlib
 
@@ -9,15 +13,17 @@ matplotlib.use("svg")
 from matplotlib.figure import Figure  # noqa: E402
 
 from . import figures  # noqa: E402
+from .figures import Group  # noqa: E402
 from .options import PRICE  # noqa: E402
-from .plan import BASE  # noqa: E402
+from .plan import BASE, Plan  # noqa: E402
+from .tornado import Bar  # noqa: E402
 
 # Colours that stand for variables of the style sheet, so that one drawing suits light and dark.
 VARIABLES = {"#010101": "--ink", "#020202": "--soft", "#030303": "--line", "#040404": "--good",
              "#050505": "--bad", **{f"#0a0b{i:02d}": f"--c{i}" for i in range(8)}}
 INK, SOFT, LINE, FEWER, MORE, *SERIES = VARIABLES
 MARKS = "osD^vP*X"
-STYLE = {
+STYLE: dict[str, Any] = {
     "svg.fonttype": "none", "svg.hashsalt": "trapless", "font.size": 9, "axes.edgecolor": LINE,
     "axes.labelcolor": SOFT, "xtick.color": SOFT, "ytick.color": INK, "text.color": INK,
     "grid.color": LINE, "axes.spines.top": False, "axes.spines.right": False,
@@ -33,7 +39,7 @@ MOST_LINES = 8
 LEAST_NUMBERS = 3
 
 
-def svg(figure, name):
+def svg(figure: Figure, name: str) -> str:
     """A figure as an element of the page, with identifiers of its own."""
     data = io.StringIO()
     figure.savefig(data, format="svg", transparent=True, metadata={"Date": None, "Creator": None},
@@ -52,9 +58,10 @@ def svg(figure, name):
     return head.replace("<svg", '<svg role="img"', 1) + ">" + rest
 
 
-def number_axis(plan, found):
+def number_axis(plan: Plan, found: Sequence[Group]) -> str | None:
     """The option with most numbers in it, if there are enough for a line."""
-    best, most = None, LEAST_NUMBERS - 1
+    best: str | None = None
+    most = LEAST_NUMBERS - 1
     for name in figures.different(plan):
         values = {number_of(group, name) for group in found}
         if None not in values and len(values) > most:
@@ -62,13 +69,14 @@ def number_axis(plan, found):
     return best
 
 
-def number_of(group, name):
+def number_of(group: Group, name: str) -> int | None:
+    """The value of an option or price, if it is a number."""
     value = group.prices.get(name.removeprefix(PRICE)) if name.startswith(PRICE) \
         else group.options.get(name)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def overview(plan, found, counter, name):
+def overview(plan: Plan, found: Sequence[Group], counter: str, name: str) -> str:
     """One figure of all groups: medians with intervals."""
     base = [g for g in found if g.variation == BASE and g.sample(counter)]
     if not base:
@@ -79,12 +87,14 @@ def overview(plan, found, counter, name):
         return svg(figure, name)
 
 
-def rows(found, counter):
+def rows(found: Sequence[Group], counter: str) -> Figure:
     """A row for each group."""
     figure = Figure(figsize=(WIDTH, 0.55 + 0.24 * len(found)))
     axes = figure.add_subplot()
     for y, group in enumerate(found):
         sample = group.sample(counter)
+        if sample is None:
+            continue
         if sample.interval:
             axes.plot(sample.interval, [y, y], color=SERIES[0], linewidth=3, alpha=0.4,
                       solid_capstyle="butt")
@@ -99,16 +109,16 @@ def rows(found, counter):
     return figure
 
 
-def series_of(found, axis):
+def series_of(found: Sequence[Group], axis: str) -> dict[str, list[Group]]:
     """Groups that differ in nothing but `axis`, by what they have in common."""
-    series = {}
+    series: dict[str, list[Group]] = {}
     for group in found:
         words = [w for w in group.label.split(" ") if not w.startswith(short(axis) + "=")]
         series.setdefault(" ".join(words) or "all", []).append(group)
     return series
 
 
-def left_out(plan, base):
+def left_out(plan: Plan, base: Sequence[Group]) -> int:
     """How many lines or rows the plots lack."""
     axis = number_axis(plan, base)
     if axis:
@@ -116,15 +126,15 @@ def left_out(plan, base):
     return max(0, len(base) - MOST_ROWS)
 
 
-def lines(found, counter, axis):
+def lines(found: Sequence[Group], counter: str, axis: str) -> Figure:
     """A line for each series over the numbers of `axis`."""
     series = series_of(found, axis)
     figure = Figure(figsize=(WIDTH, 2.5))
     axes = figure.add_subplot()
     for i, (label, members) in enumerate(list(series.items())[:MOST_LINES]):
-        members = sorted(members, key=lambda g: number_of(g, axis))
-        xs = [number_of(g, axis) for g in members]
-        samples = [g.sample(counter) for g in members]
+        members = sorted(members, key=lambda g: number_of(g, axis) or 0)
+        xs = [number_of(g, axis) or 0 for g in members]
+        samples = [s for g in members if (s := g.sample(counter))]
         ends = [s.interval or (s.median, s.median) for s in samples]
         medians = [s.median for s in samples]
         bars = [[m - e[0] for m, e in zip(medians, ends, strict=True)],
@@ -143,7 +153,7 @@ def lines(found, counter, axis):
     return figure
 
 
-def tick(value, _):
+def tick(value: float, _: object) -> str:
     """A number at an axis."""
     for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= limit:
@@ -151,19 +161,21 @@ def tick(value, _):
     return f"{value:g}"
 
 
-def short(axis):
+def short(axis: str) -> str:
+    """An option at an axis."""
     return axis.removeprefix("set.")
 
 
-def shortened(text):
+def shortened(text: str) -> str:
+    """A label that is not too long."""
     return text if len(text) <= 28 else text[:27] + "…"
 
 
-def tornado(bars, name):
+def tornado(bars: Sequence[Bar], name: str) -> str:
     """What each price does to one figure in per cent; pale where intervals show nothing."""
     with matplotlib.rc_context(STYLE):
-        rows = max(len(bar.changes) for bar in bars)
-        figure = Figure(figsize=(WIDTH, 0.55 + (0.1 + 0.14 * rows) * len(bars)))
+        most = max(len(bar.changes) for bar in bars)
+        figure = Figure(figsize=(WIDTH, 0.55 + (0.1 + 0.14 * most) * len(bars)))
         axes = figure.add_subplot()
         for y, bar in enumerate(bars):
             # A row has a thin bar for each value of its price, the lowest at the top.

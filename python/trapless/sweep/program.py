@@ -1,21 +1,47 @@
-"""The `trapless` program: what a run is, asked of it before anything runs."""
+"""The `trapless` program: what it is asked for before anything runs. It takes requests as JSON
+(`trapless call`).
+"""
 
+from __future__ import annotations
+
+import dataclasses
 import functools
 import hashlib
 import json
 import os
-import shlex
 import shutil
 import subprocess
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from .errors import SweepError
+from .options import PRICES, SETTINGS, Options, Value, shown, specification
 
 # Variables with paths that must mean the same in another folder.
 PATHS = ("TRAPLESS_PROJECT", "TRAPLESS_CACHE")
 
 
-def find(named=None):
+@dataclasses.dataclass
+class Place:
+    """Where files were written: `root` stands for /, and runs start in `folder`."""
+
+    root: str
+    folder: str
+    environment: dict[str, str]
+
+
+@dataclasses.dataclass
+class About:
+    """What the program says of a run."""
+
+    identity: dict[str, Any]
+    prices: dict[str, int]
+    command: str
+    memory: int
+
+
+def find(named: str | None = None) -> str:
     """Path of the program: the one that is named, or the one that a shell would start."""
     path = shutil.which(named or "trapless")
     if path is None:
@@ -24,35 +50,35 @@ def find(named=None):
     return os.path.abspath(path)
 
 
-def environment():
+def environment() -> dict[str, str]:
     """Variables whose paths are relative, made absolute: runs have folders of their own."""
     return {name: os.path.abspath(os.environ[name]) for name in PATHS if os.environ.get(name)}
 
 
-def identity(program, words, place):
-    """What determines the result of a run with these words, as the program says: its revision, its
-    images and the user's own workload by content, its machine, its prices. Makes the images if
-    there are none. It is asked where the user's files were written to, as the run will be.
-    """
-    command = [program, "run", *words, "--identity"]
+def call(program: str, request: Mapping[str, Any], place: Place | None = None) -> Any:
+    """The answer to a request, made where files were written to, or here."""
     try:
-        result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                                cwd=place.folder,
-                                env={**os.environ, **place.environment})
+        result = subprocess.run(
+            [program, "call"],
+            input=json.dumps(request),
+            capture_output=True,
+            text=True,
+            cwd=place.folder if place else None,
+            env={**os.environ, **(place.environment if place else {})},
+        )
     except OSError as error:
         raise SweepError(f"cannot start {program}: {error.strerror}") from None
     if result.returncode != 0:
-        said = result.stderr.strip().removeprefix("trapless: ").replace(place.root, "")
-        raise SweepError(f"{told(words, program)}: {said or f'exit status {result.returncode}'}")
+        said = result.stderr.strip().removeprefix("trapless: ")
+        said = said.replace(place.root, "") if place else said
+        raise SweepError(said or f"{program} ended with status {result.returncode}")
     try:
-        found = json.loads(result.stdout)
-        found["machine"]["prices"], found["machine"]["configuration"]
-    except (ValueError, KeyError, TypeError):
+        return json.loads(result.stdout)
+    except ValueError:
         raise SweepError(f"{program} does not say what it runs; it is too old") from None
-    return precise(found, program)
 
 
-def counters(program, ledger):
+def counters(program: str, ledger: Path) -> list[dict[str, Any]]:
     """The parts of a run with all their counters, by the program that wrote its ledger.
 
     Raises `RuntimeError` with what the program said.
@@ -60,33 +86,62 @@ def counters(program, ledger):
     command = [program, "report", "--counters", str(ledger)]
     result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     try:
-        (parts,) = json.loads(result.stdout)
+        [parts] = json.loads(result.stdout)
     except ValueError:
         said = result.stderr.strip().removeprefix("trapless: ")
         raise RuntimeError(f"it cannot say its counters: {said}") from None
-    return parts
+    found: list[dict[str, Any]] = parts
+    return found
 
 
-def precise(found, program):
+def options(program: str) -> Options:
+    """What can be set."""
+    answer = call(program, {"options": {"values": []}})
+    names = [shown(name) for name in answer["names"] if name not in (SETTINGS, PRICES)]
+    return Options(names, answer["prices"])
+
+
+def wrong_values(program: str, values: Iterable[tuple[str, Value]]) -> list[str | None]:
+    """What is wrong with each value of an option, if anything is."""
+    fields = [specification({name: value}, bare=True) for name, value in values]
+    answer = call(program, {"options": {"values": fields}})
+    found: list[str | None] = answer["wrong"]
+    return found
+
+
+def identify(program: str, specs: Sequence[Mapping[str, Any]], place: Place) -> list[About]:
+    """What the program says of runs: what determines their results, which is its revision, its
+    images and the user's own workload by content, and the machine; and their prices. Makes the
+    images if there are none.
+    """
+    answer = call(program, {"identify": {"specs": specs}}, place)
+    identities = [precise(found, program) for found in answer["identities"]]
+    found = []
+    for run in answer["runs"]:
+        command = told(run["command"], program)
+        if "error" in run:
+            raise SweepError(f"{command}: {run['error'].replace(place.root, '')}")
+        identity = identities[run["identity"]]
+        found.append(About(identity, run["prices"], command, run["memory"]))
+    return found
+
+
+def precise(found: dict[str, Any], program: str) -> dict[str, Any]:
     """Adds the program's own bytes where its revision does not name its source."""
     revision = found.get("revision", "unknown")
     known = revision != "unknown" and not revision.endswith("-dirty")
     if not known or Path(program).name != "trapless":
         found["file"] = digest(program)
-    # A sweep names seed and prices itself.
-    for name in ("seed", "cost model"):
-        found["machine"]["configuration"].pop(name, None)
     return found
 
 
 @functools.cache
-def digest(path):
+def digest(path: str) -> str:
     """The checksum of a file that does not change while this process lives."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def told(words, program="trapless"):
-    """The command that makes a run, for people. A command of their own has another name."""
-    name = "trapless" if Path(program).name == "trapless" else program
-    return shlex.join([name, "run", *words])
+def told(command: str, program: str) -> str:
+    """A command, for people. A program of their own has another name."""
+    return command if Path(program).name == "trapless" else f"{program}{command[len('trapless'):]}"

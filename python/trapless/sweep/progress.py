@@ -1,7 +1,10 @@
 """How far a sweep is: a line that moves on a terminal, else a line now and then."""
 
+from __future__ import annotations
+
 import sys
 import time
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import (
@@ -13,10 +16,13 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+if TYPE_CHECKING:
+    from .plan import Run
+
 SECONDS_BETWEEN_LINES = 10
 
 
-def note(text):
+def note(text: str) -> None:
     """A line for people; standard output is for data."""
     print(text, file=sys.stderr, flush=True)
 
@@ -24,36 +30,38 @@ def note(text):
 class Quiet:
     """Shows nothing, and holds the futures until their results are kept."""
 
-    def __init__(self):
-        self.held = {}
+    def __init__(self) -> None:
+        self.held: dict[str, Any] = {}
 
-    def begin(self, runs, workers):
+    def begin(self, runs: int, workers: int | None) -> None:
         """Before workers start."""
 
-    def sent(self, future):
+    def sent(self, future: Any) -> None:
+        """A run is on its way."""
         self.held[future.key] = future
 
-    def futures(self):
+    def futures(self) -> list[Any]:
+        """Those that are held."""
         return list(self.held.values())
 
-    def done(self, future, run, error):
+    def done(self, future: Any, run: Run, error: str | None) -> None:
         """The result of `run` is kept, or is an error."""
         self.held.pop(future.key, None)
 
-    def close(self):
+    def close(self) -> None:
         """At the end, however it comes."""
 
 
 class Lines(Quiet):
     """A line every few seconds, for logs."""
 
-    def begin(self, runs, workers):
+    def begin(self, runs: int, workers: int | None) -> None:
         self.runs, self.ready, self.start = runs, 0, time.monotonic()
         self.last = self.start
         where = f", {workers} at a time" if workers else ""
         note(f"Making {runs} runs{where}")
 
-    def done(self, future, run, error):
+    def done(self, future: Any, run: Run, error: str | None) -> None:
         super().done(future, run, error)
         self.ready += 1
         if error is not None:
@@ -68,7 +76,7 @@ class Lines(Quiet):
 class Bar(Quiet):
     """A bar with the time that is left."""
 
-    def begin(self, runs, workers):
+    def begin(self, runs: int, workers: int | None) -> None:
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
                    TextColumn("runs,"), TimeElapsedColumn(), TextColumn("gone,"),
                    TimeRemainingColumn(), TextColumn("left"))
@@ -77,18 +85,18 @@ class Bar(Quiet):
         self.task = self.bar.add_task(where, total=runs)
         self.bar.start()
 
-    def done(self, future, run, error):
+    def done(self, future: Any, run: Run, error: str | None) -> None:
         super().done(future, run, error)
         self.bar.advance(self.task)
         if error is not None:
             self.bar.console.print(f"A run failed: {error.splitlines()[0]}", markup=False)
 
-    def close(self):
+    def close(self) -> None:
         if bar := getattr(self, "bar", None):
             bar.stop()
 
 
-def of(wanted):
+def of(wanted: bool) -> Quiet:
     """The display for standard error."""
     if not wanted:
         return Quiet()

@@ -15,7 +15,9 @@ from .errors import SweepError
 def _intervals() -> list[tuple[int, float]]:
     """Intervals of 1, 2, ... runs, computed by `crates/report/src/statistics.rs`."""
     files = importlib.resources.files(__package__)
-    return json.loads(files.joinpath("intervals.json").read_text("utf-8"))
+    known: list[tuple[int, float]] = json.loads(
+        files.joinpath("intervals.json").read_text("utf-8"))
+    return known
 
 
 def interval(runs: int) -> tuple[int, float]:

@@ -5,6 +5,8 @@ ledger of the run. It is written under another name, brought to disk and renamed
 cut, a full disk or a killed process leaves the former state.
 """
 
+from __future__ import annotations
+
 import contextlib
 import errno
 import functools
@@ -16,7 +18,9 @@ import stat
 import tempfile
 import time
 import zlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -32,14 +36,14 @@ MOST = 8 << 20
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
-def default_folder():
+def default_folder() -> Path:
     """`trapless/sweeps` in the user's cache folder."""
     cache = os.environ.get("XDG_CACHE_HOME", "")
     base = Path(cache) if cache.startswith("/") else Path.home() / ".cache"
     return base / "trapless" / "sweeps"
 
 
-def pack(content):
+def pack(content: Mapping[str, Any]) -> bytes:
     """A ledger with its key as the bytes that are kept; the same bytes for the same content."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
     return gzip.compress(text, compresslevel=6, mtime=0)
@@ -49,7 +53,7 @@ class Damaged(Exception):
     """A kept result that is not what was written."""
 
 
-def unpack(data, most=MOST):
+def unpack(data: bytes, most: int = MOST) -> dict[str, Any]:
     """The object of `pack`, if it has no more than `most` bytes (0: any number).
 
     Raises `Damaged` for whatever else others may have put there.
@@ -67,7 +71,7 @@ def unpack(data, most=MOST):
     return content
 
 
-def read_file(path):
+def read_file(path: Path) -> bytes:
     """The bytes of a regular file; others may have put something else in its place.
 
     Raises `Damaged` if it is none, and the errors of the file system.
@@ -84,7 +88,7 @@ def read_file(path):
 
 
 @contextlib.contextmanager
-def told(path):
+def told(path: str | os.PathLike[str]) -> Iterator[None]:
     """Turns errors of the file system into sentences."""
     try:
         yield
@@ -96,7 +100,7 @@ def told(path):
 
 
 @functools.cache
-def computer():
+def computer() -> str:
     """Names this computer since it was started, with the processes that can be seen here: those of
     a container are others, with the same numbers."""
     started = Path("/proc/sys/kernel/random/boot_id").read_bytes()
@@ -104,12 +108,12 @@ def computer():
     return hashlib.sha256(about).hexdigest()[:12]
 
 
-def temporary_name():
+def temporary_name() -> str:
     """The beginning of temporary names of this process."""
     return f"{TEMPORARY}{computer()}-{os.getpid()}-"
 
 
-def abandoned(path):
+def abandoned(path: Path) -> bool:
     """Whether nobody is writing any more what has a temporary name. Processes of other computers
     cannot be seen; their files are left alone for a day."""
     where, process, *_ = path.name.removeprefix(TEMPORARY).split("-") + [""]
@@ -118,30 +122,31 @@ def abandoned(path):
     return time.time() - path.stat().st_mtime > DAY
 
 
-def write_file(path, data):
+def write_file(path: Path, data: bytes) -> None:
     """Writes a whole file, or leaves what was there."""
     folder = path.parent
-    handle, temporary = tempfile.mkstemp(prefix=temporary_name(), dir=folder)
+    handle, name = tempfile.mkstemp(prefix=temporary_name(), dir=folder)
+    temporary: str | None = name
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
+        os.chmod(name, 0o644)
+        os.replace(name, path)
         temporary = None
     finally:
         if temporary is not None:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
-    folder = os.open(folder, os.O_RDONLY)
+    handle = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        os.fsync(handle)
     finally:
-        os.close(folder)
+        os.close(handle)
 
 
-def share(folder, store):
+def share(folder: Path, store: Path) -> None:
     """Gives a user's folder in a store the rights that the store has, whatever the umask."""
     rights = store.stat()
     # Not by its name: others could put a link to another folder of this user there.
@@ -160,10 +165,10 @@ class Store:
     one of them puts there does not stop the others, but whoever can write it can make results up.
     """
 
-    def __init__(self, folder):
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder).absolute()
 
-    def prepare(self):
+    def prepare(self) -> None:
         """Makes the folder, and removes what killed sweeps were writing."""
         with told(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -172,7 +177,7 @@ class Store:
                 share(below, self.folder)  # The store may have been shared after it was made.
         self.remove_leftovers()
 
-    def remove_leftovers(self):
+    def remove_leftovers(self) -> None:
         """Removes what killed sweeps were writing."""
         for path in self.folder.glob(f"*/{TEMPORARY}*"):
             with contextlib.suppress(OSError):
@@ -183,11 +188,11 @@ class Store:
                 if abandoned(path):
                     path.rmdir()
 
-    def path(self, key):
+    def path(self, key: str) -> Path:
         """Where the result of a run is."""
         return self.folder / key[:2] / f"{key}.result"
 
-    def put(self, key, data):
+    def put(self, key: str, data: bytes) -> bool:
         """Keeps packed content. `False`: it cannot be kept, because something of another user's,
         which only they may replace, is in its place, or because it is too large."""
         path = self.path(key)
@@ -205,7 +210,7 @@ class Store:
                 return self.has(key)
         return True
 
-    def make(self, folder):
+    def make(self, folder: Path) -> bool:
         """Makes a folder for results. It appears with its rights: others may be waiting for it.
         `False`: something else is in its place."""
         if not folder.is_dir():
@@ -218,13 +223,13 @@ class Store:
         # Through a link of another user's it would go to any folder of this one.
         return folder.is_dir() and not folder.is_symlink()
 
-    def has(self, key):
+    def has(self, key: str) -> bool:
         """Whether there is a result, whole."""
         with contextlib.suppress(Damaged):
             return self.get(key) is not None
         return False
 
-    def get(self, key):
+    def get(self, key: str) -> dict[str, Any] | None:
         """The content of `pack`, or `None` if there is none.
 
         Raises `Damaged` if it is not what was written.

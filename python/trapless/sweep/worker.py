@@ -1,5 +1,7 @@
 """A run where Dask puts it: in a process of its own, with copies of the user's files."""
 
+from __future__ import annotations
+
 import json
 import os
 import shutil
@@ -7,12 +9,17 @@ import signal
 import subprocess
 import tempfile
 import threading
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, TypedDict
 
 from distributed import get_worker
 from distributed.diagnostics.plugin import WorkerPlugin
 
 from . import program as programs
+from .own import Own
+from .plan import Run
+from .program import Place
 from .store import pack
 
 # Last characters of what a failed run has said.
@@ -23,25 +30,38 @@ ANNOUNCED = ("Making image ", "Running ")
 GUARD = ("setpriv", "--pdeathsig", "KILL")
 
 
-class Runs(WorkerPlugin):
+Outcome = tuple[str, Any]
+"""What became of a run: `("done", packed ledger)`, or `("failed", what it said)`."""
+
+
+class Job(TypedDict):
+    """What runs of a sweep have in common."""
+
+    runs: str
+    program: str
+    check: bool
+
+
+class Runs(WorkerPlugin):  # type: ignore[misc]
     """The runs of a sweep on a worker, so that they end with either; and the files for them, which
     travel once and not with each run.
     """
 
-    def __init__(self, name, own, environment):
-        self.name, self.own, self.environment = name, own, environment
+    def __init__(self, name: str, own: Own, environment: dict[str, str]) -> None:
+        self.name, self.environment = name, environment
+        self.own: Own | None = own
 
-    def setup(self, worker):
+    def setup(self, worker: Any) -> None:
         self.lock = threading.Lock()
-        self.processes = set()
-        self.programs = {}
+        self.processes: set[subprocess.Popen[bytes]] = set()
+        self.programs: dict[str, dict[str, Any]] = {}
         self.stopped = False
         self.root = tempfile.mkdtemp(prefix="files-", dir=worker.local_directory)
-        self.written = None
+        self.written: Place | None = None
         guard = shutil.which(GUARD[0])
         self.guard = [guard, *GUARD[1:]] if guard else []
 
-    def teardown(self, worker):
+    def teardown(self, worker: Any) -> None:
         """Kills the runs."""
         with self.lock:
             self.stopped = True
@@ -49,15 +69,16 @@ class Runs(WorkerPlugin):
                 process.kill()
         shutil.rmtree(self.root, ignore_errors=True)
 
-    def place(self):
+    def place(self) -> Place:
         """Where the files are; the first run writes them."""
         with self.lock:
             if self.written is None:
+                assert self.own is not None
                 self.written = self.own.write(self.root, self.environment)
                 self.own = None  # It can be large.
             return self.written
 
-    def start(self, command, **options):
+    def start(self, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes] | None:
         """Starts a run, unless the sweep was stopped."""
         with self.lock:
             if self.stopped:
@@ -67,20 +88,20 @@ class Runs(WorkerPlugin):
             self.processes.add(process)
             return process
 
-    def ended(self, process):
+    def ended(self, process: subprocess.Popen[bytes]) -> None:
+        """Forgets a run that is over."""
         with self.lock:
             self.processes.discard(process)
 
-    def check(self, program, run):
+    def check(self, program: str, run: Run) -> None:
         """Refuses a program that is not the one which planned the run; asks it once."""
-        words = [word for word in run["words"] if not word.startswith("--seed=")]
-        asked = (program, *words)
+        spec = {name: value for name, value in run.spec.items() if name != "seed"}
+        asked = json.dumps([program, spec], sort_keys=True)
         if asked not in self.programs:
-            self.programs[asked] = programs.identity(program, words, self.place())
-        there, here = run["identity"], self.programs[asked]
+            [about] = programs.identify(program, [spec], self.place())
+            self.programs[asked] = about.identity
+        there, here = run.identity, self.programs[asked]
         for name in sorted(set(there) | set(here)):
-            if name == "machine" and run["cost"] is not None:
-                continue  # The prices are not its own.
             if there.get(name) != here.get(name):
                 raise RuntimeError(
                     f"{program} on {get_worker().address} is not the program of the sweep: its "
@@ -88,8 +109,8 @@ class Runs(WorkerPlugin):
                 )
 
 
-def perform(run, job):
-    """Makes a run. `("done", packed ledger)`, or `("failed", what it said)`."""
+def perform(run: Run, job: Job) -> Outcome:
+    """Makes a run."""
     runs = get_worker().plugins.get(job["runs"])
     if runs is None:
         return ("stopped", None)
@@ -100,21 +121,17 @@ def perform(run, job):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def execute(runs, run, job, folder):
+def execute(runs: Runs, run: Run, job: Job, folder: Path) -> Outcome:
     """Makes a run, whose results go to `folder`."""
     place = runs.place()
     if job["check"]:
         runs.check(job["program"], run)
-    command = [job["program"], "run", *run["words"]]
-    if run["cost"] is not None:
-        cost = folder / "cost.toml"
-        cost.write_text(run["cost"], encoding="utf-8")
-        command += ["--cost", str(cost)]
-    ledger = folder / "ledger.json"
-    command += ["--ledger", str(ledger)]
-    with open(folder / "said", "w+b") as said:
-        process = runs.start(command, cwd=place.folder, env={**os.environ, **place.environment},
-                             stderr=said, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    ledger, request = folder / "ledger.json", folder / "request.json"
+    request.write_text(json.dumps({"run": {"spec": run.spec, "ledger": str(ledger)}}), "utf-8")
+    with open(folder / "said", "w+b") as said, open(request, "rb") as asked:
+        process = runs.start([job["program"], "call"], cwd=place.folder,
+                             env={**os.environ, **place.environment}, stderr=said, stdin=asked,
+                             stdout=subprocess.DEVNULL)
         if process is None:
             return ("stopped", None)
         try:
@@ -139,11 +156,11 @@ def execute(runs, run, job, folder):
         return ("failed", str(error).replace(str(folder), "."))
     # When and how fast a run was made says nothing about it.
     content.pop("host", None)
-    result = {"key": run["key"], "about": run["about"], "ledger": content, "counters": counters}
+    result = {"key": run.key, "about": run.about, "ledger": content, "counters": counters}
     return ("done", pack(result))
 
 
-def reason(status, said):
+def reason(status: int, said: str) -> str:
     """Why a run failed: the signal that ended it, and the end of what it said."""
     lines = [line.rstrip() for line in said[-MOST_SAID:].splitlines()]
     lines = [line for line in lines if line and not line.startswith(ANNOUNCED)]

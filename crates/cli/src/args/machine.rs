@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use trapless_experiments::Value;
+use trapless_machine::cost::Price;
 use trapless_machine::preset::Size;
 use trapless_run::spec::{Cost, EngineChoice, MachineOptions};
 
@@ -25,6 +26,15 @@ pub struct MachineArgs {
     /// Cost model to use instead of the built-in one.
     #[arg(long, value_name = "FILE", help_heading = "Machine")]
     pub cost: Option<PathBuf>,
+    /// Set a price of the cost model, in cycles or as a factor, as in `trap=50` or `csr=x0.5`.
+    /// Repeat for more.
+    #[arg(
+        long = "price",
+        value_name = "NAME=PRICE",
+        value_parser = price,
+        help_heading = "Machine"
+    )]
+    pub prices: Vec<(String, Price)>,
     /// Let misaligned loads and stores trap instead of supporting them.
     #[arg(long, help_heading = "Machine")]
     pub trap_misaligned: bool,
@@ -83,6 +93,7 @@ impl MachineArgs {
             ram: self.ram,
             isa: self.isa.clone(),
             cost: self.cost.clone().map(Cost::File),
+            prices: self.prices.iter().cloned().collect(),
             trap_misaligned: self.trap_misaligned,
             quantum: self.quantum,
             seed: self.seed,
@@ -98,6 +109,13 @@ pub fn setting(text: &str) -> Result<(String, Value), String> {
     let wrong = || format!("{text} is not NAME=NUMBER or NAME=WORD");
     let (name, value) = text.split_once('=').ok_or_else(wrong)?;
     Ok((name.into(), value.parse().map_err(|_| wrong())?))
+}
+
+/// `NAME=PRICE` on the command line.
+fn price(text: &str) -> Result<(String, Price), String> {
+    let wrong = || format!("{text} is not NAME=CYCLES or NAME=xFACTOR");
+    let (name, price) = text.split_once('=').ok_or_else(wrong)?;
+    Ok((name.into(), price.parse()?))
 }
 
 /// Value of `--machine`. In QEMU `-m` is the size of RAM.

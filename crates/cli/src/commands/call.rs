@@ -1,13 +1,15 @@
 //! `trapless call`: what other programs ask of this one, without a command line. One request comes
 //! from standard input as JSON, and its answer goes to standard output.
 
+mod sweeps;
+
 use std::io::Read;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use trapless_machine::preset::Size;
 use trapless_run::measure::Checkpoints;
@@ -27,6 +29,12 @@ enum Request {
     Run(Run),
     /// Runs of a workload on several machines, whose ledgers go to a file together.
     Compare(Compare),
+    /// What options runs have, and which of these values they cannot have.
+    Options(sweeps::Options),
+    /// What determines the results of runs.
+    Identify(sweeps::Identify),
+    /// The user's files that runs read.
+    Sources(sweeps::Sources),
 }
 
 #[derive(Deserialize)]
@@ -63,7 +71,16 @@ pub fn main(trapless: &Trapless) -> Result<ExitCode> {
     match serde_json::from_str(&text).context("the request is wrong")? {
         Request::Run(request) => run(&request, trapless),
         Request::Compare(request) => compare(&request, trapless),
+        Request::Options(request) => answer(&request.answer()),
+        Request::Identify(request) => answer(&request.answer(trapless)?),
+        Request::Sources(request) => answer(&request.answer()?),
     }
+}
+
+/// Prints an answer, for programs only.
+fn answer(answer: &impl Serialize) -> Result<ExitCode> {
+    output::print_json_text(&serde_json::to_string(answer)?)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// A workload made ready, whose runs keep checkpoints as they do for people.

@@ -15,7 +15,7 @@ const BESIDE_RAM: u64 = 256 << 20;
 pub fn at_a_time(asked: Option<usize>, runs: usize, args: &MachineOptions) -> usize {
     let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
     let wanted = asked.unwrap_or(processors).min(runs).max(1);
-    let (each, free) = (args.memory() + BESIDE_RAM, available());
+    let (each, free) = (of_run(args), available());
     let fitting = fitting(wanted, each, free);
     if fitting < wanted {
         note!(
@@ -26,6 +26,11 @@ pub fn at_a_time(asked: Option<usize>, runs: usize, args: &MachineOptions) -> us
         );
     }
     fitting
+}
+
+/// Memory in bytes that a run may need.
+pub fn of_run(options: &MachineOptions) -> u64 {
+    options.memory() + BESIDE_RAM
 }
 
 /// At least one, even if its RAM may not fit.

@@ -4,7 +4,7 @@
 //! machine of its own and shares nothing with the others: its ledger does not depend on how many
 //! run beside it.
 
-mod memory;
+pub mod memory;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, anyhow};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use trapless_machine::cost::CostTable;
+use trapless_machine::cost::{CostTable, Price};
 use trapless_machine::preset::Size;
 
 use crate::files;
@@ -17,7 +17,7 @@ pub const DEFAULT_RAM: u64 = 2 << 30;
 const SLOW_SLICE: u64 = 2_000_000;
 
 /// Options of every machine, whatever it runs.
-#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MachineOptions {
     /// Size of RAM.
@@ -26,6 +26,8 @@ pub struct MachineOptions {
     pub isa: Option<String>,
     /// Cost model to use instead of the built-in one.
     pub cost: Option<Cost>,
+    /// Prices in place of those of the cost model, by name.
+    pub prices: BTreeMap<String, Price>,
     /// Let misaligned loads and stores trap instead of supporting them.
     pub trap_misaligned: bool,
     /// Cycles that a hart runs before it is the next one's turn.
@@ -144,16 +146,16 @@ impl MachineOptions {
     /// Options that change what a run counts, as `NAME=VALUE`, for file names.
     pub fn variant(&self) -> Vec<String> {
         let size = |size: &Size| format!("ram={}M", size.0 >> 20);
-        [
+        let prices = self.prices.iter();
+        let prices = prices.map(|(name, price)| format!("price.{name}={price}"));
+        let others = [
             self.ram.as_ref().map(size),
             self.isa.as_ref().map(|isa| format!("isa={isa}")),
             self.cost.as_ref().map(Cost::name),
             self.trap_misaligned.then(|| "trap-misaligned".into()),
             self.quantum.map(|quantum| format!("quantum={quantum}")),
             self.seed.map(|seed| format!("seed={seed}")),
-        ]
-        .into_iter()
-        .flatten()
-        .collect()
+        ];
+        others.into_iter().flatten().chain(prices).collect()
     }
 }

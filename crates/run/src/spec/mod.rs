@@ -57,11 +57,20 @@ impl Spec {
 fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
-            let fields = fields.into_iter().filter(|(_, value)| !value.is_null());
+            let fields = fields.into_iter().filter(|(_, value)| is_set(value));
             let fields = fields.map(|(name, value)| (name, without_nulls(value)));
             Value::Object(fields.collect())
         }
         value => value,
+    }
+}
+
+fn is_set(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Object(fields) => !fields.is_empty(),
+        Value::Array(values) => !values.is_empty(),
+        _ => true,
     }
 }
 
@@ -84,11 +93,20 @@ fn wrong<S: DeserializeOwned + Serialize + Default>(
     value: &Value,
 ) -> Option<anyhow::Error> {
     let error = S::deserialize(json!({ name: value })).err()?;
-    let names = names::<S>();
-    Some(match names.iter().any(|known| known == name) {
-        true => anyhow!("{name} is {value}: {error}"),
-        false => anyhow!("there is no option {name}; there are {}", names.join(", ")),
+    let unknown = error.to_string().starts_with("unknown field");
+    Some(match unknown {
+        true => anyhow!(
+            "there is no option {name}; there are {}",
+            names::<S>().join(", ")
+        ),
+        false => anyhow!("{name} is {value}: {error}"),
     })
+}
+
+/// What is wrong with the value of a field, if anything is.
+pub fn check_value<S: DeserializeOwned>(name: &str, value: &Value) -> Option<String> {
+    let error = S::deserialize(json!({ name: value })).err()?;
+    Some(error.to_string())
 }
 
 /// Names of the fields of a specification, which are the options of other programs.

@@ -55,7 +55,7 @@ pub struct WorkloadSpec {
     /// Number of vCPUs; by default what the workload says.
     pub guest_harts: Option<u32>,
     /// Number of harts of the machine; by default what the workload says.
-    #[serde(rename = "harts", alias = "host_harts")]
+    #[serde(alias = "harts")]
     pub host_harts: Option<u32>,
     /// VMM in the host.
     pub vmm: Vmm,
