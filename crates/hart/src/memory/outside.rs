@@ -20,7 +20,7 @@ impl Ram {
     #[must_use]
     pub fn find_virtual(&self, satp: u64, va: u64, len: u64) -> Option<u64> {
         let mut csr = Csrs::new();
-        csr.s[0].atp = satp;
+        csr.hs.atp = satp;
         self.find(csr, Mode::HS, va, len)
     }
 
@@ -28,7 +28,7 @@ impl Ram {
     #[must_use]
     pub fn find_guest_virtual(&self, vsatp: u64, hgatp: u64, va: u64, len: u64) -> Option<u64> {
         let mut csr = Csrs::new();
-        csr.s[1].atp = vsatp;
+        csr.vs.atp = vsatp;
         csr.hgatp = hgatp;
         csr.henvcfg = envcfg::PBMTE;
         self.find(csr, Mode::VS, va, len)
