@@ -12,7 +12,6 @@ use crate::csr::registers::Csrs;
 
 /// `pmpcfg0` with one entry for all of memory: NAPOT, readable, writable, executable.
 const ALL: u64 = 0x1f;
-/// Bytes of a page: what is next to each other in it is so in RAM.
 
 impl Ram {
     /// Where the `len` bytes that HS-mode sees at `va` with this `satp` are in RAM; `None` if they
