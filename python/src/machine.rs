@@ -18,7 +18,6 @@ use crate::events::{Event, Filter, Tap};
 use crate::ledger::Ledger;
 use crate::registers;
 
-/// Bytes of a page, within which addresses stay together when they are translated.
 /// Most bytes of one read.
 const MOST: u64 = 1 << 32;
 /// Most bytes kept of what a console has printed.

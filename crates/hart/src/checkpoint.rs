@@ -138,9 +138,8 @@ impl Hart {
         s.reservation = reservation;
         self.csr = saved.csr;
         let c = &mut self.csr;
-        let [hs, vs] = &mut c.s;
         // Compiled code finds no block at an odd address.
-        for epc in [&mut c.mepc, &mut c.user.epc, &mut hs.epc, &mut vs.epc] {
+        for epc in [&mut c.mepc, &mut c.user.epc, &mut c.hs.epc, &mut c.vs.epc] {
             *epc &= pc_mask;
         }
         self.mode = saved.mode;

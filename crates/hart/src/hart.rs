@@ -201,7 +201,7 @@ impl Hart {
     pub(crate) fn guest(&self) -> Guest {
         Guest {
             vmid: self.vmid(),
-            context: self.csr.s[0].scratch,
+            context: self.csr.hs.scratch,
         }
     }
 
@@ -262,9 +262,9 @@ impl Hart {
         Err(Fault)
     }
 
-    /// Raises an exception with an address in `xtval`.
-    pub(crate) fn fault<T>(&mut self, cause: u64, tval: u64, gva: bool) -> Result<T, Fault> {
-        self.raise(Syndrome::at(cause, tval, gva))
+    /// Raises an exception with an address in `xtval`, of an access with the rights of `mode`.
+    pub(crate) fn fault<T>(&mut self, cause: u64, tval: u64, mode: Mode) -> Result<T, Fault> {
+        self.raise(Syndrome::at(cause, tval, mode))
     }
 
     /// Raises an illegal-instruction exception.

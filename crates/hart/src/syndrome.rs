@@ -1,6 +1,6 @@
 //! What an exception reports to its handler.
 
-use trapless_isa::Inst;
+use trapless_isa::{Inst, Mode};
 
 /// An instruction raised an exception; [`Hart::syndrome`](crate::Hart) tells which.
 #[derive(Clone, Copy, Debug)]
@@ -34,12 +34,12 @@ impl Syndrome {
         }
     }
 
-    /// With an address in `xtval`.
-    pub fn at(cause: u64, tval: u64, gva: bool) -> Self {
+    /// With an address in `xtval`, of an access with the rights of `mode`.
+    pub fn at(cause: u64, tval: u64, mode: Mode) -> Self {
         Self {
             cause,
             tval,
-            gva,
+            gva: mode.v(),
             ..Self::default()
         }
     }

@@ -203,8 +203,8 @@ impl<'a> Tables<'a> {
         }
     }
 
-    /// Writes a random leaf that shows `page`, and notes where it can be seen. `addr` is the address
-    /// that the entry begins at.
+    /// Writes a random leaf for a page of the data area, and notes where that can be seen: in what
+    /// begins at `addr`. Returns the address.
     fn spot(&mut self, table: u64, index: u64, level: u32, addr: u64) -> u64 {
         let page = data_page(self.rng);
         let leaf = random_leaf(self.rng, self.kind, level, page);

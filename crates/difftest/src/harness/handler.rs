@@ -133,8 +133,8 @@ fn log(a: &mut Asm, level: &Level, end: Label) {
     a.bind(go_on);
 }
 
-/// Moves `t0` behind the instruction that trapped, whose address without the low 20 bits is in `t2`.
-/// Goes to `behind` if it is there already, and to `end` if it is nowhere.
+/// Moves `t0` behind the instruction that trapped, whose address without the low 20 bits is in
+/// `t2`. Goes to `behind` if it is there already, and to `end` if it is nowhere.
 fn skip(a: &mut Asm, level: &Level, behind: Label, end: Label) {
     let (in_window, short) = (a.label(), a.label());
     // Inside the code window: go on behind the instruction, read through the identity mapping.

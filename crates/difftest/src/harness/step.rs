@@ -102,8 +102,8 @@ fn load_registers(a: &mut Asm) {
     }
 }
 
-/// Logs registers and CSRs at the end of a step, and goes to `next`. `sp` is the context, whose frame
-/// of M holds the step's registers.
+/// Logs registers and CSRs at the end of a step, and goes to `next`. `sp` is the context, whose
+/// frame of M holds the step's registers.
 pub(super) fn end(a: &mut Asm, next: Label) {
     a.ld(S0, SP, ctx::LOG);
     a.li(T0, kind::END);

@@ -8,6 +8,7 @@ use trapless_isa::csr::envcfg;
 use trapless_isa::csr;
 use trapless_isa::port::{CsrAccess, CsrOp};
 
+use super::timers::{Comparator, NEVER, PAST};
 use crate::hart::Hart;
 use crate::platform::Platform;
 
@@ -42,12 +43,12 @@ impl Hart {
         }
         if self.sstc(c.menvcfg) {
             mip &= !bit(STI);
-            if self.timers.fired(0, self.state.cycles) {
+            if self.timers.fired(Comparator::Host, self.state.cycles) {
                 mip |= bit(STI);
             }
         }
         if self.config.extensions.h {
-            if self.timers.fired(1, self.state.cycles) {
+            if self.timers.fired(Comparator::Guest, self.state.cycles) {
                 mip |= bit(VSTI);
             }
             if !split {
@@ -78,7 +79,7 @@ impl Hart {
         if !self.inputs.lines().split {
             return self.mip_value() & VS_BITS;
         }
-        let timer = u64::from(self.timers.fired(1, self.state.cycles)) << VSTI;
+        let timer = u64::from(self.timers.fired(Comparator::Guest, self.state.cycles)) << VSTI;
         self.inputs.lines().level & (bit(VSSI) | bit(VSEI)) | self.guest_only() | timer
     }
 
@@ -86,17 +87,18 @@ impl Hart {
         self.config.extensions.sstc && env & envcfg::STCE != 0
     }
 
-    /// Virtual time in cycles at which `vstimecmp` fires, 0 if it has at `now` (ticks), `u64::MAX`
-    /// for never.
+    /// Virtual time in cycles at which `vstimecmp` fires: [`PAST`] if it has at `now` (ticks), or
+    /// [`NEVER`].
     pub(crate) fn guest_timer_at(&self, now: u64) -> u64 {
         let c = &self.csr;
         if !self.config.extensions.h || !self.sstc(c.menvcfg & c.henvcfg) {
-            return u64::MAX;
+            return NEVER;
         }
         // The guest's clock is offset by `htimedelta`, modulo 2^64.
-        let left = self.state.timer.compare[1].saturating_sub(now.wrapping_add(c.htimedelta));
+        let left = self.state.timer.compare[Comparator::Guest as usize]
+            .saturating_sub(now.wrapping_add(c.htimedelta));
         if left == 0 {
-            return 0;
+            return PAST;
         }
         now.saturating_add(left)
             .saturating_mul(self.config.cycles_per_tick)
@@ -107,9 +109,9 @@ impl Hart {
         let c = &self.csr;
         let at = |ticks: u64| ticks.saturating_mul(self.config.cycles_per_tick);
         let host = if self.sstc(c.menvcfg) {
-            at(self.state.timer.compare[0])
+            at(self.state.timer.compare[Comparator::Host as usize])
         } else {
-            u64::MAX
+            NEVER
         };
         let guest = self.guest_timer_at(self.time());
         // Attention is needed only if an interrupt comes or goes; otherwise the limit moves.

@@ -37,7 +37,7 @@ const _: () = assert!(
     "fits an immediate operand"
 );
 /// The guest's bank.
-const GUEST: usize = offset_of!(Hart, csr.s) + size_of::<Bank>();
+const GUEST: usize = offset_of!(Hart, csr.vs);
 
 /// How `hstatus` is written.
 fn hstatus_write(xuer: bool) -> CsrWrite {

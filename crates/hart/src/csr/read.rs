@@ -3,6 +3,7 @@
 use trapless_isa::csr::{self, envcfg, status};
 
 use super::interrupts::{H_BITS, VS_BITS};
+use super::timers::Comparator;
 use crate::hart::Hart;
 
 /// Fields of `mstatus` that `sstatus` shows.
@@ -64,20 +65,20 @@ impl Hart {
 
             csr::SSTATUS => with_sd(c.mstatus & SSTATUS),
             csr::SIE => self.state.interrupts.mie & self.s_view() | self.sie_more(),
-            csr::STVEC => c.s[0].tvec,
+            csr::STVEC => c.hs.tvec,
             csr::SCOUNTEREN => c.scounteren,
             csr::SENVCFG => c.senvcfg,
             csr::SSTATEEN0..=csr::SSTATEEN3 if e.smstateen => {
                 let i = usize::from(addr & 3);
                 c.sstateen[i] & self.sstateen_mask(i)
             }
-            csr::SSCRATCH => c.s[0].scratch,
-            csr::SEPC => c.s[0].epc,
-            csr::SCAUSE => c.s[0].cause,
-            csr::STVAL => c.s[0].tval,
+            csr::SSCRATCH => c.hs.scratch,
+            csr::SEPC => c.hs.epc,
+            csr::SCAUSE => c.hs.cause,
+            csr::STVAL => c.hs.tval,
             csr::SIP => self.mip_value() & self.s_view() | self.sip_more(),
-            csr::STIMECMP if e.sstc => self.state.timer.compare[0],
-            csr::SATP => c.s[0].atp,
+            csr::STIMECMP if e.sstc => self.state.timer.compare[Comparator::Host as usize],
+            csr::SATP => c.hs.atp,
 
             csr::MSTATUS => with_sd(c.mstatus),
             csr::MISA => self.misa(),
@@ -134,14 +135,14 @@ impl Hart {
         Some(match addr {
             csr::VSSTATUS => with_sd(c.vsstatus),
             csr::VSIE => self.vsie_value() >> 1 | self.vsie_more(),
-            csr::VSTVEC => c.s[1].tvec,
-            csr::VSSCRATCH => c.s[1].scratch,
-            csr::VSEPC => c.s[1].epc,
-            csr::VSCAUSE => c.s[1].cause,
-            csr::VSTVAL => c.s[1].tval,
+            csr::VSTVEC => c.vs.tvec,
+            csr::VSSCRATCH => c.vs.scratch,
+            csr::VSEPC => c.vs.epc,
+            csr::VSCAUSE => c.vs.cause,
+            csr::VSTVAL => c.vs.tval,
             csr::VSIP => (self.vsip_value() & self.vs_view()) >> 1 | self.vsip_more(),
-            csr::VSTIMECMP if e.sstc => self.state.timer.compare[1],
-            csr::VSATP => c.s[1].atp,
+            csr::VSTIMECMP if e.sstc => self.state.timer.compare[Comparator::Guest as usize],
+            csr::VSATP => c.vs.atp,
             csr::HSTATUS => c.hstatus,
             csr::HEDELEG => c.hedeleg,
             csr::HIDELEG => c.hideleg,

@@ -7,7 +7,7 @@ use super::aia::registers::Aia;
 use super::user_traps::UserTraps;
 use crate::memory::pmp::Pmp;
 
-/// CSRs that exist once for HS-mode and once for VS-mode; indexed by V instead of being swapped.
+/// CSRs that exist once for HS-mode and once for VS-mode; both are kept instead of being swapped.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct Bank {
     pub tvec: u64,
@@ -49,8 +49,8 @@ pub(crate) struct Csrs {
     /// Holds the `sstatus` fields too.
     pub mstatus: u64,
     pub vsstatus: u64,
-    /// HS-level bank at 0, VS-level bank at 1.
-    pub s: [Bank; 2],
+    pub hs: Bank,
+    pub vs: Bank,
     pub medeleg: u64,
     pub mideleg: u64,
     pub hedeleg: u64,

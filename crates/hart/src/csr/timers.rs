@@ -11,11 +11,25 @@ pub(crate) struct NotedSlice {
     pub ticks: (u64, u64),
 }
 
+/// A supervisor timer comparator, by its place in arrays of them.
+#[derive(Clone, Copy)]
+pub(crate) enum Comparator {
+    /// `stimecmp`.
+    Host = 0,
+    /// `vstimecmp`.
+    Guest = 1,
+}
+
+/// Time at which a comparator fires that has fired already.
+pub(crate) const PAST: u64 = 0;
+/// Time at which a comparator fires that is off, or never fires.
+pub(crate) const NEVER: u64 = u64::MAX;
+
 /// Times at which the supervisor timer comparators fire.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Timers {
-    /// Virtual time in cycles at which `stimecmp` and `vstimecmp` fire; 0 if that is past, and
-    /// `u64::MAX` if they are off or never do.
+    /// Virtual time in cycles at which `stimecmp` and `vstimecmp` fire, or [`PAST`] or [`NEVER`]:
+    /// one comparison tells whether one has fired.
     at: [u64; 2],
     /// For writes that compiled code only notes; computed again after a checkpoint.
     #[serde(skip)]
@@ -26,25 +40,29 @@ impl Timers {
     /// Both are off.
     pub fn new() -> Self {
         Self {
-            at: [u64::MAX; 2],
+            at: [NEVER; 2],
             noted: NotedSlice::default(),
         }
     }
 
-    /// When `stimecmp` (0) or `vstimecmp` (1) fires.
-    pub fn at(&self, comparator: usize) -> u64 {
-        self.at[comparator]
+    /// Virtual time in cycles at which a comparator fires, if that is not past: [`NEVER`] if it
+    /// does not.
+    pub fn next(&self, comparator: Comparator) -> Option<u64> {
+        match self.at[comparator as usize] {
+            PAST => None,
+            at => Some(at),
+        }
     }
 
     /// Whether a comparator has fired at `now`.
     #[inline]
-    pub fn fired(&self, comparator: usize, now: u64) -> bool {
-        now >= self.at[comparator]
+    pub fn fired(&self, comparator: Comparator, now: u64) -> bool {
+        now >= self.at[comparator as usize]
     }
 
     /// Next time after `now` at which one fires.
     pub fn deadline(&self, now: u64) -> u64 {
-        let next = |at: u64| if at > now { at } else { u64::MAX };
+        let next = |at: u64| if at > now { at } else { NEVER };
         next(self.at[0]).min(next(self.at[1]))
     }
 
@@ -56,6 +74,6 @@ impl Timers {
 
     /// Sets when `vstimecmp` fires; it has fired neither before nor after that.
     pub fn set_guest(&mut self, at: u64) {
-        self.at[1] = at;
+        self.at[Comparator::Guest as usize] = at;
     }
 }

@@ -7,6 +7,7 @@ use trapless_ledger::event::{Event, TimerSet};
 use super::fields::{merge, tvec};
 use super::interrupts::{CUSTOM_BITS, H_BITS, S_BITS, VS_BITS};
 use super::read::{SSTATUS, with_sd};
+use super::timers::Comparator;
 use super::user::hstatus_user;
 use crate::hart::Hart;
 use crate::memory::tlb::Scope;
@@ -85,7 +86,7 @@ impl Hart {
                 self.write_mie(value, self.s_view());
                 self.write_sie_more(value);
             }
-            csr::STVEC => self.csr.s[0].tvec = tvec(self.csr.s[0].tvec, value),
+            csr::STVEC => self.csr.hs.tvec = tvec(self.csr.hs.tvec, value),
             csr::SCOUNTEREN => self.csr.scounteren = value & 0xFFFF_FFFF,
             csr::SENVCFG => {
                 self.csr.senvcfg = self.envcfg_bits(self.csr.senvcfg, value, 0);
@@ -95,19 +96,19 @@ impl Hart {
                 let mask = self.sstateen_mask(i);
                 self.csr.sstateen[i] = merge(self.csr.sstateen[i], value, mask);
             }
-            csr::SSCRATCH => self.csr.s[0].scratch = value,
-            csr::SEPC => self.csr.s[0].epc = value & self.pc_mask(),
-            csr::SCAUSE => self.csr.s[0].cause = value,
-            csr::STVAL => self.csr.s[0].tval = value,
+            csr::SSCRATCH => self.csr.hs.scratch = value,
+            csr::SEPC => self.csr.hs.epc = value & self.pc_mask(),
+            csr::SCAUSE => self.csr.hs.cause = value,
+            csr::STVAL => self.csr.hs.tval = value,
             csr::SIP => {
                 let mask = self.s_view() & 2;
                 self.csr.mip = merge(self.csr.mip, value, mask);
                 self.write_sip_more(value);
                 self.attention();
             }
-            csr::STIMECMP => self.write_timecmp(0, value, plat),
+            csr::STIMECMP => self.write_timecmp(Comparator::Host, value, plat),
             csr::SATP => {
-                self.csr.s[0].atp = satp(self.csr.s[0].atp, value);
+                self.csr.hs.atp = satp(self.csr.hs.atp, value);
                 self.select_contexts();
             }
 
@@ -177,15 +178,15 @@ impl Hart {
                 self.recheck();
             }
             csr::VSIE => self.write_vsie(value << 1),
-            csr::VSTVEC => self.csr.s[1].tvec = tvec(self.csr.s[1].tvec, value),
-            csr::VSSCRATCH => self.csr.s[1].scratch = value,
-            csr::VSEPC => self.csr.s[1].epc = value & self.pc_mask(),
-            csr::VSCAUSE => self.csr.s[1].cause = value,
-            csr::VSTVAL => self.csr.s[1].tval = value,
+            csr::VSTVEC => self.csr.vs.tvec = tvec(self.csr.vs.tvec, value),
+            csr::VSSCRATCH => self.csr.vs.scratch = value,
+            csr::VSEPC => self.csr.vs.epc = value & self.pc_mask(),
+            csr::VSCAUSE => self.csr.vs.cause = value,
+            csr::VSTVAL => self.csr.vs.tval = value,
             csr::VSIP => self.write_vsip(CsrOp::Write(value), value, plat),
-            csr::VSTIMECMP => self.write_timecmp(1, value, plat),
+            csr::VSTIMECMP => self.write_timecmp(Comparator::Guest, value, plat),
             csr::VSATP => {
-                self.csr.s[1].atp = satp(self.csr.s[1].atp, value);
+                self.csr.vs.atp = satp(self.csr.vs.atp, value);
                 self.select_contexts();
             }
             csr::HSTATUS => {
@@ -328,13 +329,10 @@ impl Hart {
         }
     }
 
-    fn write_timecmp(&mut self, bank: usize, value: u64, plat: &mut dyn Platform) {
-        self.state.timer.compare[bank] = value;
+    fn write_timecmp(&mut self, comparator: Comparator, value: u64, plat: &mut dyn Platform) {
+        self.state.timer.compare[comparator as usize] = value;
         self.set_timers();
-        let deadline = match self.timers.at(bank) {
-            0 => self.state.cycles,
-            at => at,
-        };
+        let deadline = self.timers.next(comparator).unwrap_or(self.state.cycles);
         plat.record(&Event::TimerSet(TimerSet {
             time: self.state.cycles,
             hart: self.id,

@@ -101,8 +101,8 @@ impl Hart {
             ustatus: self.csr.user.status,
             utvec: self.csr.user.tvec,
             uscratch: self.csr.user.scratch,
-            satp: self.csr.s[0].atp,
-            sscratch: self.csr.s[0].scratch,
+            satp: self.csr.hs.atp,
+            sscratch: self.csr.hs.scratch,
         }
     }
 
@@ -111,8 +111,8 @@ impl Hart {
         self.csr.user.status = registers.ustatus;
         self.csr.user.tvec = registers.utvec;
         self.csr.user.scratch = registers.uscratch;
-        self.csr.s[0].atp = registers.satp;
-        self.csr.s[0].scratch = registers.sscratch;
+        self.csr.hs.atp = registers.satp;
+        self.csr.hs.scratch = registers.sscratch;
         self.state.reservation = Reservation::NONE;
     }
 }

@@ -36,8 +36,8 @@ impl Hart {
         self.state.twin_tlb = arrays.twin;
         self.state.fetch_tlb = arrays.fetch;
         let (bank, status) = match self.mode {
-            Mode::HS => (&raw mut self.csr.s[0], &raw mut self.csr.mstatus),
-            Mode::VS => (&raw mut self.csr.s[1], &raw mut self.csr.vsstatus),
+            Mode::HS => (&raw mut self.csr.hs, &raw mut self.csr.mstatus),
+            Mode::VS => (&raw mut self.csr.vs, &raw mut self.csr.vsstatus),
             _ => (null_mut(), null_mut()),
         };
         if self.mode == Mode::HS {

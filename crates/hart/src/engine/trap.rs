@@ -157,7 +157,7 @@ impl Hart {
             }
             Mode::VS => {
                 c.events[HpmEvent::TrapVs as usize] += 1;
-                let b = &mut c.s[1];
+                let b = &mut c.vs;
                 b.epc = epc;
                 b.cause = s.cause;
                 b.tval = s.tval;
@@ -173,7 +173,7 @@ impl Hart {
                     HpmEvent::TrapHs
                 };
                 c.events[event as usize] += 1;
-                let b = &mut c.s[0];
+                let b = &mut c.hs;
                 b.epc = epc;
                 b.cause = s.cause;
                 b.tval = s.tval;
@@ -241,13 +241,13 @@ impl Hart {
         let (to, target) = if self.mode == Mode::VS {
             let (new, privilege) = popped(c.vsstatus);
             c.vsstatus = new;
-            (Mode::new(privilege, true), c.s[1].epc)
+            (Mode::new(privilege, true), c.vs.epc)
         } else {
             let (new, privilege) = popped(c.mstatus);
             c.mstatus = new & !status::MPRV;
             let v = c.hstatus & hstatus::SPV != 0;
             c.hstatus &= !hstatus::SPV;
-            (Mode::new(privilege, v), c.s[0].epc)
+            (Mode::new(privilege, v), c.hs.epc)
         };
         let target = target & self.pc_mask();
         self.leave(to, target, plat);

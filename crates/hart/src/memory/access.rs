@@ -87,7 +87,7 @@ impl Hart {
         self.trigger(va, len, true, false)?;
         let misaligned = va & (len - 1) != 0;
         if misaligned && !self.config.misaligned {
-            return self.fault(exception::LOAD_MISALIGNED, va, eff.mode.v());
+            return self.fault(exception::LOAD_MISALIGNED, va, eff.mode);
         }
         if page_offset(va) + len > PAGE_SIZE {
             let mut value = 0;
@@ -96,7 +96,7 @@ impl Hart {
                     // SAFETY: `physical` found this byte inside RAM.
                     Place::Ram(host) => unsafe { ram::load(host, 1) },
                     Place::Bus(_) => {
-                        return self.fault(exception::LOAD_ACCESS, va, eff.mode.v());
+                        return self.fault(exception::LOAD_ACCESS, va, eff.mode);
                     }
                 };
                 value |= byte << (8 * i);
@@ -121,7 +121,7 @@ impl Hart {
                 self.lines_changed();
                 match value {
                     Some(value) => Ok(value),
-                    None => self.fault(exception::LOAD_ACCESS, va, eff.mode.v()),
+                    None => self.fault(exception::LOAD_ACCESS, va, eff.mode),
                 }
             }
         }
@@ -141,7 +141,7 @@ impl Hart {
         self.trigger(va, len, false, true)?;
         let misaligned = va & (len - 1) != 0;
         if misaligned && !self.config.misaligned {
-            return self.fault(exception::STORE_MISALIGNED, va, eff.mode.v());
+            return self.fault(exception::STORE_MISALIGNED, va, eff.mode);
         }
         if page_offset(va) + len > PAGE_SIZE {
             return self.store_across_pages(va, size, value, eff);
@@ -169,7 +169,7 @@ impl Hart {
                 if done {
                     Ok(())
                 } else {
-                    self.fault(exception::STORE_ACCESS, va, eff.mode.v())
+                    self.fault(exception::STORE_ACCESS, va, eff.mode)
                 }
             }
         }
@@ -227,7 +227,7 @@ impl Hart {
         for i in 0..u64::from(size) {
             match self.physical(va.wrapping_add(i), 1, Access::Write, eff)? {
                 Place::Ram(host) => hosts[i as usize] = host,
-                Place::Bus(_) => return self.fault(exception::STORE_ACCESS, va, eff.mode.v()),
+                Place::Bus(_) => return self.fault(exception::STORE_ACCESS, va, eff.mode),
             }
         }
         for (i, host) in hosts.iter().enumerate().take(usize::from(size)) {
@@ -254,7 +254,6 @@ impl Hart {
         }
         self.trigger(va, size.into(), load, write)?;
         let eff = self.effective();
-        let virt = eff.mode.v();
         let (access, misaligned, fault) = if write {
             (
                 Access::Write,
@@ -269,11 +268,11 @@ impl Hart {
             )
         };
         if va & (u64::from(size) - 1) != 0 {
-            return self.fault(misaligned, va, virt);
+            return self.fault(misaligned, va, eff.mode);
         }
         match self.physical(va, u64::from(size), access, &eff)? {
             Place::Ram(host) => Ok(host),
-            Place::Bus(_) => self.fault(fault, va, virt),
+            Place::Bus(_) => self.fault(fault, va, eff.mode),
         }
     }
 

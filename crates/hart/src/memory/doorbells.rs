@@ -1,5 +1,6 @@
 //! All doorbell pages (Xvei) of the guest whose page tables a hart has, for debuggers.
 
+use trapless_isa::Priv;
 use trapless_isa::csr::envcfg;
 use trapless_isa::page::PPN;
 
@@ -84,7 +85,7 @@ impl Hart {
 
     /// A valid entry of a G-stage table.
     fn doorbell_pte(&self, addr: u64) -> Option<u64> {
-        let readable = self.csr.pmp.permits(addr, 8, false, Access::Read);
+        let readable = self.csr.pmp.permits(addr, 8, Priv::S, Access::Read);
         let pte = readable.then(|| self.ram.load(addr, 8))??;
         let pbmt = self.csr.menvcfg & envcfg::PBMTE != 0;
         valid(pte, PTE_RESERVED & !PTE_TYPE, pbmt).then_some(pte)

@@ -12,7 +12,6 @@ use crate::csr::registers::Csrs;
 
 /// `pmpcfg0` with one entry for all of memory: NAPOT, readable, writable, executable.
 const ALL: u64 = 0x1f;
-/// Bytes of a page: what is next to each other in it is so in RAM.
 
 impl Ram {
     /// Where the `len` bytes that HS-mode sees at `va` with this `satp` are in RAM; `None` if they
@@ -20,7 +19,7 @@ impl Ram {
     #[must_use]
     pub fn find_virtual(&self, satp: u64, va: u64, len: u64) -> Option<u64> {
         let mut csr = Csrs::new();
-        csr.s[0].atp = satp;
+        csr.hs.atp = satp;
         self.find(csr, Mode::HS, va, len)
     }
 
@@ -28,7 +27,7 @@ impl Ram {
     #[must_use]
     pub fn find_guest_virtual(&self, vsatp: u64, hgatp: u64, va: u64, len: u64) -> Option<u64> {
         let mut csr = Csrs::new();
-        csr.s[1].atp = vsatp;
+        csr.vs.atp = vsatp;
         csr.hgatp = hgatp;
         csr.henvcfg = envcfg::PBMTE;
         self.find(csr, Mode::VS, va, len)

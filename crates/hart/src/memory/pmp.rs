@@ -3,8 +3,10 @@
 
 use std::cell::Cell;
 
-use super::address::Access;
 use serde::{Deserialize, Serialize};
+use trapless_isa::Priv;
+
+use super::address::Access;
 
 const ENTRIES: usize = 16;
 
@@ -95,15 +97,15 @@ impl Pmp {
         }
     }
 
-    /// What an access of M-mode (`machine`) or a lower mode may do with `len` bytes at `addr`.
-    pub(crate) fn check(&self, addr: u64, len: u64, machine: bool) -> Verdict {
+    /// What an access with a privilege may do with `len` bytes at `addr`.
+    pub(crate) fn check(&self, addr: u64, len: u64, privilege: Priv) -> Verdict {
         let end = addr.saturating_add(len);
         let (start, stop, rwx) = self.last.get();
-        if !machine && start <= addr && end <= stop {
+        if privilege != Priv::M && start <= addr && end <= stop {
             return Verdict::Uniform(rwx);
         }
-        let verdict = self.search(addr, end, machine);
-        if let (Verdict::Uniform(rwx), false) = (verdict, machine) {
+        let verdict = self.search(addr, end, privilege);
+        if let (Verdict::Uniform(rwx), Priv::S | Priv::U) = (verdict, privilege) {
             let bounds = self.ranges.iter().flatten();
             let bounds = bounds.flat_map(|&(start, stop)| [start, stop]);
             let (mut low, mut high) = (0, u64::MAX);
@@ -119,7 +121,7 @@ impl Pmp {
         verdict
     }
 
-    fn search(&self, addr: u64, end: u64, machine: bool) -> Verdict {
+    fn search(&self, addr: u64, end: u64, privilege: Priv) -> Verdict {
         for (cfg, range) in self.cfg.iter().zip(&self.ranges) {
             let Some((start, stop)) = *range else {
                 continue;
@@ -130,17 +132,17 @@ impl Pmp {
             if addr < start || stop < end {
                 return Verdict::Mixed;
             }
-            if machine && cfg & L == 0 {
+            if privilege == Priv::M && cfg & L == 0 {
                 return Verdict::Uniform([true; 3]);
             }
             return Verdict::Uniform([cfg & R != 0, cfg & W != 0, cfg & X != 0]);
         }
-        Verdict::Uniform([machine; 3])
+        Verdict::Uniform([privilege == Priv::M; 3])
     }
 
     /// Whether one access is permitted; an access that an entry covers only in part is not.
-    pub(crate) fn permits(&self, addr: u64, len: u64, machine: bool, access: Access) -> bool {
-        match self.check(addr, len, machine) {
+    pub(crate) fn permits(&self, addr: u64, len: u64, privilege: Priv, access: Access) -> bool {
+        match self.check(addr, len, privilege) {
             Verdict::Uniform(rwx) => rwx[access as usize],
             Verdict::Mixed => false,
         }
@@ -150,7 +152,7 @@ impl Pmp {
     #[must_use]
     pub fn supervisor_may(&self, addr: u64, len: u64, write: bool) -> bool {
         let access = if write { Access::Write } else { Access::Read };
-        self.permits(addr, len, false, access)
+        self.permits(addr, len, Priv::S, access)
     }
 }
 
@@ -161,15 +163,15 @@ mod tests {
     #[test]
     fn lowest_numbered_entry_decides_and_partial_match_fails() {
         let mut pmp = Pmp::default();
-        assert!(pmp.permits(0x8000_0000, 8, true, Access::Write));
-        assert!(!pmp.permits(0x8000_0000, 8, false, Access::Read));
+        assert!(pmp.permits(0x8000_0000, 8, Priv::M, Access::Write));
+        assert!(!pmp.permits(0x8000_0000, 8, Priv::S, Access::Read));
         pmp.set_addr(0, (0x8000_0000 >> 2) | 0x1FF); // NAPOT 4 KiB, no access
         pmp.set_addr(1, ADDR_MASK); // NAPOT everything, RWX
         pmp.set_cfg(0, 0x1F_18);
-        assert!(!pmp.permits(0x8000_0FF8, 8, false, Access::Read));
-        assert!(pmp.permits(0x8000_1000, 8, false, Access::Read));
-        assert!(!pmp.permits(0x8000_0FFC, 8, false, Access::Read));
-        assert_eq!(pmp.check(0x8000_0000, 0x2000, false), Verdict::Mixed);
+        assert!(!pmp.permits(0x8000_0FF8, 8, Priv::S, Access::Read));
+        assert!(pmp.permits(0x8000_1000, 8, Priv::S, Access::Read));
+        assert!(!pmp.permits(0x8000_0FFC, 8, Priv::S, Access::Read));
+        assert_eq!(pmp.check(0x8000_0000, 0x2000, Priv::S), Verdict::Mixed);
     }
 
     #[test]
@@ -185,7 +187,7 @@ mod tests {
             (pmp.addr(0), pmp.addr(1), pmp.cfg(0)),
             (0x1000, 0x2000, 0x8900)
         );
-        assert!(pmp.permits(0x4000, 4, true, Access::Read));
-        assert!(!pmp.permits(0x4000, 4, true, Access::Write));
+        assert!(pmp.permits(0x4000, 4, Priv::M, Access::Read));
+        assert!(!pmp.permits(0x4000, 4, Priv::M, Access::Write));
     }
 }

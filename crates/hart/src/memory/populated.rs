@@ -6,8 +6,6 @@ use trapless_isa::page::PAGE_SIZE;
 
 use super::ram::Ram;
 
-/// Bytes of a page.
-
 impl Ram {
     /// Ranges of page numbers, from the start of RAM, that hold everything that is not zero; all of
     /// RAM where the host does not tell.

@@ -77,7 +77,7 @@ pub(crate) fn key(c: &Csrs, mode: Mode) -> Key {
                 | bit(c.mstatus, status::MXR, 1)
                 | adue_pbmt(c.menvcfg) << 4
                 | in_context,
-            satp: c.s[0].atp,
+            satp: c.hs.atp,
             hgatp: 0,
             mode,
         },
@@ -87,7 +87,7 @@ pub(crate) fn key(c: &Csrs, mode: Mode) -> Key {
                 | bit(c.mstatus, status::MXR, 2)
                 | adue_pbmt(c.menvcfg) << 4
                 | adue_pbmt(c.henvcfg) << 6,
-            satp: c.s[1].atp,
+            satp: c.vs.atp,
             hgatp: c.hgatp,
             mode,
         },
@@ -154,7 +154,7 @@ impl Hart {
             Err(refused) => return self.refuse(&request, &refused),
         };
         let pa = leaf.addr;
-        let (verdict, pmp_rwx) = self.protection(pa, len, eff.mode == Mode::M);
+        let (verdict, pmp_rwx) = self.protection(pa, len, eff.mode.privilege());
         // `hlvx` reads as fetches do: physical memory must be executable and readable ("Hypervisor
         // Virtual-Machine Load and Store Instructions").
         let fetches = eff.hlvx && !pmp_rwx[Access::Exec as usize];
@@ -184,16 +184,16 @@ impl Hart {
 
     /// PMP's verdict on the page of `pa`, and the kinds of access it permits for `len` bytes at
     /// `pa`.
-    fn protection(&self, pa: u64, len: u64, machine: bool) -> (Verdict, [bool; 3]) {
+    fn protection(&self, pa: u64, len: u64, privilege: Priv) -> (Verdict, [bool; 3]) {
         let pmp = &self.csr.pmp;
-        let verdict = pmp.check(pa & PAGE_MASK, PAGE_SIZE, machine);
+        let verdict = pmp.check(pa & PAGE_MASK, PAGE_SIZE, privilege);
         let kinds = [Access::Read, Access::Write, Access::Exec];
         let rwx = match verdict {
             Verdict::Uniform(rwx) => rwx,
             // A block of the cache is no single access: each doubleword of it must be permitted.
             Verdict::Mixed => kinds.map(|access| {
                 let mut pieces = (pa..pa + len).step_by(8);
-                pieces.all(|at| pmp.permits(at, len.min(8), machine, access))
+                pieces.all(|at| pmp.permits(at, len.min(8), privilege, access))
             }),
         };
         (verdict, rwx)
@@ -227,10 +227,10 @@ impl Hart {
     }
 
     fn refuse<T>(&mut self, request: &Request, refused: &Refused) -> Result<T, Fault> {
-        let (va, access, virt) = (request.va, request.access, request.mode.v());
+        let (va, access, mode) = (request.va, request.access, request.mode);
         match *refused {
-            Refused::Page => self.fault(pick(access, PAGE_FAULT), va, virt),
-            Refused::Access => self.fault(pick(access, ACCESS_FAULT), va, virt),
+            Refused::Page => self.fault(pick(access, PAGE_FAULT), va, mode),
+            Refused::Access => self.fault(pick(access, ACCESS_FAULT), va, mode),
             Refused::Guest { gpa, tinst } => {
                 self.guest_fault(pick(access, GUEST_PAGE_FAULT), va, gpa, tinst)
             }

@@ -161,7 +161,7 @@ impl<'a> Walker<'a> {
     }
 
     fn one_stage(&mut self, request: &Request) -> Result<Leaf, Refused> {
-        let atp = self.csr.s[0].atp;
+        let atp = self.csr.hs.atp;
         if request.mode == Mode::M || levels(atp) == 0 {
             return bare(request.va).ok_or(Refused::Access);
         }
@@ -186,7 +186,7 @@ impl<'a> Walker<'a> {
     }
 
     fn vs_stage(&mut self, request: &Request) -> Result<Leaf, Refused> {
-        let atp = self.csr.s[1].atp;
+        let atp = self.csr.vs.atp;
         if levels(atp) == 0 {
             return Ok(identity(request.va));
         }
@@ -398,7 +398,7 @@ impl<'a> Walker<'a> {
 
     fn read_pte(&mut self, addr: u64) -> Result<u64, WalkError> {
         self.steps += 1;
-        if !self.csr.pmp.permits(addr, 8, false, Access::Read) {
+        if !self.csr.pmp.permits(addr, 8, Priv::S, Access::Read) {
             return Err(WalkError::AccessFault);
         }
         self.ram.load(addr, 8).ok_or(WalkError::AccessFault)
@@ -406,7 +406,7 @@ impl<'a> Walker<'a> {
 
     fn write_pte(&mut self, addr: u64, pte: u64) -> Result<(), WalkError> {
         self.steps += 1;
-        if !self.csr.pmp.permits(addr, 8, false, Access::Write) {
+        if !self.csr.pmp.permits(addr, 8, Priv::S, Access::Write) {
             return Err(WalkError::AccessFault);
         }
         self.ram.store(addr, 8, pte).ok_or(WalkError::AccessFault)

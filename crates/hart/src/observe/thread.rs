@@ -28,7 +28,7 @@ impl Hart {
             Mode::HS => self.note_kernel_thread(plat),
             // A handler runs in the place of a guest, and `sscratch` is KVM's.
             Mode::U if !self.handles(Mode::U) => {
-                let task = self.csr.s[0].scratch;
+                let task = self.csr.hs.scratch;
                 self.tell_thread(task, plat);
             }
             _ => {}
@@ -47,7 +47,7 @@ impl Hart {
     /// Tells of the thread inside the kernel.
     #[inline]
     fn note_kernel_thread(&mut self, plat: &mut dyn Platform) {
-        if self.mode == Mode::HS && self.csr.s[0].scratch == 0 {
+        if self.mode == Mode::HS && self.csr.hs.scratch == 0 {
             let task = self.state.x[usize::from(TP)];
             self.tell_thread(task, plat);
         }
@@ -64,7 +64,7 @@ impl Hart {
                 hart: self.id,
                 from,
                 to,
-                satp: self.csr.s[0].atp,
+                satp: self.csr.hs.atp,
             }));
         }
     }

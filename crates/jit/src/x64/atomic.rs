@@ -36,7 +36,7 @@ pub(super) const DOUBLEWORD: Size = Size {
 pub(super) enum Atomic {
     LoadReserved(Size),
     StoreConditional(Size),
-    /// `rcx`, which holds `rs2` sign-extended, becomes what is stored; `rdx` holds what memory does.
+    /// `rcx`, which holds `rs2`, becomes what is stored; `rdx` holds what memory does.
     ReadModifyWrite(Size, fn(&mut Assembler)),
 }
 

@@ -38,6 +38,14 @@ const LATEST: u64 = 1 << 62;
 /// Parts of a file before the list of its pages.
 const PARTS: usize = 2;
 
+/// Which pages of RAM are stored when a state is taken over.
+enum Pages {
+    /// All: nothing is known of what was there.
+    All,
+    /// Those that differ, so that code made of the others is kept.
+    Changed,
+}
+
 /// All of a machine but RAM.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct MachineState {
@@ -122,7 +130,7 @@ impl Machine {
         source: &dyn Source,
         base: Option<&Base>,
     ) -> Result<Vec<u8>, Error> {
-        self.load(source, base, false)
+        self.load(source, base, Pages::All)
     }
 
     /// The same for a state that this machine had: only RAM that differs is stored, so that it
@@ -131,14 +139,14 @@ impl Machine {
     /// # Errors
     /// As [`restore`](Self::restore).
     pub fn go_back(&mut self, source: &dyn Source) -> Result<Vec<u8>, Error> {
-        self.load(source, None, true)
+        self.load(source, None, Pages::Changed)
     }
 
     fn load(
         &mut self,
         source: &dyn Source,
         base: Option<&Base>,
-        back: bool,
+        pages: Pages,
     ) -> Result<Vec<u8>, Error> {
         let mut cursor = Cursor::new(source).map_err(errors::unreadable)?;
         let header = Header::read(&mut cursor)?;
@@ -153,10 +161,9 @@ impl Machine {
             base,
             ram: &self.ram,
         };
-        if back {
-            listing.restore_changes(&reader)?;
-        } else {
-            listing.restore(&reader)?;
+        match pages {
+            Pages::All => listing.restore(&reader)?,
+            Pages::Changed => listing.restore_changes(&reader)?,
         }
         self.code.compare(&self.ram);
         self.take_over(state)

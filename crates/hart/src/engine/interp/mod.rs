@@ -172,7 +172,7 @@ impl Hart {
         };
         match parcel {
             Some(parcel) => Ok(parcel as u32),
-            None => self.fault(exception::FETCH_ACCESS, va, self.mode.v()),
+            None => self.fault(exception::FETCH_ACCESS, va, self.mode),
         }
     }
 
@@ -206,7 +206,7 @@ impl Hart {
     #[inline]
     fn target(&mut self, target: u64) -> Result<u64, Fault> {
         if target & 2 != 0 && !self.config.extensions.c {
-            return self.fault(exception::FETCH_MISALIGNED, target, self.mode.v());
+            return self.fault(exception::FETCH_MISALIGNED, target, self.mode);
         }
         Ok(target)
     }

@@ -34,7 +34,7 @@ impl Hart {
                 };
                 return self.raise(Syndrome::of(cause));
             }
-            Op::Ebreak => return self.fault(exception::BREAKPOINT, pc, self.mode.v()),
+            Op::Ebreak => return self.fault(exception::BREAKPOINT, pc, self.mode),
             Op::Mret => return self.mret(inst, plat).map(Flow::Jump),
             Op::Sret => return self.sret(inst, plat).map(Flow::Jump),
             Op::Uret => return self.uret(inst, plat).map(Flow::Jump),
