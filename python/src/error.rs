@@ -24,7 +24,7 @@ pub fn raised(error: &anyhow::Error) -> PyErr {
     match Failure::of(error) {
         Failure::Interrupted => PyKeyboardInterrupt::new_err(()),
         Failure::Workload => WorkloadError::new_err(text),
-        Failure::Usage => Error::new_err(text),
+        Failure::Usage | Failure::System => Error::new_err(text),
     }
 }
 

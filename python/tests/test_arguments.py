@@ -90,6 +90,17 @@ def test_nonsense_is_refused_with_a_sentence():
         trapless.Machine.boot(disk="x.img")
 
 
+def test_options_with_hints_are_those_of_the_program():
+    """Promise: what an editor completes is what the program takes."""
+    from trapless import _native
+    from trapless.options import HartOptions, WorkloadOptions
+
+    others = {"machine", "workload", "seed", "host_harts"}
+    hinted = {*HartOptions.__annotations__, *WorkloadOptions.__annotations__}
+    assert set(_native.option_names("run")) - others == hinted
+    assert set(HartOptions.__annotations__) <= set(_native.option_names("boot"))
+
+
 def test_errors_name_arguments_and_no_temporary_file():
     wrong = refused(trapless.run, "timer", "sbi", cost={"trop": 1})
     assert "cost=trop:1" in wrong and "/tmp" not in wrong, wrong

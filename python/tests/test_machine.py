@@ -199,7 +199,7 @@ def test_mistakes_are_told_in_the_words_of_the_command(boot, tmp_path):
         trapless.Machine.boot(firmware=tmp_path / "none.bin")
     with pytest.raises(trapless.Error, match="lots is not a size; write it like 512M"):
         trapless.Machine.exec(tmp_path / "program.bin", ram="lots")
-    with pytest.raises(TypeError, match="has no option 'quantun'; it has cost, engine"):
+    with pytest.raises(TypeError, match="has no option 'quantun'; it has code_cache, cost, engine"):
         trapless.Machine.exec(tmp_path / "program.bin", quantun=5)
     with pytest.raises(trapless.Error, match="nothing_such"):
         boot(riscv.spin(), cost={"nothing_such": 5})

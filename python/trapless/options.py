@@ -23,12 +23,18 @@ class HartOptions(TypedDict, total=False):
     """ISA string ("rv64gc_h_sstc"), or extensions to switch ("-svadu,+zicond")."""
     cost: Path | Mapping[str, int]
     """Cost model: a file, or cycles by name for what differs from the built-in one."""
+    prices: Mapping[str, int | str]
+    """Prices in place of those of the cost model: cycles, or a factor as in "x0.5"."""
     trap_misaligned: bool
     """Let misaligned loads and stores trap."""
     quantum: int
     """Cycles that a hart runs before it is the next one's turn."""
     engine: str
     """Either "jit" or "interp"; results are the same."""
+    hot: int
+    """Runs of a block that are interpreted before it is compiled."""
+    code_cache: int | str
+    """Most memory for compiled code."""
 
 
 class WorkloadOptions(HartOptions, total=False):

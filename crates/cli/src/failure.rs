@@ -8,6 +8,8 @@ use crate::output::Closed;
 
 /// Exit status after a wrong option or file.
 pub const USAGE: u8 = 2;
+/// Exit status after a failure of the computer.
+const SYSTEM: u8 = 3;
 /// Exit status after a workload that failed.
 const FAILED: u8 = 1;
 /// What shells say of a program that SIGPIPE has ended.
@@ -23,5 +25,6 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
         Failure::Interrupted => interrupt::status(),
         Failure::Workload => FAILED,
         Failure::Usage => USAGE,
+        Failure::System => SYSTEM,
     })
 }

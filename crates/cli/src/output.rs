@@ -27,7 +27,9 @@ impl std::error::Error for Closed {}
 fn failed(kind: ErrorKind) -> anyhow::Error {
     match kind {
         ErrorKind::BrokenPipe => Closed.into(),
-        kind => anyhow::anyhow!("cannot write to standard output: {}", io::Error::from(kind)),
+        kind => {
+            anyhow::Error::new(io::Error::from(kind)).context("cannot write to standard output")
+        }
     }
 }
 

@@ -229,7 +229,7 @@ fn a_full_disk_behind_standard_output_is_told() {
         let mut child = trapless(words).stdout(full()).spawn().expect("it starts");
         let code = end(&mut child).code();
         let text = said(&mut child);
-        assert_eq!(code, Some(2), "{words:?}: {text}");
+        assert_eq!(code, Some(3), "{words:?}: {text}");
         assert!(text.contains("cannot write to standard output"), "{text}");
     }
     let mut command = trapless(&["exec", file]);

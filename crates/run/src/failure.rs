@@ -1,5 +1,7 @@
 //! What kind of failure an error is, and its sentence.
 
+use std::io::{self, ErrorKind};
+
 use crate::interrupt::Interrupted;
 
 /// A workload that did not do what it should.
@@ -23,7 +25,23 @@ pub enum Failure {
     Workload,
     /// An option or a file cannot be used.
     Usage,
+    /// The computer failed: a full disk, a broken file, or what nobody expects.
+    System,
 }
+
+/// What the system says of files that a user should not have named.
+const USERS: [ErrorKind; 10] = [
+    ErrorKind::AddrInUse,
+    ErrorKind::AddrNotAvailable,
+    ErrorKind::AlreadyExists,
+    ErrorKind::InvalidData,
+    ErrorKind::InvalidFilename,
+    ErrorKind::InvalidInput,
+    ErrorKind::IsADirectory,
+    ErrorKind::NotADirectory,
+    ErrorKind::NotFound,
+    ErrorKind::PermissionDenied,
+];
 
 impl Failure {
     /// The kind of `error`.
@@ -32,10 +50,30 @@ impl Failure {
             Self::Interrupted
         } else if error.is::<Failed>() {
             Self::Workload
-        } else {
+        } else if is_told(error) && !has_system_error(error) {
             Self::Usage
+        } else {
+            Self::System
         }
     }
+}
+
+/// Whether somebody here has written a sentence for it, which says what to change.
+fn is_told(error: &anyhow::Error) -> bool {
+    error.is::<String>()
+        || error.is::<&'static str>()
+        || error.is::<trapless_machine::Error>()
+        || error.is::<trapless_gdb::Error>()
+        || error.is::<trapless_images::Error>()
+        || error.is::<trapless_experiments::Error>()
+}
+
+/// Whether the system's error, if there is one, is nothing that a user can do about.
+fn has_system_error(error: &anyhow::Error) -> bool {
+    let found = error
+        .chain()
+        .find_map(|cause| cause.downcast_ref::<io::Error>());
+    found.is_some_and(|error| !USERS.contains(&error.kind()))
 }
 
 /// The error and its causes. Some errors name their cause themselves; it is said once.
@@ -54,7 +92,26 @@ pub fn sentence(error: &anyhow::Error) -> String {
 mod tests {
     use anyhow::anyhow;
 
-    use super::sentence;
+    use super::*;
+
+    /// Promise: an exit status tells a user's mistake from a failure of the computer.
+    #[test]
+    fn kinds_of_failures_are_told_apart() {
+        let of = |error: anyhow::Error| Failure::of(&error);
+        let io = |kind: ErrorKind| anyhow::Error::new(io::Error::from(kind));
+        assert_eq!(of(anyhow!("--ram is too small")), Failure::Usage);
+        assert_eq!(
+            of(io(ErrorKind::NotFound).context("cannot read x")),
+            Failure::Usage
+        );
+        assert_eq!(
+            of(io(ErrorKind::StorageFull).context("cannot write x")),
+            Failure::System
+        );
+        assert_eq!(of(io::Error::other("EIO").into()), Failure::System);
+        assert_eq!(of(std::fmt::Error.into()), Failure::System);
+        assert_eq!(of(Failed("it failed".into()).into()), Failure::Workload);
+    }
 
     /// Promise: a message says each cause once, whether the error above names it or not.
     #[test]

@@ -56,8 +56,8 @@ Examples:
   trapless exec program.elf                               a bare-metal program
 
 Exit status: that of the program for exec; else 0, 1 if a workload failed or a kernel panicked, 2 after
-a wrong option or file, 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP, 141 if nobody reads the
-output any more.";
+a wrong option or file, 3 if the computer failed (a full disk, for one), 130 after Ctrl-C, 143 after
+SIGTERM, 129 after SIGHUP, 141 if nobody reads the output any more.";
 
 /// The subcommands.
 #[derive(Subcommand)]

@@ -12,10 +12,10 @@ const BESIDE_RAM: u64 = 256 << 20;
 
 /// As many as the user asks for, or one for each processor, but no more than there is memory for:
 /// a machine's RAM takes only what its guest touches, which may be all of it.
-pub fn at_a_time(asked: Option<usize>, runs: usize, args: &MachineOptions) -> usize {
+pub fn at_a_time(asked: Option<usize>, runs: usize, options: &MachineOptions) -> usize {
     let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
     let wanted = asked.unwrap_or(processors).min(runs).max(1);
-    let (each, free) = (of_run(args), available());
+    let (each, free) = (of_run(options), available());
     let fitting = fitting(wanted, each, free);
     if fitting < wanted {
         note!(
