@@ -34,7 +34,8 @@ test-setup:
 build: setup
 	$(CARGO) build --release --locked -p trapless-cli
 
-demo: build
+demo: setup
+	@scripts/demo
 	$(TRAPLESS) compare --machines sbi,sstc,aia,trapless --workload mixed
 
 lint: test-setup

@@ -1,5 +1,5 @@
 //! `tools vmm`: builds the VMM and prints its path. `tools tree`: prints the tool tree's path.
-//! `tools image NAME`: makes an image and prints its path.
+//! `tools image NAME...`: makes images and prints their paths.
 //! `tools source PART...`: unpacks parts of the kernel's source and prints their folder.
 //! `tools headers`: unpacks what modules of the kernel are built with, and prints the folder.
 //! `tools chroot CMD...`: runs a command inside the tree, with the project and the cache visible at
@@ -34,17 +34,19 @@ fn work() -> Result<i32> {
             "{}",
             Tools::prepare(&cache, &apt, progress)?.tree().display()
         ),
-        Some("image") if args.len() == 2 => {
+        Some("image") if args.len() > 1 => {
             let mut images = Images::open(&project, progress)?;
             if let Some(vmm) = std::env::var_os("TRAPLESS_VMM") {
                 images.use_vmm(Path::new(&vmm));
             }
-            let image = images.prepare(&args[1])?;
-            eprintln!("{} bytes, {}", image.size, image.sha256);
-            for p in &image.packages {
-                eprintln!("{} {} {}", p.name, p.version, p.arch);
+            for name in &args[1..] {
+                let image = images.prepare(name)?;
+                eprintln!("{} bytes, {}", image.size, image.sha256);
+                for p in &image.packages {
+                    eprintln!("{} {} {}", p.name, p.version, p.arch);
+                }
+                println!("{}", image.path.display());
             }
-            println!("{}", image.path.display());
         }
         Some("source") if args.len() > 1 => {
             let mut images = Images::open(&project, progress)?;
@@ -61,7 +63,7 @@ fn work() -> Result<i32> {
         }
         _ => {
             eprintln!(
-                "usage: tools vmm | tree | image NAME | source PART... | headers | \
+                "usage: tools vmm | tree | image NAME... | source PART... | headers | \
                  chroot COMMAND..."
             );
             return Ok(2);
