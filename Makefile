@@ -17,7 +17,7 @@ help:
 	@echo 'make test-long  the same and what takes hours: a million interrupts of each class, thousands of programs'
 	@echo 'make bench  speed and memory beside QEMU (BENCH="--runs 5 --only boot"), and of the bare engines'
 	@echo 'make install  the program, manual pages, completions and data under PREFIX=$(PREFIX)'
-	@echo 'make package  a Debian package and an OCI image of it for users without Rust: out/package'
+	@echo 'make package  what users without Rust get, as a release has it: out/package'
 	@echo 'make python  the Python package as a wheel in out/wheels (docs/python.md)'
 	@echo 'make spec   the specifications as HTML: out/spec/xtrapless.html, haiov.html'
 	@echo 'make book   all pages and the specification as one book: out/book/index.html'
@@ -77,6 +77,7 @@ test-long: test
 	tests/lost-interrupt
 	scripts/package
 	tests/package
+	tests/package reproducible
 	tests/disk-system
 	tree=$$($(TOOLS) tree) && target/release/trapless-difftest run --seeds 400..5000 \
 	    --subject trapless:$(TRAPLESS) --against qemu:$$tree/usr/bin/qemu-system-riscv64
@@ -129,7 +130,7 @@ install:
 # For users who have neither this source tree nor Rust nor root (docs/install.md).
 package-setup:
 	@scripts/space 6
-	@scripts/install packages packages-package
+	@scripts/install packages packages-package packages-python
 
-package: package-setup build
+package: package-setup
 	scripts/package

@@ -23,16 +23,11 @@ pub enum Error {
     NotAProject(PathBuf),
     /// No project folder was found.
     #[error(
-        "cannot find images/ and experiments/, neither in {} nor in {}; \
+        "cannot find images/ and experiments/ in {}; \
          name the project folder with --project DIR or TRAPLESS_PROJECT",
-        installed.display(), source_tree.display()
+        .0.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", nor in ")
     )]
-    NoProject {
-        /// Where it is installed.
-        installed: PathBuf,
-        /// Where the program was built.
-        source_tree: PathBuf,
-    },
+    NoProject(Vec<PathBuf>),
     /// The cache cannot be written.
     #[error(
         "cannot write to the cache {} ({reason}); set TRAPLESS_CACHE to a folder of your own", root.display()

@@ -13,7 +13,7 @@ use crate::prepared::{self, Prepared, load_intact};
 use crate::progress::Progress;
 use crate::recipe::{Build, Recipe, Side};
 use crate::selftests;
-use crate::shipped::Locked;
+use crate::shipped::{self, Locked};
 use crate::store::Store;
 use crate::vmm;
 use std::collections::{BTreeMap, BTreeSet};
@@ -142,7 +142,7 @@ impl Images {
         let made = self.make(name);
         match &made {
             // The archive drops old versions: newer lists name what it has now.
-            Err(Error::Download { .. }) => {
+            Err(Error::Download { .. }) if !shipped::is_pinned() => {
                 let locked = self.apt()?.is_locked();
                 match self.refresh() {
                     Ok(()) if locked => self.progress.tell(REPLACED),

@@ -2,7 +2,8 @@
 //!
 //! Making images runs what is in it (build scripts of the VMM, kernel makefiles), so it is never
 //! looked for in the current folder or above it. It is the folder that the user names, or the one
-//! installed with the program, or the source tree that the program was built from.
+//! installed with the program, or the source tree that the program was built from, or the one
+//! installed with the `trapless` that a shell would start: the Python package brings none.
 
 use std::path::{Path, PathBuf};
 
@@ -42,17 +43,13 @@ impl Project {
             return Ok(named.clone());
         }
         let program = std::env::current_exe().unwrap_or_default();
-        let installed = program.with_file_name(INSTALLED);
-        let source_tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        for folder in [&installed, &source_tree] {
-            if is_project(folder) {
-                return Ok(folder.canonicalize().unwrap_or_else(|_| folder.clone()));
-            }
+        let mut places = vec![program.with_file_name(INSTALLED)];
+        places.extend(source_tree());
+        places.extend(on_path().map(|program| program.with_file_name(INSTALLED)));
+        match places.iter().find(|folder| is_project(folder)) {
+            Some(folder) => Ok(folder.canonicalize().unwrap_or_else(|_| folder.clone())),
+            None => Err(Error::NoProject(places)),
         }
-        Err(Error::NoProject {
-            installed,
-            source_tree,
-        })
     }
 
     /// The folder with the experiments.
@@ -62,6 +59,24 @@ impl Project {
     pub fn experiments(&self) -> Result<PathBuf> {
         Ok(self.folder()?.join("experiments"))
     }
+}
+
+/// The source tree that the program was built from. What is built for packages knows none, so that
+/// it is the same wherever that was.
+fn source_tree() -> Option<PathBuf> {
+    match option_env!("TRAPLESS_PACKED") {
+        Some(_) => None,
+        None => Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")),
+    }
+}
+
+/// The command of a folder in `PATH`; folders that are relative to the current one do not count.
+fn on_path() -> Option<PathBuf> {
+    let folders = std::env::var_os("PATH")?;
+    std::env::split_paths(&folders)
+        .filter(|folder| folder.is_absolute())
+        .map(|folder| folder.join("trapless"))
+        .find(|program| program.is_file())
 }
 
 fn is_project(folder: &Path) -> bool {

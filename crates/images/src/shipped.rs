@@ -22,6 +22,9 @@ use std::path::{Path, PathBuf};
 /// Folder of a project.
 const FOLDER: &str = "prebuilt";
 const LOCK: &str = "packages.json";
+/// Names a file of such answers that is used in a source tree: a release is made of packages in the
+/// versions that are written down with its source.
+const PINNED: &str = "TRAPLESS_PACKAGES";
 /// Stand for the addresses of a mirror, which are the user's own.
 const MAIN: &str = "main:";
 const SECURITY: &str = "security:";
@@ -42,15 +45,19 @@ pub struct Locked {
 }
 
 impl Locked {
-    /// Those of a project folder; `None` if it has none, as a source tree.
+    /// Those of a project folder; `None` if it has none, as a source tree. `TRAPLESS_PACKAGES`
+    /// names a file of others.
     ///
     /// # Errors
-    /// If the file is damaged.
+    /// If the file is damaged, or the named one is not there.
     pub fn of_project(project: &Path) -> Result<Option<Self>> {
         let path = project.join(FOLDER).join(LOCK);
-        let Ok(text) = fs::read(&path) else {
-            return Ok(None);
+        let path = match std::env::var_os(PINNED) {
+            Some(pinned) => PathBuf::from(pinned),
+            None if path.exists() => path,
+            None => return Ok(None),
         };
+        let text = fs::read(&path).map_err(io("read the list of packages", &path))?;
         let answers: Vec<Answer> = serde_json::from_slice(&text).map_err(|e| Error::Data {
             path: path.clone(),
             message: format!("{e}; install Trapless again"),
@@ -70,6 +77,11 @@ impl Locked {
 
 fn name(request: &Request) -> String {
     serde_json::to_string(request).unwrap_or_default()
+}
+
+/// Whether newer versions must not take the place of those that are gone.
+pub(crate) fn is_pinned() -> bool {
+    std::env::var_os(PINNED).is_some()
 }
 
 /// Whether a project folder was installed from a package: then nothing is ever written there.
