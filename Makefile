@@ -7,12 +7,13 @@ ENGINES = --subject trapless:$(TRAPLESS) --against interp:$(TRAPLESS),both:$(TRA
 # Programs of Debian's next release that do not run on this one, unpacked in the cache.
 TOOLS = $(CARGO) run --release --locked -q -p trapless-images --example tools --
 
-.PHONY: help demo test test-long bench setup test-setup package-setup build lint fuzz spec book \
+.PHONY: help demo check test test-long bench setup test-setup package-setup build lint fuzz spec book \
     python install package
 
 help:
 	@echo 'make demo   build, fetch Debian packages, make images, compare interrupts on sbi, sstc, aia and trapless'
 	@echo 'make test   unit tests, differential ISA tests, system tests on real kernels'
+	@echo 'make check  what a change is tried with first: a few of the static checks, unit tests, ten system tests'
 	@echo 'make lint   the static checks alone; GATES="prose clippy" for some (scripts/lint --list)'
 	@echo 'make test-long  the same and what takes hours: a million interrupts of each class, thousands of programs'
 	@echo 'make bench  speed and memory beside QEMU (BENCH="--runs 5 --only boot"), and of the bare engines'
@@ -38,12 +39,19 @@ demo: setup
 	@scripts/demo
 	$(TRAPLESS) compare --machines sbi,sstc,aia,trapless --workload mixed
 
+# System tests that start no run of all workloads.
+check: test-setup build
+	scripts/lint format prose spelling clippy
+	$(CARGO) test --release --locked --lib --bins
+	$(CARGO) test --release --locked -p trapless-cli --test system -- own:: uer:: dedicated:: aia:: gdb::functions
+
 lint: test-setup
 	scripts/lint $(GATES)
 
+# Tests that wait for runs which others make leave a processor free: twice as many at a time.
 test: test-setup build
 	$(CARGO) build --release --locked
-	$(CARGO) test --release --locked --no-fail-fast
+	RUST_TEST_THREADS=$$((2 * $$(nproc))) $(CARGO) test --release --locked --no-fail-fast
 	cd vmm && $(CARGO) test --locked
 	scripts/wheel test
 	target/release/trapless-spec litmus scripts/herd7
