@@ -55,13 +55,16 @@ fn of_all(path: PathBuf, text: String) -> Source {
     })
 }
 
-type Visit = fn(&mut Table, &mut dyn FnMut(&mut String));
+/// Is shown each name of a file.
+type Visitor<'v> = &'v mut dyn FnMut(&mut String);
+/// Shows a visitor the names in a table.
+type Visit = fn(&mut Table, Visitor<'_>);
 
 impl Source {
     fn new(
         path: PathBuf,
         text: Option<String>,
-        visit: &mut dyn FnMut(&mut Table, &mut dyn FnMut(&mut String)),
+        visit: &mut dyn FnMut(&mut Table, Visitor<'_>),
     ) -> Self {
         let mut source = Self {
             text,
