@@ -90,7 +90,8 @@ fn profile_tells_where_time_goes_and_changes_nothing() {
             Some(0) => "interpreted",
             _ => busy,
         };
-        assert!(share(&profile, expected) > 0.8, "{json}");
+        // Nearly all of it, but a busy computer may stop the program anywhere.
+        assert!(share(&profile, expected) > 0.5, "{json}");
         if expected == "compiled" {
             let compiled = statistics["blocks_compiled"].as_u64();
             assert!(compiled.is_some_and(|n| (1..100).contains(&n)), "{json}");

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use trapless_isa::Extensions;
 use trapless_isa::inst::{CostClass, Op};
 
-/// Price of each kind of work in cycles. See `crates/machine/src/cost.toml` for default figures and
-/// their sources.
+/// Price of each kind of work in cycles. See `crates/machine/src/config/cost.toml` for default
+/// figures and their sources.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CostModel {

@@ -114,7 +114,7 @@ pub struct Config {
     pub harts: usize,
     /// Cycles of virtual time in one tick of `time`.
     pub cycles_per_tick: u64,
-    /// The machine's own devices, for [`DeviceAccess`](crate::event::DeviceAccess) events.
+    /// The machine's own devices, for [`DeviceAccess`](crate::events::event::DeviceAccess) events.
     pub devices: DeviceMap,
     /// Devices in the guests' physical address space, for guest-page faults.
     pub guest_devices: DeviceMap,

@@ -18,7 +18,7 @@ use crate::ledger::Ledger;
 use crate::per_mode::Slot;
 use crate::reason::{Reason, cause_index, cause_name, cause_of, short_cause};
 use crate::reason_key::ReasonKey;
-use crate::totals::{ClassTotals, HartTotals, ThreadTotals, Totals};
+use crate::state::totals::{ClassTotals, HartTotals, ThreadTotals, Totals};
 
 impl Ledger {
     /// The ledger as a file, as of the last [`finish`](Self::finish).
@@ -28,7 +28,7 @@ impl Ledger {
             from: p.from,
             totals: self.section(&p.totals),
         };
-        let vcpu = |v: &crate::vcpu::Vcpu| VcpuInfo {
+        let vcpu = |v: &crate::state::vcpu::Vcpu| VcpuInfo {
             vmid: v.guest.vmid,
             context: format!("{:#x}", v.guest.context),
             domain: v.domain,
@@ -137,7 +137,7 @@ impl Ledger {
         let some = all.filter(|(_, t)| **t != ThreadTotals::default());
         let thread = some.map(|(index, t)| {
             let known = self.threads.get(index).cloned();
-            let known = known.unwrap_or_else(|| crate::thread::Thread::named("(others)"));
+            let known = known.unwrap_or_else(|| crate::state::thread::Thread::named("(others)"));
             let cycles = Slot::ALL.map(|slot| (slot, t.cycles[slot as usize]));
             Thread {
                 number: index as u64,

@@ -8,19 +8,19 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 use trapless_isa::Mode;
 
-use crate::chain::Chains;
 use crate::class::{Class, Left, Place, State};
 use crate::config::Config;
 use crate::counters::Merge;
 use crate::document::InterruptCounts;
-use crate::event::Guest;
-use crate::hart::{Direct, Hart};
-use crate::queued_events::QueuedEvents;
+use crate::events::event::Guest;
 use crate::reason::{Reason, cause_index};
-use crate::thread::Threads;
-use crate::totals::{HartTotals, IDLE, Totals};
-use crate::vcpu::Vcpus;
-use crate::vhart::{Pending, Vharts};
+use crate::state::chain::Chains;
+use crate::state::hart::{Direct, Hart};
+use crate::state::queued_events::QueuedEvents;
+use crate::state::thread::Threads;
+use crate::state::totals::{HartTotals, IDLE, Totals};
+use crate::state::vcpu::Vcpus;
+use crate::state::vhart::{Pending, Vharts};
 
 /// Phases kept apart; marks beyond that are counted in the last one.
 pub(crate) const PHASES: usize = 64;
@@ -92,7 +92,7 @@ pub struct Ledger {
     /// See [`take_exit`](Self::take_exit).
     pub(crate) exited: Option<GuestExit>,
     /// vCPUs by hart and number of their interrupt files.
-    #[serde(serialize_with = "crate::sorted::serialize")]
+    #[serde(serialize_with = "crate::state::sorted::serialize")]
     pub(crate) file_owners: HashMap<(usize, u8), usize>,
     /// Handlers in user mode that the host has interrupted.
     pub(crate) interrupted_handlers: usize,

@@ -7,7 +7,7 @@ use trapless_isa::xtrapless::limits::NOTIFY_IRQ;
 use trapless_isa::{sbi, sbi::eid};
 
 use crate::config::Config;
-use crate::event::Trap;
+use crate::events::event::Trap;
 
 /// Kind of access that met a guest-page fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]

@@ -15,18 +15,19 @@ use trapless_isa::csr;
 use crate::boot::dtb::Tree;
 use crate::boot::placement::{Payload, Placement};
 use crate::boot::{self, reset};
+use crate::bus::htif::Htif;
+use crate::bus::map;
+use crate::bus::peripherals::{ConsoleInput, Peripherals, Wiring};
+use crate::bus::wires::{VirtualClock, Wires};
 use crate::bus::{Bus, Parts};
+use crate::config::preset::{Engine, Interrupts, MachineConfig};
+use crate::drive::progress::Progress;
 use crate::error::Error;
-use crate::htif::Htif;
-use crate::input::Inputs;
+use crate::fdt;
 use crate::machine::Machine;
 use crate::outside::Frames;
-use crate::past::{OnlyNew, Past};
-use crate::peripherals::{ConsoleInput, Peripherals, Wiring};
-use crate::preset::{Engine, Interrupts, MachineConfig};
-use crate::progress::Progress;
-use crate::wires::{VirtualClock, Wires};
-use crate::{fdt, map};
+use crate::time::input::Inputs;
+use crate::time::past::{OnlyNew, Past};
 
 /// The interrupt architecture that a configuration names.
 fn architecture(config: &MachineConfig) -> Box<dyn InterruptArchitecture> {

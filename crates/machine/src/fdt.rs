@@ -7,8 +7,8 @@ use trapless_isa::extension::isa_string;
 use vm_fdt::{Error, FdtWriter};
 
 use crate::boot::placement::Placement;
-use crate::map;
-use crate::preset::MachineConfig;
+use crate::bus::map;
+use crate::config::preset::MachineConfig;
 
 /// Phandles: local interrupt controllers from here, one per hart.
 const CPU_INTC: u32 = 1;

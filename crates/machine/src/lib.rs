@@ -21,82 +21,50 @@
 //!
 //! | module | subject |
 //! |---|---|
-//! | [`preset`] | the machines and their options |
-//! | [`machines`] | machines by name, out of files as well |
-//! | `own` | interrupt architectures from outside the project |
-//! | [`cost`] | the cost model as data |
-//! | [`map`] | physical memory map |
-//! | `isa_string` | ISA strings of users, such as `rv64gc_h_sstc` |
-//! | [`boot`] | loading kernels, firmware, ELF programs, device trees |
+//! | `config` | what a machine is: [`preset`] and its options, [`machines`] by name, out of files as well, interrupt architectures from outside the project (`own`), the cost model ([`cost`]), ISA strings of users |
 //! | [`fdt`] | the machine's own device tree |
-//! | `outside` | what comes from outside: typed lines, frames |
-//! | `peripherals` | what is plugged into a machine |
+//! | [`boot`] | loading kernels, firmware, ELF programs, device trees |
 //! | `construct` | from a configuration to a [`Machine`] |
-//! | `machine`, `inspect` | what is in a machine, and looking at it from outside |
-//! | `bus` | what a hart sees beyond RAM |
-//! | `address_map`, `wires` | what answers an address; interrupt wires and virtual time of devices |
-//! | `interrupts` | the interrupt architecture, and what it does to the harts |
-//! | `feed` | interrupts between harts arrive in time |
-//! | `protection` | what the interrupt architecture may access in memory |
-//! | `schedule`, `progress` | whose turn it is, and when a run ends |
-//! | [`checkpoint`] | a whole machine in a file |
-//! | [`history`] | where a machine was, and how it gets there again |
-//! | `moment` | one moment to which it goes back often |
-//! | `input`, `past` | input with the times of its arrival; what nobody hears twice |
-//! | `statistics` | what the engines did |
-//! | [`lockstep`] | a machine and its interpreted twin |
+//! | `machine`, `inspect`, `statistics` | what is in a machine, looking at it from outside, what the engines did |
+//! | `bus` | what a hart sees beyond RAM: the [`map`], what answers an address and raises wires, devices (`peripherals`, [`htif`]), the interrupt architecture and what it may access (`interrupts`, `protection`), interrupts between harts that arrive in time (`feed`) |
+//! | `drive` | whose turn it is (`schedule`), when a run ends (`progress`), [`lockstep`] with an interpreted twin, the clock |
+//! | `time` | a whole machine in a file ([`checkpoint`]), where it was and how it gets there again ([`history`]), one moment to which it goes back often, input with the times of its arrival, what nobody hears twice |
+//! | `outside`, `shared` | what comes from outside; a sink that its owner reads while the machine feeds it |
 //! | [`log`] | text logs of instructions, CSRs and the interrupt architecture |
-//! | `shared` | a sink that its owner reads while the machine feeds it |
 //! | `error` | what a user did wrong, as one sentence |
-//! | [`htif`] | Spike's `tohost`/`fromhost` |
 
-mod address_map;
 pub mod boot;
 mod bus;
-pub mod checkpoint;
+mod config;
 mod construct;
-pub mod cost;
+mod drive;
 mod error;
 pub mod fdt;
-mod feed;
-pub mod history;
-pub mod htif;
-mod input;
 mod inspect;
-mod interrupts;
-mod isa_string;
-pub mod lockstep;
 pub mod log;
 mod machine;
-pub mod machines;
-pub mod map;
-mod moment;
 mod outside;
-mod own;
-mod past;
-mod peripherals;
-pub mod preset;
-mod progress;
-mod protection;
-mod schedule;
 mod shared;
 mod statistics;
-mod virtual_time;
-mod wires;
+mod time;
 
 pub use boot::{Content, Payload};
+pub use bus::peripherals::Peripherals;
+pub use bus::{htif, map};
+pub use config::machines::Machines;
+pub use config::own::{Architecture, OwnMachine};
+pub use config::preset::{Engine, MachineConfig, presets};
+pub use config::{cost, machines, preset};
+pub use drive::lockstep;
+pub use drive::progress::{Limits, Outcome};
+pub use drive::virtual_time::VirtualTime;
 pub use error::Error;
-pub use history::{History, Place};
-pub use input::Arrival;
 pub use machine::Machine;
-pub use machines::Machines;
-pub use moment::{Change, Moment};
 pub use outside::{Input, Uplink};
-pub use own::{Architecture, OwnMachine};
-pub use peripherals::Peripherals;
-pub use preset::{Engine, MachineConfig, presets};
-pub use progress::{Limits, Outcome};
 pub use shared::Shared;
 pub use statistics::EngineStatistics;
+pub use time::history::{History, Place};
+pub use time::input::Arrival;
+pub use time::moment::{Change, Moment};
+pub use time::{checkpoint, history};
 pub use trapless_intc::Row as InterruptRow;
-pub use virtual_time::VirtualTime;

@@ -9,13 +9,13 @@ use trapless_ledger::event::Sink;
 use crate::boot::elf::Symbols;
 use crate::boot::placement::Placement;
 use crate::bus::Bus;
-use crate::htif::Htif;
-use crate::input::{Arrival, Inputs};
-use crate::lockstep::Twin;
+use crate::bus::htif::Htif;
+use crate::bus::peripherals::ConsoleInput;
+use crate::config::preset::MachineConfig;
+use crate::drive::lockstep::Twin;
+use crate::drive::progress::Progress;
 use crate::outside::{Frames, Input};
-use crate::peripherals::ConsoleInput;
-use crate::preset::MachineConfig;
-use crate::progress::Progress;
+use crate::time::input::{Arrival, Inputs};
 
 /// A machine with everything in it.
 pub struct Machine {
@@ -132,7 +132,7 @@ impl Machine {
 
     /// Console input that arrives at virtual time `at` (cycles), or as soon as possible if that is
     /// past: between rounds, and not while the machine goes through its
-    /// [`history`](crate::history).
+    /// [`history`](crate::time::history).
     pub fn input(&mut self, at: u64, bytes: &[u8]) {
         self.bring(at, Input::Console(bytes.into()));
     }

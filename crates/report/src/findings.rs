@@ -6,10 +6,10 @@ use trapless_ledger::{Class, ExitReason, Section};
 
 use crate::cell::cell;
 use crate::compare::{Column, Comparison, per_thousand};
-use crate::exits::exits_for;
-use crate::figures::{Count, taken};
-use crate::latency::percentile;
 use crate::number::{self, Space};
+use crate::rows::exits::exits_for;
+use crate::rows::figures::{Count, taken};
+use crate::rows::latency::percentile;
 use crate::statistics::Sample;
 
 /// Exits that one kind of interrupt work caused, for each column.

@@ -8,50 +8,31 @@
 //! | module | subject |
 //! |---|---|
 //! | `compare`, `titles` | ledgers as columns, one for all runs that differ in the seed only |
-//! | `statistics`, `latency` | what may be said of several runs, and of few values |
-//! | `cell` | a figure as text |
-//! | `overview`, `verdict` | exits per interrupt, and the one sentence about them |
-//! | `exits`, `figures` | what a report says: rows of figures |
-//! | `findings` | the same in sentences |
-//! | `threads` | the same for threads of the host |
-//! | `classes` | the same for interrupts by class |
-//! | `text` | the report for a terminal |
+//! | `statistics` | what may be said of several runs |
+//! | `cell`, [`number`] | a figure as text, numbers for people |
+//! | `rows` | what a report says, a row of figures for each column: exits by reason, for each interrupt and by class of interrupts, latencies, threads of the host, moves of vCPUs ([`moves`]), [`phases`] |
+//! | `findings`, `verdict` | the same in sentences, and the one sentence about it |
+//! | `text`, `table` | the report for a terminal |
 //! | `html` | the report as a page |
 //! | `summary`, `flat` | the report as JSON; all figures of a run by name |
 //! | `log` | traps as lines of text |
 //! | `perfetto` | traces for the Perfetto viewer |
-//! | [`sequence`], `actors`, `episodes`, `diagram` | sequence diagram of one interrupt |
-//! | [`moves`] | what moving a vCPU costs |
-//! | [`phases`] | tables of runs that make one class of interrupts after the other |
-//! | [`number`] | numbers for people |
+//! | [`sequence`] | sequence diagram of one interrupt |
 
-mod actors;
 mod cell;
-mod classes;
 mod compare;
-mod diagram;
-mod episodes;
-mod events;
-mod exits;
-mod figures;
 mod findings;
 mod flat;
 mod html;
-mod latency;
 mod log;
-pub mod moves;
 pub mod number;
-mod overview;
 mod perfetto;
-pub mod phases;
-mod protobuf;
-mod redirected;
+mod rows;
 pub mod sequence;
 mod statistics;
 mod summary;
 mod table;
 mod text;
-mod threads;
 mod titles;
 mod verdict;
 
@@ -59,6 +40,7 @@ pub use flat::{Part, parts};
 pub use html::page;
 pub use log::TrapLog;
 pub use perfetto::PerfettoTrace;
+pub use rows::{moves, phases};
 pub use statistics::intervals_json;
 pub use summary::summary;
 pub use table::Style;

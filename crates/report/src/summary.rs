@@ -8,10 +8,10 @@ use serde::Serialize;
 use trapless_ledger::{Class, InterruptClass, Latency, LedgerFile};
 
 use crate::compare::{Column, Comparison};
-use crate::figures::Count;
-use crate::latency::percentile;
 use crate::number::Space;
-use crate::overview::{Overview, PARTS, Per};
+use crate::rows::figures::Count;
+use crate::rows::latency::percentile;
+use crate::rows::overview::{Overview, PARTS, Per};
 use crate::statistics::{Difference, Interval, Sample};
 
 /// Name and version of the form.
@@ -208,7 +208,7 @@ fn measurements(comparison: &Comparison) -> BTreeMap<String, Vec<Option<Figure>>
 
 fn exits(comparison: &Comparison) -> BTreeMap<String, Exits> {
     let rows = comparison.exit_rows().into_iter();
-    let row = |row: crate::exits::ExitRow| {
+    let row = |row: crate::rows::exits::ExitRow| {
         let count = row.samples(comparison, |_, exit| exit.exits as f64);
         let rate = row.samples(comparison, |run, exit| run.per_thousand(exit.exits));
         let firmware = row.samples(comparison, |_, exit| exit.firmware_traps as f64);

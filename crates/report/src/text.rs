@@ -2,9 +2,9 @@
 
 use crate::cell::{Row, cell, cells};
 use crate::compare::{Comparison, Run};
-use crate::exits::ExitRow;
-use crate::latency::percentile;
 use crate::number::{self, Space};
+use crate::rows::exits::ExitRow;
+use crate::rows::latency::percentile;
 use crate::table::{Align, Style, Table, clean};
 use trapless_ledger::LedgerFile;
 use trapless_ledger::document::Exit;

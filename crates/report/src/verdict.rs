@@ -4,7 +4,7 @@
 use crate::cell::cell;
 use crate::compare::Comparison;
 use crate::number::{Space, size};
-use crate::overview::Overview;
+use crate::rows::overview::Overview;
 use crate::statistics::{Difference, Sample};
 
 /// What may be said of all exits, and of the firmware traps that they led to.

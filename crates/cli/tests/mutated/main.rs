@@ -344,7 +344,7 @@ fn text_kinds() -> Vec<Kind> {
         }),
         Kind::new(
             "cost model",
-            vec![project("crates/machine/src/cost.toml")],
+            vec![project("crates/machine/src/config/cost.toml")],
             |file| CostTable::from_text(&text(file)).map(drop),
         ),
         Kind::new(
@@ -362,7 +362,7 @@ fn text_kinds() -> Vec<Kind> {
         ),
         Kind::new(
             "machines",
-            vec![project("crates/machine/src/machines.toml")],
+            vec![project("crates/machine/src/config/machines.toml")],
             |file| trapless_machine::preset::parse(&text(file)).map(drop),
         ),
     ]

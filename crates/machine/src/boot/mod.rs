@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     fn ram(mib: u64) -> Ram {
-        Ram::new(crate::map::RAM, mib << 20).unwrap()
+        Ram::new(crate::bus::map::RAM, mib << 20).unwrap()
     }
 
     fn payload(kernel: usize, initrd: usize) -> Payload {

@@ -1,6 +1,6 @@
 //! The reset vector: the first instructions of every hart and the data they hand over.
 
-use crate::map;
+use crate::bus::map;
 
 /// `fw_dynamic_info` of OpenSBI (firmware/fw_dynamic.S), six 64-bit words.
 const FW_DYNAMIC_MAGIC: u64 = 0x4942_534f;

@@ -8,7 +8,7 @@ use trapless_isa::cause::interrupt;
 use trapless_isa::csr;
 
 use super::file::{LogFile, start};
-use crate::interrupts::Call;
+use crate::bus::interrupts::Call;
 
 /// Name of a bit of `mip`.
 fn bit_name(bit: u64) -> String {

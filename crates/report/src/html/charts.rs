@@ -7,9 +7,9 @@ use trapless_ledger::{Class, Latency, Slot};
 use super::markup::figure;
 use crate::cell::cells;
 use crate::compare::{Column, Comparison, Times, mode_text};
-use crate::exits::ExitRow;
-use crate::latency::percentile;
 use crate::number::{self, Space};
+use crate::rows::exits::ExitRow;
+use crate::rows::latency::percentile;
 use crate::statistics::Sample;
 
 /// Class that carries the colour of a class of interrupts, or of what belongs to none.

@@ -9,7 +9,7 @@ use super::markup::{Line, TableSpec, against_each, baselines, details, figure, s
 use crate::cell::{Cell, NONE, cells};
 use crate::compare::Comparison;
 use crate::number::{self, Space};
-use crate::overview::{Overview, PARTS, Per, Tile, rate_text};
+use crate::rows::overview::{Overview, PARTS, Per, Tile, rate_text};
 use crate::statistics::{Difference, Sample};
 
 /// Characters of a verdict beyond which it is set smaller.

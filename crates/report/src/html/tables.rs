@@ -8,11 +8,11 @@ use trapless_ledger::{RunInfo, Section, Slot};
 
 use super::markup::{Line, TableSpec, block, boxed, details};
 use crate::cell::{Cell, NONE, Row, cells};
-use crate::classes::Block;
 use crate::compare::{Column, Comparison, Run};
-use crate::exits::ExitRow;
-use crate::latency::percentile;
 use crate::number::{self, Space};
+use crate::rows::classes::Block;
+use crate::rows::exits::ExitRow;
+use crate::rows::latency::percentile;
 use crate::statistics::Sample;
 
 /// Lines shown before the rest is folded away.

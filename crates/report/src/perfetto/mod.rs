@@ -15,6 +15,7 @@
 mod exits;
 mod field;
 mod harts;
+mod protobuf;
 mod rank;
 mod vcpus;
 mod writer;

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::field::{self, event_type};
-use crate::protobuf::Message;
+use crate::perfetto::protobuf::Message;
 
 /// A track of the trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,0 +1,257 @@
+//! The interrupt architecture of a machine, and what it does to the harts.
+//!
+//! ```text
+//!  accesses, wires --> architecture --> Effects --> feeds --> harts
+//!                           |               \
+//!                        watcher             steps, for the ledger
+//! ```
+
+use serde::{Deserialize, Serialize};
+use trapless_intc::{
+    ContextAccess, CsrAccess, CsrFault, DoorbellAccess, DoorbellFault, Effects, Exchanged,
+    FileAccess, InterruptArchitecture, Lines, MmioAccess, NoFile, NoRegister, VirtualStep,
+    all_harts,
+};
+use trapless_isa::cause::interrupt::{VSEI, VSSI};
+
+use crate::bus::feed::Feed;
+
+/// VS-level software and external interrupts in `mip`: inputs that belong to a vCPU, not to the
+/// hart.
+const VS_INPUTS: u64 = 1 << VSSI | 1 << VSEI;
+
+/// A call of the architecture and its answer.
+pub(crate) enum Call<'a> {
+    Load(&'a MmioAccess, Result<u64, NoRegister>),
+    /// With the value that is stored.
+    Store(&'a MmioAccess, u64, Result<(), NoRegister>),
+    Csr(&'a CsrAccess, Result<u64, CsrFault>),
+    File(&'a FileAccess, Result<u64, NoFile>),
+    Doorbell(&'a DoorbellAccess, Result<u64, DoorbellFault>),
+    /// The handler of a user context, with what is pending for it.
+    EnterContext(&'a ContextAccess, Option<u64>),
+    LeaveContext(&'a ContextAccess),
+    /// A device drives its wire.
+    Source {
+        now: u64,
+        source: u32,
+        level: bool,
+    },
+    /// The inputs of a hart, as the architecture drives them from `now` on.
+    Lines {
+        hart: usize,
+        now: u64,
+        lines: &'a Lines,
+    },
+}
+
+/// Sees each call of the architecture.
+pub(crate) type Watcher = Box<dyn FnMut(&Call<'_>) + Send>;
+
+/// What [`Interrupts::save`] makes.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct SavedInterrupts {
+    /// As JSON.
+    architecture: String,
+    changed: u64,
+    switched: u64,
+    feeds: Vec<Feed>,
+}
+
+/// The interrupt architecture, and what it does to the harts.
+pub(crate) struct Interrupts {
+    architecture: Box<dyn InterruptArchitecture>,
+    /// CSRs that belong to HS-mode.
+    csrs: Vec<u16>,
+    effects: Effects,
+    /// The inputs of each hart.
+    pub feeds: Vec<Feed>,
+    watcher: Option<Watcher>,
+}
+
+impl Interrupts {
+    /// Connects `architecture` to `harts` harts after reset.
+    pub fn new(architecture: Box<dyn InterruptArchitecture>, harts: usize) -> Self {
+        let effects = Effects {
+            changed: all_harts(harts),
+            ..Effects::default()
+        };
+        Self {
+            csrs: architecture.describe().csrs,
+            architecture,
+            effects,
+            feeds: (0..harts).map(|_| Feed::default()).collect(),
+            watcher: None,
+        }
+    }
+
+    pub fn architecture(&self) -> &dyn InterruptArchitecture {
+        self.architecture.as_ref()
+    }
+
+    /// All state but that of the steps, which have been taken out.
+    pub fn save(&self) -> SavedInterrupts {
+        SavedInterrupts {
+            architecture: self.architecture.save().to_string(),
+            changed: self.effects.changed,
+            switched: self.effects.switched,
+            feeds: self.feeds.clone(),
+        }
+    }
+
+    /// Takes over what [`save`](Self::save) made of interrupts of the same kind.
+    pub fn restore(&mut self, saved: SavedInterrupts) -> Result<(), String> {
+        let state = serde_json::from_str(&saved.architecture).map_err(|e| e.to_string())?;
+        if saved.feeds.len() != self.feeds.len() {
+            return Err("the saved interrupts are for other harts".into());
+        }
+        self.architecture.restore(&state)?;
+        self.effects.changed = saved.changed;
+        self.effects.switched = saved.switched;
+        self.feeds = saved.feeds;
+        Ok(())
+    }
+
+    /// Lets `watcher` see each call from now on.
+    pub fn watch(&mut self, watcher: Watcher) {
+        self.watcher = Some(watcher);
+    }
+
+    /// Keeps steps for [`steps`](Self::steps) from now on.
+    pub fn record_steps(&mut self) {
+        self.effects.steps.record();
+    }
+
+    /// Whether there are steps to be taken out.
+    pub fn has_steps(&self) -> bool {
+        !self.effects.steps.is_empty()
+    }
+
+    /// Steps since the last call.
+    pub fn steps(&mut self) -> impl Iterator<Item = VirtualStep> {
+        self.effects.steps.drain()
+    }
+
+    fn tell(&mut self, call: &Call<'_>) {
+        if let Some(watcher) = &mut self.watcher {
+            watcher(call);
+        }
+    }
+
+    pub fn load(&mut self, access: &MmioAccess) -> Result<u64, NoRegister> {
+        let result = self.architecture.load(access, &mut self.effects);
+        self.tell(&Call::Load(access, result));
+        result
+    }
+
+    pub fn store(&mut self, access: &MmioAccess, value: u64) -> Result<(), NoRegister> {
+        let result = self.architecture.store(access, value, &mut self.effects);
+        self.tell(&Call::Store(access, value, result));
+        result
+    }
+
+    pub fn csr(&mut self, access: &CsrAccess) -> Result<u64, CsrFault> {
+        let result = self.architecture.csr(access, &mut self.effects);
+        self.tell(&Call::Csr(access, result));
+        result
+    }
+
+    pub fn doorbell(&mut self, access: &DoorbellAccess) -> Result<u64, DoorbellFault> {
+        let result = self.architecture.doorbell(access, &mut self.effects);
+        self.tell(&Call::Doorbell(access, result));
+        result
+    }
+
+    pub fn enter_context(
+        &mut self,
+        access: &ContextAccess,
+        registers: &mut Exchanged,
+    ) -> Option<u64> {
+        let architecture = &mut self.architecture;
+        let result = architecture.enter_context(access, registers, &mut self.effects);
+        self.tell(&Call::EnterContext(access, result));
+        result
+    }
+
+    pub fn leave_context(&mut self, access: &ContextAccess, registers: &mut Exchanged) -> bool {
+        let architecture = &mut self.architecture;
+        let left = architecture.leave_context(access, registers, &mut self.effects);
+        self.tell(&Call::LeaveContext(access));
+        left
+    }
+
+    /// Whether a CSR belongs to HS-mode.
+    pub fn has_csr(&self, csr: u16) -> bool {
+        self.csrs.contains(&csr)
+    }
+
+    pub fn interrupt_file(&mut self, access: &FileAccess) -> Result<u64, NoFile> {
+        let result = match self.architecture.interrupt_files() {
+            Some(files) => files.access(access, &mut self.effects),
+            None => Err(NoFile),
+        };
+        self.tell(&Call::File(access, result));
+        result
+    }
+
+    pub fn set_source(&mut self, now: u64, source: u32, level: bool) {
+        self.tell(&Call::Source { now, source, level });
+        self.architecture
+            .set_source(now, source, level, &mut self.effects);
+    }
+
+    /// What `hart` may see at `now`.
+    pub fn lines(&mut self, hart: usize, now: u64) -> Lines {
+        let lines = self.architecture.lines(hart, now);
+        self.tell(&Call::Lines {
+            hart,
+            now,
+            lines: &lines,
+        });
+        self.feeds[hart].lines(lines, now)
+    }
+
+    /// Hands what the calls since the last delivery did at `time` to the harts other than `origin`,
+    /// which asks by itself; returns whether there was anything for them.
+    pub fn deliver(&mut self, time: u64, origin: Option<usize>) -> bool {
+        if self.effects.switched != 0 {
+            for hart in harts_of(std::mem::take(&mut self.effects.switched)) {
+                if let Some(feed) = self.feeds.get_mut(hart) {
+                    feed.forget(VS_INPUTS);
+                }
+            }
+        }
+        let changed = std::mem::take(&mut self.effects.changed);
+        let others = changed & !origin.map_or(0, |origin| 1 << origin);
+        if others == 0 {
+            return false;
+        }
+        for hart in harts_of(others) {
+            self.change(hart, time);
+        }
+        true
+    }
+
+    /// The inputs of `hart` may have changed at `time`.
+    fn change(&mut self, hart: usize, time: u64) {
+        let Some(seen_at) = self.feeds.get(hart).map(Feed::seen_at) else {
+            return;
+        };
+        let lines = self.architecture.lines(hart, seen_at);
+        self.tell(&Call::Lines {
+            hart,
+            now: time.max(seen_at),
+            lines: &lines,
+        });
+        self.feeds[hart].change(&lines, time);
+    }
+}
+
+/// The harts of a set, lowest first.
+fn harts_of(mut set: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let hart = set.trailing_zeros() as usize;
+        set &= set.wrapping_sub(1);
+        (hart < 64).then_some(hart)
+    })
+}

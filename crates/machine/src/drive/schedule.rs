@@ -1,0 +1,287 @@
+//! Who runs when: a deterministic scheduler of harts, device deadlines and input.
+//!
+//! ```text
+//! round:  input and device deadlines that are due
+//!         hart 0 runs to the horizon, then hart 1, ...        horizon = now + quantum, or the
+//!         now = horizon                                       next input or device deadline
+//!         all harts wait? now = the next wake-up, input or deadline
+//! ```
+//!
+//! While all harts but one wait, rounds are longer, and end when that hart does something that a
+//! device or another hart may have to see.
+//!
+//! Nothing here reads the host's clock. The local time of a waiting hart advances when it wakes.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use trapless_devices::PowerRequest;
+use trapless_hart::{Activity, Observer, Stop};
+
+use crate::drive::progress::{Limits, Outcome};
+use crate::machine::Machine;
+use crate::outside::Input;
+
+/// Quanta in a round in which only one hart runs.
+const QUANTA_ALONE: u64 = 16;
+
+impl Machine {
+    /// Runs until something ends it.
+    pub fn run(&mut self, limits: &Limits) -> Outcome {
+        self.run_observed(limits, None)
+    }
+
+    /// As [`run`](Self::run), with an observer of each instruction, or of those that match its
+    /// [triggers](Observer::triggers). A machine with a twin has none.
+    pub fn run_observed(
+        &mut self,
+        limits: &Limits,
+        observer: Option<&mut dyn Observer>,
+    ) -> Outcome {
+        match self.run_with_twin(limits) {
+            Some(outcome) => outcome,
+            None => self.run_alone(limits, observer),
+        }
+    }
+
+    pub(crate) fn run_alone(
+        &mut self,
+        limits: &Limits,
+        observer: Option<&mut dyn Observer>,
+    ) -> Outcome {
+        let meter = self.bus.meter.clone();
+        let before = meter.enter(Activity::Schedule);
+        let outcome = self.run_rounds(limits, observer);
+        meter.leave(before);
+        outcome
+    }
+
+    fn run_rounds(&mut self, limits: &Limits, mut observer: Option<&mut dyn Observer>) -> Outcome {
+        loop {
+            if let Some(outcome) = self.ended() {
+                return outcome;
+            }
+            if !self.clock.in_round {
+                if self.clock.now >= limits.until || self.instret() >= limits.instret {
+                    return Outcome::Limit;
+                }
+                self.begin_round();
+                self.clock.in_round = true;
+            }
+            while let Some(&hart) = self.clock.due.first() {
+                let watcher: Option<&mut dyn Observer> = match &mut observer {
+                    Some(observer) => Some(&mut **observer),
+                    None => None,
+                };
+                if let Some(outcome) = self.turn(hart, watcher) {
+                    return outcome;
+                }
+                self.clock.due.remove(0);
+            }
+            while self.clock.turn < self.harts.len() {
+                let watcher: Option<&mut dyn Observer> = match &mut observer {
+                    Some(observer) => Some(&mut **observer),
+                    None => None,
+                };
+                if let Some(outcome) = self.turn(self.clock.turn, watcher) {
+                    return outcome;
+                }
+                self.clock.turn += 1;
+            }
+            self.clock.turn = 0;
+            self.clock.in_round = false;
+            self.clock.now = self.clock.horizon;
+            if self.harts.iter().all(trapless_hart::Hart::waiting) {
+                match self.next_happening() {
+                    u64::MAX => return Outcome::Idle,
+                    time => self.clock.now = self.clock.now.max(time),
+                }
+            }
+        }
+    }
+
+    /// Holds back the hart that an observer stopped: its turn is over until
+    /// [`recall`](Self::recall), except that each further round lets it try. For debuggers; the run
+    /// is then no longer the one without them.
+    pub fn postpone(&mut self, hart: usize) {
+        if self.clock.in_round && self.clock.turn == hart {
+            self.clock.turn += 1;
+        }
+        self.clock.due.retain(|&due| due != hart);
+        if !self.clock.late.contains(&hart) {
+            self.clock.late.push(hart);
+        }
+    }
+
+    /// Lets the harts that were held back catch up before any other goes on. Returns whether there
+    /// are any.
+    pub fn recall(&mut self) -> bool {
+        let some = !self.clock.late.is_empty();
+        self.clock.due.append(&mut self.clock.late);
+        some
+    }
+
+    /// Whether the guest or the user ended the run.
+    fn ended(&mut self) -> Option<Outcome> {
+        if let Some(request) = self.bus.power.get() {
+            return Some(match request {
+                PowerRequest::Off => Outcome::PoweredOff,
+                PowerRequest::Reboot => Outcome::Rebooted,
+                PowerRequest::Fail(code) => Outcome::Exit(code.into()),
+            });
+        }
+        self.bus
+            .stop
+            .swap(false, Relaxed)
+            .then_some(Outcome::Stopped)
+    }
+
+    /// Delivers what is due and sets the horizon.
+    fn begin_round(&mut self) {
+        let now = self.clock.now;
+        self.input.between_rounds(now, self.bus.past.get());
+        while let Some(input) = self.input.take_due(now) {
+            let slot = match input {
+                Input::Console(bytes) => {
+                    self.console.push(&bytes);
+                    Some(self.console_slot)
+                }
+                Input::Frame(frame) => {
+                    self.frames.push(frame);
+                    self.cable_slot
+                }
+                Input::Tick => None,
+            };
+            if let Some(slot) = slot {
+                self.bus.with_device(slot, now, |device| device.poll());
+            }
+        }
+        if self.bus.touched || self.clock.device_deadline <= now {
+            self.attend_devices(now);
+        }
+        let quantum = self.config.quantum;
+        let input = self.input.next();
+        let others = self.others_wake();
+        // A device that has more to do is polled in the next round, which must not be long.
+        self.bus.concerned = self.bus.touched;
+        self.bus.alone = !self.bus.concerned && others > now.saturating_add(quantum);
+        let end = if self.bus.alone {
+            now.saturating_add(quantum * QUANTA_ALONE).min(others)
+        } else {
+            now.saturating_add(quantum)
+        };
+        self.clock.horizon = end.min(input).min(self.clock.device_deadline).max(now + 1);
+    }
+
+    /// Cycles that a round can have at most.
+    pub(crate) fn longest_round(&self) -> u64 {
+        (self.config.quantum * QUANTA_ALONE).max(1)
+    }
+
+    /// When a second hart will run unless another one wakes it earlier; in the past if two harts
+    /// run.
+    fn others_wake(&self) -> u64 {
+        let (mut first, mut second) = (u64::MAX, u64::MAX);
+        for (hart, feed) in self.harts.iter().zip(&self.bus.interrupts.feeds) {
+            let time = if hart.waiting() {
+                feed.wake_time().min(hart.wake_time())
+            } else {
+                0
+            };
+            second = second.min(time.max(first));
+            first = first.min(time);
+        }
+        second
+    }
+
+    /// Polls devices that are due or have more to do, and notes the next deadline.
+    fn attend_devices(&mut self, now: u64) {
+        self.bus.touched = false;
+        let mut deadline = u64::MAX;
+        for index in 0..self.bus.slots.len() {
+            let device = &self.bus.slots[index].device;
+            let due = device.next_deadline().is_some_and(|time| time <= now);
+            if due || device.needs_poll() {
+                self.bus.with_device(index, now, |device| device.poll());
+            }
+            if let Some(time) = self.bus.slots[index].device.next_deadline() {
+                // A device that stays due is polled once each round.
+                deadline = deadline.min(time.max(now + 1));
+            }
+        }
+        self.clock.device_deadline = deadline;
+    }
+
+    /// Lets hart `index` run to the horizon.
+    fn turn(&mut self, index: usize, mut observer: Option<&mut dyn Observer>) -> Option<Outcome> {
+        let horizon = self.clock.horizon;
+        let hart = &mut self.harts[index];
+        // Set once the hart has looked at its inputs and decided to wait.
+        let mut earliest = hart.now();
+        loop {
+            if hart.waiting() {
+                let wake = self.bus.interrupts.feeds[index]
+                    .wake_time()
+                    .min(hart.wake_time())
+                    .max(earliest);
+                if wake >= horizon {
+                    return None;
+                }
+                hart.advance_to(wake);
+            } else if hart.now() >= horizon && !hart.inside_block() {
+                return None;
+            }
+            let watcher: Option<&mut dyn Observer> = match &mut observer {
+                Some(observer) => Some(&mut **observer),
+                None => None,
+            };
+            let until = match self.clock.single {
+                true => hart.now() + 1,
+                false => horizon,
+            };
+            let stop = hart.run(&mut self.code, &mut self.bus, until, watcher);
+            self.bus.meter.set(Activity::Schedule);
+            self.bus.interrupts.feeds[index].now = hart.now();
+            if stop == Stop::Observer {
+                // In the middle of a turn: nothing else may happen here.
+                return Some(Outcome::Observer(index));
+            }
+            if let Some(htif) = &mut self.htif {
+                if let Some(code) = htif.poll(&self.ram) {
+                    return Some(Outcome::Exit(code));
+                }
+            }
+            match stop {
+                Stop::Quantum if hart.now() < horizon => return Some(Outcome::Limit),
+                Stop::Quantum => return None,
+                Stop::Wfi => earliest = hart.now() + 1,
+                Stop::Observer | Stop::Requested => {
+                    if let Some(outcome) = self.ended() {
+                        return Some(outcome);
+                    }
+                    // The others must see what it did before it continues.
+                    let now = self.harts[index].now().max(self.clock.now + 1);
+                    self.clock.horizon = horizon.min(now);
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// While all harts wait: the earliest wake-up, input or device deadline.
+    fn next_happening(&mut self) -> u64 {
+        if self.bus.touched {
+            self.attend_devices(self.clock.now);
+        }
+        let input = self.input.next();
+        let harts = self.harts.iter().zip(&self.bus.interrupts.feeds);
+        let wake = harts
+            .map(|(hart, feed)| feed.wake_time().min(hart.wake_time()))
+            .min();
+        let poll = self.bus.slots.iter().any(|slot| slot.device.needs_poll());
+        let poll = if poll { self.clock.now } else { u64::MAX };
+        wake.unwrap_or(u64::MAX)
+            .min(input)
+            .min(self.clock.device_deadline)
+            .min(poll)
+    }
+}
