@@ -26,7 +26,6 @@ use trapless_ledger::event::{DeviceAccess, Event, Sink, TimerSets};
 
 use crate::bus::address_map::{AddressMap, Slot, Target};
 use crate::bus::interrupts::Interrupts;
-use crate::bus::map;
 use crate::bus::protection::{Protection, Tables};
 use crate::bus::wires::{VirtualClock, Wires};
 use crate::time::past::Past;
