@@ -15,7 +15,7 @@
 //! | [`extension`] | the table of extensions: switches, names, who else has them |
 //! | [`page`] | size and numbers of pages |
 //! | [`port`] | what crosses the boundary of a hart: interrupt lines, foreign CSRs |
-//! | [`semantics`] | what integer operations compute |
+//! | [`semantics`](mod@semantics) | what integer operations compute |
 //! | [`sbi`] | SBI extension and function ids, used to name what an `ecall` asked for |
 //! | [`xtrapless`] | CSRs, fields and memory structures of Xtrapless; generated |
 

@@ -49,7 +49,7 @@ fn coverage(runs: usize, outside: usize) -> f64 {
 /// Most runs in [`intervals_json`].
 const MOST_RUNS: usize = 2000;
 
-/// [`Interval::of`] of 1, 2, ... runs as JSON: lists of how many values are outside and of the
+/// Intervals of 1, 2, ... runs as JSON: lists of how many values are outside and of the
 /// coverage, a line each, for programs that are not written in Rust.
 pub fn intervals_json() -> String {
     let line = |runs| {
