@@ -10,7 +10,7 @@
 //!         ├── loads and stores, inline TLB probe               (memory.rs, group.rs)
 //!         ├── CSRs                                             (csr.rs)
 //!         ├── branches, jumps, chains                          (control.rs)
-//!         └── short forms of what is frequent                  (encode.rs)
+//!         └── what they share: the block, registers; encodings (compiler.rs, encode.rs)
 //! ```
 //!
 //! The compiler knows nothing of harts. [`Context`] is what compiled code sees of one, and

@@ -4,7 +4,7 @@ use dynasm::dynasm;
 use dynasmrt::{DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::Inst;
 
-use super::block::BlockCompiler;
+use super::compiler::BlockCompiler;
 use super::encode::{self, Assembler, Form, LOAD_32, LOAD_64, LOAD_S32, STORE_32, STORE_64};
 use super::regs::{RAX, RCX, RDX, at};
 use crate::Position;

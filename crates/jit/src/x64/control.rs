@@ -4,7 +4,7 @@ use dynasm::dynasm;
 use dynasmrt::{DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::{Inst, NO_REG, Op};
 
-use super::block::{BlockCompiler, Target};
+use super::compiler::{BlockCompiler, Target};
 use super::encode::{self, ADDRESS, Alu, Width};
 use super::regs::{R13, RAX, RCX};
 use super::trampolines;

@@ -7,7 +7,7 @@ use trapless_isa::csr;
 use trapless_isa::inst::{Inst, NO_REG, Op};
 use trapless_isa::port::CsrOp;
 
-use super::block::{BlockCompiler, Slow};
+use super::compiler::{BlockCompiler, Slow};
 use super::regs::{BIAS, Host, RAX, RDX, at};
 use crate::{
     CSR_DONE, CsrPlace, CsrRequest, CsrWrite, FLOAT_DIRTY, FLOAT_NEAREST, PlainCsr, Position,

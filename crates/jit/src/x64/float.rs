@@ -9,7 +9,7 @@ use dynasm::dynasm;
 use dynasmrt::{DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::Inst;
 
-use super::block::{BlockCompiler, Slow};
+use super::compiler::{BlockCompiler, Slow};
 use super::encode::Assembler;
 use super::regs::{RAX, at, f_at};
 use crate::{FLOAT_DIRTY, FLOAT_NEAREST, Position};

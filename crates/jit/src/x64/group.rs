@@ -8,10 +8,11 @@ use dynasm::dynasm;
 use dynasmrt::{DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::Inst;
 
-use super::block::{BlockCompiler, GroupSlow};
+use super::compiler::{BlockCompiler, GroupSlow};
 use super::encode::{self, ADDRESS};
 use super::memory::Access;
 use super::regs::{RAX, RCX, RDX};
+use super::template::access_of;
 use crate::{Position, TLB_ENTRIES};
 
 /// Longest range of addresses of a group in bytes.
@@ -31,12 +32,12 @@ struct Group {
 
 /// The group that `insts` begin with.
 fn find(insts: &[Inst]) -> Option<Group> {
-    let Access { size, store, .. } = Access::of(insts.first()?.op)?;
+    let Access { size, store, .. } = access_of(insts.first()?.op)?;
     let base = insts[0].rs1;
     let (mut low, mut high, mut align) = (insts[0].imm, insts[0].imm + size, size);
     let mut len = 0;
     for inst in insts {
-        let Some(access) = Access::of(inst.op) else {
+        let Some(access) = access_of(inst.op) else {
             break;
         };
         let size = access.size;
@@ -56,7 +57,7 @@ fn find(insts: &[Inst]) -> Option<Group> {
         len += 1;
     }
     let aligned = |inst: &Inst| {
-        let size = Access::of(inst.op).map_or(1, |access| access.size);
+        let size = access_of(inst.op).map_or(1, |access| access.size);
         (inst.imm - low) % size == 0
     };
     let group = Group {
@@ -111,7 +112,7 @@ impl BlockCompiler<'_> {
             ; add rax, [rbp + rcx + 16]
         );
         for inst in &insts[..group.len] {
-            if let Some(access) = Access::of(inst.op) {
+            if let Some(access) = access_of(inst.op) {
                 self.transfer(inst, access, inst.imm - group.low, RCX);
             }
             self.at += i32::from(inst.len);
@@ -127,7 +128,7 @@ impl BlockCompiler<'_> {
         dynasm!(self.ops; .arch x64; =>group.out);
         let insts = self.source.insts;
         for (index, inst) in insts.iter().enumerate().skip(first).take(group.len) {
-            if let Some(access) = Access::of(inst.op) {
+            if let Some(access) = access_of(inst.op) {
                 self.memory(inst, Position::new(index as u8, distance), access);
             }
             distance += u32::from(inst.len);

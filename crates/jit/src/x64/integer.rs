@@ -4,7 +4,7 @@ use dynasm::dynasm;
 use dynasmrt::{DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::{Inst, NO_REG};
 
-use super::block::BlockCompiler;
+use super::compiler::BlockCompiler;
 use super::encode::{self, ADDRESS, ADDRESS_32, Alu, Assembler, MULTIPLY_32, MULTIPLY_64, Width};
 use super::regs::{Host, Place, RAX, RBX, RCX, RDX, place, x_at};
 

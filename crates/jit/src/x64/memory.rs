@@ -2,13 +2,12 @@
 
 use dynasm::dynasm;
 use dynasmrt::{DynasmApi, DynasmLabelApi};
-use trapless_isa::inst::{Inst, Op};
+use trapless_isa::inst::Inst;
 
-use super::block::{BlockCompiler, Slow};
+use super::compiler::{BlockCompiler, Slow};
 use super::encode::{self, ADDRESS, Form};
 use super::probe::{CACHE_BLOCK, Probe};
 use super::regs::{Host, Place, RAX, RDX, at, place};
-use super::template::{Template, template};
 use crate::{Position, TLB_ENTRIES};
 
 /// An integer load or store.
@@ -35,14 +34,6 @@ impl Access {
             size,
             store: true,
             form,
-        }
-    }
-
-    /// The access of an integer load or store; `None` for other operations.
-    pub fn of(op: Op) -> Option<Self> {
-        match template(op) {
-            Some(Template::Memory(access)) => Some(access),
-            _ => None,
         }
     }
 }

@@ -6,6 +6,7 @@
 mod atomic;
 mod block;
 mod buffer;
+mod compiler;
 mod control;
 mod csr;
 mod encode;
@@ -89,11 +90,11 @@ impl Jit {
         let entries: BTreeMap<_, _> = linked
             .map(|source| ((source.page, source.offset), ops.new_dynamic_label()))
             .collect();
-        let targets = block::Targets {
+        let targets = compiler::Targets {
             entries: &entries,
             known,
         };
-        let mut block = block::BlockCompiler {
+        let mut block = compiler::BlockCompiler {
             ops,
             base,
             source: sources.first()?,
@@ -103,7 +104,7 @@ impl Jit {
             slots: self.buffer.data(),
             sites: &mut self.sites,
             at: 0,
-            cold: block::Cold::default(),
+            cold: compiler::Cold::default(),
         };
         // Cold code follows the hot code of all blocks of the batch.
         let mut parts = Vec::with_capacity(sources.len());

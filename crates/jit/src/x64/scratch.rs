@@ -4,7 +4,7 @@ use dynasm::dynasm;
 use dynasmrt::{DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::Inst;
 
-use super::block::BlockCompiler;
+use super::compiler::BlockCompiler;
 use super::encode::{Alu, Assembler, Width};
 use super::integer::{Part, Sign, operand};
 use super::regs::{Host, RAX, RCX};

@@ -47,6 +47,14 @@ macro_rules! emit {
     };
 }
 
+/// The access of an integer load or store; `None` for other operations.
+pub(super) fn access_of(op: Op) -> Option<Access> {
+    match template(op) {
+        Some(Template::Memory(access)) => Some(access),
+        _ => None,
+    }
+}
+
 /// The template of an operation; without one, the interpreter executes it.
 #[allow(clippy::too_many_lines)] // One line per operation.
 pub(super) fn template(op: Op) -> Option<Template> {

@@ -1,0 +1,168 @@
+//! What all parts of the compiler share: the block, the code so far, and where values of guest
+//! registers are.
+
+use std::collections::BTreeMap;
+
+use dynasm::dynasm;
+use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
+use trapless_isa::inst::{Inst, NO_REG};
+
+use super::encode::{self, Assembler, LOAD_64, STORE_64};
+use super::probe::Probe;
+use super::regs::{Host, Place, RAX, RBX, place, x_at};
+use super::trampolines::Trampolines;
+use crate::{Known, Options, Position, Source};
+
+/// Slow path of an instruction.
+pub(super) struct Slow {
+    pub at: Position,
+    /// The instruction, if it is a CSR instruction; these end blocks.
+    pub csr: Option<Inst>,
+    /// Entry of the slow path.
+    pub out: DynamicLabel,
+    /// Entry after a miss of the inline TLB probe: address in `rax`, offset of the entry in `rcx`.
+    pub miss: DynamicLabel,
+    /// Where the fast path resumes if the slow probe hits, with the host address in `rax`.
+    pub hit: DynamicLabel,
+    /// The inline TLB probe, if there is one.
+    pub probe: Option<Probe>,
+    /// Where the block resumes.
+    pub back: DynamicLabel,
+}
+
+/// Slow path of a group: its accesses one by one.
+pub(super) struct GroupSlow {
+    /// Index of its first instruction, and that instruction's offset in the page.
+    pub first: (usize, u32),
+    /// Instructions.
+    pub len: usize,
+    pub out: DynamicLabel,
+    pub back: DynamicLabel,
+}
+
+/// Blocks that jumps inside a page can go to directly.
+#[derive(Clone, Copy)]
+pub(super) struct Targets<'a> {
+    /// Blocks that are compiled together, by page and offset.
+    pub entries: &'a BTreeMap<(u32, u32), DynamicLabel>,
+    /// Others.
+    pub known: Known<'a>,
+}
+
+/// A place to jump to.
+#[derive(Clone, Copy)]
+pub(super) enum Target {
+    Label(DynamicLabel),
+    Code(usize),
+}
+
+/// Code of a block that runs seldom; it is placed behind the hot code of all blocks of a batch.
+#[derive(Default)]
+pub(super) struct Cold {
+    /// Taken if the limit is reached at the block's start.
+    pub limit_reached: Option<DynamicLabel>,
+    /// Taken if memory holds another instruction than the one across pages that was compiled.
+    pub other: Option<DynamicLabel>,
+    /// Taken branches to offsets that have no code yet.
+    pub gotos: Vec<(DynamicLabel, i32)>,
+    pub groups: Vec<GroupSlow>,
+    pub slow: Vec<Slow>,
+}
+
+/// The state of the compilation of a block.
+pub(super) struct BlockCompiler<'a> {
+    pub ops: Assembler,
+    /// Address that the code is assembled for.
+    pub base: usize,
+    /// The block being compiled.
+    pub source: &'a Source<'a>,
+    pub options: &'a Options,
+    pub trampolines: &'a Trampolines,
+    pub targets: Targets<'a>,
+    /// Address of the array of sites' targets.
+    pub slots: usize,
+    /// Sites allocated.
+    pub sites: &'a mut u32,
+    /// Offset in the page of the instruction being compiled.
+    pub at: i32,
+    pub cold: Cold,
+}
+
+impl BlockCompiler<'_> {
+    /// Code for an offset of the block's page, if it is known.
+    pub fn direct(&self, offset: i32) -> Option<Target> {
+        if !(0..4096).contains(&offset) || self.source.crossing.is_some() {
+            return None;
+        }
+        let place = (self.source.page, offset as u32);
+        match self.targets.entries.get(&place) {
+            Some(&label) => Some(Target::Label(label)),
+            None => {
+                let code = (self.targets.known)(place.0, place.1)?;
+                Some(Target::Code(code.address() as usize))
+            }
+        }
+    }
+
+    /// Emits a jump to the helper that executes the last instruction.
+    pub fn finish(&mut self, at: Position) {
+        let (at, block) = (at.bits(), self.source.block as i32);
+        let finish = self.trampolines.finish as usize;
+        dynasm!(self.ops
+            ; .arch x64
+            ; mov eax, at
+            ; mov ecx, block
+            ; jmp extern finish
+        );
+    }
+
+    /// Emits a call of the helper that executes an instruction.
+    pub fn execute(&mut self, at: Position) {
+        let (at, block) = (at.bits(), self.source.block as i32);
+        let execute = self.trampolines.execute as usize;
+        dynasm!(self.ops
+            ; .arch x64
+            ; mov eax, at
+            ; mov ecx, block
+            ; call extern execute
+        );
+    }
+
+    /// Host register with the value of guest register `x`: its own, or `scratch`.
+    pub fn value(&mut self, x: u8, scratch: Host) -> Host {
+        match place(x) {
+            Place::Zero => dynasm!(self.ops; .arch x64; xor Rd(scratch), Rd(scratch)),
+            Place::Host(host) => return host,
+            Place::Memory(x) => {
+                encode::memory(&mut self.ops, LOAD_64, scratch, RBX, x_at(x));
+            }
+        }
+        scratch
+    }
+
+    /// Moves the value of guest register `x` to a host register.
+    pub fn fetch(&mut self, host: Host, x: u8) {
+        let from = self.value(x, host);
+        encode::copy(&mut self.ops, host, from);
+    }
+
+    /// Host register to compute the value of guest register `x` in: its own, or `rax`.
+    pub fn target(&self, x: u8) -> Host {
+        match place(x) {
+            Place::Host(host) => host,
+            _ => RAX,
+        }
+    }
+
+    /// Moves a value computed in `host` to where guest register `x` is.
+    pub fn put(&mut self, x: u8, host: Host) {
+        match place(x) {
+            Place::Host(own) => encode::copy(&mut self.ops, own, host),
+            // The result is discarded.
+            Place::Memory(NO_REG) | Place::Zero => {}
+            Place::Memory(x) => {
+                encode::memory(&mut self.ops, STORE_64, host, RBX, x_at(x));
+            }
+        }
+    }
+}
