@@ -225,6 +225,8 @@ def main():
                                    "wrong": [wrong(fields) for fields in values]},
         "identify": identify,
         "sources": sources,
+        # Smallest and largest; what real ones are, tests of crates/report say.
+        "intervals": lambda runs: [[0, 1 - 0.5 ** (n - 1)] for n in runs],
     }[asked](**request)
     print(json.dumps(answer))
 

@@ -41,7 +41,7 @@ pub use html::page;
 pub use log::TrapLog;
 pub use perfetto::PerfettoTrace;
 pub use rows::{moves, phases};
-pub use statistics::intervals_json;
+pub use statistics::Interval;
 pub use summary::summary;
 pub use table::Style;
 pub use text::report;

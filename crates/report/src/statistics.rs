@@ -18,46 +18,38 @@ impl Interval {
     /// Of `runs` values: the narrowest that reaches 93.75 %, else from the smallest to the largest
     /// (2 runs: 50 %, 3: 75 %, 4: 87.5 %).
     pub fn of(runs: usize) -> Self {
-        let mut interval = Self {
-            outside: 0,
-            coverage: coverage(runs, 0),
-        };
-        for outside in 1..runs.div_ceil(2) {
-            let coverage = coverage(runs, outside);
-            if coverage < COVERAGE {
-                break;
-            }
-            interval = Self { outside, coverage };
-        }
-        interval
+        let mut coverages = coverages(runs).enumerate().take(runs.div_ceil(2).max(1));
+        let widest = coverages.next().map_or(0.0, |(_, coverage)| coverage);
+        let enough = coverages.take_while(|(_, coverage)| *coverage >= COVERAGE);
+        let (outside, coverage) = enough.last().unwrap_or((0, widest));
+        Self { outside, coverage }
     }
 }
 
-/// Probability that the median lies between value `outside + 1` from below and from above: fewer
-/// than that many of `runs` values are on one side of it otherwise.
-fn coverage(runs: usize, outside: usize) -> f64 {
-    // Probability of exactly `i` values below the median, for `i` = 0, 1, ...
-    let mut exactly = 0.5f64.powi(i32::try_from(runs).unwrap_or(i32::MAX));
-    let mut missed = 0.0;
-    for i in 0..=outside {
-        missed += exactly;
+/// Probabilities that the median lies between value `outside + 1` from below and from above, for
+/// `outside` = 0, 1, ...: fewer than that many of `runs` values are on one side of it otherwise.
+fn coverages(runs: usize) -> impl Iterator<Item = f64> {
+    // Probability of exactly `i` values below the median: binomial coefficient times 0.5 to the
+    // power of `runs`, which is too small for a number if they are many. What is left of the power
+    // is kept apart.
+    let (mut exactly, mut halvings, mut missed) = (1.0f64, runs, 0.0);
+    (0..=runs).map(move |i| {
+        missed += exactly * half_to_the(halvings);
         exactly *= (runs - i) as f64 / (i + 1) as f64;
-    }
-    (1.0 - 2.0 * missed).max(0.0)
+        if exactly > half_to_the(HALVINGS).recip() {
+            let now = halvings.min(HALVINGS);
+            exactly *= half_to_the(now);
+            halvings -= now;
+        }
+        (1.0 - 2.0 * missed).max(0.0)
+    })
 }
 
-/// Most runs in [`intervals_json`].
-const MOST_RUNS: usize = 2000;
+/// Halvings that a number takes at once without loss.
+const HALVINGS: usize = 500;
 
-/// Intervals of 1, 2, ... runs as JSON: lists of how many values are outside and of the
-/// coverage, a line each, for programs that are not written in Rust.
-pub fn intervals_json() -> String {
-    let line = |runs| {
-        let Interval { outside, coverage } = Interval::of(runs);
-        format!("[{outside},{coverage:.6}]")
-    };
-    let lines: Vec<String> = (1..=MOST_RUNS).map(line).collect();
-    format!("[\n{}\n]\n", lines.join(",\n"))
+fn half_to_the(power: usize) -> f64 {
+    0.5f64.powi(i32::try_from(power).unwrap_or(i32::MAX))
 }
 
 /// Values of one figure, one for each run.
@@ -138,18 +130,10 @@ mod tests {
         assert_eq!(of(9), (1, 1.0 - 2.0 * 10.0 / 512.0));
         assert_eq!(Interval::of(100).outside, 40);
         assert!(Interval::of(100).coverage > 0.9375);
-        assert_eq!(coverage(100, 50), 0.0);
-    }
-
-    /// Promise: sweeps have the intervals of reports.
-    #[test]
-    fn sweeps_have_these_intervals() {
-        assert!(
-            intervals_json() == include_str!("../../../python/trapless/sweep/intervals.json"),
-            "the intervals of sweeps are out of date; write them with\n\
-             cargo run -p trapless-report --example intervals > \
-             python/trapless/sweep/intervals.json"
-        );
+        assert_eq!(coverages(100).nth(50), Some(0.0));
+        // By exact arithmetic. Half to the power of so many is 0 as a number.
+        assert_eq!(Interval::of(1100).outside, 518);
+        assert_eq!(Interval::of(5000).outside, 2433);
     }
 
     #[test]

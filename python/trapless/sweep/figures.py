@@ -10,24 +10,28 @@ from .counters import Found
 from .options import PRICE, Value
 from .output import option_names, value_of
 from .plan import BASE, Plan
-from .statistics import Sample
+from .program import intervals
+from .statistics import Interval, Sample
 
 
 @dataclasses.dataclass
 class Group:
-    """Points with the same values but the seed. `values`: counters by seed."""
+    """Points with the same values but the seed. `values`: counters by seed; `rule`: what the
+    intervals of so many values are.
+    """
 
     options: dict[str, Value]
     variation: str
     prices: dict[str, int]
     label: str = ""
     values: dict[Value, dict[str, float]] = dataclasses.field(default_factory=dict)
+    rule: Interval = Interval(0, 0.0)
 
     def sample(self, counter: str) -> Sample | None:
         """The figure over seeds; `None` where some run has none."""
         found = [self.value(seed, counter) for seed in self.values]
         known = [value for value in found if value is not None]
-        return Sample(known) if known and len(known) == len(found) else None
+        return Sample(known, self.rule) if known and len(known) == len(found) else None
 
     def value(self, seed: Value, counter: str) -> float | None:
         """A counter of one run; absent ones are 0 or unknown."""
@@ -46,8 +50,10 @@ def groups(plan: Plan, results: Mapping[str, Found]) -> list[Group]:
         group = found.setdefault(identity, Group(options, point.variation, point.prices))
         group.values[point.options.get("seed", 0)] = results[point.key].counters
     result = list(found.values())
+    rules = intervals(plan.program, {len(group.values) for group in result})
     differing = different(plan)
     for group in result:
+        group.rule = rules[len(group.values)]
         words = [word(name, group.options.get(name)) for name in differing]
         words = [w for w in words if w]
         if group.variation != BASE:

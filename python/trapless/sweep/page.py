@@ -13,7 +13,7 @@ from . import figures, plots, summary, tornado
 from .counters import Found
 from .figures import Group
 from .plan import BASE, Plan
-from .statistics import Sample, interval
+from .statistics import Sample
 from .store import told as disk
 from .store import write_file
 
@@ -81,7 +81,7 @@ def method(found: Sequence[Group]) -> str:
     if most == 1:
         return "One run of each: figures may differ by chance. Run several seeds."
     seeds = f"{least}" if least == most else f"{least} to {most}"
-    covered = interval(least)[1] * 100
+    covered = min(group.rule.coverage for group in found) * 100
     return (f"Figures are medians over {seeds} seeds, with the interval that contains the median "
             f"of all possible runs with {covered:.1f} % (order statistics).")
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from .errors import SweepError
 from .options import PRICES, SETTINGS, Options, Value, shown, specification
+from .statistics import Interval
 
 # Variables with paths that must mean the same in another folder.
 PATHS = ("TRAPLESS_PROJECT", "TRAPLESS_CACHE")
@@ -92,6 +93,13 @@ def counters(program: str, ledger: Path) -> list[dict[str, Any]]:
         raise RuntimeError(f"it cannot say its counters: {said}") from None
     found: list[dict[str, Any]] = parts
     return found
+
+
+def intervals(program: str, runs: Iterable[int]) -> dict[int, Interval]:
+    """What the intervals of medians are, by number of runs."""
+    counts = sorted(set(runs))
+    answer = call(program, {"intervals": {"runs": counts}})
+    return {count: Interval(*rule) for count, rule in zip(counts, answer, strict=True)}
 
 
 def options(program: str) -> Options:

@@ -2,40 +2,28 @@
 
 from __future__ import annotations
 
-import functools
-import importlib.resources
-import json
 import statistics
 from collections.abc import Iterable
-
-from .errors import SweepError
-
-
-@functools.cache
-def _intervals() -> list[tuple[int, float]]:
-    """Intervals of 1, 2, ... runs, computed by `crates/report/src/statistics.rs`."""
-    files = importlib.resources.files(__package__)
-    known: list[tuple[int, float]] = json.loads(
-        files.joinpath("intervals.json").read_text("utf-8"))
-    return known
+from typing import NamedTuple
 
 
-def interval(runs: int) -> tuple[int, float]:
-    """How many values an interval of so many runs leaves out at each end, and the probability that
-    it contains the median.
+class Interval(NamedTuple):
+    """What the interval of several runs is, as the program says.
+
+    `outside`: how many values it leaves out at each end. `coverage`: the probability with which it
+    contains the median.
     """
-    known = _intervals()
-    if runs > len(known):
-        raise SweepError(f"{runs} seeds of one point: there are intervals of up to {len(known)}")
-    left, coverage = known[runs - 1]
-    return left, coverage
+
+    outside: int
+    coverage: float
 
 
 class Sample:
     """Values of one figure, one for each run."""
 
-    def __init__(self, values: Iterable[float]) -> None:
+    def __init__(self, values: Iterable[float], rule: Interval) -> None:
         self.values = sorted(values)
+        self.rule = rule
 
     @property
     def runs(self) -> int:
@@ -50,7 +38,7 @@ class Sample:
         """Its ends; `None` for a single run, which says nothing about others."""
         if self.runs < 2:
             return None
-        left, _ = interval(self.runs)
+        left = self.rule.outside
         return self.values[left], self.values[self.runs - 1 - left]
 
     def differs(self, base: Sample) -> bool | None:

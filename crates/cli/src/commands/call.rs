@@ -35,6 +35,8 @@ enum Request {
     Identify(sweeps::Identify),
     /// The user's files that runs read.
     Sources(sweeps::Sources),
+    /// Which intervals medians of so many runs have.
+    Intervals(sweeps::Intervals),
 }
 
 #[derive(Deserialize)]
@@ -74,6 +76,7 @@ pub fn main(trapless: &Trapless) -> Result<ExitCode> {
         Request::Options(request) => answer(&request.answer()),
         Request::Identify(request) => answer(&request.answer(trapless)?),
         Request::Sources(request) => answer(&request.answer()?),
+        Request::Intervals(request) => answer(&request.answer()),
     }
 }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use trapless_machine::Machines;
 use trapless_machine::cost::CostTable;
+use trapless_report::Interval;
 use trapless_run::series::memory;
 use trapless_run::sources::{Source, sources};
 use trapless_run::spec::{OwnKernels, check_value, names, parse};
@@ -52,6 +53,25 @@ impl Options {
             prices: CostTable::inorder().figures.into_keys().collect(),
             wrong: self.values.iter().map(wrong).collect(),
         }
+    }
+}
+
+/// What the intervals of medians are, for numbers of runs.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Intervals {
+    runs: Vec<u32>,
+}
+
+impl Intervals {
+    /// For each, how many of the smallest and of the largest values the interval leaves out, and
+    /// the probability with which it contains the median.
+    pub fn answer(&self) -> Vec<(usize, f64)> {
+        let of = |&runs: &u32| {
+            let Interval { outside, coverage } = Interval::of(runs as usize);
+            (outside, coverage)
+        };
+        self.runs.iter().map(of).collect()
     }
 }
 
