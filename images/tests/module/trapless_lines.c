@@ -98,8 +98,29 @@ static unsigned int adopted;
 module_param(adopted, uint, 0444);
 MODULE_PARM_DESC(adopted, "Result: sources of an earlier kernel that came");
 
-static char *leave;
-module_param(leave, charp, 0444);
+/* How sources are left to the next kernel: by kexec up to FREED, else by a panic */
+enum way { STAY, MASKED, DISABLED, FREED, PENDING_THERE, CLAIMED_THERE, SERVED, HERE };
+
+static const char * const way_names[] = {
+	[STAY] = "", [MASKED] = "masked", [DISABLED] = "disabled", [FREED] = "freed",
+	[PENDING_THERE] = "pending", [CLAIMED_THERE] = "claimed", [SERVED] = "served",
+	[HERE] = "here",
+};
+
+static enum way way;
+
+static int set_way(const char *value, const struct kernel_param *kp)
+{
+	int found = sysfs_match_string(way_names, value);
+
+	if (found < 0)
+		return found;
+	way = found;
+	return 0;
+}
+
+static const struct kernel_param_ops way_ops = { .set = set_way };
+module_param_cb(leave, &way_ops, NULL, 0);
 MODULE_PARM_DESC(leave, "How sources are left to the next kernel");
 
 static bool adopt;
@@ -403,7 +424,7 @@ static u32 left;
 static irqreturn_t left_interrupt(int unused, void *data)
 {
 	if (READ_ONCE(linger)) {
-		if (!strcmp(leave, "here"))
+		if (way == HERE)
 			panic("trapless_lines: in a handler");
 		WRITE_ONCE(linger, false);
 		for (;;)
@@ -424,14 +445,16 @@ static int leave_source(void)
 	ret = request(left_interrupt);
 	if (ret)
 		return ret;
-	if (!strcmp(leave, "masked"))
+	switch (way) {
+	case MASKED:
 		return operate(MASK);
-	if (!strcmp(leave, "disabled"))
+	case DISABLED:
 		return operate(DISABLE);
-	if (!strcmp(leave, "freed"))
+	case FREED:
 		return operate(FREE);
-
-	return 0;
+	default:
+		return 0;
+	}
 }
 
 static int leave_sources(struct platform_device *pdev)
@@ -441,11 +464,11 @@ static int leave_sources(struct platform_device *pdev)
 
 	if (ret)
 		return ret;
-	if (!strcmp(leave, "pending"))
+	if (way == PENDING_THERE)
 		reached = hold_target();
-	linger = !strcmp(leave, "served") || !strcmp(leave, "here");
+	linger = way == SERVED || way == HERE;
 	raise_lines(left);
-	if (!strcmp(leave, "claimed"))
+	if (way == CLAIMED_THERE)
 		reached = wait_for(READ_ONCE(calls) > 100);
 	else if (linger)
 		reached = wait_for(!READ_ONCE(linger));
@@ -453,9 +476,15 @@ static int leave_sources(struct platform_device *pdev)
 		reached &= was_raised();
 	if (!reached)
 		return -ETIMEDOUT;
-	if (!strcmp(leave, "pending") || !strcmp(leave, "claimed") ||
-	    !strcmp(leave, "served"))
-		panic("trapless_lines: %s", leave);
+	if (way > FREED)
+		panic("trapless_lines: %s", way_names[way]);
+	/*
+	 * The next kernel may have something else in the page when it completes a
+	 * source, and the device asks there whether the source is handled. What is no
+	 * memory reads as 0.
+	 */
+	writel(0, regs + REG_PAGE_LO);
+	writel(0, regs + REG_PAGE_HI);
 
 	return 0;
 }
@@ -514,7 +543,7 @@ static long try_sources(void *data)
 {
 	struct platform_device *pdev = data;
 
-	if (leave)
+	if (way != STAY)
 		return leave_sources(pdev);
 	if (adopt)
 		return adopt_sources(pdev);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Loads the kernel of /boot/Image by kexec_load(2), which Debian's kexec-tools
- * are not in these images for. What fails ends the program.
+ * Loads the kernel of /boot/Image by kexec_load(2); kexec-tools is not in these
+ * images. A failure ends the program.
  */
 
 #ifndef __TEST_KEXEC_H

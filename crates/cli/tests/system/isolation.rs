@@ -134,18 +134,17 @@ fn a_next_kernel_gets_what_was_left_to_it() {
     next_kernel_gets("trapless", "trapless", &["masked", "claimed", "here"], 2);
 }
 
-/// The same in all ways, with each interrupt controller. All sources of a PLIC are levels.
+/// The same in all ways, with each interrupt controller. All sources of a PLIC are levels. A CPU
+/// that takes them again and again does not stop for a panic, as Linux says, and then claims those
+/// of the next kernel from a PLIC, where they stay enabled for it: that way is left out.
 #[test]
 #[ignore = "three minutes; `make test-long` runs it"]
 fn a_next_kernel_gets_it_from_each_controller() {
-    for (machine, controller, sources) in [
-        ("trapless", "trapless", 2),
-        ("trapless", "plic", 4),
-        ("aia", "aia", 2),
-    ] {
-        let ways = [&KEXEC[..], &PANIC].concat();
-        next_kernel_gets(machine, controller, &ways, sources);
-    }
+    let ways = [&KEXEC[..], &PANIC].concat();
+    next_kernel_gets("trapless", "trapless", &ways, 2);
+    next_kernel_gets("aia", "aia", &ways, 2);
+    let ways: Vec<_> = ways.into_iter().filter(|way| *way != "claimed").collect();
+    next_kernel_gets("trapless", "plic", &ways, 4);
 }
 
 /// Promise: a guest beside a hostile one gets all its interrupts, each once, and no other.
