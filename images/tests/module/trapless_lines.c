@@ -62,6 +62,8 @@
 #define TARGET		(nr_cpu_ids > 1 ? 1 : 0)
 /* A guest whose vCPUs wait for a hart is slow, but not that slow */
 #define PATIENCE_US	(1 * USEC_PER_SEC)
+/* The AIA's driver enables an interrupt of another CPU at a tick of that CPU */
+#define ENABLE_US	(20 * USEC_PER_MSEC)
 /* How far "claimed" is from the moment when the device raises the line */
 #define CLAIM_STEPS	12
 #define CLAIM_STEP_NS	1500
@@ -198,9 +200,10 @@ static call_single_data_t hold_call = CSD_INIT(hold, NULL);
 static call_single_data_t answer_call = CSD_INIT(answer, &answered);
 
 /* Waits for something that CPU 1 or the device does; is it done in time? */
-#define wait_for(condition)						\
+#define wait_for(condition) wait_for_us(condition, PATIENCE_US)
+#define wait_for_us(condition, us)					\
 ({									\
-	ktime_t end_ = ktime_add_us(ktime_get(), PATIENCE_US);		\
+	ktime_t end_ = ktime_add_us(ktime_get(), us);			\
 	bool done_;							\
 									\
 	while (!(done_ = (condition)) && ktime_before(ktime_get(), end_)) \
@@ -354,9 +357,10 @@ static int try(enum operation operation, enum moment moment, unsigned int step)
 	/* What is resent is handled here, and not in the middle of the next pair */
 	local_bh_disable();
 	local_bh_enable();
-	/* An edge for nobody is nobody's */
-	if (!ret && !(kind == KIND_EDGE && operation == FREE) &&
-	    !shared[number].handled && !wait_for(READ_ONCE(calls)))
+	/* An edge for nobody is nobody's; if it comes, then not in the next pair */
+	if (kind == KIND_EDGE && operation == FREE)
+		wait_for_us(READ_ONCE(calls), ENABLE_US);
+	else if (!ret && !shared[number].handled && !wait_for(READ_ONCE(calls)))
 		complain(&lost, "lost", operation, moment);
 	/* The device has to be done with it */
 	was_raised();
