@@ -1,6 +1,7 @@
 //! `trapless boot`: a machine with its console on the terminal.
 
 use std::io::{IsTerminal, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, channel};
 
@@ -164,16 +165,16 @@ impl PowerOn<'_> {
     /// One run from reset; `true` if the guest rebooted.
     fn session(&mut self) -> Result<bool> {
         let (spec, driving) = (self.spec, self.driving);
-        let config = &self.config;
-        let recorder = SharedRecorder::of(config, String::new());
+        let recorder = SharedRecorder::of(&self.config, String::new());
         let mut observation = observe::Observation::new(&driving.observe)?;
         if let Some(script) = &self.script {
             script.lock().restart();
         }
         let screen = Screen::default();
+        let script = self.script.clone();
         let console = || -> Box<dyn Write + Send> {
             let screen: Box<dyn Write + Send> = Box::new(screen.clone());
-            let copy = match &self.script {
+            let copy = match &script {
                 Some(script) => Box::new(ScriptTap {
                     script: script.clone(),
                     recorder: recorder.clone(),
@@ -183,28 +184,7 @@ impl PowerOn<'_> {
             };
             Box::new(ConsoleTap::new(recorder.clone(), Some(copy)))
         };
-        let devices = self.devices.clone();
-        let mut outside = Outside::next(&mut self.source);
-        let peripherals = devices.plug(console(), Some(console()), &mut outside)?;
-        let mut machine = observation.boot(config.clone(), self.payload, peripherals)?;
-        match self.saved.take() {
-            Some(saved) => {
-                saved.resume_session(&mut machine, &recorder, self.checkpoints.images())?;
-                let seconds = VirtualTime::seconds(machine.now());
-                note!("Going on at {seconds:.6} s of virtual time; Ctrl-A h lists keys");
-            }
-            None => recorder.lock().name_threads(machine.ram()),
-        }
-        if self.checkpoints.any() {
-            machine.check_savable()?;
-        }
-        machine.add_sink(Box::new(recorder.clone()));
-        let payload = self.payload.clone();
-        machine::accompany(&mut machine, &spec.options, config, move |config| {
-            let mut twins = Outside::default();
-            let nowhere = devices.plug(Box::new(std::io::sink()), None, &mut twins)?;
-            Machine::boot(config, &payload, nowhere)
-        })?;
+        let (mut machine, outside) = self.machine(&console, &recorder, &mut observation)?;
         let outcome = {
             let _raw = RawMode::enter();
             let mut session = Interactive {
@@ -234,15 +214,57 @@ impl PowerOn<'_> {
         observation.finish(now)?;
         observation.show_profile();
         if let Some(path) = &driving.ledger {
-            let mut info = machine::run_info(config);
-            info.workload = "boot".into();
-            let mut recorder = recorder.lock();
-            recorder.ledger.finish(now);
-            files::write(path, recorder.ledger.to_file(info, None).to_json())?;
+            write_ledger(path, &self.config, &recorder, now)?;
         }
         // A run that ended badly is the one that somebody wants to look at.
         let outcome = outcome?;
         screen.check()?;
+        self.starts_again(outcome, now, &recorder)
+    }
+
+    /// The machine with its devices, at its start or where the saved session was.
+    fn machine(
+        &mut self,
+        console: &dyn Fn() -> Box<dyn Write + Send>,
+        recorder: &SharedRecorder,
+        observation: &mut observe::Observation,
+    ) -> Result<(Machine, Outside)> {
+        let config = &self.config;
+        let devices = self.devices.clone();
+        let mut outside = Outside::next(&mut self.source);
+        let peripherals = devices.plug(console(), Some(console()), &mut outside)?;
+        let mut machine = observation.boot(config.clone(), self.payload, peripherals)?;
+        match self.saved.take() {
+            Some(saved) => {
+                saved.resume_session(&mut machine, recorder, self.checkpoints.images())?;
+                let seconds = VirtualTime::seconds(machine.now());
+                note!("Going on at {seconds:.6} s of virtual time; Ctrl-A h lists keys");
+            }
+            None => recorder.lock().name_threads(machine.ram()),
+        }
+        if self.checkpoints.any() {
+            machine.check_savable()?;
+        }
+        machine.add_sink(Box::new(recorder.clone()));
+        let payload = self.payload.clone();
+        machine::accompany(&mut machine, &self.spec.options, config, move |config| {
+            let mut twins = Outside::default();
+            let nowhere = devices.plug(Box::new(std::io::sink()), None, &mut twins)?;
+            Machine::boot(config, &payload, nowhere)
+        })?;
+        Ok((machine, outside))
+    }
+
+    /// Does the guest want to start again?
+    ///
+    /// # Errors
+    /// If the session has not ended as it should.
+    fn starts_again(
+        &mut self,
+        outcome: Option<Outcome>,
+        now: u64,
+        recorder: &SharedRecorder,
+    ) -> Result<bool> {
         if recorder.lock().dead(now) {
             let panic = recorder.lock().transcript.panic.clone();
             return Err(Failed(panic.unwrap_or_default()).into());
@@ -263,13 +285,27 @@ impl PowerOn<'_> {
             Some(Outcome::Stopped) => Err(interrupt::Interrupted::Written.into()),
             Some(Outcome::Limit) => Err(Failed(format!(
                 "the machine did not power off within {} s of virtual time (last line: {})",
-                driving.time_limit.unwrap_or_default(),
+                self.driving.time_limit.unwrap_or_default(),
                 recorder.lock().transcript.last_line
             ))
             .into()),
             Some(other) => bail!("the machine stopped unexpectedly: {other:?}"),
         }
     }
+}
+
+/// Writes what the machine did until `now`, in cycles.
+fn write_ledger(
+    path: &Path,
+    config: &MachineConfig,
+    recorder: &SharedRecorder,
+    now: u64,
+) -> Result<()> {
+    let mut info = machine::run_info(config);
+    info.workload = "boot".into();
+    let mut recorder = recorder.lock();
+    recorder.ledger.finish(now);
+    files::write(path, recorder.ledger.to_file(info, None).to_json())
 }
 
 /// Whether a kernel panic ends the command.

@@ -9,7 +9,7 @@ use trapless_ledger::event::{Event, Return, Trap};
 
 use crate::csr::interrupts::VS_BITS;
 use crate::csr::priority::{RAW, first};
-use crate::csr::registers::HpmEvent;
+use crate::csr::registers::{Csrs, HpmEvent};
 use crate::hart::Hart;
 use crate::observe::activity::Activity;
 use crate::platform::Platform;
@@ -95,105 +95,22 @@ impl Hart {
 
     fn enter(&mut self, to: Mode, epc: u64, plat: &mut dyn Platform) {
         let before = self.watch.meter.enter(Activity::Trap);
-        let s = self.syndrome;
         let from = self.mode;
-        let is_ecall = matches!(
-            s.cause,
-            exception::ECALL_U | exception::ECALL_S | exception::ECALL_VS | exception::ECALL_M
-        );
         if to == Mode::HS {
             self.note_thread(from, plat);
         }
-        plat.record(&Event::Trap(Trap {
-            time: self.state.cycles,
-            hart: self.id,
-            from,
-            to,
-            guest: self.guest(),
-            cause: s.cause,
-            epc,
-            tval: s.tval,
-            gpa: s.gpa,
-            insn: s.insn,
-            args: if is_ecall {
-                [
-                    self.state.x[10],
-                    self.state.x[11],
-                    self.state.x[16],
-                    self.state.x[17],
-                ]
-            } else {
-                [0; 4]
-            },
-            htimedelta: self.csr.htimedelta,
-            instret: self.state.instret,
-        }));
+        self.record_trap(to, epc, plat);
         if from.v() && !to.v() {
             // Whatever the guest has changed: `masked` tells of the host.
             self.state.csr.status_changed = 0;
         }
-        let privilege = from.privilege() as u64;
+        let s = self.syndrome;
         let c = &mut self.csr;
         let tvec = match to {
-            Mode::M => {
-                c.events[HpmEvent::TrapM as usize] += 1;
-                c.mepc = epc;
-                c.mcause = s.cause;
-                c.mtval = s.tval;
-                c.mtval2 = s.gpa >> 2;
-                c.mtinst = s.tinst;
-                let mut m = c.mstatus
-                    & !(status::MPP | status::MPIE | status::MIE | status::MPV | status::GVA);
-                m |= privilege << 11;
-                m |= (c.mstatus & status::MIE) << 4;
-                if from.v() {
-                    m |= status::MPV;
-                }
-                if s.gva {
-                    m |= status::GVA;
-                }
-                c.mstatus = m;
-                c.mtvec
-            }
-            Mode::VS => {
-                c.events[HpmEvent::TrapVs as usize] += 1;
-                let b = &mut c.vs;
-                b.epc = epc;
-                b.cause = s.cause;
-                b.tval = s.tval;
-                let tvec = b.tvec;
-                c.vsstatus = pushed(c.vsstatus, from);
-                tvec
-            }
+            Mode::M => c.enter_m(from, epc, &s),
+            Mode::VS => c.enter_vs(from, epc, &s),
             Mode::U => c.user.enter(from, epc, &s),
-            _ => {
-                let event = if from.v() {
-                    HpmEvent::GuestExit
-                } else {
-                    HpmEvent::TrapHs
-                };
-                c.events[event as usize] += 1;
-                let b = &mut c.hs;
-                b.epc = epc;
-                b.cause = s.cause;
-                b.tval = s.tval;
-                let tvec = b.tvec;
-                c.mstatus = pushed(c.mstatus, from);
-                if self.config.extensions.h {
-                    c.htval = s.gpa >> 2;
-                    c.htinst = s.tinst;
-                    let mut h = c.hstatus & !(hstatus::SPV | hstatus::GVA);
-                    if from.v() {
-                        h |= hstatus::SPV;
-                        h = h & !hstatus::SPVP | privilege << 8;
-                    }
-                    if s.gva {
-                        h |= hstatus::GVA;
-                    }
-                    c.hstatus = h;
-                }
-                tvec
-            }
+            _ => c.enter_hs(from, epc, &s, self.config.extensions.h),
         };
         let vectored = tvec & 1 != 0 && s.cause & INTERRUPT != 0;
         self.state.pc = (tvec & !3)
@@ -205,6 +122,34 @@ impl Hart {
         self.state.cycles += u64::from(self.config.cost.trap);
         self.set_mode(to);
         self.watch.meter.leave(before);
+    }
+
+    /// Tells the ledger of the trap.
+    fn record_trap(&self, to: Mode, epc: u64, plat: &mut dyn Platform) {
+        let s = &self.syndrome;
+        let is_ecall = matches!(
+            s.cause,
+            exception::ECALL_U | exception::ECALL_S | exception::ECALL_VS | exception::ECALL_M
+        );
+        plat.record(&Event::Trap(Trap {
+            time: self.state.cycles,
+            hart: self.id,
+            from: self.mode,
+            to,
+            guest: self.guest(),
+            cause: s.cause,
+            epc,
+            tval: s.tval,
+            gpa: s.gpa,
+            insn: s.insn,
+            args: if is_ecall {
+                [10, 11, 16, 17].map(|register| self.state.x[register])
+            } else {
+                [0; 4]
+            },
+            htimedelta: self.csr.htimedelta,
+            instret: self.state.instret,
+        }));
     }
 
     /// `mret`.
@@ -312,6 +257,68 @@ impl Hart {
         self.mode = mode;
         self.select_contexts();
         self.recheck();
+    }
+}
+
+/// What a trap from `from` with the syndrome `s` writes, by the mode that it enters. Each returns
+/// `xtvec`.
+impl Csrs {
+    fn enter_m(&mut self, from: Mode, epc: u64, s: &Syndrome) -> u64 {
+        self.events[HpmEvent::TrapM as usize] += 1;
+        self.mepc = epc;
+        self.mcause = s.cause;
+        self.mtval = s.tval;
+        self.mtval2 = s.gpa >> 2;
+        self.mtinst = s.tinst;
+        let mut m =
+            self.mstatus & !(status::MPP | status::MPIE | status::MIE | status::MPV | status::GVA);
+        m |= (from.privilege() as u64) << 11;
+        m |= (self.mstatus & status::MIE) << 4;
+        if from.v() {
+            m |= status::MPV;
+        }
+        if s.gva {
+            m |= status::GVA;
+        }
+        self.mstatus = m;
+        self.mtvec
+    }
+
+    fn enter_vs(&mut self, from: Mode, epc: u64, s: &Syndrome) -> u64 {
+        self.events[HpmEvent::TrapVs as usize] += 1;
+        self.vs.epc = epc;
+        self.vs.cause = s.cause;
+        self.vs.tval = s.tval;
+        self.vsstatus = pushed(self.vsstatus, from);
+        self.vs.tvec
+    }
+
+    /// `h`: there is the hypervisor extension.
+    fn enter_hs(&mut self, from: Mode, epc: u64, s: &Syndrome, h: bool) -> u64 {
+        let event = if from.v() {
+            HpmEvent::GuestExit
+        } else {
+            HpmEvent::TrapHs
+        };
+        self.events[event as usize] += 1;
+        self.hs.epc = epc;
+        self.hs.cause = s.cause;
+        self.hs.tval = s.tval;
+        self.mstatus = pushed(self.mstatus, from);
+        if h {
+            self.htval = s.gpa >> 2;
+            self.htinst = s.tinst;
+            let mut h = self.hstatus & !(hstatus::SPV | hstatus::GVA);
+            if from.v() {
+                h |= hstatus::SPV;
+                h = h & !hstatus::SPVP | (from.privilege() as u64) << 8;
+            }
+            if s.gva {
+                h |= hstatus::GVA;
+            }
+            self.hstatus = h;
+        }
+        self.hs.tvec
     }
 }
 

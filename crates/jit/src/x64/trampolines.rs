@@ -53,6 +53,98 @@ pub(super) const CROSSING: i64 = -2;
 /// Callee-saved registers of the host's calling convention.
 const SAVED: [Host; 6] = [RBX, Host(5), Host(12), R13, R14, R15];
 
+/// What stands at offset 0, which tables hold where no code is known: the offset in the page is in
+/// `rdx`.
+fn no_code(ops: &mut Assembler) {
+    dynasm!(ops; .arch x64; add r13, rdx; mov rax, -1);
+}
+
+/// From the host's code to compiled code.
+fn enter_compiled(ops: &mut Assembler) {
+    for host in SAVED {
+        dynasm!(ops; .arch x64; push Rq(host));
+    }
+    // Six registers and the return address are seven words: an eighth aligns the stack.
+    dynasm!(ops; .arch x64; sub rsp, 8; lea rbx, [rdi + BIAS]; mov rax, rsi);
+    reload(ops);
+    dynasm!(ops; .arch x64; and r13, -4096; jmp rax);
+}
+
+/// From compiled code to the host's, with the result in `rax`.
+fn leave_compiled(ops: &mut Assembler) {
+    spill(ops);
+    dynasm!(ops; .arch x64; add rsp, 8);
+    for host in SAVED.into_iter().rev() {
+        dynasm!(ops; .arch x64; pop Rq(host));
+    }
+    dynasm!(ops; .arch x64; ret);
+}
+
+/// [`Trampolines::fetch`].
+fn fetch(ops: &mut Assembler) {
+    dynasm!(ops
+        ; .arch x64
+        ; mov rdx, rax
+        ; shr rdx, FETCH_SHIFT
+        ; and edx, FETCH_MASK
+        ; add rdx, [rbx + at!(fetch_tlb)]
+        ; cmp [rdx], rax
+        ; mov rcx, [rdx + 8]
+        ; je >found
+        ; cmp [rdx + WAY], rax
+        ; mov rcx, [rdx + WAY + 8]
+        ; found:
+        ; ret
+    );
+}
+
+/// [`Trampolines::second_way`].
+fn look_in_second_way(ops: &mut Assembler, leave: usize) {
+    // Ways stay: their order decides what is replaced, and the interpreter leaves it, too.
+    dynasm!(ops
+        ; .arch x64
+        ; cmp [rdx + WAY], rax
+        ; jne extern leave
+        ; add rdx, WAY
+    );
+    enter_by_table(ops);
+}
+
+/// [`Trampolines::unlinked`].
+fn leave_unlinked(ops: &mut Assembler, out: usize) {
+    dynasm!(ops
+        ; .arch x64
+        ; mov ecx, eax
+        ; and ecx, 4095
+        ; add r13, rcx
+        ; shr eax, 12
+        ; jmp extern out
+    );
+}
+
+/// [`Trampolines::execute`]. The block is abandoned if the instruction traps.
+fn execute(ops: &mut Assembler, helper: i64, resume: usize) {
+    call_instruction(ops, helper, 8);
+    dynasm!(ops; .arch x64; test al, al; jz >trapped);
+    reload(ops);
+    dynasm!(ops
+        ; .arch x64
+        ; ret
+        ; trapped:
+        ; add rsp, 8
+        ; jmp extern resume
+    );
+}
+
+/// [`Trampolines::csr`].
+fn csr(ops: &mut Assembler, helper: i64) {
+    spill(ops);
+    dynasm!(ops; .arch x64; mov esi, eax);
+    call(ops, helper, 8);
+    reload(ops);
+    dynasm!(ops; .arch x64; ret);
+}
+
 /// Spills registers to the context.
 fn spill(ops: &mut Assembler) {
     for (guest, host) in PINNED {
@@ -314,114 +406,39 @@ impl Trampolines {
             let code = ops.finalize().ok()?;
             buffer.append(&code).map(|at| at as u64)
         };
-        // Result in rax.
-        let leave_with = |ops: &mut Assembler| {
-            spill(ops);
-            dynasm!(ops; .arch x64; add rsp, 8);
-            for host in SAVED.into_iter().rev() {
-                dynasm!(ops; .arch x64; pop Rq(host));
-            }
-            dynasm!(ops; .arch x64; ret);
-        };
-        // Offset 0, which tables hold where no code is known: leaves, with the offset in the page
-        // in `rdx`.
         piece(&|ops| {
-            dynasm!(ops; .arch x64; add r13, rdx; mov rax, -1);
-            leave_with(ops);
+            no_code(ops);
+            leave_compiled(ops);
         })?;
-        let out = piece(&leave_with)?;
-        let enter = piece(&|ops| {
-            for host in SAVED {
-                dynasm!(ops; .arch x64; push Rq(host));
-            }
-            // Six registers and the return address are seven words: an eighth aligns the stack.
-            dynasm!(ops; .arch x64; sub rsp, 8; lea rbx, [rdi + BIAS]; mov rax, rsi);
-            reload(ops);
-            dynasm!(ops; .arch x64; and r13, -4096; jmp rax);
-        })?;
-        let to_out = out as usize;
-        let leave = piece(&|ops| dynasm!(ops; .arch x64; mov rax, -1; jmp extern to_out))?;
+        let out = piece(&leave_compiled)? as usize;
+        let enter = piece(&enter_compiled)?;
+        let leave = piece(&|ops| dynasm!(ops; .arch x64; mov rax, -1; jmp extern out))?;
         let crossing = piece(&|ops| {
-            dynasm!(ops; .arch x64; mov rax, CROSSING as i32; jmp extern to_out);
+            dynasm!(ops; .arch x64; mov rax, CROSSING as i32; jmp extern out);
         })?;
-        let fetch = piece(&|ops| {
-            dynasm!(ops
-                ; .arch x64
-                ; mov rdx, rax
-                ; shr rdx, FETCH_SHIFT
-                ; and edx, FETCH_MASK
-                ; add rdx, [rbx + at!(fetch_tlb)]
-                ; cmp [rdx], rax
-                ; mov rcx, [rdx + 8]
-                ; je >found
-                ; cmp [rdx + WAY], rax
-                ; mov rcx, [rdx + WAY + 8]
-                ; found:
-                ; ret
-            );
-        })?;
-        let second_way = piece(&|ops| {
-            let leave = leave as usize;
-            // Ways stay: their order decides what is replaced, and the interpreter leaves it, too.
-            dynasm!(ops
-                ; .arch x64
-                ; cmp [rdx + WAY], rax
-                ; jne extern leave
-                ; add rdx, WAY
-            );
-            enter_by_table(ops);
-        })?;
+        let fetch = piece(&fetch)?;
+        let second_way = piece(&|ops| look_in_second_way(ops, leave as usize))?;
         let lookup_piece = piece(&|ops| lookup(ops, second_way))?;
-        let unlinked = piece(&|ops| {
-            dynasm!(ops
-                ; .arch x64
-                ; mov ecx, eax
-                ; and ecx, 4095
-                ; add r13, rcx
-                ; shr eax, 12
-                ; jmp extern to_out
-            );
-        })?;
+        let unlinked = piece(&|ops| leave_unlinked(ops, out))?;
         let resume = piece(&|ops| {
             reload(ops);
             lookup(ops, second_way);
-        })?;
-        let to_resume = resume as usize;
-        let (finish_helper, execute_helper) = (
-            helpers.finish as *const () as i64,
-            helpers.execute as *const () as i64,
-        );
+        })? as usize;
+        let helper = helpers.finish as *const () as i64;
         let finish = piece(&|ops| {
-            call_instruction(ops, finish_helper, 0);
-            dynasm!(ops; .arch x64; jmp extern to_resume);
+            call_instruction(ops, helper, 0);
+            dynasm!(ops; .arch x64; jmp extern resume);
         })?;
-        let execute = piece(&|ops| {
-            call_instruction(ops, execute_helper, 8);
-            dynasm!(ops; .arch x64; test al, al; jz >trapped);
-            reload(ops);
-            dynasm!(ops
-                ; .arch x64
-                ; ret
-                ; trapped:
-                // The block is abandoned.
-                ; add rsp, 8
-                ; jmp extern to_resume
-            );
-        })?;
+        let helper = helpers.execute as *const () as i64;
+        let execute = piece(&|ops| execute(ops, helper, resume))?;
         let mut slow_probes = [0; Probe::KINDS];
         for (number, at) in slow_probes.iter_mut().enumerate() {
             *at = piece(&|ops| slow_probe(ops, Probe::from_number(number)))?;
         }
         let table = piece(&|ops| dynasm!(ops; .arch x64; .bytes FLAGS))? as i64;
         let fflags = piece(&|ops| fflags(ops, table))?;
-        let csr_helper = helpers.csr as *const () as i64;
-        let csr = piece(&|ops| {
-            spill(ops);
-            dynasm!(ops; .arch x64; mov esi, eax);
-            call(ops, csr_helper, 8);
-            reload(ops);
-            dynasm!(ops; .arch x64; ret);
-        })?;
+        let helper = helpers.csr as *const () as i64;
+        let csr = piece(&|ops| csr(ops, helper))?;
         Some(Self {
             enter,
             leave,
