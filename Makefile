@@ -8,7 +8,7 @@ ENGINES = --subject trapless:$(TRAPLESS) --against interp:$(TRAPLESS),both:$(TRA
 TOOLS = $(CARGO) run --release --locked -q -p trapless-images --example tools --
 
 .PHONY: help demo check test test-long bench setup test-setup package-setup build lint fuzz spec book \
-    python install package
+    python install package rtl-setup rtl-test
 
 help:
 	@echo 'make demo   build, fetch Debian packages, make images, compare interrupts on sbi, sstc, aia and trapless'
@@ -22,6 +22,7 @@ help:
 	@echo 'make python  the Python package as a wheel in out/wheels (docs/python.md)'
 	@echo 'make spec   the specifications as HTML: out/spec/xtrapless.html, haiov.html'
 	@echo 'make book   all pages and the specification as one book: out/book/index.html'
+	@echo 'make rtl-test  the circuit of Xtrapless (rtl/) in lock-step with the model'
 	@echo 'make fuzz   each fuzz target for SECONDS=60'
 
 setup:
@@ -96,6 +97,13 @@ test-long: test
 
 fuzz: test-setup
 	scripts/fuzz $${SECONDS:-60}
+
+rtl-setup: setup
+	@scripts/install packages-rtl
+
+# The circuit of Xtrapless: not part of `make test`, because it needs Verilator.
+rtl-test: rtl-setup
+	tests/rtl
 
 bench: build
 	$(CARGO) build --release --locked -p trapless-bench

@@ -237,8 +237,8 @@ fn capital(name: &str) -> String {
     first.into_iter().chain(chars).collect()
 }
 
-/// Prefix of C names.
-fn short(name: &str) -> String {
+/// Prefix of names in C and Verilog.
+pub fn short(name: &str) -> String {
     if name == "xtrapless" {
         "XTL".into()
     } else {

@@ -1,6 +1,6 @@
-//! Writes what follows from the register data of each document: Rust constants, the C header and
-//! the tables of the specification. `--check` only compares; `litmus [HERD7]` checks the memory
-//! model instead.
+//! Writes what follows from the register data of each document: Rust constants, headers for C and
+//! Verilog, and the tables of the specification. `--check` only compares; `litmus [HERD7]` checks
+//! the memory model instead.
 
 #[cfg(test)]
 mod cited;
@@ -9,6 +9,7 @@ mod data;
 mod litmus;
 mod rules;
 mod tables;
+mod verilog;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -42,16 +43,20 @@ fn root() -> PathBuf {
 struct Document {
     registers: &'static str,
     tables: &'static str,
+    /// There is a circuit, in `rtl/`.
+    circuit: bool,
 }
 
 const DOCUMENTS: [Document; 2] = [
     Document {
         registers: "spec/registers.toml",
         tables: "spec/generated",
+        circuit: true,
     },
     Document {
         registers: "spec/haiov.toml",
         tables: "spec/generated/haiov",
+        circuit: false,
     },
 ];
 
@@ -67,10 +72,10 @@ impl Document {
     }
 
     /// Every generated file: path in the project and text.
-    fn files(&self, data: &data::Data) -> [(String, String); 7] {
+    fn files(&self, data: &data::Data) -> Vec<(String, String)> {
         let name = &data.extension.name;
         let table = |file: &str| format!("{}/{file}.adoc", self.tables);
-        [
+        let mut files = vec![
             (format!("crates/isa/src/{name}.rs"), constants::rust(data)),
             (format!("linux/include/asm/{name}.h"), constants::c(data)),
             (table("attributes"), tables::attributes(data)),
@@ -78,7 +83,11 @@ impl Document {
             (table("access"), tables::access(data)),
             (table("encodings"), tables::encodings(data)),
             (table("structures"), tables::structures(data)),
-        ]
+        ];
+        if self.circuit {
+            files.push((format!("rtl/generated/{name}.vh"), verilog::include(data)));
+        }
+        files
     }
 }
 

@@ -10,19 +10,25 @@ pub const RAM: u64 = 0x8000_0000;
 /// Bytes of RAM.
 pub const RAM_SIZE: u64 = 0x2_0000;
 
-/// A word that cannot be accessed stands for memory with an uncorrectable error.
+/// A word that cannot be accessed stands for memory with an uncorrectable error, one that can only
+/// be loaded for what PMP protects.
 #[derive(Clone)]
-pub struct Ram(Arc<Mutex<Vec<u64>>>, Arc<AtomicU64>);
+pub struct Ram(Arc<Mutex<Vec<u64>>>, Arc<AtomicU64>, Arc<AtomicU64>);
 
 impl Ram {
     pub fn new() -> Self {
         let words = vec![0; (RAM_SIZE / 8) as usize];
-        Self(Arc::new(Mutex::new(words)), Arc::default())
+        Self(Arc::new(Mutex::new(words)), Arc::default(), Arc::default())
     }
 
     /// From now on the word at `addr`, and no other, cannot be accessed; 0: all can.
     pub fn lose(&self, addr: u64) {
         self.1.store(addr, Ordering::Relaxed);
+    }
+
+    /// From now on the word at `addr`, and no other, can only be loaded; 0: all can be stored to.
+    pub fn protect(&self, addr: u64) {
+        self.2.store(addr, Ordering::Relaxed);
     }
 
     fn index(&self, addr: u64) -> Option<usize> {
@@ -56,6 +62,9 @@ impl Memory for Ram {
 
     fn store(&self, _hart: usize, addr: u64, value: u64) -> Option<()> {
         let index = self.index(addr)?;
+        if self.2.load(Ordering::Relaxed) == addr {
+            return None;
+        }
         *self.0.lock().unwrap().get_mut(index)? = value;
         Some(())
     }

@@ -58,10 +58,8 @@ impl Words {
         self.noted(|memory| {
             let addr = address(base, offset)?;
             let old = memory.load(self.hart, addr)?;
-            let value = new(old);
-            if value != old {
-                memory.store(self.hart, addr, value)?;
-            }
+            // An AMO needs permission to write whatever it stores (MEM-5).
+            memory.store(self.hart, addr, new(old))?;
             Some(old)
         })
     }

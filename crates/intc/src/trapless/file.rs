@@ -111,10 +111,18 @@ impl File {
         Some((word & vsthreshold::PRIO) as u8)
     }
 
-    pub fn set_threshold(self, words: &Words, threshold: u64) {
-        words.update(self.0, file::THRESHOLD, |word| {
-            word & !vsthreshold::PRIO | threshold & vsthreshold::PRIO
-        });
+    /// Changes the threshold atomically, to the low bits of `new` of it if that is something;
+    /// returns the old one.
+    pub fn change_threshold(
+        self,
+        words: &Words,
+        new: impl FnOnce(u64) -> Option<u64>,
+    ) -> Option<u8> {
+        let old = words.update(self.0, file::THRESHOLD, |word| {
+            let old = word & vsthreshold::PRIO;
+            word & !vsthreshold::PRIO | new(old).unwrap_or(old) & vsthreshold::PRIO
+        })?;
+        Some((old & vsthreshold::PRIO) as u8)
     }
 
     fn set_bit(self, words: &Words, offset: u64, source: u16, value: bool) -> Option<bool> {

@@ -42,13 +42,17 @@ impl Operation<'_> {
                 Ok(0)
             }
             _ => {
-                let target = self.slot_file(self.by.hart, slot);
-                let threshold = target.and_then(|(_, file)| file.threshold(self.words));
-                let old = threshold.map_or(0, u64::from);
-                if let (Some(value), Some((_, file))) = (op.written(old), target) {
-                    file.set_threshold(self.words, value);
+                let Some((_, file)) = self.slot_file(self.by.hart, slot) else {
+                    return Ok(0);
+                };
+                let old = if op == CsrOp::Read {
+                    file.threshold(self.words)
+                } else {
+                    let old = file.change_threshold(self.words, |old| op.written(old));
                     self.refresh(self.by.hart);
-                }
+                    old
+                };
+                let old = old.map_or(0, u64::from);
                 Ok(old)
             }
         }

@@ -32,11 +32,12 @@ impl File {
         // Read only if something is pending.
         let mut threshold_and_table = None;
         for i in 0..=domain.sources / 64 {
-            let pending = self.pending_word(words, i)?;
+            // What cannot be read counts as 0 (MEM-6).
+            let pending = self.pending_word(words, i).unwrap_or(0);
             if pending == 0 {
                 continue;
             }
-            let mut candidates = pending & self.enabled_word(words, i)?;
+            let mut candidates = pending & self.enabled_word(words, i).unwrap_or(0);
             while candidates != 0 {
                 let source = i * 64 + candidates.trailing_zeros() as u16;
                 candidates &= candidates - 1;

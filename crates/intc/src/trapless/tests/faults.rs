@@ -116,3 +116,41 @@ fn a_notification_that_cannot_be_read_counts_as_overflow() {
     w.generate(0, op::SOFT, 1, 1);
     assert_eq!(w.fetch(1), notification(kind::WAKE, 1, 1));
 }
+
+/// An AMO needs permission to write even if it leaves the word as it is (MEM-5).
+#[test]
+fn an_atomic_operation_that_changes_nothing_fails_where_it_must_not_write() {
+    let mut w = World::new();
+    w.attach(0, 1, 0);
+    w.route(1, 65, RESAMPLE);
+    w.ram.protect(lines_of(1) + 8);
+    w.vs(0, csr::VSCLAIM, 65);
+    assert!(failed(&mut w, 0));
+    assert_eq!(w.fetch(0), 0, "the line could not become 0");
+    w.ram.protect(file_of(1, 0) + file::THRESHOLD);
+    let threshold = w.access(0, Mode::VS, csr::VSTHRESHOLD, CsrOp::Read);
+    assert_eq!(threshold, Ok(0));
+    w.hs(0, csr::HTLCFG, htlcfg::EN);
+    w.vs(0, csr::VSTHRESHOLD, 0);
+    assert!(failed(&mut w, 0));
+}
+
+/// One word of a file with an error does not hide what the others hold, and a claim returns
+/// something if and only if `vsip.SEIP` is 1 (MEM-6).
+#[test]
+fn a_word_of_a_file_that_cannot_be_read_counts_as_zero() {
+    let mut w = World::new();
+    w.attach(0, 1, 0);
+    for number in [3, 65] {
+        w.route(1, number, EDGE);
+        w.generate(0, op::EDGE, 1, number);
+    }
+    for (lost, found) in [(3, 65), (65, 3)] {
+        w.ram.lose(word(1, 0, file::ENABLE, lost));
+        w.generate(0, op::EVAL, 1, 0);
+        assert_ne!(w.level(0) & EXTERNAL, 0);
+        assert_eq!(w.claim(0), u64::from(found));
+        assert_eq!(w.level(0) & EXTERNAL, 0);
+        w.generate(0, op::EDGE, 1, found);
+    }
+}
