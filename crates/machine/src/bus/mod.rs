@@ -2,11 +2,14 @@
 //! and events to the sinks.
 
 pub(crate) mod address_map;
+pub(crate) mod dma;
+pub(crate) mod fed_console;
 pub(crate) mod feed;
 pub mod htif;
 pub(crate) mod interrupts;
 pub mod map;
 pub(crate) mod peripherals;
+pub(crate) mod places;
 pub(crate) mod protection;
 pub(crate) mod wires;
 
@@ -25,6 +28,7 @@ use trapless_isa::Mode;
 use trapless_ledger::event::{DeviceAccess, Event, Sink, TimerSets};
 
 use crate::bus::address_map::{AddressMap, Slot, Target};
+use crate::bus::dma::Messages;
 use crate::bus::interrupts::Interrupts;
 use crate::bus::protection::{Protection, Tables};
 use crate::bus::wires::{VirtualClock, Wires};
@@ -38,6 +42,8 @@ pub(crate) struct Bus {
     map: AddressMap,
     pub slots: Vec<Slot>,
     wires: Arc<Wires>,
+    /// Of devices, for the interrupt architecture.
+    messages: Messages,
     /// Levels the interrupt architecture knows.
     driven: u64,
     clock: VirtualClock,
@@ -78,6 +84,7 @@ pub(crate) struct Parts {
     pub intc: Box<dyn InterruptArchitecture>,
     pub slots: Vec<Slot>,
     pub wires: Arc<Wires>,
+    pub messages: Messages,
     pub clock: VirtualClock,
     pub harts: usize,
     pub power: PowerLatch,
@@ -87,7 +94,11 @@ pub(crate) struct Parts {
 impl Bus {
     /// Connects the parts. Overlapping windows are a mistake of whoever built the machine.
     pub fn new(mut parts: Parts) -> Result<Self, String> {
-        let map = AddressMap::new(&parts.intc.describe().windows, &parts.slots)?;
+        let map = AddressMap::new(
+            &parts.intc.describe().windows,
+            &parts.slots,
+            parts.ram.base() + parts.ram.size(),
+        )?;
         let protection = Protection::new(parts.harts);
         parts.intc.attach_memory(Arc::new(Tables {
             ram: parts.ram.clone(),
@@ -100,6 +111,7 @@ impl Bus {
             map,
             slots: parts.slots,
             wires: parts.wires,
+            messages: parts.messages,
             driven: 0,
             clock: parts.clock,
             protection,
@@ -171,7 +183,7 @@ impl Bus {
         result
     }
 
-    /// Takes changed wires to the interrupt architecture, its changes to the harts other than
+    /// Takes changed wires and messages to the interrupt architecture, its changes to the harts other than
     /// `origin`, which asks by itself, and its steps to the sinks.
     pub fn propagate(&mut self, time: u64, origin: Option<usize>) {
         let before = self.meter.enter(Activity::Interrupts);
@@ -184,6 +196,9 @@ impl Bus {
             driven &= driven - 1;
             self.interrupts
                 .set_source(time, irq, levels >> irq & 1 != 0);
+        }
+        for message in self.messages.take() {
+            self.interrupts.message(time, message);
         }
         self.concerned |= self.interrupts.deliver(time, origin);
         if self.interrupts.has_steps() {
