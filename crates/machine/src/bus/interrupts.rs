@@ -207,7 +207,7 @@ impl Interrupts {
             .set_source(now, source, level, &mut self.effects);
     }
 
-    pub fn message(&mut self, now: u64, message: Message) {
+    pub fn message(&mut self, now: u64, message: Message) -> Option<MessageArrival> {
         let Message { addr, data, .. } = message;
         let arrival = self
             .architecture
@@ -217,6 +217,7 @@ impl Interrupts {
             message,
             arrival,
         });
+        arrival
     }
 
     /// What `hart` may see at `now`.

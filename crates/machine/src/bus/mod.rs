@@ -22,13 +22,13 @@ use trapless_hart::platform::{BusFault, Platform};
 use trapless_hart::{Activity, Meter, Pmp, Ram};
 use trapless_intc::{
     ContextAccess, CsrAccess, CsrFault, DoorbellAccess, DoorbellFault, Exchanged, FileAccess,
-    InterruptArchitecture, Lines, MmioAccess, NoFile,
+    FileId, InterruptArchitecture, Lines, MmioAccess, NoFile,
 };
 use trapless_isa::Mode;
-use trapless_ledger::event::{DeviceAccess, Event, Sink, TimerSets};
+use trapless_ledger::event::{DeviceAccess, Event, PciInterrupt, PciWay, Sink, TimerSets};
 
 use crate::bus::address_map::{AddressMap, Slot, Target};
-use crate::bus::dma::Messages;
+use crate::bus::dma::{Message, Messages};
 use crate::bus::interrupts::Interrupts;
 use crate::bus::protection::{Protection, Tables};
 use crate::bus::wires::{VirtualClock, Wires};
@@ -194,17 +194,51 @@ impl Bus {
         while driven != 0 {
             let irq = driven.trailing_zeros();
             driven &= driven - 1;
-            self.interrupts
-                .set_source(time, irq, levels >> irq & 1 != 0);
+            let high = levels >> irq & 1 != 0;
+            self.interrupts.set_source(time, irq, high);
+            if high && map::is_pci(irq) {
+                self.pci_interrupt(time, 0, PciWay::Intx { source: irq });
+            }
         }
         for message in self.messages.take() {
-            self.interrupts.message(time, message);
+            self.message(time, message);
         }
         self.concerned |= self.interrupts.deliver(time, origin);
         if self.interrupts.has_steps() {
             self.record_steps();
         }
         self.meter.leave(before);
+    }
+
+    /// A message of a device arrives, or does not.
+    fn message(&mut self, time: u64, message: Message) {
+        let device = message.device.0;
+        let (hart, way) = match self.interrupts.message(time, message) {
+            Some(arrival) => {
+                let file = match arrival.file {
+                    FileId::Guest(guest) => guest,
+                    FileId::Supervisor | FileId::Machine => 0,
+                };
+                let way = PciWay::Message {
+                    device,
+                    file,
+                    identity: message.data,
+                    merged: arrival.merged,
+                };
+                (arrival.hart, way)
+            }
+            None => {
+                let addr = message.addr;
+                (0, PciWay::Lost { device, addr })
+            }
+        };
+        self.pci_interrupt(time, hart, way);
+    }
+
+    fn pci_interrupt(&mut self, time: u64, hart: usize, way: PciWay) {
+        if !self.sinks.is_empty() {
+            self.record(&Event::PciInterrupt(PciInterrupt { time, hart, way }));
+        }
     }
 
     /// Hands what the interrupt architecture did to the sinks.

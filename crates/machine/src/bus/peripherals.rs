@@ -133,7 +133,7 @@ impl Peripherals {
     /// Where the PCI host of such a machine is, if it has one.
     pub(crate) fn pci_windows(&self, config: &MachineConfig) -> Option<Windows> {
         let some = !self.pci.plugs.is_empty();
-        some.then(|| Windows::virt(map::RAM + config.ram))
+        some.then(|| config.pci_windows())
     }
 
     /// Builds all devices in their windows.
