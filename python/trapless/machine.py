@@ -331,7 +331,7 @@ class Machine:
         """Runs the machine and yields its events of these kinds (all, if none is named), in the
         order in which they happen.
 
-        Kinds: "trap", "return", "raise", "timer_set", "device", "switch", "virtual", "wait".
+        Kinds: "trap", "return", "raise", "timer_set", "device", "switch", "virtual", "wait", "pci".
         `causes`: of traps, only those with these values of `xcause`. The machine is up to a
         millisecond of virtual time ahead of the event.
         """

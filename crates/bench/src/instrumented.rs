@@ -129,8 +129,10 @@ pub fn main(arguments: &Arguments) -> Result<()> {
     // The same devices in the same order: then the same instructions are executed.
     let peer = Peer::new([0x52, 0x54, 0, 0, 0, 2], [10, 0, 2, 2].into());
     let net = Net::new(Box::new(peer), [0x52, 0x54, 0, 0, 0, 1]);
-    peripherals.plug(net, Box::new(()))?;
-    peripherals.plug(Rng::new(Box::new(SeededEntropy::new(0))), Box::new(()))?;
+    let slot = Transport::Mmio;
+    peripherals.plug(slot, net, Box::new(()))?;
+    let rng = Rng::new(Box::new(SeededEntropy::new(0)));
+    peripherals.plug(slot, rng, Box::new(()))?;
     let mut machine = Machine::boot(config, &payload, peripherals)?;
     let ledger_config = Config {
         cycles_per_tick,

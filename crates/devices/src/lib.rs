@@ -1,4 +1,4 @@
-//! UART, virtio-mmio devices, RTC and power: shared by the machine and the VMM.
+//! UART, virtio devices, RTC and power: shared by the machine and the VMM.
 //!
 //! ```text
 //!   machine (one host thread)          VMM (a thread per vCPU + an event loop)
@@ -19,12 +19,14 @@
 //! Whatever comes from the guest (offsets, widths, ring contents, descriptors) is untrusted: it may
 //! stop the device that it was sent to, and nothing else.
 
+pub mod dma;
 pub mod rtc;
 pub mod state;
 pub mod syscon;
 pub mod uart;
 pub mod virtio;
 
+pub use dma::{DeviceId, DeviceMemory, Dma};
 pub use rtc::GoldfishRtc;
 pub use state::{Persist, StateError, StateReader, StateWriter};
 pub use syscon::{PowerLatch, PowerRequest, Syscon};
@@ -99,7 +101,7 @@ impl IrqLine for () {
 }
 
 /// Copies the little-endian `value` into a load of any length; bytes beyond the eighth are zero.
-pub(crate) fn fill_le(data: &mut [u8], value: u64) {
+pub fn fill_le(data: &mut [u8], value: u64) {
     data.fill(0);
     for (byte, part) in data.iter_mut().zip(value.to_le_bytes()) {
         *byte = part;
@@ -107,7 +109,7 @@ pub(crate) fn fill_le(data: &mut [u8], value: u64) {
 }
 
 /// The little-endian value of a store; bytes beyond the eighth are ignored.
-pub(crate) fn value_le(data: &[u8]) -> u64 {
+pub fn value_le(data: &[u8]) -> u64 {
     let mut bytes = [0; 8];
     for (part, byte) in bytes.iter_mut().zip(data) {
         *part = *byte;

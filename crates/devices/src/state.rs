@@ -12,6 +12,11 @@ pub trait Persist {
         None
     }
 
+    /// All of them, of a device that consists of several.
+    fn obstacles(&self) -> Vec<&'static str> {
+        self.obstacle().into_iter().collect()
+    }
+
     /// Appends the state.
     fn save(&self, to: &mut StateWriter);
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use trapless_isa::port::{
     ContextAccess, CsrAccess, CsrFault, DoorbellAccess, DoorbellFault, Exchanged, FileAccess,
-    Lines, MmioAccess, NoFile,
+    Lines, MessageArrival, MmioAccess, NoFile,
 };
 
 use crate::effects::Effects;
@@ -33,6 +33,8 @@ pub struct Description {
     pub isa_extensions: &'static [&'static str],
     /// Cells that follow the number of a level-triggered source in a device's `interrupts`.
     pub trigger_cells: &'static [u32],
+    /// Phandle of the node that devices name as `msi-parent`, if it takes their messages.
+    pub msi_parent: Option<u32>,
 }
 
 /// One interrupt architecture of a machine.
@@ -124,6 +126,19 @@ pub trait InterruptArchitecture: Snapshot + Send {
     /// A device drives its wire (`source` >= 1) high or low at time `now`. Asserting a high wire
     /// signals another event; only edge-triggered sources see it.
     fn set_source(&mut self, now: u64, source: u32, level: bool, effects: &mut Effects);
+
+    /// A device writes the word `data` to `addr`, outside RAM, at time `now`: a message signalled
+    /// interrupt. Answers where it has arrived; `None`: nothing takes it.
+    fn message(
+        &mut self,
+        now: u64,
+        addr: u64,
+        data: u32,
+        effects: &mut Effects,
+    ) -> Option<MessageArrival> {
+        let _ = (now, addr, data, effects);
+        None
+    }
 
     /// The interrupt inputs of `hart` at time `now`: a function of the present state and `now`,
     /// except that `pulse` and `arrived` are handed over once.

@@ -49,5 +49,6 @@ pub use inspect::Row;
 pub use mmio::{NoRegister, Window};
 pub use trapless_isa::port::{
     ContextAccess, CsrAccess, CsrFault, CsrOp, DoorbellAccess, DoorbellFault, EventOrigin,
-    Exchanged, FileAccess, FileId, FileRegister, Lines, MmioAccess, NoFile, StepKind, VirtualStep,
+    Exchanged, FileAccess, FileId, FileRegister, Lines, MessageArrival, MmioAccess, NoFile,
+    StepKind, VirtualStep,
 };

@@ -196,6 +196,17 @@ pub struct FileAccess {
     pub op: CsrOp,
 }
 
+/// Where a device's message has arrived.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MessageArrival {
+    /// Hart of the file.
+    pub hart: usize,
+    /// Which of its files.
+    pub file: FileId,
+    /// It was pending already.
+    pub merged: bool,
+}
+
 /// The hart has no such interrupt file, or the file no such register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoFile;

@@ -90,6 +90,15 @@ impl DeviceMap {
         Self::new(windows)
     }
 
+    /// The same map with a PCI host, whose window above RAM begins at `high`.
+    pub fn with_pci(self, high: u64) -> Self {
+        let mut windows = self.windows;
+        windows.push(DeviceWindow::new(0x3000_0000, 0x1000_0000, "pci_config"));
+        windows.push(DeviceWindow::new(0x4000_0000, 0x4000_0000, "pci"));
+        windows.push(DeviceWindow::new(high, 1 << 34, "pci_high"));
+        Self::new(windows)
+    }
+
     /// Number of windows.
     pub fn len(&self) -> usize {
         self.windows.len()

@@ -9,8 +9,9 @@ use crate::class::{Class, Left, NotificationKind, Place, State};
 use crate::document::{
     DeviceCount, EventCounts, Events, Exit, Firmware, FirmwareCounts, GuestFileCounts,
     GuestInterrupts, HartInfo, HostInfo, InterruptClass, LedgerFile, LeftArrivals,
-    NotificationCounts, NotificationQueue, Notifications, Phase, Redirected, ReturnCount, RunInfo,
-    SCHEMA, Section, SectionCounts, Slots, Thread, ThreadCounts, TrapCount, VcpuInfo,
+    NotificationCounts, NotificationQueue, Notifications, PciCounts, Phase, Redirected,
+    ReturnCount, RunInfo, SCHEMA, Section, SectionCounts, Slots, Thread, ThreadCounts, TrapCount,
+    VcpuInfo,
 };
 use crate::histogram::{Histogram, Latency};
 
@@ -79,6 +80,7 @@ impl Ledger {
                 ..totals.slots.into()
             },
             guest_files: (totals.files != GuestFileCounts::default()).then(|| totals.files.into()),
+            pci: (totals.pci != PciCounts::default()).then(|| totals.pci.into()),
             latency: latency(totals),
             traps: traps(totals),
             returns: returns(totals),

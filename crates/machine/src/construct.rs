@@ -11,10 +11,12 @@ use trapless_intc::aia::{self, Aia};
 use trapless_intc::trapless::{self, Trapless};
 use trapless_intc::vei::Vei;
 use trapless_isa::csr;
+use trapless_pci::Windows;
 
 use crate::boot::dtb::Tree;
 use crate::boot::placement::{Payload, Placement};
 use crate::boot::{self, reset};
+use crate::bus::dma::Messages;
 use crate::bus::htif::Htif;
 use crate::bus::map;
 use crate::bus::peripherals::{ConsoleInput, Peripherals, Wiring};
@@ -81,9 +83,10 @@ fn device_tree(
     intc: &dyn InterruptArchitecture,
     payload: &Payload,
     placement: &Placement,
+    pci: Option<&Windows>,
 ) -> Result<Vec<u8>, Error> {
     let Some(dtb) = &payload.dtb else {
-        return Ok(fdt::build(config, intc, &payload.append, placement)?);
+        return Ok(fdt::build(config, intc, &payload.append, placement, pci)?);
     };
     let fail = |e| Error::Invalid(format!("cannot use the device tree file: {e}"));
     let mut tree = Tree::parse(dtb).map_err(fail)?;
@@ -136,14 +139,15 @@ impl Machine {
         let ram = Ram::new(map::RAM, config.ram)?;
         let loaded = boot::load(&ram, payload)?;
         let placement = loaded.placement;
-        let fdt = device_tree(&config, intc.as_ref(), payload, &placement)?;
+        let pci = peripherals.pci_windows(&config);
+        let fdt = device_tree(&config, intc.as_ref(), payload, &placement, pci.as_ref())?;
         let fdt_addr = boot::place_fdt(&ram, &placement, &fdt)?;
         let rom = reset::rom(placement.entry, placement.kernel, fdt_addr);
 
         let (wires, clock) = (Arc::new(Wires::default()), VirtualClock::default());
         let (power, console) = (PowerLatch::default(), ConsoleInput::default());
         let past = Past::default();
-        let frames = Frames::default();
+        let (frames, messages) = (Frames::default(), Messages::default());
         let console_slot = peripherals.console_slot();
         let cable_slot = peripherals.cable_slot();
         let slots = peripherals.build(&Wiring {
@@ -155,6 +159,7 @@ impl Machine {
             input: &console,
             past: &past,
             frames: &frames,
+            messages: &messages,
         });
         let hart_config = hart_config(&config, intc.as_mut());
         let parts = Parts {
@@ -163,6 +168,7 @@ impl Machine {
             intc,
             slots,
             wires,
+            messages,
             clock,
             harts: config.harts,
             power,

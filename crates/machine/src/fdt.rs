@@ -4,6 +4,8 @@ use trapless_devices::virtio::rng::{Entropy, SeededEntropy};
 use trapless_hart::CACHE_BLOCK;
 use trapless_intc::{EXTERNAL_PHANDLE, InterruptArchitecture};
 use trapless_isa::extension::isa_string;
+use trapless_pci::Windows;
+use trapless_pci::fdt::Links;
 use vm_fdt::{Error, FdtWriter};
 
 use crate::boot::placement::Placement;
@@ -17,7 +19,7 @@ const CPU: u32 = 0x100;
 /// Phandle of the test finisher.
 const FINISHER: u32 = 0x200;
 
-/// Builds the device tree.
+/// Builds the device tree, with a PCI host if that is somewhere.
 ///
 /// # Errors
 /// Passes on errors of the writer.
@@ -26,6 +28,7 @@ pub fn build(
     interrupts: &dyn InterruptArchitecture,
     append: &str,
     place: &Placement,
+    pci: Option<&Windows>,
 ) -> Result<Vec<u8>, Error> {
     let mut fdt = FdtWriter::new()?;
     let root = fdt.begin_node("")?;
@@ -59,6 +62,15 @@ pub fn build(
         .collect();
     interrupts.fdt(&mut fdt, &cpu_intc)?;
     devices(&mut fdt, description.trigger_cells)?;
+    if let Some(windows) = pci {
+        let links = Links {
+            interrupt_parent: EXTERNAL_PHANDLE,
+            first_irq: map::PCI_IRQ,
+            trigger_cells: description.trigger_cells,
+            msi_parent: description.msi_parent,
+        };
+        trapless_pci::fdt::node(&mut fdt, windows, &links)?;
+    }
     fdt.end_node(soc)?;
 
     fdt.end_node(root)?;
@@ -219,7 +231,7 @@ mod tests {
             initrd: Some((0x8800_0000, 0x8900_0000)),
             ..Default::default()
         };
-        Tree::parse(&build(&config, &intc, "console=ttyS0", &place).unwrap()).unwrap()
+        Tree::parse(&build(&config, &intc, "console=ttyS0", &place, None).unwrap()).unwrap()
     }
 
     #[test]

@@ -49,7 +49,7 @@ mod statistics;
 mod time;
 
 pub use boot::{Content, Payload};
-pub use bus::peripherals::Peripherals;
+pub use bus::peripherals::{Peripherals, Transport};
 pub use bus::{htif, map};
 pub use config::machines::Machines;
 pub use config::own::{Architecture, OwnMachine};

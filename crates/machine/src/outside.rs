@@ -66,6 +66,10 @@ impl Frames {
     }
 }
 
+/// Why a machine with such a cable cannot go back to a state that it had.
+pub(crate) const CONNECTED: &str =
+    "it is connected to a network outside (--net user); leave that out";
+
 /// The machine's end of a cable that leads out of it.
 pub(crate) struct Cable {
     /// Where the guest's frames go. `None`: nobody takes them, and what comes is input of a record.
@@ -85,8 +89,7 @@ impl NetBackend for Cable {
     }
 
     fn obstacle(&self) -> Option<&'static str> {
-        let outside = "it is connected to a network outside (--net user); leave that out";
-        self.out.is_some().then_some(outside)
+        self.out.is_some().then_some(CONNECTED)
     }
 
     fn save(&self, to: &mut StateWriter) {

@@ -6,7 +6,7 @@ use common::*;
 use trapless_hart::{Hart, Observer};
 use trapless_isa::inst::Inst;
 use trapless_machine::checkpoint::{About, Base, FORMAT};
-use trapless_machine::{Engine, Limits, Machine, MachineConfig, Outcome};
+use trapless_machine::{Engine, Limits, Machine, MachineConfig, Outcome, Transport};
 
 const ENGINES: [Engine; 2] = [Engine::Jit { hot: 0 }, Engine::Interp];
 
@@ -312,7 +312,12 @@ fn checkpoints_share_pages() {
 fn machine_with_a_network_outside_is_saved_but_cannot_go_back() {
     let connected = || {
         let mut peripherals = trapless_machine::Peripherals::new(Box::new(std::io::sink()));
-        let cable = peripherals.plug_cable(Some(Box::new(|_| {})), [2; 6], Box::new(()));
+        let cable = peripherals.plug_cable(
+            Transport::Mmio,
+            Some(Box::new(|_| {})),
+            [2; 6],
+            Box::new(()),
+        );
         cable.unwrap();
         Machine::boot(config("sbi", 1), &timers_and_ipis().payload(), peripherals).unwrap()
     };

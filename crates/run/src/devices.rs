@@ -15,12 +15,12 @@ use trapless_devices::virtio::block::{Block, Disk};
 use trapless_devices::virtio::fs::Fs;
 use trapless_devices::virtio::net::{Net, Peer};
 use trapless_devices::virtio::rng::{Rng, SeededEntropy};
-use trapless_machine::{Error, Peripherals};
+use trapless_machine::{Error, Peripherals, Transport};
 
 use crate::outside::Outside;
 use crate::outside::disk::{KeptDisk, describe_disk};
 use crate::outside::record::SHARE;
-use crate::spec::{BootSpec, ConsoleDevice};
+use crate::spec::{BootSpec, ConsoleDevice, PciDevice};
 
 /// Most memory that what a guest writes to one disk may take, in bytes.
 const OVERLAY: u64 = 4 << 30;
@@ -54,24 +54,61 @@ impl DeviceEvents for Complain {
 /// What is plugged into the machine.
 #[derive(Clone)]
 pub struct Devices {
-    disks: Vec<Image>,
-    shares: Vec<Share>,
+    disks: Vec<(Transport, Image)>,
+    shares: Vec<(Transport, Share)>,
     network: Network,
-    virtio_console: bool,
+    /// Where the network card is.
+    net: Transport,
+    /// Where the virtio console is, if there is one.
+    console: Option<Transport>,
+    /// Where the source of entropy is.
+    rng: Transport,
     seed: u64,
     complaints: Arc<AtomicU32>,
     /// Disks that a repeated run writes, by index.
     written: Arc<Mutex<BTreeMap<usize, KeptDisk>>>,
 }
 
+/// Devices that `boot` plugs into virtio-mmio slots.
+fn in_slots<T: Clone>(devices: &[T]) -> impl Iterator<Item = (Transport, T)> {
+    devices
+        .iter()
+        .map(|device| (Transport::Mmio, device.clone()))
+}
+
+/// What a description says of a transport.
+fn on(transport: Transport) -> &'static str {
+    match transport {
+        Transport::Mmio => "",
+        Transport::Pci => ",pci",
+    }
+}
+
 impl Devices {
     /// Those of `spec`.
     pub fn new(spec: &BootSpec) -> Self {
+        let mut disks: Vec<_> = in_slots(&spec.disks).collect();
+        let mut shares: Vec<_> = in_slots(&spec.share).collect();
+        for device in &spec.pci {
+            match device {
+                PciDevice::Disk(image) => disks.push((Transport::Pci, image.clone())),
+                PciDevice::Share(share) => shares.push((Transport::Pci, share.clone())),
+                PciDevice::Net | PciDevice::Console | PciDevice::Rng => {}
+            }
+        }
+        let place = |device| match spec.pci.contains(&device) {
+            true => Transport::Pci,
+            false => Transport::Mmio,
+        };
+        let console = place(PciDevice::Console);
+        let virtio = spec.console == ConsoleDevice::Virtio || console == Transport::Pci;
         Self {
-            disks: spec.disks.clone(),
-            shares: spec.share.clone(),
+            disks,
+            shares,
             network: spec.net.clone(),
-            virtio_console: spec.console == ConsoleDevice::Virtio,
+            net: place(PciDevice::Net),
+            console: virtio.then_some(console),
+            rng: place(PciDevice::Rng),
             seed: spec.options.seed.unwrap_or(0),
             complaints: Arc::new(COMPLAINTS.into()),
             written: Arc::default(),
@@ -80,9 +117,12 @@ impl Devices {
 
     /// Why no second machine may have the same devices: it would change what the first one changes.
     pub fn alone(&self) -> Option<&'static str> {
-        let written = self.disks.iter().any(|disk| disk.access == Access::Write);
+        let written = self
+            .disks
+            .iter()
+            .any(|(_, disk)| disk.access == Access::Write);
         let shared = (!self.shares.is_empty()).then_some("--share");
-        written.then_some("--disk FILE,rw").or(shared)
+        written.then_some("a disk with rw").or(shared)
     }
 
     /// What a record says of them.
@@ -90,19 +130,27 @@ impl Devices {
     /// # Errors
     /// If a disk cannot be read.
     pub fn describe(&self) -> Result<Vec<String>, Error> {
-        let disks = self.disks.iter().map(describe_disk);
-        let disks = disks.collect::<Result<Vec<_>, _>>()?.into_iter();
-        let shares = self.shares.iter().map(|share| {
-            let rights = if share.read_only { ",ro" } else { "" };
-            format!("{SHARE}{}{rights}", share.tag)
-        });
-        let net = match self.network {
-            Network::Peer => None,
-            Network::None => Some("net=none".to_string()),
-            Network::User(_) => Some("net=user".to_string()),
+        let disk = |(transport, image): &(Transport, Image)| {
+            let described = describe_disk(image)?;
+            Ok(format!("{described}{}", on(*transport)))
         };
-        let console = self.virtio_console.then(|| "console=virtio".to_string());
-        Ok(disks.chain(shares).chain(net).chain(console).collect())
+        let disks = self.disks.iter().map(disk);
+        let disks = disks.collect::<Result<Vec<_>, Error>>()?.into_iter();
+        let shares = self.shares.iter().map(|(transport, share)| {
+            let rights = if share.read_only { ",ro" } else { "" };
+            format!("{SHARE}{}{rights}{}", share.tag, on(*transport))
+        });
+        let net = match (&self.network, self.net) {
+            (Network::None, _) => Some("net=none".to_string()),
+            (Network::User(_), net) => Some(format!("net=user{}", on(net))),
+            (Network::Peer, Transport::Mmio) => None,
+            (Network::Peer, net) => Some(format!("net=peer{}", on(net))),
+        };
+        let console = self.console;
+        let console = console.map(|transport| format!("console=virtio{}", on(transport)));
+        let rng = (self.rng == Transport::Pci).then(|| format!("rng{}", on(self.rng)));
+        let others = net.into_iter().chain(console).chain(rng);
+        Ok(disks.chain(shares).chain(others).collect())
     }
 
     /// A disk with `rw` of a run that is repeated: the guest writes what it has written already, so
@@ -114,7 +162,7 @@ impl Devices {
         }
         let image = Image {
             access: Access::Forget,
-            ..self.disks[index].clone()
+            ..self.disks[index].1.clone()
         };
         // The file had room for it.
         let disk = KeptDisk::new(disk::open(&image, u64::MAX, report)?);
@@ -141,48 +189,56 @@ impl Devices {
         };
         let mut peripherals = Peripherals::new(console);
         let report: Report = Arc::new(|text: &str| note!("\r\ntrapless: {text}\r"));
-        for (index, image) in self.disks.iter().enumerate() {
+        for (index, (transport, image)) in self.disks.iter().enumerate() {
             let disk = match outside.replays() && image.access == Access::Write {
                 true => self.written_again(index, &report),
                 false => disk::open(image, OVERLAY, &report),
             };
             let disk = disk.map_err(|e| Error::Invalid(e.to_string()))?;
             let disk = Block::new(disk, &format!("trapless{index}"));
-            peripherals.plug(disk, complain())?;
+            peripherals.plug(*transport, disk, complain())?;
         }
         match &self.network {
             Network::Peer => {
                 let peer = Peer::new([0x52, 0x54, 0, 0, 0, 2], net::GATEWAY);
-                peripherals.plug(Net::new(Box::new(peer), MAC), complain())?;
+                peripherals.plug(self.net, Net::new(Box::new(peer), MAC), complain())?;
             }
             Network::User(forwards) => {
                 let out = match second {
                     Some(_) => outside.connect(forwards).map_err(Error::Invalid)?,
                     None => None,
                 };
-                peripherals.plug_cable(out, MAC, complain())?;
+                peripherals.plug_cable(self.net, out, MAC, complain())?;
+            }
+            Network::None if self.net == Transport::Pci => {
+                return Err(Error::Invalid(
+                    "--pci virtio-net is the network card, and --net none leaves it out; give one \
+                     of them"
+                        .into(),
+                ));
             }
             Network::None => {}
         }
-        if self.virtio_console {
+        if let Some(transport) = self.console {
             let out = second.unwrap_or_else(|| Box::new(std::io::sink()));
-            peripherals.plug_console(out, complain())?;
+            peripherals.plug_console(transport, out, complain())?;
         }
-        for (index, share) in self.shares.iter().enumerate() {
+        for (index, (transport, share)) in self.shares.iter().enumerate() {
             let tag = share.tag.clone();
             if let Some(server) = outside.replayed_share(index) {
-                peripherals.plug(Fs::new(server, &tag), complain())?;
+                peripherals.plug(*transport, Fs::new(server, &tag), complain())?;
                 continue;
             }
             let folder = share.open().map_err(Error::Invalid)?;
             let recorded = outside.recorded_share(index);
             peripherals.plug_dated(
+                *transport,
                 move |clock| Fs::new(recorded(folder.with_clock(clock)), &tag),
                 complain(),
             )?;
         }
         let rng = Rng::new(Box::new(SeededEntropy::new(self.seed)));
-        peripherals.plug(rng, complain())?;
+        peripherals.plug(self.rng, rng, complain())?;
         Ok(peripherals)
     }
 }

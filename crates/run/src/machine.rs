@@ -98,9 +98,14 @@ pub fn ledger_config(config: &MachineConfig) -> Config {
         cycles_per_tick: config.hart.cycles_per_tick,
         ..Config::new(config.harts)
     };
-    match config.interrupts {
+    let plain = match config.interrupts {
         Interrupts::Aia { .. } => plain.with_aia(),
         _ => plain,
+    };
+    let high = config.pci_windows().high.start;
+    Config {
+        devices: plain.devices.with_pci(high),
+        ..plain
     }
 }
 

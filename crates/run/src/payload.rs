@@ -15,6 +15,10 @@ use crate::{copy, files, project};
 /// busy for seconds after the boot.
 const APPEND: &str = "console=ttyS0 quiet cryptomgr.notests";
 
+/// The image with drivers for PCI, and what makes its program the first one.
+const PCI: &str = "pci";
+const PCI_INIT: &str = " rdinit=/lib/trapless/pci-init";
+
 /// What is loaded, again after each reboot.
 pub struct Loaded {
     /// Firmware, kernel, initial RAM disk.
@@ -57,12 +61,18 @@ pub fn payload(spec: &BootSpec, project: &Project) -> Result<Loaded> {
     if *chosen == Kernel::Patched && !spec.share.is_empty() {
         bail!("the patched kernel has no driver for --share; use --kernel debian, or --copy");
     }
+    if *chosen == Kernel::Patched && !spec.pci.is_empty() {
+        bail!("the patched kernel has no drivers for --pci; use --kernel debian");
+    }
     let initrd = match (&spec.initrd, chosen) {
         (Some(path), _) => Some(files::content(path, "initrd")?),
         (None, Kernel::Debian | Kernel::Patched) => {
             let mut archives = vec![image(if spec.has_root() { "disk" } else { "host" })?];
             if *chosen == Kernel::Patched {
                 archives.push(image(PATCHED_HOST)?);
+            }
+            if !spec.pci.is_empty() {
+                archives.push(image(PCI)?);
             }
             Some(one_after_the_other(&archives, &[])?)
         }
@@ -84,11 +94,16 @@ pub fn payload(spec: &BootSpec, project: &Project) -> Result<Loaded> {
         Kernel::Debian | Kernel::Patched => APPEND,
         Kernel::None | Kernel::File(_) => "",
     };
+    let mut append = spec.append.clone().unwrap_or_else(|| default.into());
+    let ours = matches!(chosen, Kernel::Debian) && spec.initrd.is_none();
+    if ours && !spec.pci.is_empty() {
+        append.push_str(PCI_INIT);
+    }
     let payload = Payload {
         firmware,
         kernel,
         initrd,
-        append: spec.append.clone().unwrap_or_else(|| default.into()),
+        append,
         dtb: given(&spec.dtb, "device tree")?,
     };
     Ok(Loaded {

@@ -10,7 +10,7 @@ use trapless_experiments::Value;
 use trapless_run::checkpoint::Request;
 use trapless_run::copy::Copied;
 use trapless_run::rtc::Rtc;
-use trapless_run::spec::{ConsoleDevice, Firmware, Kernel, OnPanic};
+use trapless_run::spec::{ConsoleDevice, Firmware, Kernel, OnPanic, PciDevice};
 use trapless_run::{BootSpec, ObserveOptions};
 
 use super::machine::{MachineArgs, name, setting};
@@ -49,6 +49,7 @@ Examples:
   trapless boot --disk data.img,rw                               a disk that keeps what is written
   trapless boot --share results                                  a folder of this computer
   trapless boot --net user,hostfwd=tcp::2222-:22                 the network, and a port
+  trapless boot --pci virtio-net --pci virtio-blk,data.img       PCI Express with two devices
   trapless boot --copy prog:/bin/prog --copy data                a program and a folder
   trapless boot --kernel Image --initrd initrd.img --append 'console=ttyS0'
   trapless boot --firmware u-boot.bin                                         nothing but that")]
@@ -73,6 +74,11 @@ pub struct BootArgs {
     /// [default: share]. Repeat for more.
     #[arg(long, value_name = "FOLDER[,ro][,tag=NAME]")]
     pub share: Vec<Share>,
+    /// PCI device: `virtio-net`, `virtio-rng` or `virtio-console` is the machine's own, on PCI
+    /// instead of in a virtio-mmio slot; `virtio-blk,FILE` and `virtio-fs,FOLDER` are further ones,
+    /// with options as for --disk and --share. Repeat for more.
+    #[arg(long, value_name = "DEVICE[,FILE|,FOLDER][,OPTION...]")]
+    pub pci: Vec<PciDevice>,
     /// What the network card is connected to: `user` (the network of this computer, without any
     /// rights; ports of it lead into the guest by hostfwd), `peer` (a machine at 10.0.2.2 that
     /// answers pings) or `none` [default: peer].
@@ -186,6 +192,7 @@ impl BootArgs {
             initrd: self.initrd.clone(),
             disks: self.disk.clone(),
             share: self.share.clone(),
+            pci: self.pci.clone(),
             net: self.net.clone(),
             rtc: self.rtc,
             record: self.record.clone(),

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, channel};
 
 use anyhow::{Result, anyhow, bail};
-use trapless_machine::{Machine, MachineConfig, Outcome, Payload, Peripherals, VirtualTime};
+use trapless_machine::{Machine, MachineConfig, Outcome, Payload, VirtualTime};
 use trapless_run::checkpoint::{Checkpoint, Pending, Run};
 use trapless_run::console::{ConsoleTap, SharedRecorder};
 use trapless_run::devices::Devices;
@@ -51,13 +51,15 @@ pub fn start(
     check_checkpoints(spec, driving)?;
     let loaded = payload(spec, &trapless.project())?;
     let payload = &loaded.payload;
+    let devices = Devices::new(spec);
     if let Some(path) = &driving.dump_dtb {
-        let machine = Machine::boot(config, payload, Peripherals::new(Box::new(std::io::sink())))?;
+        let mut nowhere = Outside::default();
+        let devices = devices.plug(Box::new(std::io::sink()), None, &mut nowhere)?;
+        let machine = Machine::boot(config, payload, devices)?;
         files::write(path, machine.device_tree())?;
         return Ok(ExitCode::SUCCESS);
     }
     let script = script(driving)?.map(SharedScript::new);
-    let devices = Devices::new(spec);
     if let (EngineChoice::Both, Some(option)) = (spec.options.engine, devices.alone()) {
         bail!("{option} does not go with --engine both, whose two machines would share it");
     }

@@ -27,7 +27,7 @@ use trapless_experiments::Experiment;
 use trapless_ledger::document::LedgerFile;
 use trapless_machine::checkpoint::About;
 use trapless_machine::cost::CostTable;
-use trapless_machine::{Content, Limits, Machine, MachineConfig, Payload, Peripherals};
+use trapless_machine::{Content, Limits, Machine, MachineConfig, Payload, Peripherals, Transport};
 use trapless_report::{Style, page, report, summary};
 
 /// Inputs of each kind; `make test-long` takes ten times as many.
@@ -301,7 +301,7 @@ fn machine_kinds() -> Vec<Kind> {
             let overlay = Overlay::new(Box::new(disk), Some(1 << 20));
             let mut peripherals = quiet();
             let block = Block::new(Box::new(overlay), "mutated");
-            let plugged = peripherals.plug(block, Box::new(()));
+            let plugged = peripherals.plug(Transport::Mmio, block, Box::new(()));
             plugged.map_err(|e| e.to_string())?;
             let payload = Payload {
                 firmware: firmware(),

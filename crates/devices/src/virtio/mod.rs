@@ -1,8 +1,10 @@
-//! Virtio 1.2 devices behind the memory-mapped transport, with split virtqueues.
+//! Virtio 1.2 devices with split virtqueues. The memory-mapped transport is here, that of PCI in
+//! `crates/pci`.
 //!
 //! ```text
-//!   VirtioMmio<D>      registers, status handshake, features, interrupt   (mmio.rs)
+//!   VirtioMmio<D>      registers and interrupt                              (mmio.rs)
 //!       |              registers answered without the device                (shadow.rs)
+//!   Common<D>          status handshake, features, set-up of queues         (common.rs)
 //!       |  QueueIo     descriptor chains, checked against RAM              (queue.rs)
 //!       v
 //!   D: VirtioDevice    Block, Console, Fs, Net, Rng: requests only
@@ -13,6 +15,7 @@ use virtio_queue::Queue;
 use crate::state::{StateError, StateReader, StateWriter};
 
 pub mod block;
+pub mod common;
 pub mod console;
 pub mod fs;
 pub mod mmio;
@@ -21,6 +24,7 @@ pub mod queue;
 pub mod rng;
 pub mod shadow;
 
+pub use common::{Common, QueueField, Signal};
 pub use mmio::{EmptySlot, VirtioMmio};
 pub use queue::{Chain, DriverFault, QueueIo};
 pub use shadow::Shadow;

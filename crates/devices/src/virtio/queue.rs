@@ -8,7 +8,7 @@
 use virtio_queue::{Queue, QueueOwnedT, QueueT};
 use vm_memory::{Bytes, GuestAddress, GuestMemory, Permissions};
 
-use crate::{DeviceEvents, GuestRam};
+use crate::{DeviceEvents, DeviceMemory};
 
 /// Longest chain accepted, in descriptors. Drivers may not exceed the queue size (section
 /// 2.7.5.3.1) and ours are smaller than this; the slack is for drivers that use longer indirect
@@ -51,14 +51,14 @@ impl Chain {
     /// Reads up to `data.len()` bytes from the driver and returns how many there were.
     pub fn read(&mut self, io: &QueueIo<'_>, data: &mut [u8]) -> Result<usize, DriverFault> {
         self.readable.advance(data.len(), |range, address| {
-            io.ram.read_slice(&mut data[range], address)
+            io.memory.read_slice(&mut data[range], address)
         })
     }
 
     /// Writes up to `data.len()` bytes to the driver and returns how many fitted.
     pub fn write(&mut self, io: &QueueIo<'_>, data: &[u8]) -> Result<usize, DriverFault> {
         self.writable.advance(data.len(), |range, address| {
-            io.ram.write_slice(&data[range], address)
+            io.memory.write_slice(&data[range], address)
         })
     }
 
@@ -138,7 +138,7 @@ impl Buffers {
 
 /// A device's access to its queues for the time of one call.
 pub struct QueueIo<'a> {
-    ram: &'a GuestRam,
+    memory: &'a DeviceMemory,
     queues: &'a mut [Queue],
     events: &'a mut dyn DeviceEvents,
     device: &'static str,
@@ -150,13 +150,13 @@ pub struct QueueIo<'a> {
 
 impl<'a> QueueIo<'a> {
     pub(super) fn new(
-        ram: &'a GuestRam,
+        memory: &'a DeviceMemory,
         queues: &'a mut [Queue],
         events: &'a mut dyn DeviceEvents,
         device: &'static str,
     ) -> Self {
         Self {
-            ram,
+            memory,
             queues,
             events,
             device,
@@ -181,16 +181,16 @@ impl<'a> QueueIo<'a> {
                 return Ok(None);
             }
             let mut available = ring
-                .iter(self.ram)
+                .iter(self.memory)
                 .map_err(|_| DriverFault("available ring index out of range"))?;
             if let Some(chain) = available.next() {
                 self.budget -= 1;
-                return collect(self.ram, chain, queue, ring.size()).map(Some);
+                return collect(self.memory, chain, queue, ring.size()).map(Some);
             }
             // Ask for a notification, then look again: a buffer may have been added in between
             // (section 2.7.10).
             let more = ring
-                .enable_notification(self.ram)
+                .enable_notification(self.memory)
                 .map_err(|_| DriverFault("used ring outside RAM"))?;
             if !more {
                 return Ok(None);
@@ -211,7 +211,7 @@ impl<'a> QueueIo<'a> {
         let fault = DriverFault("used ring outside RAM");
         let ring = self.queues.get_mut(chain.queue).ok_or(fault)?;
         self.used |= 1 << chain.queue;
-        ring.add_used(self.ram, chain.head, chain.written())
+        ring.add_used(self.memory, chain.head, chain.written())
             .map_err(|_| fault)
     }
 
@@ -225,15 +225,16 @@ impl<'a> QueueIo<'a> {
         self.events.guest_error(self.device, what);
     }
 
-    /// Whether the driver wants an interrupt for what was completed; asked once, at the end of a
-    /// call.
-    pub(super) fn wants_interrupt(&mut self) -> Result<bool, DriverFault> {
-        let mut wanted = false;
+    /// Queues of which the driver wants an interrupt for what was completed, one bit for each;
+    /// asked once, at the end of a call.
+    pub(super) fn wanted_interrupts(&mut self) -> Result<u64, DriverFault> {
+        let mut wanted = 0;
         for (index, ring) in self.queues.iter_mut().enumerate() {
             if self.used & 1 << index != 0 {
-                wanted |= ring
-                    .needs_notification(self.ram)
+                let needed = ring
+                    .needs_notification(self.memory)
                     .map_err(|_| DriverFault("available ring outside RAM"))?;
+                wanted |= u64::from(needed) << index;
             }
         }
         Ok(wanted)
@@ -247,8 +248,8 @@ impl<'a> QueueIo<'a> {
 
 /// Collects and checks all descriptors of a chain.
 fn collect(
-    ram: &GuestRam,
-    descriptors: virtio_queue::DescriptorChain<&GuestRam>,
+    memory: &DeviceMemory,
+    descriptors: virtio_queue::DescriptorChain<&DeviceMemory>,
     queue: usize,
     size: u16,
 ) -> Result<Chain, DriverFault> {
@@ -265,7 +266,7 @@ fn collect(
         }
         let (address, len) = (descriptor.addr(), descriptor.len());
         if descriptor.is_write_only() {
-            if !ram.check_range(address, len as usize, Permissions::Write) {
+            if !memory.check_range(address, len as usize, Permissions::Write) {
                 return Err(DriverFault("buffer outside RAM"));
             }
             writable.push(address, len);
@@ -275,7 +276,7 @@ fn collect(
                     "device-readable buffer after a device-writable one",
                 ));
             }
-            if !ram.check_range(address, len as usize, Permissions::Read) {
+            if !memory.check_range(address, len as usize, Permissions::Read) {
                 return Err(DriverFault("buffer outside RAM"));
             }
             readable.push(address, len);
@@ -298,20 +299,24 @@ fn collect(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use virtio_queue::desc::{RawDescriptor, split::Descriptor};
     use virtio_queue::mock::MockSplitQueue;
 
     use super::*;
+    use crate::GuestRam;
 
     #[test]
     fn call_that_takes_too_many_chains_is_cut_and_says_so() {
-        let ram = GuestRam::from_ranges(&[(GuestAddress(0), 0x10000)]).unwrap();
-        let ring = MockSplitQueue::new(&ram, 16);
+        let ram = Arc::new(GuestRam::from_ranges(&[(GuestAddress(0), 0x10000)]).unwrap());
+        let memory = DeviceMemory::from(ram.clone());
+        let ring = MockSplitQueue::new(&*ram, 16);
         let chains = [RawDescriptor::from(Descriptor::new(0x8000, 4, 0, 0)); 3];
         ring.build_multiple_desc_chains(&chains).unwrap();
         let mut queues: [Queue; 1] = [ring.create_queue().unwrap()];
         let mut events = ();
-        let mut io = QueueIo::new(&ram, &mut queues, &mut events, "test");
+        let mut io = QueueIo::new(&memory, &mut queues, &mut events, "test");
         io.budget = 2;
         for head in 0..2 {
             assert_eq!(io.pop(0).unwrap().unwrap().head, head);
@@ -319,7 +324,7 @@ mod tests {
         assert!(!io.backlog());
         assert!(io.pop(0).unwrap().is_none());
         assert!(io.backlog());
-        let mut io = QueueIo::new(&ram, &mut queues, &mut events, "test");
+        let mut io = QueueIo::new(&memory, &mut queues, &mut events, "test");
         let third = io.pop(0).unwrap().unwrap();
         assert_eq!(third.head, 2);
         io.unpop(third);

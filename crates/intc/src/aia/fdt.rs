@@ -17,7 +17,7 @@ pub(super) const LEVEL_HIGH: u32 = 4;
 // Phandles. The supervisor-level domain is what devices name.
 const APLIC_S: u32 = EXTERNAL_PHANDLE;
 const APLIC_M: u32 = EXTERNAL_PHANDLE + 1;
-const IMSIC_S: u32 = EXTERNAL_PHANDLE + 2;
+pub(super) const IMSIC_S: u32 = EXTERNAL_PHANDLE + 2;
 const IMSIC_M: u32 = EXTERNAL_PHANDLE + 3;
 
 /// Adds the nodes of the ACLINT, the IMSICs, and the APLIC's domains.

@@ -29,7 +29,8 @@ use trapless_isa::Mode;
 use trapless_isa::cause::interrupt;
 use trapless_isa::csr;
 use trapless_isa::port::{
-    CsrOp, FileAccess, FileId, FileRegister, Lines, MmioAccess, NoFile, StepKind, VirtualStep,
+    CsrOp, FileAccess, FileId, FileRegister, Lines, MessageArrival, MmioAccess, NoFile, StepKind,
+    VirtualStep,
 };
 use vm_fdt::FdtWriter;
 
@@ -216,6 +217,7 @@ impl InterruptArchitecture for Aia {
                 &[]
             },
             trigger_cells: &[fdt::LEVEL_HIGH],
+            msi_parent: with_imsics.then_some(fdt::IMSIC_S),
             ..Description::default()
         }
     }
@@ -258,6 +260,22 @@ impl InterruptArchitecture for Aia {
         if let Some(message) = message {
             self.send(message, effects);
         }
+    }
+
+    fn message(
+        &mut self,
+        _now: u64,
+        addr: u64,
+        data: u32,
+        effects: &mut Effects,
+    ) -> Option<MessageArrival> {
+        let imsics = self.state.imsics.as_ref()?;
+        let (to, identity) = imsics.message(addr, 4, data).ok()??;
+        Some(MessageArrival {
+            hart: to.hart,
+            file: to.file,
+            merged: self.post(to, identity, effects),
+        })
     }
 
     fn lines(&mut self, hart: usize, now: u64) -> Lines {

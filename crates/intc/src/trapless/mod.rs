@@ -64,7 +64,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use trapless_isa::port::{CsrAccess, CsrFault, Lines, MmioAccess};
+use trapless_isa::port::{CsrAccess, CsrFault, Lines, MessageArrival, MmioAccess};
 use trapless_isa::xtrapless::{isa, limits};
 use vm_fdt::FdtWriter;
 
@@ -146,6 +146,16 @@ impl InterruptArchitecture for Trapless {
 
     fn set_source(&mut self, now: u64, source: u32, level: bool, effects: &mut Effects) {
         self.inner.set_source(now, source, level, effects);
+    }
+
+    fn message(
+        &mut self,
+        now: u64,
+        addr: u64,
+        data: u32,
+        effects: &mut Effects,
+    ) -> Option<MessageArrival> {
+        self.inner.message(now, addr, data, effects)
     }
 
     fn lines(&mut self, hart: usize, now: u64) -> Lines {

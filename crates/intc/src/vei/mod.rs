@@ -44,7 +44,7 @@ use std::sync::Arc;
 use trapless_isa::haiov::limits;
 use trapless_isa::port::{
     ContextAccess, CsrAccess, CsrFault, CsrOp, DoorbellAccess, DoorbellFault, Exchanged, Lines,
-    MmioAccess,
+    MessageArrival, MmioAccess,
 };
 use trapless_isa::{Mode, xtrapless};
 use vm_fdt::FdtWriter;
@@ -181,6 +181,16 @@ impl<A: InterruptArchitecture> InterruptArchitecture for Vei<A> {
 
     fn set_source(&mut self, now: u64, source: u32, level: bool, effects: &mut Effects) {
         self.inner.set_source(now, source, level, effects);
+    }
+
+    fn message(
+        &mut self,
+        now: u64,
+        addr: u64,
+        data: u32,
+        effects: &mut Effects,
+    ) -> Option<MessageArrival> {
+        self.inner.message(now, addr, data, effects)
     }
 
     fn lines(&mut self, hart: usize, now: u64) -> Lines {

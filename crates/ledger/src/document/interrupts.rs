@@ -177,6 +177,24 @@ counters! {
 }
 
 counters! {
+    /// Interrupts of PCI devices.
+    #[derive(Copy)]
+    #[serde(default)]
+    pub struct Pci, counted as PciCounts {
+        /// Messages that reached interrupt files.
+        messages: u64 as Messages = "messages of PCI devices",
+        /// Those whose identity was pending already.
+        merged: u64 as Messages = "  pending already",
+        /// Those that reached guest interrupt files.
+        guest_messages: u64 as Messages = "  to guest interrupt files",
+        /// Messages that nothing took.
+        lost: u64 as Messages = "messages that nothing took",
+        /// Times that a wire of PCI devices went high.
+        intx: u64 as Interrupts = "INTx wires driven high",
+    }
+}
+
+counters! {
     /// What happened to guest interrupt files (AIA).
     #[derive(Copy)]
     #[serde(default)]

@@ -21,11 +21,11 @@ mod table;
 pub use flat::Figure;
 pub(crate) use interrupts::{
     EventCounts, GuestFileCounts, GuestInterruptCounts, InterruptCounts, NotificationCounts,
-    QueueCounts, SlotCounts,
+    PciCounts, QueueCounts, SlotCounts,
 };
 pub use interrupts::{
     Events, GuestFiles, GuestInterrupts, InterruptClass, LeftArrivals, NotificationQueue,
-    Notifications, Slots,
+    Notifications, Pci, Slots,
 };
 pub use run::{Clock, Cost, Measurement, RunInfo, Work};
 pub use schema::schema_json;

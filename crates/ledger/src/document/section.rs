@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::interrupts::{
-    Events, GuestFiles, GuestInterrupts, InterruptClass, Notifications, Slots,
+    Events, GuestFiles, GuestInterrupts, InterruptClass, Notifications, Pci, Slots,
 };
 use crate::class::Class;
 use crate::counters::{Merge, counters};
@@ -53,6 +53,9 @@ counters! {
         /// Guest interrupt files (AIA), if there are any.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         guest_files: Option<GuestFiles>,
+        /// Interrupts of PCI devices, if there are any.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pci: Option<Pci>,
         /// Latencies by what they measure: `guest_timer`, `guest_ipi`, `guest_device`,
         /// `guest_external`, `raised.IRQ`.
         #[schemars(extend("propertyNames" = { "pattern": LATENCIES }))]

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{
     DirectFirmware, Events, Exit, Firmware, GuestFiles, GuestInterrupts, HartInfo, InterruptClass,
-    NotificationQueue, Notifications, Redirected, Section, Slots, Thread,
+    NotificationQueue, Notifications, Pci, Redirected, Section, Slots, Thread,
 };
 use crate::counters::Counter;
 
@@ -31,6 +31,7 @@ pub fn counters_markdown() -> String {
     part("`events`", rows(Events::COUNTERS));
     part("`slots`", rows(Slots::COUNTERS));
     part("`guest_files`", rows(GuestFiles::COUNTERS));
+    part("`pci`", rows(Pci::COUNTERS));
     part("`harts`", rows(HartInfo::COUNTERS));
     part("`threads`", rows(Thread::COUNTERS));
     page

@@ -189,6 +189,49 @@ pub struct Wait {
     pub begin: bool,
 }
 
+/// A PCI device interrupts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PciInterrupt {
+    /// Time.
+    pub time: u64,
+    /// Hart that a message reaches; 0 for others.
+    #[serde(deserialize_with = "hart_number")]
+    pub hart: usize,
+    /// How.
+    #[serde(flatten)]
+    pub way: PciWay,
+}
+
+/// How a PCI device interrupts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "way", rename_all = "snake_case")]
+pub enum PciWay {
+    /// By a message to an interrupt file.
+    Message {
+        /// Routing ID of the function.
+        device: u32,
+        /// Guest interrupt file; 0 for one of the host.
+        file: u8,
+        /// Interrupt identity.
+        identity: u32,
+        /// It was pending already.
+        merged: bool,
+    },
+    /// By a message that nothing takes.
+    Lost {
+        /// Routing ID of the function.
+        device: u32,
+        /// Physical address of the message.
+        #[serde(with = "hex")]
+        addr: u64,
+    },
+    /// By a wire, which goes high.
+    Intx {
+        /// Number of the interrupt.
+        source: u32,
+    },
+}
+
 impl Trap {
     /// Whether it is a guest exit: HS-mode handles what happened at V=1.
     pub fn is_exit(&self) -> bool {
@@ -269,6 +312,8 @@ events! {
     Virtual(VirtualStep) = "virtual",
     /// See [`Wait`].
     Wait(Wait) = "wait",
+    /// See [`PciInterrupt`].
+    PciInterrupt(PciInterrupt) = "pci",
 }
 
 /// A deadline: `u64::MAX` is none.

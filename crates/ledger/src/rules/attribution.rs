@@ -420,6 +420,7 @@ impl Sink for Ledger {
             Event::Switch(s) => self.switched(s),
             Event::Virtual(s) => self.virtual_step(s),
             Event::Wait(w) => self.wait(w),
+            Event::PciInterrupt(p) => self.pci_interrupt(p),
         }
     }
 

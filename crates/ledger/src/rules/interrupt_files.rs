@@ -202,7 +202,7 @@ impl Ledger {
     }
 }
 
-fn pending(vcpu: &Vcpu, time: u64, place: Place) -> Pending {
+pub(super) fn pending(vcpu: &Vcpu, time: u64, place: Place) -> Pending {
     Pending {
         time,
         place,

@@ -7,8 +7,8 @@ use crate::class::{Class, Left, NotificationKind, PLACES};
 use crate::counters::merged;
 use crate::document::{
     DirectCounts, EventCounts, ExitCounts, FirmwareCounts, GuestFileCounts, GuestInterruptCounts,
-    HartCounts, InterruptCounts, NotificationCounts, QueueCounts, RedirectedCounts, SectionCounts,
-    SlotCounts,
+    HartCounts, InterruptCounts, NotificationCounts, PciCounts, QueueCounts, RedirectedCounts,
+    SectionCounts, SlotCounts,
 };
 use crate::histogram::Histogram;
 use crate::per_mode::Slot;
@@ -166,6 +166,8 @@ merged! {
         pub detached: [u64; Left::ALL.len()],
         /// Guest interrupt files.
         pub files: GuestFileCounts,
+        /// Interrupts of PCI devices.
+        pub pci: PciCounts,
     }
 }
 

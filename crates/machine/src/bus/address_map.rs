@@ -1,5 +1,7 @@
 //! Maps physical addresses outside RAM to devices and interrupt controllers.
 
+use std::ops;
+
 use trapless_devices::MmioDevice;
 use trapless_devices::state::Persist;
 use trapless_intc::Window;
@@ -11,11 +13,39 @@ pub(crate) trait Device: MmioDevice + Persist {}
 
 impl<T: MmioDevice + Persist> Device for T {}
 
-/// A device in its window.
+/// A device in its windows.
 pub(crate) struct Slot {
+    /// What its offsets are relative to.
     pub base: u64,
-    pub len: u64,
+    windows: Vec<ops::Range<u64>>,
     pub device: Box<dyn Device>,
+}
+
+impl Slot {
+    /// A device whose offsets are those in its only window.
+    pub fn new(base: u64, len: u64, device: Box<dyn Device>) -> Self {
+        Self {
+            base,
+            windows: vec![base..base + len],
+            device,
+        }
+    }
+
+    /// A device that takes physical addresses in the place of offsets.
+    pub fn at_windows(windows: Vec<ops::Range<u64>>, device: Box<dyn Device>) -> Self {
+        Self {
+            base: 0,
+            windows,
+            device,
+        }
+    }
+
+    /// A physical address of the device, for messages.
+    pub fn place(&self) -> u64 {
+        self.windows
+            .first()
+            .map_or(self.base, |window| window.start)
+    }
 }
 
 /// Who answers an address.
@@ -30,6 +60,8 @@ pub(crate) enum Target {
 struct Range {
     base: u64,
     end: u64,
+    /// What offsets are relative to.
+    origin: u64,
     target: Target,
 }
 
@@ -38,6 +70,7 @@ impl Range {
         Self {
             base,
             end: base.saturating_add(len),
+            origin: base,
             target,
         }
     }
@@ -47,30 +80,36 @@ impl Range {
 pub(crate) struct AddressMap(Vec<Range>);
 
 impl AddressMap {
-    /// The ROM, the `windows` of the interrupt architecture, and the devices. Overlapping windows
-    /// are a mistake of whoever built the machine.
-    pub fn new(windows: &[Window], slots: &[Slot]) -> Result<Self, String> {
+    /// The ROM, the `windows` of the interrupt architecture, and the devices, around RAM that ends
+    /// before `ram_end`. Overlapping windows are a mistake of whoever built the machine.
+    pub fn new(windows: &[Window], slots: &[Slot], ram_end: u64) -> Result<Self, String> {
         let mut ranges = vec![Range::new(map::ROM, map::ROM_LEN, Target::Rom)];
         let window = |window: &Window| Range::new(window.base, window.len, Target::Interrupts);
         ranges.extend(windows.iter().map(window));
-        let device =
-            |(index, slot): (usize, &Slot)| Range::new(slot.base, slot.len, Target::Device(index));
-        ranges.extend(slots.iter().enumerate().map(device));
+        for (index, slot) in slots.iter().enumerate() {
+            ranges.extend(slot.windows.iter().map(|window| Range {
+                base: window.start,
+                end: window.end,
+                origin: slot.base,
+                target: Target::Device(index),
+            }));
+        }
         ranges.sort_by_key(|range| range.base);
         if let Some(pair) = ranges.windows(2).find(|pair| pair[0].end > pair[1].base) {
             return Err(format!("two devices claim the address {:#x}", pair[1].base));
         }
-        if let Some(range) = ranges.iter().find(|range| range.end > map::RAM) {
+        let in_ram = |range: &&Range| range.end > map::RAM && range.base < ram_end;
+        if let Some(range) = ranges.iter().find(in_ram) {
             return Err(format!("a device at {:#x} reaches into RAM", range.base));
         }
         Ok(Self(ranges))
     }
 
-    /// Who answers all `size` bytes at `addr`, and the first address of that range.
+    /// Who answers all `size` bytes at `addr`, and the address that its offsets are relative to.
     pub fn find(&self, addr: u64, size: u8) -> Option<(Target, u64)> {
         let index = self.0.partition_point(|range| range.base <= addr);
         let range = &self.0[index.checked_sub(1)?];
         let inside = range.end.saturating_sub(addr) >= u64::from(size);
-        inside.then_some((range.target, range.base))
+        inside.then_some((range.target, range.origin))
     }
 }

@@ -9,11 +9,12 @@
 use serde::{Deserialize, Serialize};
 use trapless_intc::{
     ContextAccess, CsrAccess, CsrFault, DoorbellAccess, DoorbellFault, Effects, Exchanged,
-    FileAccess, InterruptArchitecture, Lines, MmioAccess, NoFile, NoRegister, VirtualStep,
-    all_harts,
+    FileAccess, InterruptArchitecture, Lines, MessageArrival, MmioAccess, NoFile, NoRegister,
+    VirtualStep, all_harts,
 };
 use trapless_isa::cause::interrupt::{VSEI, VSSI};
 
+use crate::bus::dma::Message;
 use crate::bus::feed::Feed;
 
 /// VS-level software and external interrupts in `mip`: inputs that belong to a vCPU, not to the
@@ -36,6 +37,12 @@ pub(crate) enum Call<'a> {
         now: u64,
         source: u32,
         level: bool,
+    },
+    /// A device writes a message, which arrives there or nowhere.
+    Message {
+        now: u64,
+        message: Message,
+        arrival: Option<MessageArrival>,
     },
     /// The inputs of a hart, as the architecture drives them from `now` on.
     Lines {
@@ -198,6 +205,19 @@ impl Interrupts {
         self.tell(&Call::Source { now, source, level });
         self.architecture
             .set_source(now, source, level, &mut self.effects);
+    }
+
+    pub fn message(&mut self, now: u64, message: Message) -> Option<MessageArrival> {
+        let Message { addr, data, .. } = message;
+        let arrival = self
+            .architecture
+            .message(now, addr, data, &mut self.effects);
+        self.tell(&Call::Message {
+            now,
+            message,
+            arrival,
+        });
+        arrival
     }
 
     /// What `hart` may see at `now`.

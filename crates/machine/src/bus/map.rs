@@ -22,6 +22,12 @@ pub const VIRTIO_STEP: u64 = 0x1000;
 pub const VIRTIO_SLOTS: usize = 8;
 /// Interrupt of slot 0, the others follow.
 pub const VIRTIO_IRQ: u32 = 1;
+/// Interrupt of the first wire of PCI devices (INTA of device 0), the others follow.
+pub const PCI_IRQ: u32 = 32;
+/// Whether an interrupt is one of PCI devices.
+pub const fn is_pci(irq: u32) -> bool {
+    matches!(irq.checked_sub(PCI_IRQ), Some(0..4))
+}
 /// Length of each other device window.
 pub const DEVICE_LEN: u64 = 0x1000;
 /// Length of the UART window.

@@ -2,11 +2,14 @@
 //! and events to the sinks.
 
 pub(crate) mod address_map;
+pub(crate) mod dma;
+pub(crate) mod fed_console;
 pub(crate) mod feed;
 pub mod htif;
 pub(crate) mod interrupts;
 pub mod map;
 pub(crate) mod peripherals;
+pub(crate) mod places;
 pub(crate) mod protection;
 pub(crate) mod wires;
 
@@ -19,12 +22,13 @@ use trapless_hart::platform::{BusFault, Platform};
 use trapless_hart::{Activity, Meter, Pmp, Ram};
 use trapless_intc::{
     ContextAccess, CsrAccess, CsrFault, DoorbellAccess, DoorbellFault, Exchanged, FileAccess,
-    InterruptArchitecture, Lines, MmioAccess, NoFile,
+    FileId, InterruptArchitecture, Lines, MmioAccess, NoFile,
 };
 use trapless_isa::Mode;
-use trapless_ledger::event::{DeviceAccess, Event, Sink, TimerSets};
+use trapless_ledger::event::{DeviceAccess, Event, PciInterrupt, PciWay, Sink, TimerSets};
 
 use crate::bus::address_map::{AddressMap, Slot, Target};
+use crate::bus::dma::{Message, Messages};
 use crate::bus::interrupts::Interrupts;
 use crate::bus::protection::{Protection, Tables};
 use crate::bus::wires::{VirtualClock, Wires};
@@ -38,6 +42,8 @@ pub(crate) struct Bus {
     map: AddressMap,
     pub slots: Vec<Slot>,
     wires: Arc<Wires>,
+    /// Of devices, for the interrupt architecture.
+    messages: Messages,
     /// Levels the interrupt architecture knows.
     driven: u64,
     clock: VirtualClock,
@@ -78,6 +84,7 @@ pub(crate) struct Parts {
     pub intc: Box<dyn InterruptArchitecture>,
     pub slots: Vec<Slot>,
     pub wires: Arc<Wires>,
+    pub messages: Messages,
     pub clock: VirtualClock,
     pub harts: usize,
     pub power: PowerLatch,
@@ -87,7 +94,11 @@ pub(crate) struct Parts {
 impl Bus {
     /// Connects the parts. Overlapping windows are a mistake of whoever built the machine.
     pub fn new(mut parts: Parts) -> Result<Self, String> {
-        let map = AddressMap::new(&parts.intc.describe().windows, &parts.slots)?;
+        let map = AddressMap::new(
+            &parts.intc.describe().windows,
+            &parts.slots,
+            parts.ram.base() + parts.ram.size(),
+        )?;
         let protection = Protection::new(parts.harts);
         parts.intc.attach_memory(Arc::new(Tables {
             ram: parts.ram.clone(),
@@ -100,6 +111,7 @@ impl Bus {
             map,
             slots: parts.slots,
             wires: parts.wires,
+            messages: parts.messages,
             driven: 0,
             clock: parts.clock,
             protection,
@@ -171,7 +183,7 @@ impl Bus {
         result
     }
 
-    /// Takes changed wires to the interrupt architecture, its changes to the harts other than
+    /// Takes changed wires and messages to the interrupt architecture, its changes to the harts other than
     /// `origin`, which asks by itself, and its steps to the sinks.
     pub fn propagate(&mut self, time: u64, origin: Option<usize>) {
         let before = self.meter.enter(Activity::Interrupts);
@@ -182,14 +194,51 @@ impl Bus {
         while driven != 0 {
             let irq = driven.trailing_zeros();
             driven &= driven - 1;
-            self.interrupts
-                .set_source(time, irq, levels >> irq & 1 != 0);
+            let high = levels >> irq & 1 != 0;
+            self.interrupts.set_source(time, irq, high);
+            if high && map::is_pci(irq) {
+                self.pci_interrupt(time, 0, PciWay::Intx { source: irq });
+            }
+        }
+        for message in self.messages.take() {
+            self.message(time, message);
         }
         self.concerned |= self.interrupts.deliver(time, origin);
         if self.interrupts.has_steps() {
             self.record_steps();
         }
         self.meter.leave(before);
+    }
+
+    /// A message of a device arrives, or does not.
+    fn message(&mut self, time: u64, message: Message) {
+        let device = message.device.0;
+        let (hart, way) = match self.interrupts.message(time, message) {
+            Some(arrival) => {
+                let file = match arrival.file {
+                    FileId::Guest(guest) => guest,
+                    FileId::Supervisor | FileId::Machine => 0,
+                };
+                let way = PciWay::Message {
+                    device,
+                    file,
+                    identity: message.data,
+                    merged: arrival.merged,
+                };
+                (arrival.hart, way)
+            }
+            None => {
+                let addr = message.addr;
+                (0, PciWay::Lost { device, addr })
+            }
+        };
+        self.pci_interrupt(time, hart, way);
+    }
+
+    fn pci_interrupt(&mut self, time: u64, hart: usize, way: PciWay) {
+        if !self.sinks.is_empty() {
+            self.record(&Event::PciInterrupt(PciInterrupt { time, hart, way }));
+        }
     }
 
     /// Hands what the interrupt architecture did to the sinks.

@@ -1,59 +1,42 @@
-//! What is plugged into a machine: its console and up to eight virtio devices.
+//! What is plugged into a machine: its console, up to eight virtio devices in slots, and PCI
+//! devices.
 
 use std::collections::VecDeque;
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use trapless_devices::state::{Persist, StateError, StateReader, StateWriter};
-use trapless_devices::virtio::console::Console;
-use trapless_devices::virtio::net::Net;
-use trapless_devices::virtio::{EmptySlot, VirtioDevice, VirtioMmio};
+use trapless_devices::virtio::{EmptySlot, VirtioDevice};
 use trapless_devices::{
-    Clock, DeviceEvents, GoldfishRtc, GuestRam, IrqLine, MmioDevice, PowerLatch, Syscon, Uart,
+    Clock, DeviceEvents, GoldfishRtc, GuestRam, MmioDevice, PowerLatch, Syscon, Uart,
 };
+use trapless_pci::{Host, MAX_DEVICES, PINS, Windows};
 
 use crate::bus::address_map::{Device, Slot};
+use crate::bus::dma::{Direct, Messages};
 use crate::bus::map;
+use crate::bus::places::{Date, Mmio, Pci, Places, Socket};
 use crate::bus::wires::{VirtualClock, Wire, Wires};
 use crate::config::preset::MachineConfig;
 use crate::error::Error;
-use crate::outside::{Cable, Frames, Uplink};
+use crate::outside::{Frames, Uplink};
 use crate::time::past::{OnlyNew, OnlyNewEvents, Past};
 
-/// Makes a device for its slot.
-type Plug = Box<dyn FnOnce(Socket) -> Box<dyn Device>>;
-
-/// What a virtio device finds in its slot.
-struct Socket {
-    ram: Arc<GuestRam>,
-    irq: Box<dyn IrqLine>,
-    events: Box<dyn DeviceEvents>,
-    input: ConsoleInput,
-    past: Past,
-    frames: Frames,
-    date: Date,
-}
-
-/// Virtual time as the machine's clock tells it: nanoseconds since 1970.
-struct Date {
-    clock: VirtualClock,
-    epoch: u64,
-}
-
-impl Clock for Date {
-    fn now_ns(&self) -> u64 {
-        self.epoch.saturating_add(self.clock.now_ns())
-    }
+/// How a virtio device is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Transport {
+    /// Through one of the eight virtio-mmio slots.
+    #[default]
+    Mmio,
+    /// As a PCI function. The first one brings the machine's host bridge.
+    Pci,
 }
 
 /// Devices beside those every machine has.
 pub struct Peripherals {
     console: Box<dyn Write + Send>,
-    virtio: Vec<(Plug, Box<dyn DeviceEvents>)>,
-    /// Virtio slot of the console that gets the input instead of the UART.
-    virtio_console: Option<usize>,
-    /// Virtio slot of the network card whose cable leads out of the machine.
-    cable: Option<usize>,
+    mmio: Places<Mmio>,
+    pci: Places<Pci>,
 }
 
 impl Peripherals {
@@ -63,25 +46,22 @@ impl Peripherals {
     pub fn new(console: Box<dyn Write + Send>) -> Self {
         Self {
             console,
-            virtio: Vec::new(),
-            virtio_console: None,
-            cable: None,
+            mmio: Places::new(map::VIRTIO_SLOTS),
+            pci: Places::new(MAX_DEVICES),
         }
     }
 
-    /// Puts a device into the next free virtio slot; driver mistakes are told to `events`.
+    /// Puts a device into the next free place; driver mistakes are told to `events`.
     ///
     /// # Errors
-    /// A sentence, if all slots are taken.
+    /// A sentence, if all places are taken.
     pub fn plug<D: VirtioDevice + 'static>(
         &mut self,
+        transport: Transport,
         device: D,
         events: Box<dyn DeviceEvents>,
     ) -> Result<(), Error> {
-        self.take_slot(
-            Box::new(|at: Socket| Box::new(VirtioMmio::new(device, at.ram, at.irq, at.events))),
-            events,
-        )
+        self.plug_dated(transport, |_| device, events)
     }
 
     /// As [`plug`](Self::plug) with a device that tells the date: `make` gets a clock that counts
@@ -91,83 +71,69 @@ impl Peripherals {
     /// As [`plug`](Self::plug).
     pub fn plug_dated<D: VirtioDevice + 'static>(
         &mut self,
+        transport: Transport,
         make: impl FnOnce(Box<dyn Clock>) -> D + 'static,
         events: Box<dyn DeviceEvents>,
     ) -> Result<(), Error> {
-        let plug = |at: Socket| {
-            let device = make(Box::new(at.date));
-            Box::new(VirtioMmio::new(device, at.ram, at.irq, at.events)) as Box<dyn Device>
-        };
-        self.take_slot(Box::new(plug), events)
+        match transport {
+            Transport::Mmio => self.mmio.plug(make, events),
+            Transport::Pci => self.pci.plug(make, events),
+        }
     }
 
-    /// Puts a virtio console into the next free slot. It writes to `out`, and console input goes to
-    /// it instead of the UART.
+    /// Puts a virtio console into the next free place. It writes to `out`, and console input goes
+    /// to it instead of the UART.
     ///
     /// # Errors
     /// As [`plug`](Self::plug).
     pub fn plug_console(
         &mut self,
+        transport: Transport,
         out: Box<dyn Write + Send>,
         events: Box<dyn DeviceEvents>,
     ) -> Result<(), Error> {
-        self.virtio_console = Some(self.virtio.len());
-        let plug = |at: Socket| {
-            let device = VirtioMmio::new(
-                Console::new(OnlyNew::boxed(out, &at.past)),
-                at.ram,
-                at.irq,
-                at.events,
-            );
-            Box::new(VirtioConsole {
-                device,
-                input: at.input,
-            }) as Box<dyn Device>
-        };
-        self.take_slot(Box::new(plug), events)
+        match transport {
+            Transport::Mmio => self.mmio.plug_console(out, events),
+            Transport::Pci => self.pci.plug_console(out, events),
+        }
     }
 
-    /// Puts a network card with the address `mac` into the next free slot, whose cable leads out of
-    /// the machine: `out` gets the guest's frames, and [`Input::Frame`](crate::Input) is for the
+    /// Puts a network card with the address `mac` into the next free place, whose cable leads out
+    /// of the machine: `out` gets the guest's frames, and [`Input::Frame`](crate::Input) is for the
     /// guest.
     ///
     /// # Errors
     /// As [`plug`](Self::plug).
     pub fn plug_cable(
         &mut self,
+        transport: Transport,
         out: Option<Uplink>,
         mac: [u8; 6],
         events: Box<dyn DeviceEvents>,
     ) -> Result<(), Error> {
-        self.cable = Some(self.virtio.len());
-        let plug = move |at: Socket| {
-            let frames = at.frames;
-            let net = Net::new(Box::new(Cable { out, frames }), mac);
-            Box::new(VirtioMmio::new(net, at.ram, at.irq, at.events)) as Box<dyn Device>
-        };
-        self.take_slot(Box::new(plug), events)
-    }
-
-    fn take_slot(&mut self, plug: Plug, events: Box<dyn DeviceEvents>) -> Result<(), Error> {
-        if self.virtio.len() == map::VIRTIO_SLOTS {
-            return Err(Error::Invalid(format!(
-                "a machine has {} virtio devices at most; leave some out",
-                map::VIRTIO_SLOTS
-            )));
+        match transport {
+            Transport::Mmio => self.mmio.plug_cable(out, mac, events),
+            Transport::Pci => self.pci.plug_cable(out, mac, events),
         }
-        self.virtio.push((plug, events));
-        Ok(())
     }
 
     /// Index among the slots of the device that console input goes to.
     pub(crate) fn console_slot(&self) -> usize {
-        self.virtio_console
-            .map_or(UART_SLOT, |slot| FIRST_VIRTIO + slot)
+        let pci = self.pci.console.map(|_| PCI_SLOT);
+        let mmio = self.mmio.console.map(|place| FIRST_VIRTIO + place);
+        pci.or(mmio).unwrap_or(UART_SLOT)
     }
 
     /// Index among the slots of the network card that frames from outside go to.
     pub(crate) fn cable_slot(&self) -> Option<usize> {
-        self.cable.map(|slot| FIRST_VIRTIO + slot)
+        let mmio = self.mmio.cable.map(|place| FIRST_VIRTIO + place);
+        mmio.or(self.pci.cable.map(|_| PCI_SLOT))
+    }
+
+    /// Where the PCI host of such a machine is, if it has one.
+    pub(crate) fn pci_windows(&self, config: &MachineConfig) -> Option<Windows> {
+        let some = !self.pci.plugs.is_empty();
+        some.then(|| config.pci_windows())
     }
 
     /// Builds all devices in their windows.
@@ -180,12 +146,14 @@ impl Peripherals {
             power,
             input,
             past,
-            frames,
+            ..
         } = wiring;
+        let windows = self.pci_windows(config);
         let console = OnlyNew::boxed(self.console, past);
+        let virtio_console = self.mmio.console.or(self.pci.console).is_some();
         let uart = ConsoleUart {
             uart: Uart::new(console, Wire::line(wires, map::UART_IRQ)),
-            input: if self.virtio_console.is_some() {
+            input: if virtio_console {
                 ConsoleInput::default()
             } else {
                 (*input).clone()
@@ -198,42 +166,38 @@ impl Peripherals {
             config.epoch.saturating_mul(1_000_000_000),
             Wire::line(wires, map::RTC_IRQ),
         );
-        let slot = |base, len, device| Slot { base, len, device };
+        let power = Box::new(Syscon::new((*power).clone()));
         let mut slots = vec![
-            slot(map::UART, map::UART_LEN, Box::new(uart) as Box<dyn Device>),
-            slot(map::RTC, map::DEVICE_LEN, Box::new(rtc)),
-            slot(
-                map::FINISHER,
-                map::DEVICE_LEN,
-                Box::new(Syscon::new((*power).clone())),
-            ),
+            Slot::new(map::UART, map::UART_LEN, Box::new(uart) as Box<dyn Device>),
+            Slot::new(map::RTC, map::DEVICE_LEN, Box::new(rtc)),
+            Slot::new(map::FINISHER, map::DEVICE_LEN, power),
         ];
-        let mut plugs = self.virtio.into_iter();
+        let mut plugs = self.mmio.plugs.into_iter();
         for index in 0..map::VIRTIO_SLOTS {
             let wire = Wire::line(wires, map::VIRTIO_IRQ + index as u32);
             let device = match plugs.next() {
-                Some((plug, events)) => plug(Socket {
-                    ram: (*ram).clone(),
-                    irq: wire,
-                    events: Box::new(OnlyNewEvents {
-                        events,
-                        past: (*past).clone(),
-                    }),
-                    input: (*input).clone(),
-                    past: (*past).clone(),
-                    frames: (*frames).clone(),
-                    date: Date {
-                        clock: (*clock).clone(),
-                        epoch: config.epoch.saturating_mul(1_000_000_000),
-                    },
-                }),
+                Some((plug, events)) => plug(((*ram).clone(), wire), wiring.socket(events)),
                 None => Box::new(EmptySlot),
             };
-            slots.push(slot(
-                map::VIRTIO + index as u64 * map::VIRTIO_STEP,
-                map::DEVICE_LEN,
-                device,
-            ));
+            let base = map::VIRTIO + index as u64 * map::VIRTIO_STEP;
+            slots.push(Slot::new(base, map::DEVICE_LEN, device));
+        }
+        if let Some(windows) = windows {
+            let mut host = Host::new(trapless_pci::Parts {
+                windows: windows.clone(),
+                ram: (*ram).clone(),
+                dma: Arc::new(Direct {
+                    ram: (*ram).clone(),
+                    messages: wiring.messages.clone(),
+                }),
+                pins: std::array::from_fn::<_, PINS, _>(|pin| {
+                    Wire::line(wires, map::PCI_IRQ + pin as u32)
+                }),
+            });
+            for (plug, events) in self.pci.plugs {
+                host.plug(|attachment| plug(attachment, wiring.socket(events)));
+            }
+            slots.push(Slot::at_windows(windows.all().into(), Box::new(host)));
         }
         slots
     }
@@ -243,6 +207,8 @@ impl Peripherals {
 const UART_SLOT: usize = 0;
 /// Index of the first virtio device among the slots.
 const FIRST_VIRTIO: usize = 3;
+/// Index of the PCI host.
+const PCI_SLOT: usize = FIRST_VIRTIO + map::VIRTIO_SLOTS;
 
 /// What devices are connected to.
 pub(crate) struct Wiring<'a> {
@@ -254,6 +220,26 @@ pub(crate) struct Wiring<'a> {
     pub input: &'a ConsoleInput,
     pub past: &'a Past,
     pub frames: &'a Frames,
+    pub messages: &'a Messages,
+}
+
+impl Wiring<'_> {
+    /// What a device finds whose driver's mistakes `events` are told.
+    fn socket(&self, events: Box<dyn DeviceEvents>) -> Socket {
+        Socket {
+            events: Box::new(OnlyNewEvents {
+                events,
+                past: self.past.clone(),
+            }),
+            input: self.input.clone(),
+            past: self.past.clone(),
+            frames: self.frames.clone(),
+            date: Date {
+                clock: self.clock.clone(),
+                epoch: self.config.epoch.saturating_mul(1_000_000_000),
+            },
+        }
+    }
 }
 
 /// Console input that has arrived but did not yet fit into the UART.
@@ -261,7 +247,7 @@ pub(crate) struct Wiring<'a> {
 pub(crate) struct ConsoleInput(Arc<Mutex<VecDeque<u8>>>);
 
 /// Input beyond this many waiting bytes is dropped, since no driver reads it.
-const MAX_INPUT: usize = 1 << 20;
+pub(crate) const MAX_INPUT: usize = 1 << 20;
 
 impl ConsoleInput {
     pub fn push(&self, bytes: &[u8]) {
@@ -293,7 +279,7 @@ impl ConsoleInput {
     }
 
     /// Offers up to `room` waiting bytes to a device; those it takes are removed.
-    fn pass_on(&self, room: usize, take: impl FnOnce(&[u8]) -> usize) {
+    pub fn pass_on(&self, room: usize, take: impl FnOnce(&[u8]) -> usize) {
         let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let room = room.min(queue.len());
         if room > 0 {
@@ -412,47 +398,5 @@ impl Persist for ConsoleUart {
         };
         self.unread = from.bytes(MAX_INPUT)?.to_vec().into();
         Ok(())
-    }
-}
-
-/// A virtio console with its input line.
-struct VirtioConsole {
-    device: VirtioMmio<Console>,
-    input: ConsoleInput,
-}
-
-impl MmioDevice for VirtioConsole {
-    fn writes_memory(&self) -> bool {
-        true
-    }
-
-    fn read(&mut self, offset: u64, data: &mut [u8]) {
-        self.device.read(offset, data);
-    }
-
-    fn write(&mut self, offset: u64, data: &[u8]) {
-        self.device.write(offset, data);
-        self.poll();
-    }
-
-    fn poll(&mut self) {
-        let console = self.device.device_mut();
-        self.input
-            .pass_on(MAX_INPUT, |bytes| console.enqueue(bytes));
-        self.device.poll();
-    }
-
-    fn needs_poll(&self) -> bool {
-        self.device.needs_poll()
-    }
-}
-
-impl Persist for VirtioConsole {
-    fn save(&self, to: &mut StateWriter) {
-        self.device.save(to);
-    }
-
-    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
-        self.device.restore(from)
     }
 }

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 use trapless_hart::{CodeLimits, HartConfig};
 use trapless_isa::Extensions;
 use trapless_isa::page::PAGE_SIZE;
+use trapless_pci::Windows;
 
+use crate::bus::map;
 use crate::config::cost::CostTable;
 use crate::config::isa_string;
 use crate::config::own::Architecture;
@@ -256,6 +258,12 @@ impl MachineConfig {
             return fail("cycles per tick must divide 1000000000".into());
         }
         Ok(())
+    }
+
+    /// Where its PCI host is, if it has one.
+    #[must_use]
+    pub fn pci_windows(&self) -> Windows {
+        Windows::virt(map::RAM + self.ram)
     }
 
     /// Frequency of `time` in Hz.

@@ -86,6 +86,22 @@ impl IntcLog {
                 self.file
                     .line(format_args!("{now:>14}  - intc   wire  {source} {level}"));
             }
+            Call::Message {
+                now,
+                message,
+                arrival,
+            } => {
+                let (device, addr) = (message.device.0, message.addr);
+                let to = match arrival {
+                    Some(arrival) => format!("{:?} of hart {}", arrival.file, arrival.hart),
+                    None => "nobody".into(),
+                };
+                self.file.line(format_args!(
+                    "{now:>14}  - intc   msi   device={device:#06x} addr={addr:#x} value={:#x} \
+                     to {to}",
+                    message.data
+                ));
+            }
             Call::Lines { hart, now, lines } => self.lines(*hart, *now, lines),
         }
     }

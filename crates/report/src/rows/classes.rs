@@ -2,7 +2,7 @@
 
 use trapless_ledger::class::NotificationKind;
 use trapless_ledger::counters::Shown;
-use trapless_ledger::document::{GuestFiles, Notifications, Slots};
+use trapless_ledger::document::{GuestFiles, Notifications, Pci, Slots};
 use trapless_ledger::reason::Reason;
 use trapless_ledger::{Class, InterruptClass, Left, Section, State};
 
@@ -106,6 +106,11 @@ impl Comparison<'_> {
         if self.columns.iter().any(|c| c.runs.iter().any(has_files)) {
             let rows = self.counter_rows(GuestFiles::COUNTERS, space, |s| s.guest_files.as_ref());
             blocks.push(("Guest interrupt files", rows));
+        }
+        let has_pci = |run: &Run| run.section.pci.is_some();
+        if self.columns.iter().any(|c| c.runs.iter().any(has_pci)) {
+            let rows = self.counter_rows(Pci::COUNTERS, space, |s| s.pci.as_ref());
+            blocks.push(("Interrupts of PCI devices", rows));
         }
         blocks
     }

@@ -13,7 +13,7 @@ use trapless_backends::share::Share;
 use trapless_experiments::Value;
 use trapless_machine::{MachineConfig, Machines};
 
-use super::{MachineOptions, text};
+use super::{MachineOptions, PciDevice, text};
 use crate::copy::Copied;
 use crate::machine;
 use crate::rtc::{self, Rtc};
@@ -34,6 +34,9 @@ pub struct BootSpec {
     /// Folders for the guest.
     #[serde(deserialize_with = "text::each")]
     pub share: Vec<Share>,
+    /// PCI devices.
+    #[serde(deserialize_with = "text::each")]
+    pub pci: Vec<PciDevice>,
     /// What the network card is connected to.
     #[serde(deserialize_with = "text::one")]
     pub net: Network,
@@ -217,6 +220,7 @@ impl Default for BootSpec {
             initrd: None,
             disks: Vec::new(),
             share: Vec::new(),
+            pci: Vec::new(),
             net: Network::default(),
             rtc: None,
             record: None,

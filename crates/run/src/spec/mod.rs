@@ -8,6 +8,7 @@ mod boot;
 mod exec;
 mod kernels;
 mod machine;
+mod pci;
 mod text;
 mod workload;
 
@@ -21,6 +22,7 @@ pub use exec::ExecSpec;
 pub use kernels::{OwnKernels, Whose};
 pub(crate) use machine::DEFAULT_RAM;
 pub use machine::{Cost, EngineChoice, MachineOptions};
+pub use pci::PciDevice;
 pub use workload::{RunId, RunSpec, Vmm, WorkloadSpec};
 
 /// Anything that makes a machine.

@@ -11,7 +11,7 @@ use super::source::Cursor;
 use crate::error::Error;
 
 /// Version of the format. It changes with anything that a machine saves.
-pub const FORMAT: u32 = 6;
+pub const FORMAT: u32 = 7;
 
 const MAGIC: &[u8; 16] = b"Trapless machine";
 /// Longest header in bytes.

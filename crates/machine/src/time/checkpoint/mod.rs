@@ -25,6 +25,7 @@ use crate::bus::wires::WireLevels;
 use crate::drive::progress::Progress;
 use crate::error::Error;
 use crate::machine::Machine;
+use crate::outside;
 use crate::time::input::SavedInput;
 pub use base::Base;
 pub use file::{About, FORMAT, Header};
@@ -184,7 +185,7 @@ impl Machine {
     /// A sentence that says why not.
     pub fn check_savable(&self) -> Result<(), Error> {
         let htif = "it runs a program that ends by `tohost`";
-        let obstacle = self.obstacle_of(|slot| Some(slot) != self.cable_slot);
+        let obstacle = self.obstacle_of(|obstacle| obstacle != outside::CONNECTED);
         match obstacle.or(self.htif.is_some().then_some(htif)) {
             None => Ok(()),
             Some(obstacle) => Err(Error::Invalid(format!(
@@ -193,13 +194,13 @@ impl Machine {
         }
     }
 
-    /// The first obstacle, among those of devices of the slots that `counts` takes.
-    fn obstacle_of(&self, counts: impl Fn(usize) -> bool) -> Option<&'static str> {
+    /// The first obstacle that `counts`.
+    fn obstacle_of(&self, counts: impl Fn(&'static str) -> bool) -> Option<&'static str> {
         let twin = "it has a twin (--engine both)";
         let twin = self.twin.is_some().then_some(twin);
-        let slots = self.bus.slots.iter().enumerate();
-        let mut slots = slots.filter(|(index, _)| counts(*index));
-        twin.or_else(|| slots.find_map(|(_, slot)| slot.device.obstacle()))
+        let slots = self.bus.slots.iter();
+        let mut obstacles = slots.flat_map(|slot| slot.device.obstacles());
+        twin.or_else(|| obstacles.find(|obstacle| counts(obstacle)))
     }
 
     /// All of the machine but RAM, for [`reset_to`](Self::reset_to).
@@ -280,7 +281,7 @@ impl Machine {
         for (slot, saved) in self.bus.slots.iter_mut().zip(&state.devices) {
             let mut from = StateReader::new(saved);
             let restored = slot.device.restore(&mut from).and_then(|()| from.end());
-            restored.map_err(|e| format!("the saved device at {:#x} {e}", slot.base))?;
+            restored.map_err(|e| format!("the saved device at {:#x} {e}", slot.place()))?;
         }
         self.bus.wires().restore(state.wires);
         self.bus.restore(&state.bus);

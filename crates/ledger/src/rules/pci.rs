@@ -1,0 +1,53 @@
+//! Rules for interrupts of PCI devices.
+//!
+//! `docs/ledger.md`, section "PCI", states them; `tests/pci.rs` tests each.
+
+use crate::class::{Class, Place};
+use crate::events::event::{PciInterrupt, PciWay};
+use crate::ledger::Ledger;
+use crate::rules::interrupt_files::pending;
+use crate::state::hart::place_of;
+
+impl Ledger {
+    /// A device interrupts. No hart causes it, so nothing is charged to one.
+    pub(crate) fn pci_interrupt(&mut self, p: &PciInterrupt) {
+        let pci = &mut self.phases[self.current].totals.pci;
+        match p.way {
+            PciWay::Intx { .. } => pci.intx += 1,
+            PciWay::Lost { .. } => pci.lost += 1,
+            PciWay::Message {
+                file,
+                identity,
+                merged,
+                ..
+            } => {
+                pci.messages += 1;
+                pci.merged += u64::from(merged);
+                if file != 0 {
+                    pci.guest_messages += 1;
+                    self.device_message(p.time, (p.hart, file), identity, merged);
+                }
+            }
+        }
+    }
+
+    /// A message of a device reaches a guest interrupt file: an interrupt of class device.
+    fn device_message(&mut self, time: u64, file: (usize, u8), identity: u32, merged: bool) {
+        self.class(Class::Device).sent += 1;
+        if merged {
+            self.class(Class::Device).coalesced += 1;
+            return;
+        }
+        let target = self.file_owners.get(&file).copied();
+        let place = match target {
+            Some(index) => place_of(&self.harts, &self.vharts, index, self.vcpus.get(index)),
+            None => Place::Unknown,
+        };
+        self.arrival(Class::Device, place);
+        if let (Some(index), Ok(identity)) = (target, u16::try_from(identity)) {
+            let vcpu = self.vcpus.get_mut(index);
+            let pending = pending(vcpu, time, place);
+            vcpu.files.note(identity, Class::Device, pending);
+        }
+    }
+}

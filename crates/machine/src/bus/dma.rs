@@ -1,0 +1,83 @@
+//! What lies between PCI functions and the rest of the machine: their accesses reach RAM, and their
+//! messages the interrupt architecture when the bus is free.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use trapless_devices::dma::{DmaAccess, DmaFault, Extent};
+use trapless_devices::{DeviceId, Dma, GuestRam};
+use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend};
+
+/// A word that a device wrote outside RAM.
+#[derive(Clone, Copy)]
+pub(crate) struct Message {
+    pub device: DeviceId,
+    pub addr: u64,
+    pub data: u32,
+}
+
+/// Messages on their way, in the order in which they were written. They arrive at the end of the
+/// access or poll that made a device write them.
+#[derive(Clone, Default)]
+pub(crate) struct Messages(Arc<Waiting>);
+
+#[derive(Default)]
+struct Waiting {
+    /// There are some.
+    any: AtomicBool,
+    messages: Mutex<Vec<Message>>,
+}
+
+impl Messages {
+    fn push(&self, message: Message) {
+        self.lock().push(message);
+        self.0.any.store(true, Relaxed);
+    }
+
+    /// Takes all out.
+    pub fn take(&self) -> Vec<Message> {
+        // This is asked after each access of a hart.
+        if !self.0.any.load(Relaxed) {
+            return Vec::new();
+        }
+        self.0.any.store(false, Relaxed);
+        std::mem::take(&mut self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Message>> {
+        let waiting = &self.0.messages;
+        waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Devices see physical addresses.
+pub(crate) struct Direct {
+    pub ram: Arc<GuestRam>,
+    pub messages: Messages,
+}
+
+impl Dma for Direct {
+    fn locate(
+        &self,
+        _device: DeviceId,
+        address: u64,
+        len: u64,
+        _access: DmaAccess,
+    ) -> Result<Extent, DmaFault> {
+        Ok(Extent { address, len })
+    }
+
+    fn message(&self, device: DeviceId, address: u64, data: u32) {
+        post(&self.ram, &self.messages, device, address, data);
+    }
+}
+
+/// Writes a word to a physical address for a device.
+fn post(ram: &GuestRam, messages: &Messages, device: DeviceId, addr: u64, data: u32) {
+    if GuestMemoryBackend::address_in_range(ram, GuestAddress(addr)) {
+        // It is aligned, so that all of it is in RAM.
+        let _ = ram.write_slice(&data.to_le_bytes(), GuestAddress(addr));
+    } else {
+        messages.push(Message { device, addr, data });
+    }
+}

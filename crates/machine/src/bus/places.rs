@@ -1,0 +1,193 @@
+//! Places for virtio devices, on one transport or the other.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use trapless_devices::virtio::console::Console;
+use trapless_devices::virtio::net::Net;
+use trapless_devices::virtio::{VirtioDevice, VirtioMmio};
+use trapless_devices::{Clock, DeviceEvents, GuestRam, IrqLine};
+use trapless_pci::virtio::VirtioPci;
+use trapless_pci::{Attachment, Function};
+
+use crate::bus::address_map::Device;
+use crate::bus::fed_console::{FedFunction, FedMmio};
+use crate::bus::peripherals::ConsoleInput;
+use crate::bus::wires::VirtualClock;
+use crate::error::Error;
+use crate::outside::{Cable, Frames, Uplink};
+use crate::time::past::{OnlyNew, Past};
+
+/// What devices find in a machine, whatever their transport.
+pub(crate) struct Socket {
+    pub events: Box<dyn DeviceEvents>,
+    pub input: ConsoleInput,
+    pub past: Past,
+    pub frames: Frames,
+    pub date: Date,
+}
+
+/// Virtual time as the machine's clock tells it: nanoseconds since 1970.
+pub(crate) struct Date {
+    pub clock: VirtualClock,
+    pub epoch: u64,
+}
+
+impl Clock for Date {
+    fn now_ns(&self) -> u64 {
+        self.epoch.saturating_add(self.clock.now_ns())
+    }
+}
+
+/// How virtio devices are reached.
+pub(crate) trait Transport {
+    /// What a device of this transport is connected to.
+    type Link;
+    /// A device behind its registers.
+    type Plugged;
+    /// What there are too few of, if a place is missing.
+    const DEVICES: &str;
+
+    /// Puts `device` behind its registers.
+    fn put<D: VirtioDevice + 'static>(
+        device: D,
+        link: Self::Link,
+        events: Box<dyn DeviceEvents>,
+    ) -> Self::Plugged;
+
+    /// The same for a console that gets the machine's input.
+    fn put_console(
+        console: Console,
+        input: ConsoleInput,
+        link: Self::Link,
+        events: Box<dyn DeviceEvents>,
+    ) -> Self::Plugged;
+}
+
+/// In a slot of its own, with a wire of its own.
+pub(crate) struct Mmio;
+
+impl Transport for Mmio {
+    type Link = (Arc<GuestRam>, Box<dyn IrqLine>);
+    type Plugged = Box<dyn Device>;
+    const DEVICES: &str = "virtio devices";
+
+    fn put<D: VirtioDevice + 'static>(
+        device: D,
+        (ram, irq): Self::Link,
+        events: Box<dyn DeviceEvents>,
+    ) -> Self::Plugged {
+        Box::new(VirtioMmio::new(device, ram, irq, events))
+    }
+
+    fn put_console(
+        console: Console,
+        input: ConsoleInput,
+        (ram, irq): Self::Link,
+        events: Box<dyn DeviceEvents>,
+    ) -> Self::Plugged {
+        let device = VirtioMmio::new(console, ram, irq, events);
+        Box::new(FedMmio { device, input })
+    }
+}
+
+/// As a PCI function.
+pub(crate) struct Pci;
+
+impl Transport for Pci {
+    type Link = Attachment;
+    type Plugged = Box<dyn Function>;
+    const DEVICES: &str = "PCI devices";
+
+    fn put<D: VirtioDevice + 'static>(
+        device: D,
+        link: Attachment,
+        events: Box<dyn DeviceEvents>,
+    ) -> Self::Plugged {
+        Box::new(VirtioPci::new(device, link.memory, events))
+    }
+
+    fn put_console(
+        console: Console,
+        input: ConsoleInput,
+        link: Attachment,
+        events: Box<dyn DeviceEvents>,
+    ) -> Self::Plugged {
+        let device = VirtioPci::new(console, link.memory, events);
+        Box::new(FedFunction { device, input })
+    }
+}
+
+/// Makes a device for its place.
+type Plug<T> = Box<dyn FnOnce(<T as Transport>::Link, Socket) -> <T as Transport>::Plugged>;
+
+/// Places of one transport, in the order in which they are taken.
+pub(crate) struct Places<T: Transport> {
+    pub plugs: Vec<(Plug<T>, Box<dyn DeviceEvents>)>,
+    most: usize,
+    /// That of the console which gets the machine's input.
+    pub console: Option<usize>,
+    /// That of the network card whose cable leads out of the machine.
+    pub cable: Option<usize>,
+}
+
+impl<T: Transport + 'static> Places<T> {
+    /// `most` free ones.
+    pub fn new(most: usize) -> Self {
+        Self {
+            plugs: Vec::new(),
+            most,
+            console: None,
+            cable: None,
+        }
+    }
+
+    pub fn plug<D: VirtioDevice + 'static>(
+        &mut self,
+        make: impl FnOnce(Box<dyn Clock>) -> D + 'static,
+        events: Box<dyn DeviceEvents>,
+    ) -> Result<(), Error> {
+        let plug = |link, at: Socket| T::put(make(Box::new(at.date)), link, at.events);
+        self.take(Box::new(plug), events)
+    }
+
+    pub fn plug_console(
+        &mut self,
+        out: Box<dyn Write + Send>,
+        events: Box<dyn DeviceEvents>,
+    ) -> Result<(), Error> {
+        self.console = Some(self.plugs.len());
+        let plug = |link, at: Socket| {
+            let console = Console::new(OnlyNew::boxed(out, &at.past));
+            T::put_console(console, at.input, link, at.events)
+        };
+        self.take(Box::new(plug), events)
+    }
+
+    pub fn plug_cable(
+        &mut self,
+        out: Option<Uplink>,
+        mac: [u8; 6],
+        events: Box<dyn DeviceEvents>,
+    ) -> Result<(), Error> {
+        self.cable = Some(self.plugs.len());
+        let plug = move |link, at: Socket| {
+            let frames = at.frames;
+            let net = Net::new(Box::new(Cable { out, frames }), mac);
+            T::put(net, link, at.events)
+        };
+        self.take(Box::new(plug), events)
+    }
+
+    fn take(&mut self, plug: Plug<T>, events: Box<dyn DeviceEvents>) -> Result<(), Error> {
+        if self.plugs.len() == self.most {
+            return Err(Error::Invalid(format!(
+                "a machine has {} {} at most; leave some out",
+                self.most,
+                T::DEVICES
+            )));
+        }
+        self.plugs.push((plug, events));
+        Ok(())
+    }
+}

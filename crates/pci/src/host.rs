@@ -1,0 +1,267 @@
+//! The root complex: which function answers which address, and the interrupt wires.
+
+use std::sync::Arc;
+
+use trapless_devices::{
+    DeviceId, DeviceMemory, Dma, GuestRam, IrqLine, MmioDevice, Persist, StateError, StateReader,
+    StateWriter,
+};
+
+use crate::config::Identity;
+use crate::endpoint::Endpoint;
+use crate::function::{Function, Layout};
+use crate::map::Windows;
+use crate::port::{Gate, Port};
+
+/// Most devices beside the host bridge.
+pub const MAX_DEVICES: usize = 31;
+/// Interrupt wires: INTA to INTD.
+pub const PINS: usize = 4;
+
+/// What a host is made of.
+pub struct Parts {
+    /// Where it is.
+    pub windows: Windows,
+    /// RAM.
+    pub ram: Arc<GuestRam>,
+    /// What lies between its functions and the rest of the system.
+    pub dma: Arc<dyn Dma>,
+    /// Its wires.
+    pub pins: [Box<dyn IrqLine>; PINS],
+}
+
+/// What a function finds where it is plugged in.
+pub struct Attachment {
+    /// Who it is for others.
+    pub device: DeviceId,
+    /// Memory as it sees it.
+    pub memory: DeviceMemory,
+}
+
+/// A region of a function where the guest has put it.
+#[derive(Clone, Copy)]
+struct Region {
+    base: u64,
+    size: u64,
+    /// Index of the function.
+    function: usize,
+    bar: u8,
+}
+
+/// The root complex with its functions. As an [`MmioDevice`] it takes physical addresses in the
+/// place of offsets, because it has several windows.
+pub struct Host {
+    windows: Windows,
+    ram: Arc<GuestRam>,
+    dma: Arc<dyn Dma>,
+    pins: [Box<dyn IrqLine>; PINS],
+    /// Function 0 of each device of bus 0, by device number.
+    functions: Vec<Endpoint>,
+    regions: Vec<Region>,
+}
+
+impl Host {
+    /// A host bridge and no other device.
+    #[must_use]
+    pub fn new(parts: Parts) -> Self {
+        let mut host = Self {
+            windows: parts.windows,
+            ram: parts.ram,
+            dma: parts.dma,
+            pins: parts.pins,
+            functions: Vec::new(),
+            regions: Vec::new(),
+        };
+        host.plug(|_| Box::new(Bridge));
+        host
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn windows(&self) -> &Windows {
+        &self.windows
+    }
+
+    /// Plugs in what `make` returns, as the device with the next number.
+    ///
+    /// # Panics
+    /// If there are [`MAX_DEVICES`] already.
+    pub fn plug(&mut self, make: impl FnOnce(Attachment) -> Box<dyn Function>) {
+        let number = self.functions.len();
+        assert!(number <= MAX_DEVICES, "a bus has 32 devices");
+        let device = DeviceId(routing_id(number));
+        let gate = Arc::new(Gate::new(self.dma.clone()));
+        let function = make(Attachment {
+            device,
+            memory: DeviceMemory::behind(self.ram.clone(), device, gate.clone()),
+        });
+        self.functions.push(Endpoint::new(function, device, gate));
+    }
+
+    /// The function that an address in the ECAM belongs to, and the offset in its space.
+    fn in_ecam(&self, address: u64) -> Option<(usize, usize)> {
+        let at = address.checked_sub(self.windows.ecam.start)?;
+        let (id, offset) = (at >> 12, at as usize & 0xfff);
+        let number = usize::try_from(id >> 3).ok()?;
+        let there = id & 7 == 0 && number < self.functions.len();
+        there.then_some((number, offset))
+    }
+
+    /// The region that holds `len` bytes at `address`, and the offset in it. Where several do, the
+    /// function with the lowest number answers.
+    fn in_region(&self, address: u64, len: usize) -> Option<(Region, u64)> {
+        self.regions.iter().find_map(|region| {
+            let offset = address.checked_sub(region.base)?;
+            let end = offset.checked_add(len as u64)?;
+            (end <= region.size).then_some((*region, offset))
+        })
+    }
+
+    /// Looks where regions are. A region at 0 has not been placed.
+    fn place_regions(&mut self) {
+        let functions = self.functions.iter().enumerate();
+        let regions = functions.flat_map(|(function, endpoint)| {
+            endpoint.regions().map(move |(bar, base)| Region {
+                base,
+                size: bar.size,
+                function,
+                bar: bar.index,
+            })
+        });
+        self.regions = regions.filter(|region| region.base != 0).collect();
+    }
+
+    /// Drives the wires as the functions want. Device numbers are spread over them as usual for
+    /// root complexes: pin p of device d is wire (d + p) mod 4.
+    fn drive(&self) {
+        let mut levels = [false; PINS];
+        for (number, endpoint) in self.functions.iter().enumerate() {
+            levels[wire(number, 0)] |= endpoint.intx();
+        }
+        for (pin, level) in self.pins.iter().zip(levels) {
+            pin.set(level);
+        }
+    }
+}
+
+/// The wire that pin `pin` (0: INTA) of a device is connected to.
+pub(crate) fn wire(device: usize, pin: usize) -> usize {
+    (device + pin) % PINS
+}
+
+/// Routing ID of function 0 of a device on bus 0.
+fn routing_id(device: usize) -> u32 {
+    (device as u32) << 3
+}
+
+impl MmioDevice for Host {
+    fn writes_memory(&self) -> bool {
+        true
+    }
+
+    fn read(&mut self, address: u64, data: &mut [u8]) {
+        // What nobody answers reads as all ones.
+        data.fill(0xff);
+        if self.windows.ecam.contains(&address) {
+            if let Some((number, offset)) = self.in_ecam(address) {
+                self.functions[number].read_config(offset, data);
+            }
+        } else if let Some((region, offset)) = self.in_region(address, data.len()) {
+            self.functions[region.function].read(region.bar, offset, data);
+        }
+        self.drive();
+    }
+
+    fn write(&mut self, address: u64, data: &[u8]) {
+        if self.windows.ecam.contains(&address) {
+            if let Some((number, offset)) = self.in_ecam(address) {
+                self.functions[number].write_config(offset, data);
+                self.place_regions();
+            }
+        } else if let Some((region, offset)) = self.in_region(address, data.len()) {
+            self.functions[region.function].write(region.bar, offset, data);
+        }
+        self.drive();
+    }
+
+    fn poll(&mut self) {
+        self.functions.iter_mut().for_each(Endpoint::poll);
+        self.drive();
+    }
+
+    fn next_deadline(&self) -> Option<u64> {
+        let deadlines = self.functions.iter().map(Endpoint::next_deadline);
+        deadlines.flatten().min()
+    }
+
+    fn needs_poll(&self) -> bool {
+        self.functions.iter().any(Endpoint::needs_poll)
+    }
+}
+
+impl Persist for Host {
+    fn obstacle(&self) -> Option<&'static str> {
+        self.obstacles().into_iter().next()
+    }
+
+    fn obstacles(&self) -> Vec<&'static str> {
+        let obstacles = self.functions.iter().map(Endpoint::obstacle);
+        obstacles.flatten().collect()
+    }
+
+    fn save(&self, to: &mut StateWriter) {
+        to.number(self.functions.len() as u64);
+        for function in &self.functions {
+            function.save(to);
+        }
+    }
+
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        if from.number::<usize>()? != self.functions.len() {
+            return Err(StateError("has other functions"));
+        }
+        for function in &mut self.functions {
+            function.restore(from)?;
+        }
+        self.place_regions();
+        self.drive();
+        Ok(())
+    }
+}
+
+/// The host bridge as function 0 of device 0: QEMU's generic one, which needs no driver.
+struct Bridge;
+
+impl Function for Bridge {
+    fn layout(&self) -> Layout {
+        Layout {
+            identity: Identity {
+                vendor: 0x1b36,
+                device: 8,
+                revision: 0,
+                class: 0x06_0000,
+                subsystem_vendor: 0x1af4,
+                subsystem: 0x1100,
+            },
+            bars: Vec::new(),
+            vectors: 0,
+            msix_bar: 0,
+            capabilities: Vec::new(),
+            access: None,
+        }
+    }
+
+    fn read(&mut self, _bar: u8, _offset: u64, data: &mut [u8], _port: &mut Port) {
+        data.fill(0xff);
+    }
+
+    fn write(&mut self, _bar: u8, _offset: u64, _data: &[u8], _port: &mut Port) {}
+
+    fn reset(&mut self) {}
+
+    fn save(&self, _to: &mut StateWriter) {}
+
+    fn restore(&mut self, _from: &mut StateReader<'_>) -> Result<(), StateError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,44 @@
+//! PCI Express as QEMU's `virt` machine has it: a root complex with generic ECAM, whose functions
+//! are integrated endpoints on bus 0.
+//!
+//! ```text
+//!   harts                                          memory, interrupt files
+//!     | loads, stores                                        ^
+//!   Host         ECAM, windows, INTx wires                   |  Dma: a device's own accesses
+//!     |                                                      |  and its messages (an IOMMU is one)
+//!   Endpoint     configuration space, BARs, FLR, MSI-X ------+
+//!     |                                                      |
+//!   Function     VirtioPci<D>, ...  -------------------------+
+//! ```
+//!
+//! | file | subject |
+//! |---|---|
+//! | `map` | windows of the host and their places |
+//! | `fdt` | device tree node |
+//! | `host` | who answers which address; interrupt wires |
+//! | `endpoint` | what all functions have in common |
+//! | `config` | configuration space |
+//! | `msix` | MSI-X table and pending bits |
+//! | `port` | what a function reaches: interrupts, and memory if it is bus master |
+//! | `function` | what a function has of its own |
+//! | `virtio` | the PCI transport of virtio devices |
+//!
+//! Specifications: PCI Express Base 5.0, PCI Firmware 3.2 (ECAM), virtio 1.2 section 4.1. Like all
+//! devices, functions act only inside a call, and whatever comes from a guest is untrusted: it may
+//! stop the function that it was sent to, and nothing else.
+
+mod config;
+mod endpoint;
+pub mod fdt;
+mod function;
+mod host;
+mod map;
+mod msix;
+mod port;
+pub mod virtio;
+
+pub use config::{Bar, BarKind, Capability, Identity};
+pub use function::{Function, Layout};
+pub use host::{Attachment, Host, MAX_DEVICES, PINS, Parts};
+pub use map::Windows;
+pub use port::Port;

@@ -1,0 +1,108 @@
+//! What a function reaches of the machine: interrupts, and memory while it is bus master.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use trapless_devices::dma::{DmaAccess, DmaFault, Extent};
+use trapless_devices::{DeviceId, Dma};
+
+use crate::msix::Msix;
+
+/// Lets the accesses of a function pass while it is bus master.
+pub(crate) struct Gate {
+    upstream: Arc<dyn Dma>,
+    open: AtomicBool,
+}
+
+impl Gate {
+    pub fn new(upstream: Arc<dyn Dma>) -> Self {
+        Self {
+            upstream,
+            open: AtomicBool::new(false),
+        }
+    }
+
+    pub fn set(&self, open: bool) {
+        self.open.store(open, Relaxed);
+    }
+}
+
+impl Dma for Gate {
+    fn locate(
+        &self,
+        device: DeviceId,
+        address: u64,
+        len: u64,
+        access: DmaAccess,
+    ) -> Result<Extent, DmaFault> {
+        match self.open.load(Relaxed) {
+            true => self.upstream.locate(device, address, len, access),
+            false => Err(DmaFault),
+        }
+    }
+
+    fn message(&self, device: DeviceId, address: u64, data: u32) {
+        if self.open.load(Relaxed) {
+            self.upstream.message(device, address, data);
+        }
+    }
+
+    fn translates(&self) -> bool {
+        self.upstream.translates()
+    }
+}
+
+/// How a function interrupts.
+pub struct Port {
+    device: DeviceId,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) msix: Option<Msix>,
+    /// The function wants INTA asserted.
+    pub(crate) wanted: bool,
+    /// The command register allows that.
+    pub(crate) allowed: bool,
+}
+
+impl Port {
+    pub(crate) fn new(device: DeviceId, gate: Arc<Gate>, vectors: u16) -> Self {
+        Self {
+            device,
+            gate,
+            msix: (vectors != 0).then(|| Msix::new(vectors)),
+            wanted: false,
+            allowed: true,
+        }
+    }
+
+    /// Whether the driver has chosen messages: [`signal`](Self::signal) is how to interrupt it
+    /// then, else [`set_intx`](Self::set_intx).
+    #[must_use]
+    pub fn uses_messages(&self) -> bool {
+        self.msix.as_ref().is_some_and(Msix::enabled)
+    }
+
+    /// Interrupts by a vector; one that there is not is nothing.
+    pub fn signal(&mut self, vector: u16) {
+        self.with_msix(|msix, send| msix.signal(vector, send));
+    }
+
+    /// Asserts or deasserts INTA.
+    pub fn set_intx(&mut self, asserted: bool) {
+        self.wanted = asserted;
+    }
+
+    /// Whether INTA is asserted.
+    pub(crate) fn intx(&self) -> bool {
+        self.wanted && self.allowed && !self.uses_messages()
+    }
+
+    /// Does something with MSI-X, if the function has it.
+    pub(crate) fn with_msix(&mut self, act: impl FnOnce(&mut Msix, &mut dyn FnMut(u64, u32))) {
+        let (device, gate) = (self.device, &self.gate);
+        if let Some(msix) = &mut self.msix {
+            act(msix, &mut |address, data| {
+                gate.message(device, address, data);
+            });
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! A hostile kernel before a PCI host: accesses of any width to configuration spaces, BARs and
+//! message tables, with virtio devices behind them whose memory has any content.
+//!
+//! Some steps place the BARs and start a device, so that the rest reaches its queues. Besides not
+//! panicking: a function that is not bus master sends no message and leaves memory as it is, and a
+//! host that is saved and restored is the same.
+
+#![no_main]
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+use libfuzzer_sys::arbitrary::{Result, Unstructured};
+use libfuzzer_sys::fuzz_target;
+use trapless_devices::dma::{DmaAccess, DmaFault, Extent};
+use trapless_devices::virtio::console::Console;
+use trapless_devices::virtio::net::{Loopback, Net};
+use trapless_devices::virtio::rng::{Rng, SeededEntropy};
+use trapless_devices::{
+    DeviceId, Dma, GuestRam, IrqLine, MmioDevice, Persist, StateReader, StateWriter,
+};
+use trapless_pci::virtio::VirtioPci;
+use trapless_pci::{Host, Parts, Windows};
+use vm_memory::{Bytes, GuestAddress};
+
+const RAM: u64 = 0x8000_0000;
+const RAM_LEN: u64 = 0x1_0000;
+const ECAM: u64 = 0x3000_0000;
+/// Device n has its MSI-X table and its BAR 4 at these places plus n pages of 64 KiB, once placed.
+const LOW: u64 = 0x4000_0000;
+const HIGH: u64 = 0x4_0000_0000;
+const STEP: u64 = 0x1_0000;
+const DEVICES: u64 = 3;
+
+#[derive(Clone, Default)]
+struct Wire(Arc<AtomicBool>);
+
+impl IrqLine for Wire {
+    fn set(&self, high: bool) {
+        self.0.store(high, Relaxed);
+    }
+}
+
+/// Who has done something, and which messages there were.
+#[derive(Default)]
+struct System {
+    seen: Mutex<Vec<DeviceId>>,
+}
+
+impl Dma for System {
+    fn locate(
+        &self,
+        device: DeviceId,
+        address: u64,
+        len: u64,
+        access: DmaAccess,
+    ) -> std::result::Result<Extent, DmaFault> {
+        if access == DmaAccess::Write {
+            self.note(device);
+        }
+        // In pages, as behind an IOMMU.
+        let len = len.min(0x1000 - address % 0x1000);
+        Ok(Extent { address, len })
+    }
+
+    fn message(&self, device: DeviceId, address: u64, _data: u32) {
+        assert_eq!(address % 4, 0, "messages are aligned words");
+        self.note(device);
+    }
+}
+
+impl System {
+    fn note(&self, device: DeviceId) {
+        let mut seen = self.seen.lock().expect("nobody panics");
+        if !seen.contains(&device) {
+            seen.push(device);
+        }
+    }
+}
+
+struct Guest {
+    host: Host,
+    ram: Arc<GuestRam>,
+    system: Arc<System>,
+}
+
+fn host(ram: &Arc<GuestRam>, system: &Arc<System>) -> Host {
+    let mut host = Host::new(Parts {
+        windows: Windows::virt(RAM + RAM_LEN),
+        ram: ram.clone(),
+        dma: system.clone(),
+        pins: [(); 4].map(|()| Box::<Wire>::default() as Box<dyn IrqLine>),
+    });
+    host.plug(|at| {
+        let rng = Rng::new(Box::new(SeededEntropy::new(1)));
+        Box::new(VirtioPci::new(rng, at.memory, Box::new(())))
+    });
+    host.plug(|at| {
+        let net = Net::new(Box::new(Loopback::default()), [2; 6]);
+        Box::new(VirtioPci::new(net, at.memory, Box::new(())))
+    });
+    host.plug(|at| {
+        let console = Console::new(Box::new(std::io::sink()));
+        Box::new(VirtioPci::new(console, at.memory, Box::new(())))
+    });
+    host
+}
+
+impl Guest {
+    fn new() -> Self {
+        let ram = GuestRam::from_ranges(&[(GuestAddress(RAM), RAM_LEN as usize)]);
+        let (ram, system) = (Arc::new(ram.expect("64 KiB of RAM")), Arc::default());
+        let host = host(&ram, &system);
+        Self { host, ram, system }
+    }
+
+    fn space(device: u64, at: u64) -> u64 {
+        ECAM + (device << 15) + at
+    }
+
+    fn put(&mut self, address: u64, value: u32) {
+        self.host.write(address, &value.to_le_bytes());
+    }
+
+    fn put16(&mut self, address: u64, value: u16) {
+        self.host.write(address, &value.to_le_bytes());
+    }
+
+    fn place(&mut self, device: u64) {
+        let (low, high) = (LOW + device * STEP, HIGH + device * STEP);
+        self.put(Self::space(device, 0x14), low as u32);
+        self.put(Self::space(device, 0x20), high as u32);
+        self.put(Self::space(device, 0x24), (high >> 32) as u32);
+        self.put16(Self::space(device, 4), 6);
+    }
+
+    /// The handshake as a kernel does it, with queues of eight in the first pages of RAM.
+    fn start(&mut self, device: u64) {
+        let bar = HIGH + device * STEP;
+        for status in [0, 1, 3] {
+            self.host.write(bar + 0x14, &[status]);
+        }
+        self.put(bar + 8, 1);
+        self.put(bar + 0xc, 1);
+        self.host.write(bar + 0x14, &[11]);
+        for queue in 0..2 {
+            let base = RAM as u32 + 0x1000 * queue;
+            self.put16(bar + 0x16, queue as u16);
+            self.put16(bar + 0x18, 8);
+            self.put16(bar + 0x1a, queue as u16);
+            for (at, address) in [(0x20, base), (0x28, base + 0x400), (0x30, base + 0x800)] {
+                self.put(bar + at, address);
+                self.put(bar + at + 4, 0);
+            }
+            self.put16(bar + 0x1c, 1);
+        }
+        self.host.write(bar + 0x14, &[15]);
+    }
+
+    fn access(&mut self, address: u64, input: &mut Unstructured<'_>) -> Result<()> {
+        let len = *input.choose(&[1, 2, 4, 8, 3])?;
+        let mut data: [u8; 8] = input.arbitrary()?;
+        match input.arbitrary()? {
+            true => self.host.write(address, &data[..len]),
+            false => self.host.read(address, &mut data[..len]),
+        }
+        Ok(())
+    }
+
+    /// Whether function 0 of a device is bus master.
+    fn is_master(&mut self, device: u64) -> bool {
+        let mut command = [0; 2];
+        self.host.read(Self::space(device, 4), &mut command);
+        command[0] & 4 != 0
+    }
+
+    fn step(&mut self, input: &mut Unstructured<'_>) -> Result<()> {
+        let device = input.int_in_range(0..=DEVICES)?;
+        let before: Vec<bool> = (0..=DEVICES).map(|device| self.is_master(device)).collect();
+        match input.int_in_range(0..=8_u8)? {
+            0 => self.place(device),
+            1 => self.start(device),
+            2 => {
+                let at = u64::from(input.arbitrary::<u16>()? % 0x140);
+                self.access(Self::space(device, at), input)?;
+            }
+            3 => {
+                let at = u64::from(input.arbitrary::<u16>()?) % 0x1008;
+                self.access(LOW + device * STEP + at, input)?;
+            }
+            4 => {
+                let at = u64::from(input.arbitrary::<u16>()?) % 0x4008;
+                self.access(HIGH + device * STEP + at, input)?;
+            }
+            5 => {
+                let wild: u64 = input.arbitrary()?;
+                self.access(wild, input)?;
+                self.access(ECAM + wild % (1 << 28), input)?;
+            }
+            6 => {
+                let (at, len) = (input.arbitrary::<u16>()?, input.int_in_range(1..=64)?);
+                let bytes = input.bytes(len)?;
+                let _ = self
+                    .ram
+                    .write_slice(bytes, GuestAddress(RAM + u64::from(at)));
+            }
+            7 => {
+                let queue = u64::from(input.arbitrary::<u8>()? % 3);
+                self.put16(HIGH + device * STEP + 0x3000 + 4 * queue, queue as u16);
+            }
+            _ => self.host.poll(),
+        }
+        let seen = std::mem::take(&mut *self.system.seen.lock().expect("nobody panics"));
+        for DeviceId(id) in seen {
+            let device = u64::from(id >> 3);
+            // A reset in the middle of a step takes the right away after it was used.
+            let allowed = before[device as usize] || self.is_master(device);
+            assert!(allowed, "device {device} is not bus master");
+        }
+        Ok(())
+    }
+
+    /// Saved and restored it is the same.
+    fn check_saved(&self) {
+        let save = |host: &Host| {
+            let mut state = StateWriter::default();
+            host.save(&mut state);
+            state.into_bytes()
+        };
+        let state = save(&self.host);
+        let mut other = host(&self.ram, &self.system);
+        let restored = other.restore(&mut StateReader::new(&state));
+        assert_eq!(restored, Ok(()));
+        assert_eq!(save(&other), state);
+    }
+}
+
+fuzz_target!(|data: &[u8]| {
+    let mut input = Unstructured::new(data);
+    let mut guest = Guest::new();
+    for device in 1..=DEVICES {
+        guest.place(device);
+        guest.start(device);
+    }
+    while !input.is_empty() {
+        if guest.step(&mut input).is_err() {
+            break;
+        }
+    }
+    guest.check_saved();
+});
