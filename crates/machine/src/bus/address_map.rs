@@ -18,7 +18,7 @@ pub(crate) struct Slot {
     pub device: Box<dyn Device>,
 }
 
-/// Who answers an address.
+/// Target of an access.
 #[derive(Clone, Copy)]
 pub(crate) enum Target {
     Rom,
@@ -48,7 +48,7 @@ pub(crate) struct AddressMap(Vec<Range>);
 
 impl AddressMap {
     /// The ROM, the `windows` of the interrupt architecture, and the devices. Overlapping windows
-    /// are a mistake of whoever built the machine.
+    /// are a programming error.
     pub fn new(windows: &[Window], slots: &[Slot]) -> Result<Self, String> {
         let mut ranges = vec![Range::new(map::ROM, map::ROM_LEN, Target::Rom)];
         let window = |window: &Window| Range::new(window.base, window.len, Target::Interrupts);
@@ -66,7 +66,7 @@ impl AddressMap {
         Ok(Self(ranges))
     }
 
-    /// Who answers all `size` bytes at `addr`, and the first address of that range.
+    /// The target that has all `size` bytes at `addr`, and the first address of its range.
     pub fn find(&self, addr: u64, size: u8) -> Option<(Target, u64)> {
         let index = self.0.partition_point(|range| range.base <= addr);
         let range = &self.0[index.checked_sub(1)?];

@@ -1,4 +1,4 @@
-//! What is plugged into a machine: its console and up to eight virtio devices.
+//! Devices of a machine: its console and up to eight virtio devices.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -23,7 +23,7 @@ use crate::time::past::{OnlyNew, OnlyNewEvents, Past};
 /// Makes a device for its slot.
 type Plug = Box<dyn FnOnce(Socket) -> Box<dyn Device>>;
 
-/// What a virtio device finds in its slot.
+/// Connections of a virtio slot.
 struct Socket {
     ram: Arc<GuestRam>,
     irq: Box<dyn IrqLine>,
@@ -34,7 +34,7 @@ struct Socket {
     date: Date,
 }
 
-/// Virtual time as the machine's clock tells it: nanoseconds since 1970.
+/// Date of the machine's clock in virtual time: nanoseconds since 1970.
 struct Date {
     clock: VirtualClock,
     epoch: u64,
@@ -46,18 +46,18 @@ impl Clock for Date {
     }
 }
 
-/// Devices beside those every machine has.
+/// Devices besides those every machine has.
 pub struct Peripherals {
     console: Box<dyn Write + Send>,
     virtio: Vec<(Plug, Box<dyn DeviceEvents>)>,
-    /// Virtio slot of the console that gets the input instead of the UART.
+    /// Virtio slot of the console that receives input instead of the UART.
     virtio_console: Option<usize>,
-    /// Virtio slot of the network card whose cable leads out of the machine.
+    /// Virtio slot of the network card that is connected to the outside.
     cable: Option<usize>,
 }
 
 impl Peripherals {
-    /// A UART that transmits to `console`, and empty virtio slots. Each byte is written and flushed
+    /// A UART that writes to `console`, and empty virtio slots. Each byte is written and flushed
     /// when the guest sends it.
     #[must_use]
     pub fn new(console: Box<dyn Write + Send>) -> Self {
@@ -69,10 +69,10 @@ impl Peripherals {
         }
     }
 
-    /// Puts a device into the next free virtio slot; driver mistakes are told to `events`.
+    /// Puts a device into the next free virtio slot; driver errors are reported to `events`.
     ///
     /// # Errors
-    /// A sentence, if all slots are taken.
+    /// If all slots are taken.
     pub fn plug<D: VirtioDevice + 'static>(
         &mut self,
         device: D,
@@ -84,8 +84,8 @@ impl Peripherals {
         )
     }
 
-    /// As [`plug`](Self::plug) with a device that tells the date: `make` gets a clock that counts
-    /// from 1970, in virtual time.
+    /// As [`plug`](Self::plug) for a device with a date: `make` receives a clock that counts from
+    /// 1970, in virtual time.
     ///
     /// # Errors
     /// As [`plug`](Self::plug).
@@ -101,8 +101,8 @@ impl Peripherals {
         self.take_slot(Box::new(plug), events)
     }
 
-    /// Puts a virtio console into the next free slot. It writes to `out`, and console input goes to
-    /// it instead of the UART.
+    /// Puts a virtio console into the next free slot. It writes to `out`, and receives console
+    /// input instead of the UART.
     ///
     /// # Errors
     /// As [`plug`](Self::plug).
@@ -127,9 +127,9 @@ impl Peripherals {
         self.take_slot(Box::new(plug), events)
     }
 
-    /// Puts a network card with the address `mac` into the next free slot, whose cable leads out of
-    /// the machine: `out` gets the guest's frames, and [`Input::Frame`](crate::Input) is for the
-    /// guest.
+    /// Puts a network card with the address `mac` into the next free slot, connected to the
+    /// outside: `out` receives the guest's frames, and [`Input::Frame`](crate::Input) sends one to
+    /// the guest.
     ///
     /// # Errors
     /// As [`plug`](Self::plug).
@@ -159,13 +159,13 @@ impl Peripherals {
         Ok(())
     }
 
-    /// Index among the slots of the device that console input goes to.
+    /// Index among the slots of the device that receives console input.
     pub(crate) fn console_slot(&self) -> usize {
         self.virtio_console
             .map_or(UART_SLOT, |slot| FIRST_VIRTIO + slot)
     }
 
-    /// Index among the slots of the network card that frames from outside go to.
+    /// Index among the slots of the network card that receives frames from outside.
     pub(crate) fn cable_slot(&self) -> Option<usize> {
         self.cable.map(|slot| FIRST_VIRTIO + slot)
     }
@@ -260,7 +260,7 @@ pub(crate) struct Wiring<'a> {
 #[derive(Clone, Default)]
 pub(crate) struct ConsoleInput(Arc<Mutex<VecDeque<u8>>>);
 
-/// Input beyond this many waiting bytes is dropped, since no driver reads it.
+/// Maximum number of queued bytes; further input is dropped, since no driver reads it.
 const MAX_INPUT: usize = 1 << 20;
 
 impl ConsoleInput {
@@ -272,18 +272,18 @@ impl ConsoleInput {
 }
 
 impl ConsoleInput {
-    /// What waits.
+    /// The queued bytes.
     pub fn waiting(&self) -> Vec<u8> {
         let queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         queue.iter().copied().collect()
     }
 
-    /// Lets this wait instead.
+    /// Replaces the queued bytes.
     pub fn replace(&self, waiting: Vec<u8>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = waiting.into();
     }
 
-    /// Puts `unread` back before all other input: what a driver discarded while it set up its
+    /// Puts `unread` back before all other input: bytes that a driver discarded while it set up its
     /// device.
     fn take_back(&self, unread: &mut VecDeque<u8>) {
         let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -292,7 +292,7 @@ impl ConsoleInput {
         }
     }
 
-    /// Offers up to `room` waiting bytes to a device; those it takes are removed.
+    /// Offers up to `room` queued bytes to a device; those it takes are removed.
     fn pass_on(&self, room: usize, take: impl FnOnce(&[u8]) -> usize) {
         let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let room = room.min(queue.len());
@@ -303,12 +303,12 @@ impl ConsoleInput {
     }
 }
 
-/// The UART with its input line: whenever a guest that listens makes room, waiting input follows.
+/// The UART with its input queue: input is passed on when a guest that reads it makes room.
 struct ConsoleUart {
     uart: Uart,
     input: ConsoleInput,
     listener: Listener,
-    /// What the receiver holds, that is: what the guest has not read yet.
+    /// Content of the receiver: bytes that the guest has not read yet.
     unread: VecDeque<u8>,
 }
 
@@ -318,8 +318,8 @@ impl ConsoleUart {
     const FCR: u64 = 2;
 }
 
-/// Whether the guest wants input. A driver empties the receiver before it is ready, perhaps several
-/// times: what arrives then is lost, so whoever types waits until somebody listens.
+/// Whether the guest reads input. A driver empties the receiver, perhaps several times, before it
+/// is ready: what arrives then would be lost, so input is queued until a driver is ready.
 #[derive(Default)]
 struct Listener {
     /// The divisor latch covers the first two registers.
@@ -334,14 +334,14 @@ impl Listener {
     const IER: u64 = 1;
     const LCR: u64 = 3;
     const LSR: u64 = 5;
-    /// More reads of the line status in a row than a driver makes that waits until it may transmit.
+    /// More consecutive reads of the line status than a driver makes while it waits to transmit.
     const POLLING: u32 = 16;
 
     fn read(&mut self, register: u64) {
         if register == Self::LSR {
             self.polls = self.polls.saturating_add(1);
         } else if register != 0 || self.latch {
-            // Polling goes on when what it found has been read.
+            // Reading received data does not end polling.
             self.polls = 0;
         }
     }
@@ -415,7 +415,7 @@ impl Persist for ConsoleUart {
     }
 }
 
-/// A virtio console with its input line.
+/// A virtio console with its input queue.
 struct VirtioConsole {
     device: VirtioMmio<Console>,
     input: ConsoleInput,

@@ -1,4 +1,4 @@
-//! What the interrupt architecture may access in memory: RAM, as far as PMP lets HS-mode.
+//! Memory that the interrupt architecture may access: RAM, as far as PMP permits HS-mode.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,7 +15,7 @@ impl Protection {
         Self((0..harts).map(|_| Mutex::default()).collect())
     }
 
-    /// Takes over the registers of a hart.
+    /// Copies the registers of a hart.
     pub fn set(&self, hart: usize, pmp: &Pmp) {
         if let Some(own) = self.0.get(hart) {
             *own.lock().unwrap_or_else(PoisonError::into_inner) = pmp.clone();
@@ -31,7 +31,7 @@ impl Protection {
     }
 }
 
-/// RAM as interrupt architectures see it.
+/// RAM for accesses of interrupt architectures.
 pub(crate) struct Tables {
     pub ram: Ram,
     pub protection: Protection,
