@@ -17,8 +17,8 @@ pub const PATCHED_HOST: &str = "patched-host";
 /// The same kernel with modules for guests, likewise.
 const PATCHED_GUESTS: &str = "patched-guest-host";
 
-/// What a kernel that is built with the patches cannot do, by parameter: it has no KVM of Debian's,
-/// its drivers take no parameters, and a guest without Linux has none.
+/// Parameters that a kernel with the patches does not support: it has no KVM of Debian's, its
+/// drivers take no parameters, and a guest without Linux has none.
 const REFUSED: [(&str, &str, &str); 4] = [
     ("host_kernel", "kvm", "stock"),
     ("host_kernel", "hostipi", "sbi"),
@@ -29,17 +29,17 @@ const REFUSED: [(&str, &str, &str); 4] = [
 /// Exit status of a shell whose program an illegal instruction has ended: 128 + SIGILL.
 const ILLEGAL_INSTRUCTION: i32 = 132;
 
-/// What a workload has of the user's kernels.
+/// The user's kernels of a workload.
 #[derive(Default)]
 pub struct Loaded {
-    /// What ledgers say of them, by name.
+    /// Their descriptions in ledgers, by name.
     pub about: Vec<(String, String)>,
     /// Archives that follow the host's image.
     pub archives: Vec<u8>,
 }
 
 impl OwnKernels {
-    /// What may be behind this exit status of a workload's guest; empty if nothing is known.
+    /// A hint at the cause of this exit status of a workload's guest; empty if none is known.
     pub fn hint(&self, status: i32) -> &'static str {
         let older_guest = self.host_kernel.is_some() && self.guest_kernel.is_none();
         match status == ILLEGAL_INSTRUCTION && older_guest {
@@ -51,10 +51,10 @@ impl OwnKernels {
         }
     }
 
-    /// Makes ready what these name. `host` is the image whose modules a host needs.
+    /// Loads these kernels and modules. `host` is the image whose modules a host needs.
     ///
     /// # Errors
-    /// If a file is no kernel, a module is of another kernel, or the host's has no KVM.
+    /// If a file is not a kernel, a module is of another kernel, or the host's kernel has no KVM.
     pub fn load(&self, images: &Images, host: &str) -> Result<Loaded> {
         let mut own = Loaded::default();
         for side in self.sides() {
@@ -102,10 +102,11 @@ pub struct Kernels {
 }
 
 impl Kernels {
-    /// Those that a workload's parameters ask for, unless the user has `own` ones.
+    /// The kernels that a workload's parameters select, unless the user has `own` ones.
     ///
     /// # Errors
-    /// If another parameter asks for what such a kernel cannot do, or for another kernel.
+    /// If such a kernel does not support another parameter, or another parameter selects another
+    /// kernel.
     pub fn of(values: &BTreeMap<String, Value>, own: &OwnKernels) -> Result<Self> {
         let is = |parameter: &str, text: &str| {
             values
