@@ -166,6 +166,15 @@ pub enum Consoles {
     Labelled,
 }
 
+/// How a machine starts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// It boots its payload.
+    Boot,
+    /// Its state comes from a checkpoint.
+    Restore,
+}
+
 /// A machine that is about to boot a workload.
 pub struct Ready {
     /// The machine.
@@ -313,7 +322,7 @@ impl Plan {
         observation: &mut Observation,
         checkpoint: &Checkpoint,
     ) -> Result<Ready> {
-        let ready = self.build(run, observation, self.screen(run), true)?;
+        let ready = self.build(run, observation, self.screen(run), Start::Restore)?;
         self.take_over(run, ready, checkpoint)
     }
 
@@ -395,7 +404,7 @@ impl Plan {
                 Err(error) => place.discard(&error),
             }
         }
-        self.build(run, observation, self.screen(run), false)
+        self.build(run, observation, self.screen(run), Start::Boot)
     }
 
     /// Builds the machine of `run`, about to boot or to be restored from a checkpoint, with a copy
@@ -405,14 +414,14 @@ impl Plan {
         run: &RunId,
         observation: &mut Observation,
         console: Option<Box<dyn Write + Send>>,
-        resumes: bool,
+        start: Start,
     ) -> Result<Ready> {
         let config = self.config(run)?;
         let recorder = SharedRecorder::of(&config, self.experiment.measured());
         let tap = ConsoleTap::new(recorder.clone(), console);
-        let part = |content: &Content| match resumes {
-            true => content.outline(),
-            false => content.clone(),
+        let part = |content: &Content| match start {
+            Start::Restore => content.outline(),
+            Start::Boot => content.clone(),
         };
         let payload = Payload {
             firmware: Some(self.firmware.clone()),
@@ -424,7 +433,7 @@ impl Plan {
         let peripherals = Peripherals::new(Box::new(tap));
         let mut machine = observation.boot(config.clone(), &payload, peripherals)?;
         observation.follow(&recorder);
-        if !resumes {
+        if start == Start::Boot {
             recorder.lock().name_threads(machine.ram());
         }
         machine.add_sink(Box::new(recorder.clone()));

@@ -17,7 +17,7 @@ use crate::observe::{Observation, ObserveOptions};
 use crate::outside::record::{Record, Recorder};
 use crate::outside::{Outside, Source, TICK};
 use crate::payload::payload;
-use crate::plan::{Plan, Ready};
+use crate::plan::{Plan, Ready, Start};
 use crate::series::at_a_time;
 use crate::spec::{BootSpec, ExecSpec, RunId, Spec, WorkloadSpec};
 use crate::trapless::{Console, Trapless};
@@ -81,7 +81,7 @@ impl Plan {
         console: Console,
     ) -> Result<Session> {
         let mut observation = Observation::new(observe)?;
-        let ready = self.build(run, &mut observation, Some(console), false)?;
+        let ready = self.build(run, &mut observation, Some(console), Start::Boot)?;
         Ok(Session::of_workload(self.clone(), run, ready, observation))
     }
 
@@ -190,7 +190,7 @@ impl Session {
         console: Console,
     ) -> Result<Self> {
         let mut observation = Observation::new(&ObserveOptions::default())?;
-        let ready = plan.build(run, &mut observation, Some(console), true)?;
+        let ready = plan.build(run, &mut observation, Some(console), Start::Restore)?;
         let ready = plan.take_over(run, ready, checkpoint)?;
         Ok(Self::of_workload(plan, run, ready, observation))
     }

@@ -1,13 +1,13 @@
 //! Memory as the host's kernel, or that of a guest, sees it.
 
 use trapless_hart::Ram;
+use trapless_isa::page::PAGE_SIZE;
 use vm_memory::{Bytes, GuestAddress};
 
 /// Bytes from the start of RAM in which a kernel's image is looked for.
 const IMAGE: u64 = 128 << 20;
 /// Where guests have their RAM: the VMM gives them the machine's memory map.
 const GUEST_RAM: u64 = 0x8000_0000;
-const PAGE: u64 = 4096;
 
 /// A kernel's memory. Reading it leaves no trace in the machine.
 pub struct Space<'a> {
@@ -55,7 +55,7 @@ impl<'a> Space<'a> {
             let Some(at) = va.checked_add(done as u64) else {
                 return false;
             };
-            let part = (data.len() - done).min((PAGE - at % PAGE) as usize);
+            let part = (data.len() - done).min((PAGE_SIZE - at % PAGE_SIZE) as usize);
             let piece = &mut data[done..done + part];
             let place = self.find(atp, at, part as u64);
             if place.is_none_or(|place| memory.read_slice(piece, GuestAddress(place)).is_err()) {
@@ -78,7 +78,7 @@ impl<'a> Space<'a> {
         let mut text = Vec::new();
         while (text.len() as u64) < most {
             let at = va.checked_add(text.len() as u64)?;
-            let mut piece = vec![0; (PAGE - at % PAGE).min(64) as usize];
+            let mut piece = vec![0; (PAGE_SIZE - at % PAGE_SIZE).min(64) as usize];
             if !self.read(at, &mut piece) {
                 return None;
             }
@@ -107,8 +107,8 @@ impl<'a> Space<'a> {
             return image;
         }
         for (page, at) in image
-            .chunks_mut(PAGE as usize)
-            .zip((base..).step_by(PAGE as usize))
+            .chunks_mut(PAGE_SIZE as usize)
+            .zip((base..).step_by(PAGE_SIZE as usize))
         {
             // Without virtual memory these addresses are the kernel's physical ones.
             self.read_by(0, at, page);

@@ -44,6 +44,7 @@ impl Writer {
 // or by code that runs under `&self` and writes nothing of it.
 unsafe impl Send for Buffer {}
 
+/// Size of a page of the host, by which the layout is aligned.
 const PAGE: usize = 4096;
 /// Code is kept in huge pages, to spare the host's TLB, and its protection changes by whole ones.
 const HUGE_PAGE: usize = 2 << 20;
