@@ -383,8 +383,8 @@ impl BlockCompiler<'_> {
         true
     }
 
-    /// Emits a write of `stimecmp`, which is noted if neither the old value nor the new one comes
-    /// due soon; `false` for other accesses.
+    /// Emits a write of `stimecmp`, which is noted if neither the old value nor the new one is due
+    /// soon; `false` for other accesses.
     fn guest_timer(&mut self, inst: &Inst, slow: &Slow) -> bool {
         if !matches!(op(inst), CsrOp::Write(_)) {
             return false;
