@@ -1,15 +1,15 @@
-//! Memory as the host's kernel, or that of a guest, sees it.
+//! Virtual memory of the host's kernel, or of a guest's.
 
 use trapless_hart::Ram;
 use trapless_isa::page::PAGE_SIZE;
 use vm_memory::{Bytes, GuestAddress};
 
-/// Bytes from the start of RAM in which a kernel's image is looked for.
+/// Bytes from the start of RAM in which to search for a kernel's image.
 const IMAGE: u64 = 128 << 20;
-/// Where guests have their RAM: the VMM gives them the machine's memory map.
+/// Start of guests' RAM: the VMM uses the machine's memory map.
 const GUEST_RAM: u64 = 0x8000_0000;
 
-/// A kernel's memory. Reading it leaves no trace in the machine.
+/// A kernel's memory. Reading it has no side effects on the machine.
 pub struct Space<'a> {
     ram: &'a Ram,
     /// `satp` of the host; `vsatp` of a guest.
@@ -18,14 +18,14 @@ pub struct Space<'a> {
 }
 
 impl<'a> Space<'a> {
-    /// That of the kernel in HS-mode, with this value of `satp`.
+    /// Memory of the kernel in HS-mode, with this value of `satp`.
     #[must_use]
     pub fn host(ram: &'a Ram, satp: u64) -> Self {
         let (atp, hgatp) = (satp, None);
         Self { ram, atp, hgatp }
     }
 
-    /// That of a kernel in VS-mode, with these values of `vsatp` and `hgatp`.
+    /// Memory of a kernel in VS-mode, with these values of `vsatp` and `hgatp`.
     #[must_use]
     pub fn guest(ram: &'a Ram, vsatp: u64, hgatp: u64) -> Self {
         Self {
@@ -35,7 +35,7 @@ impl<'a> Space<'a> {
         }
     }
 
-    /// Where `len` bytes, which are in one page, are in RAM.
+    /// Address in RAM of `len` bytes, which are in one page.
     fn find(&self, atp: u64, va: u64, len: u64) -> Option<u64> {
         match self.hgatp {
             None => self.ram.find_virtual(atp, va, len),
@@ -43,7 +43,7 @@ impl<'a> Space<'a> {
         }
     }
 
-    /// Fills `data` from virtual address `va` on; `false` if something is not there.
+    /// Fills `data` from virtual address `va` on; `false` if part of it is not mapped.
     pub fn read(&self, va: u64, data: &mut [u8]) -> bool {
         self.read_by(self.atp, va, data)
     }
@@ -73,7 +73,7 @@ impl<'a> Space<'a> {
         there.then(|| u64::from_le_bytes(bytes))
     }
 
-    /// The text at `va` up to a zero byte; `None` if it is longer than `most` or no text.
+    /// The text at `va` up to a zero byte; `None` if it is longer than `most` or not text.
     pub fn text(&self, va: u64, most: u64) -> Option<String> {
         let mut text = Vec::new();
         while (text.len() as u64) < most {
@@ -91,7 +91,7 @@ impl<'a> Space<'a> {
         None
     }
 
-    /// The part of physical memory that a kernel's image is in; zero where there is nothing.
+    /// The part of physical memory with a kernel's image; zero where nothing is mapped.
     pub fn image(&self) -> Vec<u8> {
         let base = match self.hgatp {
             None => self.ram.base(),
