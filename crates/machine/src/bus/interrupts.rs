@@ -50,7 +50,8 @@ pub(crate) type Watcher = Box<dyn FnMut(&Call<'_>) + Send>;
 /// State saved by [`Interrupts::save`].
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct SavedInterrupts {
-    /// As JSON.
+    /// As JSON text: architectures return a JSON value, which `postcard` cannot decode because it
+    /// does not describe itself.
     architecture: String,
     changed: u64,
     switched: u64,
